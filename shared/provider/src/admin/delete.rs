@@ -1,0 +1,299 @@
+//! Deleting instances: all of a group or none, over many partitions. See `model::deletion` for the protocol.
+//!
+//! ```text
+//!   check ──> mark every lock (fences turns) ──> check again ──> DECIDE (one document) ──> erase each partition
+//! ```
+//!
+//! An instance that is alone and small goes the short way: one batch that deletes everything, fenced by its lock.
+
+use crate::error::Failure;
+use crate::finish::Finish;
+use crate::model::{Deleting, DeletionDoc, InstanceDoc, IntentDoc, Kind, LockDoc, StagedOp};
+use crate::store::{Locked, Store, millis};
+use crate::turn::{BATCH_OPS, extend};
+use cosmos::{Batch, PartitionKey, Query, Retry};
+use duroxide::providers::{DeleteInstanceResult, InstanceFilter};
+use serde::Deserialize;
+use std::collections::HashSet;
+
+/// How often a lock may change under a mark before the deletion is refused as busy.
+const ATTEMPTS: u32 = 20;
+
+/// A document of a partition that is being erased.
+#[derive(Debug, Deserialize)]
+struct Remains {
+    id: String,
+    #[serde(rename = "type")]
+    kind: Kind,
+}
+
+impl Store {
+    /// Deletes all of these instances, or none.
+    pub(crate) async fn delete_group(&self, ids: &[String], force: bool) -> Result<DeleteInstanceResult, Failure> {
+        let Some(root) = ids.first() else { return Ok(DeleteInstanceResult::default()) };
+        self.check(ids, force).await?;
+        if let [only] = ids
+            && let Some(result) = self.delete_alone(&PartitionKey::new(only)?).await?
+        {
+            return Ok(result);
+        }
+        let group = self.ids.unique();
+        let mark = Deleting { group: group.clone(), root: root.clone(), since: self.now() };
+        let decision = DeletionDoc::new(root, &group, self.repair_due(), ids);
+        let marked = async {
+            for id in ids {
+                self.mark(&PartitionKey::new(id)?, &mark).await?;
+            }
+            self.check(ids, force).await?;
+            self.decide_deletion(&decision).await
+        };
+        if let Err(failure) = marked.await {
+            // Undone here if possible, and by whoever meets the marks if not.
+            if let Err(error) = self.give_up(&decision).await {
+                tracing::warn!(group, %error, "a deletion that was not decided left marks; they expire");
+            }
+            return Err(failure);
+        }
+        self.carry_out(&decision).await
+    }
+
+    /// Refuses what must not be deleted.
+    async fn check(&self, ids: &[String], force: bool) -> Result<(), Failure> {
+        if !force {
+            for id in ids {
+                let instance = self.instance(&PartitionKey::new(id)?).await?;
+                let status = instance.map(|instance| instance.current.status);
+                if let Some(status) = status.filter(|status| !matches!(status.as_str(), "Completed" | "Failed")) {
+                    return Err(Failure::Refused(format!(
+                        "instance '{id}' is {status}: cancel it and let it end, or delete it with force"
+                    )));
+                }
+            }
+        }
+        let group: HashSet<&String> = ids.iter().collect();
+        let orphans: Vec<String> =
+            self.children_of(ids).await?.into_iter().filter(|child| !group.contains(child)).collect();
+        if let Some(orphan) = orphans.first() {
+            return Err(Failure::Refused(format!(
+                "instance '{orphan}' is a child of one that would be deleted and is not itself among them: \
+                 delete the whole tree"
+            )));
+        }
+        Ok(())
+    }
+
+    /// The short way; `None` when the instance is too large for it, or moved meanwhile.
+    async fn delete_alone(&self, pk: &PartitionKey) -> Result<Option<DeleteInstanceResult>, Failure> {
+        let Some(lock) = self.lock(pk).await? else { return Ok(None) };
+        if lock.doc.unfinished.is_some() || lock.doc.deleting.is_some() {
+            return Ok(None);
+        }
+        let instance = self.instance(pk).await?;
+        let remains = self.remains(pk).await?;
+        if remains.len() > BATCH_OPS || remains.iter().any(|doc| doc.kind == Kind::Intent) {
+            return Ok(None);
+        }
+        let mut batch = Batch::new();
+        batch.delete(LockDoc::ID, Some(lock.etag))?;
+        let ops: Vec<StagedOp> = remains
+            .iter()
+            .filter(|doc| doc.kind != Kind::Lock)
+            .map(|doc| StagedOp::discard(&doc.id))
+            .collect();
+        match self.container.batch(pk, &extend(batch, &ops)?, Retry::Idempotent).await {
+            Ok(_) => Ok(Some(tally(instance.as_ref(), &remains))),
+            Err(error) if error.after_ambiguity() && error.is_not_found() && self.lock(pk).await?.is_none() => {
+                Ok(Some(tally(instance.as_ref(), &remains)))
+            }
+            Err(error) if error.is_not_found() || error.is_precondition_failed() => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Takes the lock from whoever holds it, for the deletion.
+    async fn mark(&self, pk: &PartitionKey, mark: &Deleting) -> Result<(), Failure> {
+        for _ in 0..ATTEMPTS {
+            let seen = self.lock(pk).await?;
+            if let Some(lock) = &seen {
+                match self.finish(pk, lock).await? {
+                    Finish::Clean => {}
+                    Finish::Changed => continue,
+                    Finish::Underway { .. } => return Err(Failure::Busy(pk.as_str().to_owned())),
+                }
+            }
+            let mut next = seen.as_ref().map_or_else(|| LockDoc::new(pk.as_str()), |lock| lock.doc.released(false));
+            next.deleting = Some(mark.clone());
+            next.owe(Some(self.repair_due()));
+            if self.swap_lock(pk, seen.as_ref().map(|lock| &lock.etag), next).await?.is_some() {
+                return Ok(());
+            }
+        }
+        Err(Failure::Busy(pk.as_str().to_owned()))
+    }
+
+    async fn decide_deletion(&self, decision: &DeletionDoc) -> Result<(), Failure> {
+        let root = PartitionKey::new(&decision.pk)?;
+        match self.container.create(&root, decision, Retry::Idempotent).await {
+            Ok(_) => Ok(()),
+            Err(error) if error.is_conflict() => {
+                let found = self.container.read::<DeletionDoc>(&root, &decision.id).await?;
+                if found.is_some_and(|found| !found.doc.given_up) {
+                    return Ok(());
+                }
+                Err(Failure::Refused("the deletion took too long and was given up: try again".to_owned()))
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Decides against an undecided deletion, and takes its marks away. If it was decided after all, carries it out.
+    async fn give_up(&self, decision: &DeletionDoc) -> Result<(), Failure> {
+        let root = PartitionKey::new(&decision.pk)?;
+        let given_up = decision.given_up();
+        let settled = match self.container.create(&root, &given_up, Retry::Idempotent).await {
+            Ok(_) => given_up,
+            Err(error) if error.is_conflict() => match self.container.read(&root, &decision.id).await? {
+                Some(found) => found.doc,
+                None => return Ok(()),
+            },
+            Err(error) => return Err(error.into()),
+        };
+        self.carry_out(&settled).await.map(|_| ())
+    }
+
+    /// Meets the mark of somebody's deletion.
+    pub(crate) async fn finish_deletion(&self, pk: &PartitionKey, lock: &Locked) -> Result<Finish, Failure> {
+        let Some(mark) = &lock.doc.deleting else { return Ok(Finish::Clean) };
+        let root = PartitionKey::new(&mark.root)?;
+        let expires = mark.since.saturating_add(millis(self.repair_after));
+        match self.container.read::<DeletionDoc>(&root, &DeletionDoc::id(&mark.group)).await? {
+            Some(decision) => {
+                self.carry_out(&decision.doc).await?;
+                Ok(Finish::Changed)
+            }
+            None if expires > self.now() => Ok(Finish::Underway { until_ms: expires }),
+            None => {
+                let only = [pk.as_str().to_owned()];
+                self.give_up(&DeletionDoc::new(&mark.root, &mark.group, self.repair_due(), &only)).await?;
+                self.unmark(pk, &mark.group).await?;
+                Ok(Finish::Changed)
+            }
+        }
+    }
+
+    /// Does what was decided, in every partition, and then forgets the decision.
+    pub(crate) async fn carry_out(&self, decision: &DeletionDoc) -> Result<DeleteInstanceResult, Failure> {
+        let group: HashSet<&str> = decision.instances.iter().map(String::as_str).collect();
+        let mut total = DeleteInstanceResult::default();
+        for id in &decision.instances {
+            let pk = PartitionKey::new(id)?;
+            if decision.given_up {
+                self.unmark(&pk, &decision.group).await?;
+                continue;
+            }
+            let one = self.erase(&pk, &decision.group, &group).await?;
+            total.instances_deleted += one.instances_deleted;
+            total.executions_deleted += one.executions_deleted;
+            total.events_deleted += one.events_deleted;
+            total.queue_messages_deleted += one.queue_messages_deleted;
+        }
+        self.discard_all(&PartitionKey::new(&decision.pk)?, vec![decision.id.clone()]).await?;
+        Ok(total)
+    }
+
+    async fn unmark(&self, pk: &PartitionKey, group: &str) -> Result<(), Failure> {
+        for _ in 0..ATTEMPTS {
+            let Some(lock) = self.lock(pk).await? else { return Ok(()) };
+            if lock.doc.deleting.as_ref().is_none_or(|mark| mark.group != group) {
+                return Ok(());
+            }
+            let mut next = lock.doc.clone();
+            next.deleting = None;
+            next.owe(None);
+            if self.swap_lock(pk, Some(&lock.etag), next).await?.is_some() {
+                return Ok(());
+            }
+        }
+        Err(Failure::Busy(pk.as_str().to_owned()))
+    }
+
+    /// Deletes a marked partition's documents, the lock last. A partition without the mark is left alone: it was
+    /// erased already, or the group was given up.
+    async fn erase(
+        &self,
+        pk: &PartitionKey,
+        group: &str,
+        members: &HashSet<&str>,
+    ) -> Result<DeleteInstanceResult, Failure> {
+        let mut total = DeleteInstanceResult::default();
+        let marked = |lock: &Locked| lock.doc.deleting.as_ref().is_some_and(|mark| mark.group == group);
+        let Some(lock) = self.lock(pk).await?.filter(marked) else { return Ok(total) };
+        let instance = self.instance(pk).await?;
+        self.deliver_outside(pk, members).await?;
+        // An activity may complete while its instance is erased, and leave one more message: look until none is left.
+        loop {
+            let remains = self.remains(pk).await?;
+            let ids: Vec<String> =
+                remains.iter().filter(|doc| doc.kind != Kind::Lock).map(|doc| doc.id.clone()).collect();
+            if ids.is_empty() {
+                break;
+            }
+            let one = tally(instance.as_ref(), &remains);
+            total.queue_messages_deleted += one.queue_messages_deleted;
+            self.discard_all(pk, ids).await?;
+        }
+        match self.container.delete(pk, LockDoc::ID, Some(&lock.etag), Retry::Idempotent).await {
+            Ok(()) => {}
+            Err(error) if error.is_not_found() => {}
+            Err(error) => return Err(error.into()),
+        }
+        let counted = tally(instance.as_ref(), &[]);
+        Ok(DeleteInstanceResult { queue_messages_deleted: total.queue_messages_deleted, ..counted })
+    }
+
+    /// Pays what the instance owes to others that stay.
+    async fn deliver_outside(&self, pk: &PartitionKey, members: &HashSet<&str>) -> Result<(), Failure> {
+        let query = Query::new("SELECT * FROM c WHERE c.type = 'intent'");
+        let mut intents = self.container.query::<IntentDoc>(pk, &query).await?;
+        intents.retain(|intent| !members.contains(intent.message.pk.as_str()));
+        let delivered = self.deliver(pk, &intents).await;
+        if delivered.len() < intents.len() {
+            return Err(Failure::Busy(pk.as_str().to_owned()));
+        }
+        Ok(())
+    }
+
+    /// All that belongs to the instance. Receipts stay until their TTL, so that a late redelivery cannot start the
+    /// instance again; sessions and deletions that share the partition are not the instance's.
+    async fn remains(&self, pk: &PartitionKey) -> Result<Vec<Remains>, Failure> {
+        let query =
+            Query::new("SELECT c.id, c.type FROM c WHERE NOT (c.type IN ('receipt', 'session', 'deletion'))");
+        Ok(self.container.query::<Remains>(pk, &query).await?)
+    }
+
+    /// Deletes the trees of all roots that are over and match.
+    pub(crate) async fn delete_bulk(&self, filter: &InstanceFilter) -> Result<DeleteInstanceResult, Failure> {
+        let roots = self.matching(filter, |instance| instance.parent.is_none() && instance.is_over()).await?;
+        let mut total = DeleteInstanceResult::default();
+        for root in roots {
+            let tree = self.tree_of(&root).await?;
+            let one = self.delete_group(&tree, true).await?;
+            total.instances_deleted += one.instances_deleted;
+            total.executions_deleted += one.executions_deleted;
+            total.events_deleted += one.events_deleted;
+            total.queue_messages_deleted += one.queue_messages_deleted;
+        }
+        Ok(total)
+    }
+}
+
+fn tally(instance: Option<&InstanceDoc>, remains: &[Remains]) -> DeleteInstanceResult {
+    let queued = remains.iter().filter(|doc| matches!(doc.kind, Kind::Message | Kind::Work)).count();
+    let known = instance.filter(|instance| instance.name.is_some());
+    DeleteInstanceResult {
+        instances_deleted: u64::from(known.is_some()),
+        executions_deleted: instance.map_or(0, |instance| instance.executions),
+        events_deleted: instance.map_or(0, |instance| instance.earlier_events + instance.current.events),
+        queue_messages_deleted: queued as u64,
+    }
+}

@@ -1,0 +1,211 @@
+//! Where the container is, and the few knobs of the provider.
+
+use crate::clock::{Ids, RandomIds};
+use crate::error::ConnectError;
+use cosmos::{Clock, Key, KeySource, Observer, StaticKey, SystemClock, Throughput};
+use std::env;
+use std::fmt;
+use std::ops::RangeInclusive;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How to reach the container, built by [`CosmosConfig::builder`] or [`CosmosConfig::from_env`].
+#[derive(Clone)]
+pub struct CosmosConfig {
+    pub(crate) endpoint: String,
+    pub(crate) key: Arc<dyn KeySource>,
+    pub(crate) database: String,
+    pub(crate) container: String,
+    pub(crate) throughput: Option<Throughput>,
+    pub(crate) observer: Option<Arc<dyn Observer>>,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) signing_clock: Arc<dyn Clock>,
+    pub(crate) ids: Arc<dyn Ids>,
+    pub(crate) operation_timeout: Duration,
+    pub(crate) request_timeout: Duration,
+    pub(crate) sweep_interval: Duration,
+    pub(crate) repair_after: Duration,
+    pub(crate) slots: RangeInclusive<u8>,
+}
+
+impl fmt::Debug for CosmosConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CosmosConfig")
+            .field("endpoint", &self.endpoint)
+            .field("key", &"(redacted)")
+            .field("database", &self.database)
+            .field("container", &self.container)
+            .finish_non_exhaustive()
+    }
+}
+
+impl CosmosConfig {
+    /// A configuration with defaults, for a container in an account.
+    pub fn builder(endpoint: impl Into<String>, key: impl KeySource + 'static) -> CosmosConfigBuilder {
+        CosmosConfigBuilder(CosmosConfig {
+            endpoint: endpoint.into(),
+            key: Arc::new(key),
+            database: "duroxide".to_owned(),
+            container: "workflows".to_owned(),
+            throughput: None,
+            observer: None,
+            clock: Arc::new(SystemClock),
+            signing_clock: Arc::new(SystemClock),
+            ids: Arc::new(RandomIds),
+            operation_timeout: Duration::from_secs(30),
+            request_timeout: Duration::from_secs(10),
+            sweep_interval: Duration::from_secs(1),
+            repair_after: Duration::from_secs(10),
+            slots: 0..=255,
+        })
+    }
+
+    /// Reads `COSMOS_ENDPOINT`, `COSMOS_KEY`, `COSMOS_DATABASE` and `COSMOS_CONTAINER`.
+    ///
+    /// # Errors
+    /// When a variable is missing or empty, or the key is not base64.
+    pub fn from_env() -> Result<CosmosConfigBuilder, ConnectError> {
+        Self::from_variables(|name| env::var(name).ok())
+    }
+
+    fn from_variables(get: impl Fn(&str) -> Option<String>) -> Result<CosmosConfigBuilder, ConnectError> {
+        let need = |name: &'static str, hint: &'static str| {
+            get(name)
+                .filter(|value| !value.trim().is_empty())
+                .ok_or(ConnectError::MissingVariable { name, hint })
+        };
+        let endpoint = need("COSMOS_ENDPOINT", "the account's URI, like https://my-account.documents.azure.com")?;
+        let key = need("COSMOS_KEY", "the account's primary or secondary key, as the portal shows it")?;
+        let database = need("COSMOS_DATABASE", "the name of the database, like duroxide")?;
+        let container = need("COSMOS_CONTAINER", "the name of the container, like workflows")?;
+        let key = Key::from_base64(key.trim())?;
+        Ok(Self::builder(endpoint.trim(), StaticKey::new(key)).database(database).container(container))
+    }
+}
+
+/// Builds a [`CosmosConfig`].
+#[derive(Clone, Debug)]
+pub struct CosmosConfigBuilder(CosmosConfig);
+
+impl CosmosConfigBuilder {
+    /// The database (default `duroxide`).
+    pub fn database(mut self, name: impl Into<String>) -> Self {
+        self.0.database = name.into();
+        self
+    }
+
+    /// The container (default `workflows`).
+    pub fn container(mut self, name: impl Into<String>) -> Self {
+        self.0.container = name.into();
+        self
+    }
+
+    /// Create the database and the container, with this throughput, when they do not exist. Without it, connecting
+    /// sends no request at all, and a missing container is told by the first operation.
+    pub fn create_with(mut self, throughput: Throughput) -> Self {
+        self.0.throughput = Some(throughput);
+        self
+    }
+
+    /// Who sees every request (metrics, tests).
+    pub fn observer(mut self, observer: Arc<dyn Observer>) -> Self {
+        self.0.observer = Some(observer);
+        self
+    }
+
+    /// The clock of locks, visibility and timestamps.
+    pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
+        self.0.clock = clock;
+        self
+    }
+
+    /// The clock that requests are signed with: the service refuses one that is 15 minutes off.
+    pub fn signing_clock(mut self, clock: Arc<dyn Clock>) -> Self {
+        self.0.signing_clock = clock;
+        self
+    }
+
+    /// Where commit ids and lock tokens come from.
+    pub fn ids(mut self, ids: Arc<dyn Ids>) -> Self {
+        self.0.ids = ids;
+        self
+    }
+
+    /// How long one operation may take, with all its retries (default 30 s).
+    pub fn operation_timeout(mut self, timeout: Duration) -> Self {
+        self.0.operation_timeout = timeout;
+        self
+    }
+
+    /// How long one attempt may take (default 10 s).
+    pub fn request_timeout(mut self, timeout: Duration) -> Self {
+        self.0.request_timeout = timeout;
+        self
+    }
+
+    /// How often a waiting, undirected fetch looks for work that this process was not told of (default 1 s).
+    pub fn sweep_interval(mut self, interval: Duration) -> Self {
+        self.0.sweep_interval = interval;
+        self
+    }
+
+    /// How old an intent or a staged commit must be before somebody else than its maker takes care of it
+    /// (default 10 s).
+    pub fn repair_after(mut self, age: Duration) -> Self {
+        self.0.repair_after = age;
+        self
+    }
+
+    /// Which slots (a stable hash of the instance id, 0-255) the undirected fetches of this process serve.
+    pub fn slots(mut self, slots: RangeInclusive<u8>) -> Self {
+        self.0.slots = slots;
+        self
+    }
+
+    /// The configuration.
+    pub fn build(self) -> CosmosConfig {
+        self.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn from(pairs: &[(&str, &str)]) -> Result<CosmosConfigBuilder, ConnectError> {
+        CosmosConfig::from_variables(|name| {
+            pairs.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned())
+        })
+    }
+
+    const ALL: [(&str, &str); 4] = [
+        ("COSMOS_ENDPOINT", "https://x.documents.azure.com"),
+        ("COSMOS_KEY", "c2VjcmV0LXNlY3JldA=="),
+        ("COSMOS_DATABASE", "db"),
+        ("COSMOS_CONTAINER", "c"),
+    ];
+
+    #[test]
+    fn each_missing_or_empty_variable_is_named_with_what_to_do() {
+        for (index, (name, _)) in ALL.iter().enumerate() {
+            let mut some = ALL.to_vec();
+            some[index].1 = " ";
+            let error = from(&some).unwrap_err().to_string();
+            assert!(error.contains(name) && error.contains("is not set"), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_key_that_is_not_base64_is_refused_without_being_shown() {
+        let mut some = ALL.to_vec();
+        some[1].1 = "not*base64*at*all";
+        let error = from(&some).unwrap_err().to_string();
+        assert!(error.contains("base64") && !error.contains("not*base64"), "{error}");
+    }
+
+    #[test]
+    fn the_key_does_not_show_in_debug() {
+        let shown = format!("{:?}", from(&ALL).unwrap().build());
+        assert!(!shown.contains("c2VjcmV0") && shown.contains("redacted"), "{shown}");
+    }
+}

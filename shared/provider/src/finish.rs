@@ -1,0 +1,162 @@
+//! Rolling forward what an earlier commit or deletion left unfinished.
+//!
+//! Whoever meets an unfinished commit publishes the rest of it: a fetch before it claims, maintenance when it sweeps.
+//! Each publication advances a counter in the lock with `If-Match`, in the same batch as the operations themselves,
+//! so two that publish at once cannot publish the same thing twice.
+
+use crate::error::Failure;
+use crate::model::{LockDoc, StagedDoc, StagedHead, StagedOp, StagedOpKind, Unfinished};
+use crate::store::{Locked, Store};
+use crate::turn::{BATCH_BYTES, BATCH_OPS, extend, lock_first, pack};
+use cosmos::{Batch, Etag, PartitionKey, Retry};
+use std::time::Duration;
+
+/// How often to look again for a staged document that a lagging replica does not show.
+const REREADS: u32 = 20;
+const REREAD_WAIT: Duration = Duration::from_millis(20);
+
+/// What was found.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Finish {
+    /// Nothing was left over.
+    Clean,
+    /// Something was finished: look again.
+    Changed,
+    /// Somebody is at it.
+    Underway { until_ms: u64 },
+}
+
+impl Store {
+    /// Finishes whatever the lock says is unfinished.
+    pub(crate) async fn finish(&self, pk: &PartitionKey, lock: &Locked) -> Result<Finish, Failure> {
+        if lock.doc.deleting.is_some() {
+            return self.finish_deletion(pk, lock).await;
+        }
+        if lock.doc.unfinished.is_some() {
+            tracing::info!(instance = pk.as_str(), "rolling an unfinished commit forward");
+            self.publish(pk, lock.clone()).await?;
+            return Ok(Finish::Changed);
+        }
+        Ok(Finish::Clean)
+    }
+
+    /// Publishes what the lock's unfinished commit has staged. Returns when nothing is left, whoever did it.
+    pub(crate) async fn publish(&self, pk: &PartitionKey, mut lock: Locked) -> Result<(), Failure> {
+        let mut rereads = 0;
+        while let Some(unfinished) = lock.doc.unfinished.clone() {
+            let id = StagedDoc::id(&unfinished.commit, unfinished.next);
+            let Some(staged) = self.container.read::<StagedDoc>(pk, &id).await? else {
+                rereads += 1;
+                if rereads > REREADS {
+                    let reason = format!("staged document {id} does not show");
+                    return Err(Failure::Stale { instance: pk.as_str().to_owned(), reason });
+                }
+                tokio::time::sleep(REREAD_WAIT).await;
+                let Some(now) = self.lock(pk).await? else { return Ok(()) };
+                lock = now;
+                continue;
+            };
+            let mut next = lock.doc.clone();
+            let mut ops = staged.doc.ops;
+            ops.push(StagedOp::discard(&id));
+            if unfinished.next + 1 < unfinished.total {
+                next.unfinished = Some(Unfinished { next: unfinished.next + 1, ..unfinished });
+            } else {
+                next.unfinished = None;
+                next.owe(None);
+                ops.push(StagedOp::discard(&StagedHead::id(&unfinished.commit)));
+            }
+            match self.publish_one(pk, &lock, &next, ops).await? {
+                Some(published) => lock = published,
+                None => match self.lock(pk).await? {
+                    Some(now) => lock = now,
+                    None => return Ok(()),
+                },
+            }
+        }
+        Ok(())
+    }
+
+    /// One publication; `None` when the lock has moved on.
+    async fn publish_one(
+        &self,
+        pk: &PartitionKey,
+        lock: &Locked,
+        next: &LockDoc,
+        mut ops: Vec<StagedOp>,
+    ) -> Result<Option<Locked>, Failure> {
+        loop {
+            let batch = lock_first(next, &lock.etag)?;
+            let error = match self.container.batch(pk, &extend(batch, &ops)?, Retry::Idempotent).await {
+                Ok(results) => {
+                    let etag = results.first().and_then(|result| result.etag.clone());
+                    let etag = etag.unwrap_or_else(|| Etag::new(""));
+                    return Ok(Some(Locked { doc: next.clone(), etag }));
+                }
+                Err(error) => error,
+            };
+            let Some(index) = error.batch_index() else { return Err(error.into()) };
+            if index == 0 {
+                return Ok(None);
+            }
+            let Some(op) = ops.get(index - 1) else { return Err(error.into()) };
+            match &op.op {
+                StagedOpKind::Discard => {}
+                // The commit checked that these exist, and it alone may consume them.
+                StagedOpKind::Delete { .. } | StagedOpKind::Replace { .. } => {
+                    tracing::error!(instance = pk.as_str(), id = op.id, %error, "a consumed message is gone already");
+                }
+                StagedOpKind::Create | StagedOpKind::Upsert => return Err(error.into()),
+            }
+            ops.remove(index - 1);
+            ops = self.without_missing(pk, ops).await?;
+        }
+    }
+
+    /// Settles a staged commit by its head: publishes it if it happened, removes what it staged if it did not.
+    /// Answers whether anything was done.
+    pub(crate) async fn settle_staged(&self, pk: &PartitionKey, head: &StagedHead) -> Result<bool, Failure> {
+        let lock = self.lock(pk).await?;
+        if let Some(lock) = &lock {
+            if lock.doc.unfinished.as_ref().is_some_and(|unfinished| unfinished.commit == head.commit) {
+                self.publish(pk, lock.clone()).await?;
+                return Ok(true);
+            }
+            if lock.doc.is_held_by(&head.commit) {
+                if lock.doc.until > self.now() {
+                    return Ok(false);
+                }
+                // Its maker may only be slow: take the lock's version from it first, so that it cannot decide a
+                // commit whose parts are being removed.
+                if self.swap_lock(pk, Some(&lock.etag), lock.doc.released(false)).await?.is_none() {
+                    return Ok(false);
+                }
+            }
+        }
+        let published = lock.is_some_and(|lock| lock.doc.remembers(&head.commit));
+        let ids = if published { vec![head.id.clone()] } else { head.everything() };
+        tracing::info!(instance = pk.as_str(), commit = head.commit, published, "removing what a commit left behind");
+        self.discard_all(pk, ids).await?;
+        Ok(true)
+    }
+
+    /// Deletes documents by id, in order, whether they exist or not.
+    pub(crate) async fn discard_all(&self, pk: &PartitionKey, ids: Vec<String>) -> Result<(), Failure> {
+        let ops = ids.iter().map(|id| StagedOp::discard(id)).collect();
+        for mut group in pack(ops, BATCH_OPS, BATCH_BYTES) {
+            while !group.is_empty() {
+                match self.container.batch(pk, &extend(Batch::new(), &group)?, Retry::Idempotent).await {
+                    Ok(_) => break,
+                    Err(error) if error.is_not_found() => {
+                        if let Some(index) = error.batch_index().filter(|index| *index < group.len()) {
+                            group.remove(index);
+                        }
+                        group = self.without_missing(pk, group).await?;
+                    }
+                    Err(error) => return Err(error.into()),
+                }
+            }
+        }
+        Ok(())
+    }
+}

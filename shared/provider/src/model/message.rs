@@ -1,0 +1,95 @@
+//! Messages: id `m:{unique}`, one work item for the instance's next turn; and receipts, what is left of a message
+//! that came from another partition.
+//!
+//! The id of a message that an intent delivers is derived from the intent, so delivering twice conflicts. After such
+//! a message is consumed, its document becomes a *receipt* under the same id (with a TTL), so that a redelivery
+//! still conflicts: that is what makes delivery across partitions exactly once.
+
+use super::{Kind, Queue, slot};
+use duroxide::providers::WorkItem;
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+/// How long a receipt is kept. Maintenance retries intents within minutes; a week covers a long outage.
+const RECEIPT_TTL_SECONDS: u32 = 7 * 24 * 3600;
+
+/// See the module.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct MessageDoc {
+    pub id: String,
+    pub pk: String,
+    #[serde(rename = "type")]
+    kind: Kind,
+    queue: Queue,
+    pub due_at: u64,
+    slot: u8,
+    pub sort_key: String,
+    /// Whether a receipt must stay when this message is consumed.
+    #[serde(default)]
+    pub receipt: bool,
+    pub item: Box<RawValue>,
+    /// Filled by the service on reads.
+    #[serde(rename = "_etag", default, skip_serializing)]
+    pub etag: String,
+}
+
+/// The parts of a message that are not in its work item.
+#[derive(Clone, Debug)]
+pub(crate) struct Envelope {
+    pub id: String,
+    pub sort_key: String,
+    pub due_at: u64,
+    pub receipt: bool,
+}
+
+impl MessageDoc {
+    pub(crate) fn new(pk: &str, envelope: Envelope, item: &WorkItem) -> Result<Self, serde_json::Error> {
+        Ok(MessageDoc {
+            id: format!("m:{}", envelope.id),
+            pk: pk.to_owned(),
+            kind: Kind::Message,
+            queue: Queue::Turn,
+            due_at: envelope.due_at,
+            slot: slot(pk),
+            sort_key: format!("3:{}", envelope.sort_key),
+            receipt: envelope.receipt,
+            item: serde_json::value::to_raw_value(item)?,
+            etag: String::new(),
+        })
+    }
+}
+
+/// What stays of a consumed message that came through an intent.
+#[derive(Debug, Serialize)]
+pub(crate) struct ReceiptDoc<'a> {
+    id: &'a str,
+    pk: &'a str,
+    #[serde(rename = "type")]
+    kind: Kind,
+    ttl: u32,
+}
+
+impl<'a> ReceiptDoc<'a> {
+    pub(crate) fn new(pk: &'a str, id: &'a str) -> Self {
+        ReceiptDoc { id, pk, kind: Kind::Receipt, ttl: RECEIPT_TTL_SECONDS }
+    }
+}
+
+/// The instance whose turn consumes this item; `None` for an activity, which no turn consumes.
+pub(crate) fn target_of(item: &WorkItem) -> Option<&str> {
+    match item {
+        WorkItem::StartOrchestration { instance, .. }
+        | WorkItem::ActivityCompleted { instance, .. }
+        | WorkItem::ActivityFailed { instance, .. }
+        | WorkItem::TimerFired { instance, .. }
+        | WorkItem::ExternalRaised { instance, .. }
+        | WorkItem::QueueMessage { instance, .. }
+        | WorkItem::CancelInstance { instance, .. }
+        | WorkItem::ContinueAsNew { instance, .. } => Some(instance),
+        WorkItem::SubOrchCompleted { parent_instance, .. } | WorkItem::SubOrchFailed { parent_instance, .. } => {
+            Some(parent_instance)
+        }
+        WorkItem::ActivityExecute { .. } => None,
+    }
+}

@@ -1,0 +1,95 @@
+//! The documents, one file per type. Each file owns its ids and its serde; nothing else builds them.
+//!
+//! Ids never contain the instance id: it may hold any character, a document id may not. It is the partition key
+//! instead. Three fields are shared by all documents that somebody must find without knowing their partition:
+//!
+//! | field | meaning |
+//! |---|---|
+//! | `queue` | `turn` (a message), `work` (an activity), `repair` (owed: an intent, an unfinished commit, a deletion) |
+//! | `dueAt` | from when on (Unix ms); a locked work item is due again when its lock expires |
+//! | `slot` | a stable hash of the partition key, 0-255, by which sweeps can be divided among processes |
+
+mod deletion;
+mod history;
+mod instance;
+mod intent;
+mod kv;
+mod lock;
+mod message;
+mod session;
+mod staged;
+mod work;
+
+pub(crate) use deletion::DeletionDoc;
+pub(crate) use history::{HistoryDoc, HistoryError, HistoryPart, assemble};
+pub(crate) use instance::{ExecutionDoc, ExecutionState, InstanceDoc, is_terminal};
+pub(crate) use intent::IntentDoc;
+pub(crate) use kv::{KvDoc, Scope};
+pub(crate) use lock::{Deleting, LockDoc, Unfinished};
+pub(crate) use message::{Envelope, MessageDoc, ReceiptDoc, target_of};
+pub(crate) use session::SessionDoc;
+pub(crate) use staged::{StagedDoc, StagedHead, StagedOp, StagedOpKind};
+pub(crate) use work::WorkDoc;
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+/// The kind of a document, stored as `type`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Kind {
+    Lock,
+    Instance,
+    Execution,
+    History,
+    Message,
+    Receipt,
+    Work,
+    Intent,
+    Kv,
+    Session,
+    Staged,
+    StagedHead,
+    Deletion,
+}
+
+/// Which sweep finds a document.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Queue {
+    Turn,
+    Work,
+    Repair,
+}
+
+/// What every document has, to tell what it is before it is decoded.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Header {
+    #[serde(rename = "type")]
+    pub kind: Kind,
+}
+
+/// The slot of a partition key: the first byte of its SHA-256, the same in every version of every compiler.
+pub(crate) fn slot(pk: &str) -> u8 {
+    Sha256::digest(pk.as_bytes())[0]
+}
+
+/// Hex of a SHA-256, for ids made of text that an id may not hold.
+pub(crate) fn digest(text: &str) -> String {
+    Sha256::digest(text.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slots_are_stable_across_builds() {
+        assert_eq!([slot("order-1"), slot("日本"), slot("")], [0x0b, 0xcf, 0xe3]);
+    }
+
+    #[test]
+    fn a_digest_fits_a_document_id() {
+        assert!(digest("a/b?#\\").chars().all(|c| c.is_ascii_hexdigit()));
+    }
+}

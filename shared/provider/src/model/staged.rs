@@ -1,0 +1,142 @@
+//! What does not fit into one batch: staged operations (id `s:{commit}:{n}`) and their head (id `s:{commit}`).
+//!
+//! A staged document holds the operations of one later batch. It is invisible to everybody until the commit's
+//! decisive batch names the commit in the lock, and is then published by whoever comes first, in order, each batch
+//! advancing the lock's counter with `If-Match`: no operation is ever published twice. The head is written before
+//! anything else; it lists the history documents that were staged under their final ids, so that what a commit
+//! left behind that never happened can be removed.
+
+use super::{Kind, Queue, slot};
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+/// One operation of a batch, as it is stored and sent.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(tag = "op", rename_all = "lowercase")]
+pub(crate) enum StagedOpKind {
+    Create,
+    Upsert,
+    /// Must exist in exactly this version.
+    Replace {
+        etag: String,
+    },
+    /// Must exist in exactly this version.
+    Delete {
+        etag: String,
+    },
+    /// May be gone already (an activity that completed before it was cancelled).
+    Discard,
+}
+
+/// See [`StagedOpKind`].
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct StagedOp {
+    pub id: String,
+    pub op: StagedOpKind,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub body: Option<Box<RawValue>>,
+}
+
+impl StagedOp {
+    pub(crate) fn create(id: &str, doc: &impl Serialize) -> Result<Self, serde_json::Error> {
+        Self::with_body(id, StagedOpKind::Create, doc)
+    }
+
+    pub(crate) fn upsert(id: &str, doc: &impl Serialize) -> Result<Self, serde_json::Error> {
+        Self::with_body(id, StagedOpKind::Upsert, doc)
+    }
+
+    pub(crate) fn replace(id: &str, etag: &str, doc: &impl Serialize) -> Result<Self, serde_json::Error> {
+        Self::with_body(id, StagedOpKind::Replace { etag: etag.to_owned() }, doc)
+    }
+
+    pub(crate) fn delete(id: &str, etag: &str) -> Self {
+        StagedOp { id: id.to_owned(), op: StagedOpKind::Delete { etag: etag.to_owned() }, body: None }
+    }
+
+    pub(crate) fn discard(id: &str) -> Self {
+        StagedOp { id: id.to_owned(), op: StagedOpKind::Discard, body: None }
+    }
+
+    fn with_body(id: &str, op: StagedOpKind, doc: &impl Serialize) -> Result<Self, serde_json::Error> {
+        Ok(StagedOp { id: id.to_owned(), op, body: Some(serde_json::value::to_raw_value(doc)?) })
+    }
+
+    /// How much of a request the operation takes: its body, its id, its ETag and the words around them.
+    pub(crate) fn bytes(&self) -> usize {
+        const WORDS: usize = 160;
+        WORDS + self.id.len() + self.body.as_ref().map_or(0, |body| body.get().len())
+    }
+}
+
+/// See the module.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct StagedDoc {
+    pub id: String,
+    pub pk: String,
+    #[serde(rename = "type")]
+    kind: Kind,
+    pub commit: String,
+    pub ops: Vec<StagedOp>,
+}
+
+impl StagedDoc {
+    pub(crate) fn new(pk: &str, commit: &str, n: u32, ops: Vec<StagedOp>) -> Self {
+        StagedDoc {
+            id: Self::id(commit, n),
+            pk: pk.to_owned(),
+            kind: Kind::Staged,
+            commit: commit.to_owned(),
+            ops,
+        }
+    }
+
+    pub(crate) fn id(commit: &str, n: u32) -> String {
+        format!("s:{commit}:{n}")
+    }
+}
+
+/// See the module.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct StagedHead {
+    pub id: String,
+    pub pk: String,
+    #[serde(rename = "type")]
+    kind: Kind,
+    queue: Queue,
+    pub due_at: u64,
+    slot: u8,
+    pub commit: String,
+    pub staged: u32,
+    pub history: Vec<String>,
+}
+
+impl StagedHead {
+    pub(crate) fn new(pk: &str, commit: &str, due_at: u64, staged: u32, history: Vec<String>) -> Self {
+        StagedHead {
+            id: Self::id(commit),
+            pk: pk.to_owned(),
+            kind: Kind::StagedHead,
+            queue: Queue::Repair,
+            due_at,
+            slot: slot(pk),
+            commit: commit.to_owned(),
+            staged,
+            history,
+        }
+    }
+
+    pub(crate) fn id(commit: &str) -> String {
+        format!("s:{commit}")
+    }
+
+    /// Every document that the commit may have staged, the head itself last.
+    pub(crate) fn everything(&self) -> Vec<String> {
+        let mut ids = self.history.clone();
+        ids.extend((0..self.staged).map(|n| StagedDoc::id(&self.commit, n)));
+        ids.push(self.id.clone());
+        ids
+    }
+}

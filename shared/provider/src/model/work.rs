@@ -1,0 +1,140 @@
+//! Work items: id `w:{execution}:{activity}`, one activity to run, in its instance's partition.
+//!
+//! The id is deterministic, so cancelling is a point delete. The lock is part of the document: claiming, renewing and
+//! completing replace or delete it with `If-Match`, so a cancelled or stolen item fails its late worker. While it is
+//! locked, `dueAt` is the end of the lock: an abandoned item becomes due by itself.
+
+use super::{Kind, Queue, slot};
+use duroxide::providers::{ScheduledActivityIdentifier, WorkItem};
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+/// Who runs the activity.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct WorkHolder {
+    pub token: String,
+}
+
+/// See the module.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct WorkDoc {
+    pub id: String,
+    pub pk: String,
+    #[serde(rename = "type")]
+    kind: Kind,
+    queue: Queue,
+    pub due_at: u64,
+    slot: u8,
+    pub sort_key: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tag: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session: Option<String>,
+    #[serde(default)]
+    pub attempts: u32,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub holder: Option<WorkHolder>,
+    /// Until when the holder holds; 0 when free.
+    #[serde(default)]
+    pub until: u64,
+    pub item: Box<RawValue>,
+}
+
+impl WorkDoc {
+    /// The document of an activity, or `None` for an item that is no activity.
+    pub(crate) fn new(item: &WorkItem, sort_key: &str, now_ms: u64) -> Result<Option<Self>, serde_json::Error> {
+        let WorkItem::ActivityExecute { instance, execution_id, id, session_id, tag, .. } = item else {
+            return Ok(None);
+        };
+        Ok(Some(WorkDoc {
+            id: Self::id(*execution_id, *id),
+            pk: instance.clone(),
+            kind: Kind::Work,
+            queue: Queue::Work,
+            due_at: now_ms,
+            slot: slot(instance),
+            sort_key: sort_key.to_owned(),
+            tag: tag.clone(),
+            session: session_id.clone(),
+            attempts: 0,
+            holder: None,
+            until: 0,
+            item: serde_json::value::to_raw_value(item)?,
+        }))
+    }
+
+    pub(crate) fn id(execution: u64, activity: u64) -> String {
+        format!("w:{execution}:{activity}")
+    }
+
+    pub(crate) fn id_of(activity: &ScheduledActivityIdentifier) -> String {
+        Self::id(activity.execution_id, activity.activity_id)
+    }
+
+    /// Whether somebody holds it now.
+    pub(crate) fn is_held_at(&self, now_ms: u64) -> bool {
+        self.holder.is_some() && self.until > now_ms
+    }
+
+    pub(crate) fn is_held_by(&self, token: &str) -> bool {
+        self.holder.as_ref().is_some_and(|holder| holder.token == token)
+    }
+
+    /// The item as its next holder writes it.
+    pub(crate) fn claimed(&self, token: &str, until: u64) -> WorkDoc {
+        let mut next = self.clone();
+        next.holder = Some(WorkHolder { token: token.to_owned() });
+        next.attempts += 1;
+        next.renewed(until)
+    }
+
+    /// The item held until a later time.
+    pub(crate) fn renewed(&self, until: u64) -> WorkDoc {
+        WorkDoc { until, due_at: until, ..self.clone() }
+    }
+
+    /// The item given back, due from `due_at` on.
+    pub(crate) fn released(&self, due_at: u64, ignore_attempt: bool) -> WorkDoc {
+        let attempts = if ignore_attempt { self.attempts.saturating_sub(1) } else { self.attempts };
+        WorkDoc { holder: None, until: 0, due_at, attempts, ..self.clone() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn item() -> WorkDoc {
+        let item = WorkItem::ActivityExecute {
+            instance: "i".to_owned(),
+            execution_id: 2,
+            id: 7,
+            name: "Charge".to_owned(),
+            input: "{}".to_owned(),
+            session_id: None,
+            tag: None,
+        };
+        WorkDoc::new(&item, "o", 100).unwrap().unwrap()
+    }
+
+    #[test]
+    fn a_locked_item_is_due_again_when_its_lock_expires() {
+        let held = item().claimed("t", 500);
+        assert_eq!((held.due_at, held.attempts), (500, 1));
+        assert!(held.is_held_at(499) && !held.is_held_at(500));
+    }
+
+    #[test]
+    fn the_id_is_that_of_the_activity() {
+        let activity = ScheduledActivityIdentifier { instance: "i".to_owned(), execution_id: 2, activity_id: 7 };
+        assert_eq!(item().id, WorkDoc::id_of(&activity));
+    }
+
+    #[test]
+    fn an_ignored_attempt_is_given_back_and_never_below_zero() {
+        assert_eq!(item().claimed("t", 500).released(0, true).attempts, 0);
+        assert_eq!(item().released(0, true).attempts, 0);
+    }
+}

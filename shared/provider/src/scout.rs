@@ -1,0 +1,421 @@
+//! Which instance or work item to try next, for callers that no doorbell tells (duroxide's polling runtime).
+//!
+//! This process knows of most work before any query could: it committed it. Such *hints* are tried first. A *sweep*
+//! (one small page from every physical range, oldest due first) finds what other processes enqueued, at a steady
+//! interval while there are hints and at once when a caller has none. Hints are only hints: each leads to a directed
+//! fetch, which finds nothing at the price of one request when the hint was stale. Forgetting hints costs time, never
+//! work, so their number is bounded.
+//!
+//! Timers are hints with a time. A hint for an instance whose turn is under way in this process waits for the end of
+//! that turn instead of being spent on a held lock.
+
+use crate::error::Failure;
+use crate::model::Kind;
+use crate::provider::{CosmosProvider, Fetched, TurnItem, WorkLease};
+use crate::repair::{Due, Repaired};
+use crate::turn::TurnRequest;
+use crate::work::WorkRequest;
+use cosmos::{PartitionKey, Query, SweepCursor};
+use duroxide::providers::TagFilter;
+use serde::Deserialize;
+use std::collections::{BTreeMap, HashSet, VecDeque};
+use std::hash::Hash;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+/// Documents that a sweep takes from each physical range.
+const PAGE: u32 = 100;
+/// Hints that are kept.
+const MOST_HINTS: usize = 10_000;
+
+/// A work item worth trying.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct WorkHint {
+    pub pk: String,
+    pub id: String,
+    pub tag: Option<String>,
+    pub session: Option<String>,
+}
+
+/// The hints of one kind.
+#[derive(Debug)]
+pub(crate) struct Hints<H> {
+    state: Mutex<HintState<H>>,
+    arrived: Notify,
+    /// Held while sweeping: callers that find nothing at the same time share one sweep.
+    sweeping: tokio::sync::Mutex<()>,
+}
+
+#[derive(Debug)]
+struct HintState<H> {
+    queue: VecDeque<H>,
+    known: HashSet<H>,
+    timed: BTreeMap<u64, Vec<H>>,
+    /// Hints for instances whose turn is under way here.
+    waiting: HashSet<H>,
+    swept: Instant,
+}
+
+impl<H: Clone + Eq + Hash> Default for Hints<H> {
+    fn default() -> Self {
+        Hints {
+            state: Mutex::new(HintState {
+                queue: VecDeque::new(),
+                known: HashSet::new(),
+                timed: BTreeMap::new(),
+                waiting: HashSet::new(),
+                swept: Instant::now(),
+            }),
+            arrived: Notify::new(),
+            sweeping: tokio::sync::Mutex::new(()),
+        }
+    }
+}
+
+impl<H: Clone + Eq + Hash> Hints<H> {
+    fn state(&self) -> std::sync::MutexGuard<'_, HintState<H>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Adds a hint, unless it is known.
+    pub(crate) fn push(&self, hint: H) {
+        let mut state = self.state();
+        if state.queue.len() < MOST_HINTS && state.known.insert(hint.clone()) {
+            state.queue.push_back(hint);
+            drop(state);
+            self.arrived.notify_one();
+        }
+    }
+
+    /// Adds a hint for later.
+    pub(crate) fn push_at(&self, due_ms: u64, now_ms: u64, hint: H) {
+        if due_ms <= now_ms {
+            return self.push(hint);
+        }
+        let mut state = self.state();
+        if state.timed.len() < MOST_HINTS {
+            state.timed.entry(due_ms).or_default().push(hint);
+            drop(state);
+            // A sleeper must learn that it has to wake earlier.
+            self.arrived.notify_one();
+        }
+    }
+
+    /// The first hint that suits.
+    fn pop(&self, now_ms: u64, suits: impl Fn(&H) -> bool) -> Option<H> {
+        let mut state = self.state();
+        let later = state.timed.split_off(&(now_ms + 1));
+        let due = std::mem::replace(&mut state.timed, later);
+        for hint in due.into_values().flatten() {
+            if state.known.insert(hint.clone()) {
+                state.queue.push_back(hint);
+            }
+        }
+        let index = state.queue.iter().position(suits)?;
+        let hint = state.queue.remove(index)?;
+        state.known.remove(&hint);
+        Some(hint)
+    }
+
+    /// Keeps a hint until [`Hints::wake`] of the same.
+    fn park(&self, hint: H) {
+        let mut state = self.state();
+        if state.waiting.len() < MOST_HINTS {
+            state.waiting.insert(hint);
+        }
+    }
+
+    /// Makes a parked hint an ordinary one.
+    pub(crate) fn wake(&self, hint: &H) {
+        let parked = self.state().waiting.take(hint);
+        if let Some(hint) = parked {
+            self.push(hint);
+        }
+    }
+
+    fn is_sweep_due(&self, interval: Duration) -> bool {
+        self.state().swept.elapsed() >= interval
+    }
+
+    fn note_sweep(&self) {
+        self.state().swept = Instant::now();
+    }
+
+    /// Waits for a hint, for the next timer, for the next sweep, or for `deadline`.
+    async fn wait(&self, deadline: Instant, interval: Duration, now_ms: u64) {
+        let wake_at = {
+            let state = self.state();
+            let next_sweep = state.swept + interval;
+            let next_timer = state.timed.keys().next().map(|due| {
+                Instant::now() + Duration::from_millis(due.saturating_sub(now_ms))
+            });
+            next_timer.map_or(next_sweep, |timer| timer.min(next_sweep)).min(deadline)
+        };
+        tokio::select! {
+            () = self.arrived.notified() => {}
+            () = tokio::time::sleep_until(wake_at) => {}
+        }
+    }
+}
+
+/// One undirected fetch under way.
+struct Search {
+    deadline: Instant,
+    /// A caller that will not wait must have looked once; one that waits looks when a sweep is due.
+    must_sweep: bool,
+    cursor: Option<SweepCursor>,
+    tried: HashSet<String>,
+}
+
+impl Search {
+    fn new(poll_timeout: Duration) -> Self {
+        Search {
+            deadline: Instant::now() + poll_timeout,
+            must_sweep: poll_timeout.is_zero(),
+            cursor: None,
+            tried: HashSet::new(),
+        }
+    }
+}
+
+impl CosmosProvider {
+    /// The next turn of any instance.
+    pub(crate) async fn next_turn(
+        &self,
+        request: TurnRequest<'_>,
+        poll_timeout: Duration,
+    ) -> Result<Option<TurnItem>, Failure> {
+        if request.filter.is_some_and(|filter| filter.supported_duroxide_versions.is_empty()) {
+            return Ok(None);
+        }
+        let mut search = Search::new(poll_timeout);
+        loop {
+            if self.turn_hints.is_sweep_due(self.sweep_interval) {
+                self.sweep_turns(&mut search, false).await?;
+            }
+            while let Some(instance) = self.turn_hints.pop(self.store.now(), |_| true) {
+                if self.park_if_running(&instance) {
+                    continue;
+                }
+                let pk = PartitionKey::new(&instance)?;
+                if let Fetched::Ready(item) = self.store.fetch_turn(&pk, request, &self.turns).await? {
+                    return Ok(Some(item));
+                }
+                // It may have become busy by this process since it was looked at.
+                self.park_if_running(&instance);
+                search.tried.insert(instance);
+            }
+            if search.must_sweep {
+                if self.sweep_turns(&mut search, true).await? {
+                    continue;
+                }
+                search.must_sweep = search.cursor.is_some();
+                if search.must_sweep {
+                    continue;
+                }
+            }
+            if Instant::now() >= search.deadline {
+                return Ok(None);
+            }
+            self.turn_hints.wait(search.deadline, self.sweep_interval, self.store.now()).await;
+            search.tried.clear();
+        }
+    }
+
+    /// A hint for an instance that this process runs already waits for the end of that turn.
+    fn park_if_running(&self, instance: &String) -> bool {
+        if !self.turns.is_running(instance, self.store.now()) {
+            return false;
+        }
+        self.turn_hints.park(instance.clone());
+        // The turn may have ended in between, and would not wake us again.
+        if !self.turns.is_running(instance, self.store.now()) {
+            self.turn_hints.wake(instance);
+        }
+        true
+    }
+
+    /// Looks for due messages and repairs. Answers whether there are new hints.
+    async fn sweep_turns(&self, search: &mut Search, forced: bool) -> Result<bool, Failure> {
+        let _alone = self.turn_hints.sweeping.lock().await;
+        if !forced && !self.turn_hints.is_sweep_due(self.sweep_interval) {
+            return Ok(false);
+        }
+        self.turn_hints.note_sweep();
+        let query = Query::new(format!(
+            "SELECT c.id, c.pk, c.type, c.dueAt FROM c \
+             WHERE c.queue IN ('turn', 'repair') AND c.dueAt <= @now{} ORDER BY c.dueAt",
+            self.slot_clause()
+        ));
+        let query = self.slot_params(query.param("@now", self.store.now()));
+        let cursor = search.cursor.take();
+        let page = self.store.container.sweep::<Due, _, _>(&query, PAGE, cursor, |due| due.due_at).await?;
+        search.cursor = page.cursor;
+        let mut found = false;
+        for due in page.items {
+            if due.kind != Kind::Message {
+                let mut done = Repaired::default();
+                if let Err(error) = self.store.repair(&due, &mut done).await {
+                    tracing::warn!(instance = due.pk, id = due.id, %error, "a repair failed; it stays due");
+                }
+                for target in done.targets {
+                    self.turn_hints.push(target);
+                    found = true;
+                }
+            } else if !search.tried.contains(&due.pk) && !self.park_if_running(&due.pk) {
+                self.turn_hints.push(due.pk);
+                found = true;
+            }
+        }
+        Ok(found)
+    }
+
+    /// The next activity of any instance.
+    pub(crate) async fn next_work(
+        &self,
+        request: WorkRequest<'_>,
+        poll_timeout: Duration,
+    ) -> Result<Option<WorkLease>, Failure> {
+        if matches!(request.tags, TagFilter::None) {
+            return Ok(None);
+        }
+        let mut search = Search::new(poll_timeout);
+        loop {
+            if self.work_hints.is_sweep_due(self.sweep_interval) {
+                self.sweep_work(&mut search, request, false).await?;
+            }
+            let suits = |hint: &WorkHint| request.serves(hint.tag.as_deref(), hint.session.as_deref());
+            while let Some(hint) = self.work_hints.pop(self.store.now(), suits) {
+                let pk = PartitionKey::new(&hint.pk)?;
+                match self.store.fetch_work(&pk, &hint.id, request, &self.works).await? {
+                    Fetched::Ready(lease) => return Ok(Some(lease)),
+                    Fetched::Nothing | Fetched::Busy { .. } => search.tried.insert(work_key(&hint.pk, &hint.id)),
+                };
+            }
+            if search.must_sweep {
+                if self.sweep_work(&mut search, request, true).await? {
+                    continue;
+                }
+                search.must_sweep = search.cursor.is_some();
+                if search.must_sweep {
+                    continue;
+                }
+            }
+            if Instant::now() >= search.deadline {
+                return Ok(None);
+            }
+            self.work_hints.wait(search.deadline, self.sweep_interval, self.store.now()).await;
+            search.tried.clear();
+        }
+    }
+
+    async fn sweep_work(
+        &self,
+        search: &mut Search,
+        request: WorkRequest<'_>,
+        forced: bool,
+    ) -> Result<bool, Failure> {
+        #[derive(Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct DueWork {
+            id: String,
+            pk: String,
+            due_at: u64,
+            sort_key: String,
+            tag: Option<String>,
+            session: Option<String>,
+        }
+        let _alone = self.work_hints.sweeping.lock().await;
+        if !forced && !self.work_hints.is_sweep_due(self.sweep_interval) {
+            return Ok(false);
+        }
+        self.work_hints.note_sweep();
+        let (tag_clause, tags) = match request.tags {
+            TagFilter::Any | TagFilter::None => ("", Vec::new()),
+            TagFilter::DefaultOnly => (" AND NOT IS_DEFINED(c.tag)", Vec::new()),
+            TagFilter::Tags(tags) => (" AND ARRAY_CONTAINS(@tags, c.tag)", tags.iter().collect()),
+            TagFilter::DefaultAnd(tags) => {
+                (" AND (NOT IS_DEFINED(c.tag) OR ARRAY_CONTAINS(@tags, c.tag))", tags.iter().collect())
+            }
+        };
+        let session_clause = if request.session.is_some() { "" } else { " AND NOT IS_DEFINED(c.session)" };
+        let query = Query::new(format!(
+            "SELECT c.id, c.pk, c.dueAt, c.sortKey, c.tag, c.session FROM c \
+             WHERE c.queue = 'work' AND c.dueAt <= @now{tag_clause}{session_clause}{} ORDER BY c.dueAt",
+            self.slot_clause()
+        ));
+        let query = self.slot_params(query.param("@now", self.store.now()).param("@tags", &tags));
+        let cursor = search.cursor.take();
+        let key = |due: &DueWork| (due.due_at, due.sort_key.clone());
+        let page = self.store.container.sweep::<DueWork, _, _>(&query, PAGE, cursor, key).await?;
+        search.cursor = page.cursor;
+        let mut items = page.items;
+        items.sort_by_key(key);
+        let mut found = false;
+        for DueWork { id, pk, tag, session, .. } in items {
+            if !search.tried.contains(&work_key(&pk, &id)) {
+                self.work_hints.push(WorkHint { pk, id, tag, session });
+                found = true;
+            }
+        }
+        Ok(found)
+    }
+
+    fn slot_clause(&self) -> &'static str {
+        if self.slots == (0..=255) { "" } else { " AND c.slot BETWEEN @first AND @last" }
+    }
+
+    fn slot_params(&self, query: Query) -> Query {
+        if self.slots == (0..=255) {
+            return query;
+        }
+        query.param("@first", self.slots.start()).param("@last", self.slots.end())
+    }
+}
+
+fn work_key(pk: &str, id: &str) -> String {
+    format!("{id} {pk}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_hint_is_kept_once_and_given_out_in_order() {
+        let hints = Hints::<String>::default();
+        for name in ["a", "b", "a"] {
+            hints.push(name.to_owned());
+        }
+        let all: Vec<String> = std::iter::from_fn(|| hints.pop(0, |_| true)).collect();
+        assert_eq!(all, ["a", "b"]);
+    }
+
+    #[test]
+    fn a_timer_hint_waits_for_its_time() {
+        let hints = Hints::<String>::default();
+        hints.push_at(100, 50, "timer".to_owned());
+        assert_eq!(hints.pop(99, |_| true), None);
+        assert_eq!(hints.pop(100, |_| true).as_deref(), Some("timer"));
+    }
+
+    #[test]
+    fn a_hint_that_does_not_suit_is_left_for_others() {
+        let hints = Hints::<String>::default();
+        hints.push("gpu".to_owned());
+        hints.push("plain".to_owned());
+        assert_eq!(hints.pop(0, |hint| hint == "plain").as_deref(), Some("plain"));
+        assert_eq!(hints.pop(0, |_| true).as_deref(), Some("gpu"));
+    }
+
+    #[test]
+    fn a_parked_hint_comes_back_when_it_is_woken() {
+        let hints = Hints::<String>::default();
+        hints.park("i".to_owned());
+        assert_eq!(hints.pop(0, |_| true), None);
+        hints.wake(&"i".to_owned());
+        assert_eq!(hints.pop(0, |_| true).as_deref(), Some("i"));
+    }
+}

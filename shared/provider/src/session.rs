@@ -1,0 +1,138 @@
+//! Session affinity: the activities of one session go to one owner at a time.
+//!
+//! A session and the work items that name it live in different partitions. Claiming is therefore two steps: first the
+//! session (create, or replace with `If-Match`), then the item. A crash in between leaves a session that its owner
+//! holds without work, until it expires. Nothing else depends on their order.
+
+use crate::error::Failure;
+use crate::model::SessionDoc;
+use crate::store::{Store, millis};
+use cosmos::{Etag, PartitionKey, Query, Retry};
+use duroxide::providers::SessionFetchConfig;
+use std::collections::HashSet;
+use std::time::Duration;
+
+/// What became of a claim.
+#[derive(Debug)]
+pub(crate) enum SessionClaim {
+    Owned,
+    /// Another owner has it until then.
+    Closed { until_ms: u64 },
+}
+
+impl Store {
+    /// Claims the session, or refreshes it when it is the caller's already.
+    pub(crate) async fn claim_session(
+        &self,
+        session: &str,
+        config: &SessionFetchConfig,
+    ) -> Result<SessionClaim, Failure> {
+        let pk = PartitionKey::new(session)?;
+        let now = self.now();
+        let seen = self.container.read::<SessionDoc>(&pk, SessionDoc::ID).await?;
+        if let Some(seen) = &seen
+            && seen.doc.is_closed_to(&config.owner_id, now)
+        {
+            return Ok(SessionClaim::Closed { until_ms: seen.doc.until });
+        }
+        let until = now.saturating_add(millis(config.lock_timeout));
+        let next = SessionDoc::new(session, &config.owner_id, until, now);
+        let written = match &seen {
+            Some(seen) => {
+                self.container.replace(&pk, SessionDoc::ID, &next, Some(&seen.etag), Retry::Idempotent).await
+            }
+            None => self.container.create(&pk, &next, Retry::Idempotent).await,
+        };
+        match written {
+            Ok(_) => Ok(SessionClaim::Owned),
+            Err(error) if error.is_conflict() || error.is_precondition_failed() || error.is_not_found() => {
+                // Another slot of the same owner, another owner, or the echo of our own write: the document tells.
+                match self.container.read::<SessionDoc>(&pk, SessionDoc::ID).await? {
+                    Some(seen) if seen.doc.owner == config.owner_id && seen.doc.until > now => Ok(SessionClaim::Owned),
+                    Some(seen) => Ok(SessionClaim::Closed { until_ms: seen.doc.until }),
+                    None => Ok(SessionClaim::Closed { until_ms: now }),
+                }
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Notes that the session was used. Best effort: a missed note lets an idle session expire a little earlier.
+    pub(crate) async fn touch_session(&self, session: &str) {
+        if let Err(error) = self.try_touch_session(session).await {
+            tracing::debug!(session, %error, "the use of a session was not noted");
+        }
+    }
+
+    async fn try_touch_session(&self, session: &str) -> Result<(), Failure> {
+        let pk = PartitionKey::new(session)?;
+        let now = self.now();
+        let Some(seen) = self.container.read::<SessionDoc>(&pk, SessionDoc::ID).await? else { return Ok(()) };
+        // One that has expired may be another's by now.
+        if seen.doc.until > now {
+            let mut next = seen.doc;
+            next.active_at = now;
+            self.container.replace(&pk, SessionDoc::ID, &next, Some(&seen.etag), Retry::Idempotent).await?;
+        }
+        Ok(())
+    }
+
+    /// Extends the sessions of these owners that are neither expired nor idle.
+    pub(crate) async fn renew_sessions(
+        &self,
+        owners: &[&str],
+        extend_for: Duration,
+        idle: Duration,
+    ) -> Result<usize, Failure> {
+        if owners.is_empty() {
+            return Ok(0);
+        }
+        let now = self.now();
+        let query = Query::new(
+            "SELECT * FROM c WHERE c.type = 'session' AND ARRAY_CONTAINS(@owners, c.owner) AND c.until > @now",
+        )
+        .param("@owners", owners)
+        .param("@now", now);
+        let mut renewed = 0;
+        for mut session in self.container.scan::<SessionDoc>(&query).await? {
+            if session.active_at.saturating_add(millis(idle)) <= now {
+                continue;
+            }
+            let pk = PartitionKey::new(&session.pk)?;
+            let etag = Etag::new(session.etag.clone());
+            session.until = now.saturating_add(millis(extend_for));
+            match self.container.replace(&pk, SessionDoc::ID, &session, Some(&etag), Retry::Idempotent).await {
+                Ok(_) => renewed += 1,
+                // Used or taken over this very moment: the other write is as new as ours.
+                Err(error) if error.is_precondition_failed() || error.is_not_found() => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(renewed)
+    }
+
+    /// Removes expired sessions that no queued activity names.
+    pub(crate) async fn remove_orphaned_sessions(&self) -> Result<usize, Failure> {
+        const AT_ONCE: usize = 200;
+        let query = Query::new("SELECT * FROM c WHERE c.type = 'session' AND c.until < @now").param("@now", self.now());
+        let expired = self.container.scan::<SessionDoc>(&query).await?;
+        let mut removed = 0;
+        for group in expired.chunks(AT_ONCE) {
+            let names: Vec<&str> = group.iter().map(|session| session.pk.as_str()).collect();
+            let query =
+                Query::new("SELECT VALUE c.session FROM c WHERE c.queue = 'work' AND ARRAY_CONTAINS(@names, c.session)")
+                    .param("@names", &names);
+            let pending: HashSet<String> = self.container.scan::<String>(&query).await?.into_iter().collect();
+            for session in group.iter().filter(|session| !pending.contains(&session.pk)) {
+                let pk = PartitionKey::new(&session.pk)?;
+                let etag = Etag::new(session.etag.clone());
+                match self.container.delete(&pk, SessionDoc::ID, Some(&etag), Retry::Idempotent).await {
+                    Ok(()) => removed += 1,
+                    Err(error) if error.is_precondition_failed() || error.is_not_found() => {}
+                    Err(error) => return Err(error.into()),
+                }
+            }
+        }
+        Ok(removed)
+    }
+}

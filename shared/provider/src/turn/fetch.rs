@@ -1,0 +1,272 @@
+//! Fetching the turn of one instance: at most three requests in two round trips, one when there is nothing to do.
+
+use super::held::HeldMessage;
+use super::load::{Past, View};
+use super::{HeldTurn, HeldTurns};
+use crate::error::Failure;
+use crate::finish::Finish;
+use crate::model::{HistoryError, InstanceDoc, LockDoc, MessageDoc};
+use crate::provider::{Fetched, TurnItem};
+use crate::store::{Locked, Store, millis};
+use crate::token::Token;
+use cosmos::{Etag, PartitionKey, Retry};
+use duroxide::EventKind;
+use duroxide::providers::{DispatcherCapabilityFilter, OrchestrationItem, WorkItem};
+use std::time::Duration;
+
+/// How often a past that came short is read again before the turn is given back.
+const REREADS: u32 = 20;
+/// How long to wait for a replica to catch up, the first time; it doubles.
+const REREAD_WAIT: Duration = Duration::from_millis(5);
+/// How often unfinished business of an earlier commit is met and finished before the fetch gives up as busy.
+const FINISHES: u32 = 4;
+
+/// What is asked for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TurnRequest<'a> {
+    pub lock_timeout: Duration,
+    pub filter: Option<&'a DispatcherCapabilityFilter>,
+}
+
+/// A claimed turn, before it is known to the runtime.
+#[derive(Debug)]
+pub(crate) struct Claimed {
+    pub item: TurnItem,
+    pub held: HeldTurn,
+}
+
+impl Store {
+    /// Claims the next turn of `pk`.
+    pub(crate) async fn fetch_turn(
+        &self,
+        pk: &PartitionKey,
+        request: TurnRequest<'_>,
+        held: &HeldTurns,
+    ) -> Result<Fetched<TurnItem>, Failure> {
+        for _ in 0..FINISHES {
+            let now = self.now();
+            let view = self.view(pk, now).await?;
+            if let Some(lock) = &view.lock {
+                if let Some(until) = lock.doc.held_at(now).map(|_| lock.doc.until) {
+                    return Ok(Fetched::Busy { until_ms: until });
+                }
+                match self.finish(pk, lock).await? {
+                    Finish::Clean => {}
+                    Finish::Changed => continue,
+                    Finish::Underway { until_ms } => return Ok(Fetched::Busy { until_ms }),
+                }
+            }
+            return self.claim(pk, view, request, held).await;
+        }
+        Ok(Fetched::Busy { until_ms: self.now() })
+    }
+
+    async fn claim(
+        &self,
+        pk: &PartitionKey,
+        view: View,
+        request: TurnRequest<'_>,
+        held: &HeldTurns,
+    ) -> Result<Fetched<TurnItem>, Failure> {
+        let items = decode(pk, &view.messages);
+        if items.is_empty() || !supports(request.filter, view.instance.as_ref()) {
+            return Ok(Fetched::Nothing);
+        }
+        if view.instance.is_none() && !items.iter().any(|(_, item)| begins(item)) {
+            self.drop_orphans(pk, &view, &items).await?;
+            return Ok(Fetched::Nothing);
+        }
+        let nonce = self.ids.unique();
+        let ids: Vec<String> = items.iter().map(|(message, _)| message.id.clone()).collect();
+        let seen = view.lock.as_ref();
+        let until = self.now().saturating_add(millis(request.lock_timeout));
+        let next = seen.map_or_else(|| LockDoc::new(pk.as_str()), |lock| lock.doc.clone());
+        let next = next.claimed(&nonce, until, &ids);
+
+        let execution = view.instance.as_ref().map(|instance| instance.current.execution);
+        let (claimed, past) = futures::join!(self.swap_lock(pk, seen.map(|lock| &lock.etag), next), async {
+            match execution {
+                Some(execution) => self.past(pk, execution).await,
+                None => Ok(Past::default()),
+            }
+        });
+        let Some(lock) = claimed? else {
+            // Somebody was faster, or the view was old. Either way its holder will see the messages.
+            return Ok(Fetched::Busy { until_ms: self.now() });
+        };
+        let loaded = self.settle(pk, &lock, &view, past).await;
+        match loaded.and_then(|(instance, past)| assemble(pk, &nonce, lock.clone(), &view, instance, past, items)) {
+            Ok(Claimed { item, held: turn }) => {
+                held.put(turn, self.now());
+                Ok(Fetched::Ready(item))
+            }
+            Err(failure) => {
+                self.unclaim(pk, &lock).await;
+                Err(failure)
+            }
+        }
+    }
+
+    /// Waits until what was read is as new as the claim proves it must be.
+    async fn settle(
+        &self,
+        pk: &PartitionKey,
+        lock: &Locked,
+        view: &View,
+        past: Result<Past, Failure>,
+    ) -> Result<(Option<InstanceDoc>, Past), Failure> {
+        let mut past = past?;
+        let mut instance = view.instance.clone();
+        let mut wait = REREAD_WAIT;
+        for _ in 0..REREADS {
+            let coherent = instance.as_ref().map_or("", |instance| instance.commit.as_str()) == lock.doc.last_commit();
+            let whole = instance
+                .as_ref()
+                .is_none_or(|instance| past.has_history_of(&instance.current) && past.has_keys_of(instance));
+            if coherent && whole {
+                return Ok((instance, past));
+            }
+            tracing::debug!(instance = pk.as_str(), coherent, "a lagging replica answered: reading again");
+            tokio::time::sleep(wait).await;
+            wait = wait.saturating_mul(2).min(Duration::from_millis(200));
+            if !coherent {
+                instance = self.container.read::<InstanceDoc>(pk, InstanceDoc::ID).await?.map(|found| found.doc);
+            }
+            if let Some(instance) = &instance {
+                past = self.past(pk, instance.current.execution).await?;
+            }
+        }
+        Err(Failure::Stale { instance: pk.as_str().to_owned(), reason: "history or keys stay incomplete".to_owned() })
+    }
+
+    /// Gives a claim back that could not be completed, as if it had not been made.
+    async fn unclaim(&self, pk: &PartitionKey, lock: &Locked) {
+        let free = lock.doc.released(true);
+        if let Err(error) = self.swap_lock(pk, Some(&lock.etag), free).await {
+            // Nobody is hurt: the lock expires.
+            tracing::warn!(instance = pk.as_str(), %error, "a claim could not be given back; it will expire");
+        }
+    }
+
+    /// Removes persistent events that were sent to an instance that does not exist: duroxide does not keep them.
+    /// Anything else may be racing with its start, and stays.
+    async fn drop_orphans(
+        &self,
+        pk: &PartitionKey,
+        view: &View,
+        items: &[(MessageDoc, WorkItem)],
+    ) -> Result<(), Failure> {
+        if !view.is_coherent() || !items.iter().all(|(_, item)| matches!(item, WorkItem::QueueMessage { .. })) {
+            return Ok(());
+        }
+        tracing::warn!(instance = pk.as_str(), count = items.len(), "dropping events for an instance that never began");
+        for (message, _) in items {
+            let etag = Etag::new(message.etag.clone());
+            match self.container.delete(pk, &message.id, Some(&etag), Retry::Idempotent).await {
+                Ok(()) => {}
+                Err(error) if error.is_not_found() || error.is_precondition_failed() => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The messages that this version understands, each with its work item.
+fn decode(pk: &PartitionKey, messages: &[MessageDoc]) -> Vec<(MessageDoc, WorkItem)> {
+    let mut items = Vec::with_capacity(messages.len());
+    for message in messages {
+        match serde_json::from_str::<WorkItem>(message.item.get()) {
+            Ok(item) => items.push((message.clone(), item)),
+            // It may be of a newer duroxide: it stays queued, and the others go on without it.
+            Err(error) => {
+                tracing::error!(instance = pk.as_str(), message = message.id, %error, "a message cannot be decoded");
+            }
+        }
+    }
+    items
+}
+
+fn begins(item: &WorkItem) -> bool {
+    matches!(item, WorkItem::StartOrchestration { .. } | WorkItem::ContinueAsNew { .. })
+}
+
+/// Whether the dispatcher can replay the instance. duroxide's contract is that only the first range counts, and that
+/// an unpinned execution suits everybody.
+fn supports(filter: Option<&DispatcherCapabilityFilter>, instance: Option<&InstanceDoc>) -> bool {
+    let Some(filter) = filter else { return true };
+    let Some(range) = filter.supported_duroxide_versions.first() else { return false };
+    let pinned = instance.and_then(|instance| instance.current.pinned.as_ref());
+    pinned.is_none_or(|version| range.contains(version))
+}
+
+fn assemble(
+    pk: &PartitionKey,
+    nonce: &str,
+    lock: Locked,
+    view: &View,
+    instance: Option<InstanceDoc>,
+    past: Past,
+    items: Vec<(MessageDoc, WorkItem)>,
+) -> Result<Claimed, Failure> {
+    let attempt = items.iter().filter_map(|(message, _)| lock.doc.attempts.get(&message.id)).max().copied();
+    let (messages, work): (Vec<_>, Vec<_>) = items
+        .into_iter()
+        .map(|(message, item)| (HeldMessage { id: message.id, etag: message.etag, receipt: message.receipt }, item))
+        .unzip();
+    let Past { history, kv } = past;
+    let (history, history_error) = match instance.as_ref().map(|instance| Past::events(history, &instance.current)) {
+        None => (Vec::new(), None),
+        Some(Ok(events)) => (events, None),
+        Some(Err(error @ HistoryError::Corrupt { .. })) => (Vec::new(), Some(error.to_string())),
+        Some(Err(error @ HistoryError::Short { .. })) => {
+            return Err(Failure::Stale { instance: pk.as_str().to_owned(), reason: error.to_string() });
+        }
+    };
+    let scope = HeldTurn::scope(instance.as_ref());
+    let kv_snapshot = match history_error {
+        Some(_) => Default::default(),
+        None => kv.iter().filter_map(|doc| Some((doc.key.clone(), doc.snapshot(scope)?))).collect(),
+    };
+    let (name, version) = identity(instance.as_ref(), &history, &work);
+    let token = Token::turn(nonce, pk.as_str()).encode()?;
+    let item = OrchestrationItem {
+        instance: pk.as_str().to_owned(),
+        orchestration_name: name,
+        execution_id: scope.execution,
+        version,
+        history,
+        messages: work,
+        history_error,
+        kv_snapshot,
+    };
+    let held = HeldTurn { pk: pk.clone(), nonce: nonce.to_owned(), lock, instance, kv, messages, more: view.more };
+    Ok(Claimed { item: TurnItem { item, lock_token: token, attempt: attempt.unwrap_or(1) }, held })
+}
+
+/// Name and version: from the instance, else from its history, else from the message that starts it.
+fn identity(
+    instance: Option<&InstanceDoc>,
+    history: &[duroxide::Event],
+    items: &[WorkItem],
+) -> (String, String) {
+    let unknown = || "unknown".to_owned();
+    if let Some((Some(name), version)) = instance.map(|instance| (&instance.name, &instance.version)) {
+        return (name.clone(), version.clone().unwrap_or_else(unknown));
+    }
+    let started = history.iter().find_map(|event| match &event.kind {
+        EventKind::OrchestrationStarted { name, version, .. } => Some((name.clone(), version.clone())),
+        _ => None,
+    });
+    started
+        .or_else(|| {
+            items.iter().find_map(|item| match item {
+                WorkItem::StartOrchestration { orchestration, version, .. }
+                | WorkItem::ContinueAsNew { orchestration, version, .. } => {
+                    Some((orchestration.clone(), version.clone().unwrap_or_else(unknown)))
+                }
+                _ => None,
+            })
+        })
+        .unwrap_or_else(|| (unknown(), unknown()))
+}

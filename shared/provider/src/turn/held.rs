@@ -1,0 +1,144 @@
+//! What a fetch learned and the commit needs, kept between the two.
+//!
+//! The token alone is enough to commit: when this process does not remember it (another process fetched), the same
+//! documents are read again, at the price of one more request. Forgotten holds are dropped when their time is over.
+
+use crate::error::Failure;
+use crate::finish::Finish;
+use crate::model::{InstanceDoc, KvDoc, LockDoc, Scope, is_terminal};
+use crate::store::{Locked, Store, millis};
+use cosmos::PartitionKey;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+/// How often, and how long apart, to try for an instance whose turn is under way.
+const HOLD_ATTEMPTS: u32 = 60;
+const HOLD_WAIT: Duration = Duration::from_millis(50);
+/// How long a change that is no turn may take.
+const HOLD_TIME: Duration = Duration::from_secs(30);
+
+/// A message of the held turn.
+#[derive(Clone, Debug)]
+pub(crate) struct HeldMessage {
+    pub id: String,
+    pub etag: String,
+    pub receipt: bool,
+}
+
+/// See the module.
+#[derive(Clone, Debug)]
+pub(crate) struct HeldTurn {
+    pub pk: PartitionKey,
+    pub nonce: String,
+    pub lock: Locked,
+    pub instance: Option<InstanceDoc>,
+    pub kv: Vec<KvDoc>,
+    pub messages: Vec<HeldMessage>,
+    /// More messages were due than the turn took.
+    pub more: bool,
+}
+
+impl HeldTurn {
+    /// Whose keys the turn sees.
+    pub(crate) fn scope(instance: Option<&InstanceDoc>) -> Scope {
+        instance.map_or(Scope { execution: 1, terminal: false }, |instance| Scope {
+            execution: instance.current.execution,
+            terminal: is_terminal(&instance.current.status),
+        })
+    }
+}
+
+/// The turns that this process holds, by nonce.
+#[derive(Debug, Default)]
+pub(crate) struct HeldTurns(Mutex<HashMap<String, Arc<HeldTurn>>>);
+
+impl HeldTurns {
+    pub(crate) fn put(&self, turn: HeldTurn, now_ms: u64) {
+        let mut held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        held.retain(|_, turn| turn.lock.doc.until > now_ms);
+        held.insert(turn.nonce.clone(), Arc::new(turn));
+    }
+
+    pub(crate) fn get(&self, nonce: &str) -> Option<Arc<HeldTurn>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).get(nonce).cloned()
+    }
+
+    pub(crate) fn forget(&self, nonce: &str) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(nonce);
+    }
+
+    /// Notes the lock's newest version, after a renewal.
+    pub(crate) fn relock(&self, nonce: &str, lock: &Locked) {
+        let mut held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(turn) = held.get_mut(nonce) {
+            Arc::make_mut(turn).lock = lock.clone();
+        }
+    }
+
+    /// Whether a turn of this instance is under way here.
+    pub(crate) fn is_running(&self, instance: &str, now_ms: u64) -> bool {
+        let held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        held.values().any(|turn| turn.pk.as_str() == instance && turn.lock.doc.until > now_ms)
+    }
+}
+
+impl Store {
+    /// The held turn of a token that another process (or a former life of this one) fetched.
+    pub(crate) async fn recall(&self, pk: &PartitionKey, nonce: &str) -> Result<HeldTurn, Failure> {
+        let lost = || Failure::LockLost { instance: pk.as_str().to_owned() };
+        // Far in the future, so that messages of the hold are listed whatever their time.
+        let view = self.view(pk, u64::MAX >> 11).await?;
+        if !view.is_coherent() {
+            return Err(Failure::Stale { instance: pk.as_str().to_owned(), reason: "instance and lock differ".into() });
+        }
+        let lock = view.lock.filter(|lock| lock.doc.is_held_by(nonce)).ok_or_else(lost)?;
+        let execution = view.instance.as_ref().map_or(0, |instance| instance.current.execution);
+        let past = self.past(pk, execution).await?;
+        if view.instance.as_ref().is_some_and(|instance| !past.has_keys_of(instance)) {
+            return Err(Failure::Stale { instance: pk.as_str().to_owned(), reason: "keys are missing".into() });
+        }
+        let held = lock.doc.holder.as_ref().map(|holder| holder.messages.clone()).unwrap_or_default();
+        let messages = view
+            .messages
+            .into_iter()
+            .filter(|message| held.contains(&message.id))
+            .map(|message| HeldMessage { id: message.id, etag: message.etag, receipt: message.receipt })
+            .collect();
+        Ok(HeldTurn {
+            pk: pk.clone(),
+            nonce: nonce.to_owned(),
+            lock,
+            instance: view.instance,
+            kv: past.kv,
+            messages,
+            more: view.more,
+        })
+    }
+
+    /// Holds an instance without taking messages, for changes that are not a turn. Waits a little for a turn that is
+    /// under way.
+    pub(crate) async fn hold(&self, pk: &PartitionKey) -> Result<HeldTurn, Failure> {
+        for _ in 0..HOLD_ATTEMPTS {
+            let seen = self.lock(pk).await?;
+            if let Some(lock) = &seen {
+                let held = lock.doc.held_at(self.now()).is_some();
+                if held || self.finish(pk, lock).await? != Finish::Clean {
+                    tokio::time::sleep(HOLD_WAIT).await;
+                    continue;
+                }
+            }
+            let nonce = self.ids.unique();
+            let next = seen.as_ref().map_or_else(|| LockDoc::new(pk.as_str()), |lock| lock.doc.clone());
+            let next = next.claimed(&nonce, self.now().saturating_add(millis(HOLD_TIME)), &[]);
+            if let Some(lock) = self.swap_lock(pk, seen.as_ref().map(|lock| &lock.etag), next).await? {
+                return self.recall(pk, &lock_token(&lock)).await;
+            }
+        }
+        Err(Failure::Busy(pk.as_str().to_owned()))
+    }
+}
+
+fn lock_token(lock: &Locked) -> String {
+    lock.doc.holder.as_ref().map(|holder| holder.token.clone()).unwrap_or_default()
+}

@@ -1,0 +1,354 @@
+//! Deciding what a turn writes. No I/O: the same turn, time and ids always make the same plan.
+//!
+//! The result is a list of operations on one partition, in order of importance: the instance first, then keys and
+//! history, then what the turn emits and consumes. The commit decides how many batches they take.
+
+use super::held::HeldTurn;
+use crate::clock::Sequence;
+use crate::error::Failure;
+use crate::model::{
+    Envelope, ExecutionDoc, ExecutionState, HistoryDoc, HistoryPart, InstanceDoc, IntentDoc, KvDoc, MessageDoc,
+    ReceiptDoc, Scope, StagedOp, WorkDoc, target_of,
+};
+use crate::store::{MAX_DOCUMENT, check_size};
+use cosmos::PartitionKey;
+use duroxide::providers::{ExecutionMetadata, ScheduledActivityIdentifier, WorkItem};
+use duroxide::{Event, EventKind};
+use serde_json::value::RawValue;
+use std::collections::{BTreeMap, HashSet};
+
+/// History documents are cut well below the limit, so that two of them still share a batch.
+const HISTORY_PART: usize = 900 * 1024;
+
+/// What the runtime decided in a turn.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Decision {
+    pub execution: u64,
+    pub events: Vec<Event>,
+    pub work: Vec<WorkItem>,
+    pub messages: Vec<WorkItem>,
+    pub metadata: ExecutionMetadata,
+    pub cancelled: Vec<ScheduledActivityIdentifier>,
+}
+
+/// Time and names for a plan.
+#[derive(Debug)]
+pub(crate) struct PlanContext<'a> {
+    pub now_ms: u64,
+    /// When an intent that was not delivered becomes everybody's business.
+    pub repair_due: u64,
+    /// The name of the commit; ids of what it creates are made from it.
+    pub commit: &'a str,
+    pub sequence: &'a Sequence,
+    /// The earlier execution that the turn writes to, if it is not the current one.
+    pub earlier: Option<ExecutionState>,
+}
+
+/// What to write.
+#[derive(Debug)]
+pub(crate) struct Plan {
+    pub commit: String,
+    /// Instance, execution and keys: they go into the decisive batch, if they fit.
+    pub state: Vec<StagedOp>,
+    pub history: Vec<StagedOp>,
+    /// Messages, work items, intents, consumed messages, cancelled activities.
+    pub rest: Vec<StagedOp>,
+    pub consumed: Vec<String>,
+    pub intents: Vec<IntentDoc>,
+    /// Whom to tell after the commit.
+    pub work: Vec<WorkDoc>,
+    pub own_messages_due: Vec<u64>,
+}
+
+impl Plan {
+    pub(crate) fn make(turn: &HeldTurn, decision: Decision, context: PlanContext<'_>) -> Result<Plan, Failure> {
+        Planner { turn, context, state: Vec::new(), rest: Vec::new() }.plan(decision)
+    }
+}
+
+struct Planner<'a> {
+    turn: &'a HeldTurn,
+    context: PlanContext<'a>,
+    state: Vec<StagedOp>,
+    rest: Vec<StagedOp>,
+}
+
+impl Planner<'_> {
+    fn plan(mut self, decision: Decision) -> Result<Plan, Failure> {
+        let Decision { execution, events, work, messages, metadata, cancelled } = decision;
+        let now = self.context.now_ms;
+        let mut instance = match &self.turn.instance {
+            Some(instance) => instance.clone(),
+            None => InstanceDoc::new(self.pk(), execution, now),
+        };
+        let mut archived = None;
+        let mut state = if execution > instance.current.execution {
+            instance.executions += 1;
+            instance.earlier_events += instance.current.events;
+            let ended = std::mem::replace(&mut instance.current, ExecutionState::new(execution, now));
+            archived = Some(ended);
+            instance.current.clone()
+        } else if execution < instance.current.execution {
+            self.context.earlier.take().unwrap_or_else(|| ExecutionState::new(execution, now))
+        } else {
+            instance.current.clone()
+        };
+        let before = state.events;
+        let history = self.history(&mut state, &events)?;
+        self.describe(&mut instance, &mut state, &events, &metadata);
+        self.keys(&mut instance, &state, &events)?;
+        if execution == instance.current.execution {
+            instance.current = state;
+        } else {
+            instance.earlier_events += state.events - before;
+            archived = Some(state);
+        }
+        instance.updated_at = now;
+        instance.commit = self.context.commit.to_owned();
+        check_size("the instance document (its output and custom status)", self.pk(), &instance)?;
+        self.state.insert(0, StagedOp::upsert(InstanceDoc::ID, &instance)?);
+        if let Some(ended) = archived {
+            let doc = ExecutionDoc::new(self.pk(), ended);
+            self.state.insert(1, StagedOp::upsert(&ExecutionDoc::id(doc.state.execution), &doc)?);
+        }
+        let work = self.work(work, &cancelled)?;
+        let (intents, own_messages_due) = self.messages(messages)?;
+        let consumed = self.consume()?;
+        Ok(Plan {
+            commit: self.context.commit.to_owned(),
+            state: self.state,
+            history,
+            rest: self.rest,
+            consumed,
+            intents,
+            work,
+            own_messages_due,
+        })
+    }
+
+    fn pk(&self) -> &str {
+        self.turn.pk.as_str()
+    }
+
+    /// Appends the events, cut into documents that fit.
+    fn history(&self, state: &mut ExecutionState, events: &[Event]) -> Result<Vec<StagedOp>, Failure> {
+        let instance = || self.pk().to_owned();
+        let prev = state.head.clone();
+        let part =
+            HistoryPart { pk: self.pk(), execution: state.execution, commit: self.context.commit, prev: &prev };
+        let mut ops = Vec::new();
+        let mut pending: Vec<Box<RawValue>> = Vec::new();
+        let (mut bytes, mut offset) = (0, state.events);
+        for event in events {
+            let id = event.event_id();
+            if id == 0 {
+                return Err(Failure::EventWithoutId { instance: instance() });
+            }
+            if id <= state.last_event_id {
+                return Err(Failure::DuplicateEvent { instance: instance(), execution: state.execution, event: id });
+            }
+            state.last_event_id = id;
+            let raw = serde_json::value::to_raw_value(event)?;
+            let size = raw.get().len();
+            if size > MAX_DOCUMENT - 1024 {
+                let what = format!("event {id} ({})", kind_of(event));
+                return Err(Failure::TooLarge { what, instance: instance(), bytes: size, limit: MAX_DOCUMENT });
+            }
+            if bytes + size > HISTORY_PART && !pending.is_empty() {
+                offset += self.cut(&part, offset, &mut pending, &mut ops)?;
+                bytes = 0;
+            }
+            bytes += size;
+            state.event_bytes += size as u64;
+            pending.push(raw);
+        }
+        if !pending.is_empty() {
+            offset += self.cut(&part, offset, &mut pending, &mut ops)?;
+        }
+        if offset > state.events {
+            state.events = offset;
+            state.head = self.context.commit.to_owned();
+        }
+        Ok(ops)
+    }
+
+    fn cut(
+        &self,
+        part: &HistoryPart<'_>,
+        offset: u64,
+        pending: &mut Vec<Box<RawValue>>,
+        ops: &mut Vec<StagedOp>,
+    ) -> Result<u64, Failure> {
+        let doc = HistoryDoc::new(part, offset, std::mem::take(pending));
+        ops.push(StagedOp::create(&doc.id, &doc)?);
+        Ok(doc.events.len() as u64)
+    }
+
+    /// Name, status, output, versions: what the runtime says of the execution.
+    fn describe(
+        &self,
+        instance: &mut InstanceDoc,
+        state: &mut ExecutionState,
+        events: &[Event],
+        metadata: &ExecutionMetadata,
+    ) {
+        if let (Some(name), Some(version)) = (&metadata.orchestration_name, &metadata.orchestration_version) {
+            if instance.name.is_none() {
+                instance.parent.clone_from(&metadata.parent_instance_id);
+            }
+            instance.name = Some(name.clone());
+            instance.version = Some(version.clone());
+        }
+        if let Some(pinned) = &metadata.pinned_duroxide_version {
+            state.pinned = Some(pinned.clone());
+        }
+        if let Some(status) = &metadata.status {
+            state.status.clone_from(status);
+            state.output.clone_from(&metadata.output);
+            state.completed_at = Some(self.context.now_ms);
+        }
+        for event in events {
+            match &event.kind {
+                EventKind::CustomStatusUpdated { status } => {
+                    instance.custom_status.clone_from(status);
+                }
+                EventKind::OrchestrationStarted { carry_forward_events, .. } => {
+                    state.carried = carry_forward_events.as_ref().map_or(0, |events| events.len() as u64);
+                }
+                _ => {}
+            }
+        }
+        if events.iter().any(|event| matches!(event.kind, EventKind::CustomStatusUpdated { .. })) {
+            instance.custom_status_version += 1;
+        }
+    }
+
+    /// Applies the turn's changes of keys.
+    fn keys(&mut self, instance: &mut InstanceDoc, state: &ExecutionState, events: &[Event]) -> Result<(), Failure> {
+        // Whether the execution ends with this turn does not matter: what it writes is its own.
+        let over = HeldTurn::scope(self.turn.instance.as_ref());
+        let terminal = over.execution == state.execution && over.terminal;
+        let scope = Scope { execution: state.execution, terminal };
+        let mut known: BTreeMap<&str, KvDoc> =
+            self.turn.kv.iter().map(|doc| (doc.key.as_str(), doc.clone())).collect();
+        let mut changed: HashSet<&str> = HashSet::new();
+        for event in events {
+            match &event.kind {
+                EventKind::KeyValueSet { key, value, last_updated_at_ms } => {
+                    let doc = known.entry(key).or_insert_with(|| KvDoc::new(self.turn.pk.as_str(), key));
+                    doc.write(scope, Some((value, *last_updated_at_ms)));
+                    changed.insert(key);
+                }
+                EventKind::KeyValueCleared { key } => {
+                    let doc = known.entry(key).or_insert_with(|| KvDoc::new(self.turn.pk.as_str(), key));
+                    doc.write(scope, None);
+                    changed.insert(key);
+                }
+                EventKind::KeyValuesCleared => {
+                    for (key, doc) in &mut known {
+                        doc.write(scope, None);
+                        changed.insert(key);
+                    }
+                }
+                _ => {}
+            }
+        }
+        if changed.is_empty() {
+            return Ok(());
+        }
+        instance.kv_rev += 1;
+        for (key, mut doc) in known {
+            if changed.contains(key) {
+                doc.rev = instance.kv_rev;
+                check_size(&format!("key '{key}'"), &doc.pk, &doc)?;
+                self.state.push(StagedOp::upsert(&doc.id, &doc)?);
+            }
+        }
+        Ok(())
+    }
+
+    /// New activities and cancelled ones; one that is both is neither.
+    fn work(
+        &mut self,
+        items: Vec<WorkItem>,
+        cancelled: &[ScheduledActivityIdentifier],
+    ) -> Result<Vec<WorkDoc>, Failure> {
+        let own = |activity: &&ScheduledActivityIdentifier| activity.instance == self.turn.pk.as_str();
+        let cancelled: HashSet<String> = cancelled.iter().filter(own).map(WorkDoc::id_of).collect();
+        let mut new = HashSet::new();
+        let mut docs = Vec::new();
+        for item in items {
+            let sort_key = self.context.sequence.next(self.context.now_ms);
+            let Some(doc) = WorkDoc::new(&item, &sort_key, self.context.now_ms)? else { continue };
+            new.insert(doc.id.clone());
+            if !cancelled.contains(&doc.id) {
+                check_size(&format!("the input of activity {}", doc.id), self.pk(), &doc)?;
+                self.rest.push(StagedOp::upsert(&doc.id, &doc)?);
+                docs.push(doc);
+            }
+        }
+        let mut discard: Vec<&String> = cancelled.iter().filter(|id| !new.contains(*id)).collect();
+        discard.sort();
+        self.rest.extend(discard.into_iter().map(|id| StagedOp::discard(id)));
+        Ok(docs)
+    }
+
+    /// Messages to this instance, and intents for those to others.
+    fn messages(&mut self, items: Vec<WorkItem>) -> Result<(Vec<IntentDoc>, Vec<u64>), Failure> {
+        let (mut intents, mut own_due) = (Vec::new(), Vec::new());
+        for (n, item) in items.iter().enumerate() {
+            let Some(target) = target_of(item) else { continue };
+            let own = target == self.pk();
+            let due_at = match item {
+                WorkItem::TimerFired { fire_at_ms, .. } => *fire_at_ms,
+                _ => self.context.now_ms,
+            };
+            let name = format!("{}-{n}", self.context.commit);
+            let sort_key = self.context.sequence.next(self.context.now_ms);
+            let message =
+                MessageDoc::new(target, Envelope { id: name.clone(), sort_key, due_at, receipt: !own }, item)?;
+            check_size("a message", target, &message)?;
+            if own {
+                own_due.push(due_at);
+                self.rest.push(StagedOp::create(&message.id, &message)?);
+            } else {
+                // An id that no partition can hold is refused now, while the turn can still fail with it.
+                PartitionKey::new(target)?;
+                let intent = IntentDoc::new(self.pk(), &name, self.context.repair_due, message);
+                check_size("a message", target, &intent)?;
+                self.rest.push(StagedOp::create(&intent.id, &intent)?);
+                intents.push(intent);
+            }
+        }
+        Ok((intents, own_due))
+    }
+
+    /// What the turn took from the queue: deleted, or turned into a receipt.
+    fn consume(&mut self) -> Result<Vec<String>, Failure> {
+        let turn = self.turn;
+        for message in &turn.messages {
+            self.rest.push(if message.receipt {
+                let receipt = ReceiptDoc::new(turn.pk.as_str(), &message.id);
+                StagedOp::replace(&message.id, &message.etag, &receipt)?
+            } else {
+                StagedOp::delete(&message.id, &message.etag)
+            });
+        }
+        Ok(turn.messages.iter().map(|message| message.id.clone()).collect())
+    }
+}
+
+/// The variant's name, for messages to people.
+fn kind_of(event: &Event) -> String {
+    let shown = format!("{:?}", event.kind);
+    shown.chars().take_while(|c| c.is_alphanumeric()).collect()
+}
+
+/// Used by the planner's callers to know whether to read an earlier execution first.
+pub(crate) fn is_earlier(turn: &HeldTurn, execution: u64) -> bool {
+    turn.instance.as_ref().is_some_and(|instance| execution < instance.current.execution)
+}
+
+#[cfg(test)]
+#[path = "plan_tests.rs"]
+mod tests;
