@@ -30,7 +30,7 @@ pub(crate) enum Failure {
     Cosmos(#[from] cosmos::Error),
     #[error("a document cannot be serialised: {0}")]
     Serialise(#[from] serde_json::Error),
-    #[error("invalid lock token")]
+    #[error("Invalid lock token: it is not one that this provider gave out")]
     InvalidToken,
     #[error("the lock on instance '{instance}' is lost: it expired, was taken over, or the instance was deleted")]
     LockLost { instance: String },

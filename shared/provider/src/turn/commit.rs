@@ -16,6 +16,7 @@ use crate::model::{ExecutionDoc, LockDoc, StagedDoc, StagedHead, StagedOp, Stage
 use crate::store::{Locked, Store};
 use cosmos::{Batch, Container, Etag, PartitionKey, Query, Retry};
 use std::collections::{HashMap, HashSet};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -44,6 +45,8 @@ pub(crate) struct Commit<'a> {
     container: Container,
     deadline: Instant,
     turn: &'a HeldTurn,
+    /// An attempt has gone out whose outcome is not known: only then may the commit turn out to have happened.
+    uncertain: AtomicBool,
 }
 
 impl<'a> Commit<'a> {
@@ -54,7 +57,7 @@ impl<'a> Commit<'a> {
             return Err(Failure::LockLost { instance: turn.pk.as_str().to_owned() });
         }
         let deadline = Instant::now() + Duration::from_millis(left);
-        Ok(Commit { store, container: store.container.within(deadline), deadline, turn })
+        Ok(Commit { store, container: store.container.within(deadline), deadline, turn, uncertain: AtomicBool::new(false) })
     }
 
     /// Decides and writes. Transient trouble is met again and again until the lock ends: what reached the runtime as
@@ -174,6 +177,12 @@ impl<'a> Commit<'a> {
         }
     }
 
+    /// Whether an earlier attempt was applied after all. Without one, the name in the lock is that of a second commit
+    /// with the same token, and this one is too late.
+    fn is_done(&self, now: &Locked, plan: &Plan) -> bool {
+        self.uncertain.load(Ordering::Relaxed) && now.doc.remembers(&plan.commit)
+    }
+
     /// The one batch that makes the commit happen: the lock with `If-Match`, and `ops`.
     async fn decide(&self, plan: &Plan, lock: LockDoc, mut ops: Vec<StagedOp>) -> Result<Locked, Failure> {
         let pk = &self.turn.pk;
@@ -187,9 +196,12 @@ impl<'a> Commit<'a> {
                 }
                 Err(error) => error,
             };
+            if error.after_ambiguity() || error.is_transient() {
+                self.uncertain.store(true, Ordering::Relaxed);
+            }
             if error.batch_index() == Some(0) || (error.batch_index().is_none() && error.is_transient()) {
                 match self.store.lock(pk).await? {
-                    Some(now) if now.doc.remembers(&plan.commit) => return Ok(now),
+                    Some(now) if self.is_done(&now, plan) => return Ok(now),
                     // Renewed meanwhile, or never applied.
                     Some(now) if now.doc.is_held_by(&self.turn.nonce) && Instant::now() < self.deadline => {
                         etag = now.etag;

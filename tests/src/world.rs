@@ -1,0 +1,123 @@
+//! One test's Cosmos.
+
+use cosmos::{ClientConfig, Clock, Container, CosmosClient, Key, PartitionKey, Query, StaticKey, SystemClock, Throughput};
+use duroxide_cosmos::{CosmosConfig, CosmosConfigBuilder, CosmosProvider, Ids, RandomIds};
+use local::{CosmosServer, Door, ServerOptions};
+use serde_json::Value;
+use std::sync::Arc;
+
+const DATABASE: &str = "tests";
+
+/// A store that nobody else uses.
+pub struct World {
+    /// The server, unless the tests run against a real account.
+    server: Option<CosmosServer>,
+    endpoint: String,
+    key: String,
+    container: String,
+}
+
+impl World {
+    /// A fresh store with the default number of physical partitions.
+    pub async fn start() -> World {
+        World::with(ServerOptions::default()).await
+    }
+
+    /// A fresh store on a server of these options; a real account ignores them.
+    pub async fn with(options: ServerOptions) -> World {
+        let container = format!("c{}", RandomIds.unique());
+        let real = std::env::var("COSMOS_ENDPOINT").ok().zip(std::env::var("COSMOS_KEY").ok());
+        if let Some((endpoint, key)) = real {
+            let world = World { server: None, endpoint, key, container };
+            world.bootstrap().await;
+            return world;
+        }
+        World::local(options).await
+    }
+
+    /// A fresh store on the strict server, whatever the environment says: for tests that inject faults or count.
+    pub async fn local(options: ServerOptions) -> World {
+        let server = CosmosServer::start(options).await.expect("the strict server starts");
+        let (endpoint, key) = (server.door().endpoint(), server.door().key());
+        let container = format!("c{}", RandomIds.unique());
+        let world = World { server: Some(server), endpoint, key, container };
+        world.bootstrap().await;
+        world.door().reset();
+        world
+    }
+
+    async fn bootstrap(&self) {
+        let config = self.config(&self.endpoint).create_with(Throughput::Serverless).build();
+        CosmosProvider::connect(config).await.expect("database and container are created");
+    }
+
+    /// The strict server.
+    pub fn server(&self) -> &CosmosServer {
+        self.server.as_ref().expect("this test runs on the strict server")
+    }
+
+    /// Its first door.
+    pub fn door(&self) -> &Door {
+        self.server().door()
+    }
+
+    /// The database and container of this world.
+    pub fn names(&self) -> (&str, &str) {
+        (DATABASE, &self.container)
+    }
+
+    fn config(&self, endpoint: &str) -> CosmosConfigBuilder {
+        let key = Key::from_base64(&self.key).expect("the key is base64");
+        CosmosConfig::builder(endpoint, StaticKey::new(key)).database(DATABASE).container(&self.container)
+    }
+
+    /// A configuration for this store, to be refined.
+    pub fn builder(&self) -> CosmosConfigBuilder {
+        self.config(&self.endpoint)
+    }
+
+    /// A configuration that goes through another door.
+    pub fn builder_through(&self, door: &Door) -> CosmosConfigBuilder {
+        self.config(&door.endpoint())
+    }
+
+    /// A provider with defaults.
+    pub async fn provider(&self) -> Arc<CosmosProvider> {
+        connect(self.builder()).await
+    }
+
+    /// A provider whose time is `clock`.
+    pub async fn provider_at(&self, clock: &Arc<impl Clock + 'static>) -> Arc<CosmosProvider> {
+        let clock: Arc<dyn Clock> = Arc::clone(clock) as Arc<dyn Clock>;
+        connect(self.builder().clock(clock)).await
+    }
+
+    /// The container itself, past the provider.
+    pub fn raw(&self) -> Container {
+        let key = Key::from_base64(&self.key).expect("the key is base64");
+        let config = ClientConfig::new(&self.endpoint, StaticKey::new(key)).expect("the endpoint is valid");
+        let config = config.clock(Arc::new(SystemClock));
+        CosmosClient::new(config).expect("a client can be made").container(DATABASE, &self.container)
+    }
+
+    /// All documents of all instances.
+    pub async fn documents(&self) -> Vec<Value> {
+        self.raw().scan(&Query::new("SELECT * FROM c")).await.expect("the container can be scanned")
+    }
+
+    /// All documents of a type.
+    pub async fn documents_of(&self, kind: &str) -> Vec<Value> {
+        self.documents().await.into_iter().filter(|doc| doc["type"] == kind).collect()
+    }
+
+    /// One document of an instance.
+    pub async fn document(&self, instance: &str, id: &str) -> Option<Value> {
+        let pk = PartitionKey::new(instance).expect("a valid partition key");
+        self.raw().read(&pk, id).await.expect("the document can be read").map(|found| found.doc)
+    }
+}
+
+/// A connected provider.
+pub async fn connect(config: CosmosConfigBuilder) -> Arc<CosmosProvider> {
+    Arc::new(CosmosProvider::connect(config.build()).await.expect("the provider connects"))
+}
