@@ -3,6 +3,7 @@
 use crate::error::Failure;
 use crate::model::{Envelope, MessageDoc, WorkDoc, target_of};
 use crate::store::{Store, check_size, millis};
+use crate::turn::check_session;
 use cosmos::{PartitionKey, Retry};
 use duroxide::providers::WorkItem;
 use std::time::Duration;
@@ -42,6 +43,7 @@ impl Store {
         let doc = WorkDoc::new(item, &self.sequence.next(now), now)?
             .ok_or_else(|| Failure::Refused("only an activity is queued for workers".to_owned()))?;
         let pk = PartitionKey::new(&doc.pk)?;
+        check_session(&doc)?;
         check_size("the input of the activity", &doc.pk, &doc)?;
         self.container.upsert(&pk, &doc, None, Retry::Idempotent).await?;
         Ok(doc)

@@ -9,11 +9,15 @@ use crate::model::{LockDoc, StagedDoc, StagedHead, StagedOp, StagedOpKind, Unfin
 use crate::store::{Locked, Store};
 use crate::turn::{BATCH_BYTES, BATCH_OPS, extend, lock_first, pack};
 use cosmos::{Batch, Etag, PartitionKey, Retry};
+use std::collections::HashMap;
 use std::time::Duration;
 
 /// How often to look again for a staged document that a lagging replica does not show.
 const REREADS: u32 = 20;
 const REREAD_WAIT: Duration = Duration::from_millis(20);
+
+/// The operations of staged documents, by their number.
+pub(crate) type StagedOps = HashMap<u32, Vec<StagedOp>>;
 
 /// What was found.
 #[derive(Debug, PartialEq, Eq)]
@@ -34,18 +38,28 @@ impl Store {
         }
         if lock.doc.unfinished.is_some() {
             tracing::info!(instance = pk.as_str(), "rolling an unfinished commit forward");
-            self.publish(pk, lock.clone()).await?;
+            self.publish(pk, lock.clone(), StagedOps::new()).await?;
             return Ok(Finish::Changed);
         }
         Ok(Finish::Clean)
     }
 
-    /// Publishes what the lock's unfinished commit has staged. Returns when nothing is left, whoever did it.
-    pub(crate) async fn publish(&self, pk: &PartitionKey, mut lock: Locked) -> Result<(), Failure> {
+    /// Publishes what the lock's unfinished commit has staged. Returns when nothing is left, whoever did it. The commit
+    /// itself passes what it has just staged; others read it.
+    pub(crate) async fn publish(
+        &self,
+        pk: &PartitionKey,
+        mut lock: Locked,
+        mut known: StagedOps,
+    ) -> Result<(), Failure> {
         let mut rereads = 0;
         while let Some(unfinished) = lock.doc.unfinished.clone() {
             let id = StagedDoc::id(&unfinished.commit, unfinished.next);
-            let Some(staged) = self.container.read::<StagedDoc>(pk, &id).await? else {
+            let staged = match known.remove(&unfinished.next) {
+                Some(ops) => Some(ops),
+                None => self.container.read::<StagedDoc>(pk, &id).await?.map(|found| found.doc.ops),
+            };
+            let Some(mut ops) = staged else {
                 rereads += 1;
                 if rereads > REREADS {
                     let reason = format!("staged document {id} does not show");
@@ -57,7 +71,6 @@ impl Store {
                 continue;
             };
             let mut next = lock.doc.clone();
-            let mut ops = staged.doc.ops;
             ops.push(StagedOp::discard(&id));
             if unfinished.next + 1 < unfinished.total {
                 next.unfinished = Some(Unfinished { next: unfinished.next + 1, ..unfinished });
@@ -119,7 +132,7 @@ impl Store {
         let lock = self.lock(pk).await?;
         if let Some(lock) = &lock {
             if lock.doc.unfinished.as_ref().is_some_and(|unfinished| unfinished.commit == head.commit) {
-                self.publish(pk, lock.clone()).await?;
+                self.publish(pk, lock.clone(), StagedOps::new()).await?;
                 return Ok(true);
             }
             if lock.doc.is_held_by(&head.commit) {

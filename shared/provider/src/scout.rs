@@ -178,6 +178,13 @@ impl Search {
             tried: HashSet::new(),
         }
     }
+
+    /// A page was swept. A caller that will not wait goes on to the end of the queue: what the pages named so far may
+    /// all be held by others.
+    fn note(&mut self, cursor: Option<SweepCursor>) {
+        self.must_sweep &= cursor.is_some();
+        self.cursor = cursor;
+    }
 }
 
 impl CosmosProvider {
@@ -208,13 +215,8 @@ impl CosmosProvider {
                 search.tried.insert(instance);
             }
             if search.must_sweep {
-                if self.sweep_turns(&mut search, true).await? {
-                    continue;
-                }
-                search.must_sweep = search.cursor.is_some();
-                if search.must_sweep {
-                    continue;
-                }
+                self.sweep_turns(&mut search, true).await?;
+                continue;
             }
             if Instant::now() >= search.deadline {
                 return Ok(None);
@@ -237,13 +239,13 @@ impl CosmosProvider {
         true
     }
 
-    /// Looks for due messages and repairs. Answers whether there are new hints.
-    async fn sweep_turns(&self, search: &mut Search, forced: bool) -> Result<bool, Failure> {
+    /// Makes hints of due messages, and repairs what is due. A caller that comes while another sweeps, and need not
+    /// sweep itself, takes the other's hints.
+    async fn sweep_turns(&self, search: &mut Search, forced: bool) -> Result<(), Failure> {
         let _alone = self.turn_hints.sweeping.lock().await;
         if !forced && !self.turn_hints.is_sweep_due(self.sweep_interval) {
-            return Ok(false);
+            return Ok(());
         }
-        self.turn_hints.note_sweep();
         let query = Query::new(format!(
             "SELECT c.id, c.pk, c.type, c.dueAt FROM c \
              WHERE c.queue IN ('turn', 'repair') AND c.dueAt <= @now{} ORDER BY c.dueAt",
@@ -252,8 +254,8 @@ impl CosmosProvider {
         let query = self.slot_params(query.param("@now", self.store.now()));
         let cursor = search.cursor.take();
         let page = self.store.container.sweep::<Due, _, _>(&query, PAGE, cursor, |due| due.due_at).await?;
-        search.cursor = page.cursor;
-        let mut found = false;
+        self.turn_hints.note_sweep();
+        search.note(page.cursor);
         for due in page.items {
             if due.kind != Kind::Message {
                 let mut done = Repaired::default();
@@ -262,14 +264,12 @@ impl CosmosProvider {
                 }
                 for target in done.targets {
                     self.turn_hints.push(target);
-                    found = true;
                 }
             } else if !search.tried.contains(&due.pk) && !self.park_if_running(&due.pk) {
                 self.turn_hints.push(due.pk);
-                found = true;
             }
         }
-        Ok(found)
+        Ok(())
     }
 
     /// The next activity of any instance.
@@ -295,13 +295,8 @@ impl CosmosProvider {
                 };
             }
             if search.must_sweep {
-                if self.sweep_work(&mut search, request, true).await? {
-                    continue;
-                }
-                search.must_sweep = search.cursor.is_some();
-                if search.must_sweep {
-                    continue;
-                }
+                self.sweep_work(&mut search, request, true).await?;
+                continue;
             }
             if Instant::now() >= search.deadline {
                 return Ok(None);
@@ -316,7 +311,7 @@ impl CosmosProvider {
         search: &mut Search,
         request: WorkRequest<'_>,
         forced: bool,
-    ) -> Result<bool, Failure> {
+    ) -> Result<(), Failure> {
         #[derive(Deserialize)]
         #[serde(rename_all = "camelCase")]
         struct DueWork {
@@ -329,9 +324,8 @@ impl CosmosProvider {
         }
         let _alone = self.work_hints.sweeping.lock().await;
         if !forced && !self.work_hints.is_sweep_due(self.sweep_interval) {
-            return Ok(false);
+            return Ok(());
         }
-        self.work_hints.note_sweep();
         let (tag_clause, tags) = match request.tags {
             TagFilter::Any | TagFilter::None => ("", Vec::new()),
             TagFilter::DefaultOnly => (" AND NOT IS_DEFINED(c.tag)", Vec::new()),
@@ -350,17 +344,16 @@ impl CosmosProvider {
         let cursor = search.cursor.take();
         let key = |due: &DueWork| (due.due_at, due.sort_key.clone());
         let page = self.store.container.sweep::<DueWork, _, _>(&query, PAGE, cursor, key).await?;
-        search.cursor = page.cursor;
+        self.work_hints.note_sweep();
+        search.note(page.cursor);
         let mut items = page.items;
         items.sort_by_key(key);
-        let mut found = false;
         for DueWork { id, pk, tag, session, .. } in items {
             if !search.tried.contains(&work_key(&pk, &id)) {
                 self.work_hints.push(WorkHint { pk, id, tag, session });
-                found = true;
             }
         }
-        Ok(found)
+        Ok(())
     }
 
     fn slot_clause(&self) -> &'static str {

@@ -11,9 +11,9 @@ use serde_json::value::RawValue;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A document over this size is refused before anything is written. The service takes 2 MB; the rest is for the
-/// system properties that it adds.
-pub(crate) const MAX_DOCUMENT: usize = cosmos::MAX_ITEM_BYTES - 8 * 1024;
+/// A document over this size is refused before anything is written. The service takes 2 MB per document and per batch;
+/// the rest is for the lock document that shares the batch, and for what the service adds.
+pub(crate) const MAX_DOCUMENT: usize = cosmos::MAX_ITEM_BYTES - 64 * 1024;
 
 /// See the module.
 #[derive(Debug)]

@@ -169,6 +169,9 @@ impl Store {
         match self.container.read::<DeletionDoc>(&root, &DeletionDoc::id(&mark.group)).await? {
             Some(decision) => {
                 self.carry_out(&decision.doc).await?;
+                if decision.doc.given_up {
+                    self.unmark(pk, &mark.group).await?;
+                }
                 Ok(Finish::Changed)
             }
             None if expires > self.now() => Ok(Finish::Underway { until_ms: expires }),
@@ -181,7 +184,7 @@ impl Store {
         }
     }
 
-    /// Does what was decided, in every partition, and then forgets the decision.
+    /// Does what was decided, in every partition, and then forgets the decision (but not that it was given up).
     pub(crate) async fn carry_out(&self, decision: &DeletionDoc) -> Result<DeleteInstanceResult, Failure> {
         let group: HashSet<&str> = decision.instances.iter().map(String::as_str).collect();
         let mut total = DeleteInstanceResult::default();
@@ -197,7 +200,9 @@ impl Store {
             total.events_deleted += one.events_deleted;
             total.queue_messages_deleted += one.queue_messages_deleted;
         }
-        self.discard_all(&PartitionKey::new(&decision.pk)?, vec![decision.id.clone()]).await?;
+        if !decision.given_up {
+            self.discard_all(&PartitionKey::new(&decision.pk)?, vec![decision.id.clone()]).await?;
+        }
         Ok(total)
     }
 

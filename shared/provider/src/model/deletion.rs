@@ -10,6 +10,9 @@
 use super::{Kind, Queue, slot};
 use serde::{Deserialize, Serialize};
 
+/// How late a decider can possibly be.
+const GIVEN_UP_TTL_SECONDS: u32 = 24 * 3600;
+
 /// See the module.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -18,13 +21,16 @@ pub(crate) struct DeletionDoc {
     pub pk: String,
     #[serde(rename = "type")]
     kind: Kind,
-    queue: Queue,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    queue: Option<Queue>,
     due_at: u64,
     slot: u8,
     pub group: String,
     pub instances: Vec<String>,
     #[serde(default)]
     pub given_up: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    ttl: Option<u32>,
 }
 
 impl DeletionDoc {
@@ -33,18 +39,20 @@ impl DeletionDoc {
             id: Self::id(group),
             pk: pk.to_owned(),
             kind: Kind::Deletion,
-            queue: Queue::Repair,
+            queue: Some(Queue::Repair),
             due_at,
             slot: slot(pk),
             group: group.to_owned(),
             instances: instances.to_vec(),
             given_up: false,
+            ttl: None,
         }
     }
 
-    /// The same deletion, decided against.
+    /// The same deletion, decided against. Nobody has to act on it, so it is in no queue; it stays, until its TTL,
+    /// for a decider that comes late.
     pub(crate) fn given_up(&self) -> Self {
-        DeletionDoc { given_up: true, ..self.clone() }
+        DeletionDoc { given_up: true, queue: None, ttl: Some(GIVEN_UP_TTL_SECONDS), ..self.clone() }
     }
 
     pub(crate) fn id(group: &str) -> String {

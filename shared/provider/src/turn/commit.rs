@@ -12,6 +12,7 @@
 use super::plan::{PlanContext, is_earlier};
 use super::{Decision, HeldTurn, Plan};
 use crate::error::Failure;
+use crate::finish::StagedOps;
 use crate::model::{ExecutionDoc, LockDoc, StagedDoc, StagedHead, StagedOp, StagedOpKind, Unfinished};
 use crate::store::{Locked, Store};
 use cosmos::{Batch, Container, Etag, PartitionKey, Query, Retry};
@@ -120,9 +121,11 @@ impl<'a> Commit<'a> {
         let head = StagedHead::new(pk.as_str(), &plan.commit, self.store.repair_due(), total, history);
         let mut writes = vec![StagedOp::create(&head.id, &head)?];
         writes.extend(split.history);
+        let mut staged = StagedOps::new();
         for (n, ops) in (0..).zip(split.staged) {
             let doc = StagedDoc::new(pk.as_str(), &plan.commit, n, ops);
             writes.push(StagedOp::create(&doc.id, &doc)?);
+            staged.insert(n, doc.ops);
         }
         tracing::debug!(instance = pk.as_str(), staged = total, "the commit does not fit one batch: staging");
         for group in pack(writes, BATCH_OPS, BATCH_BYTES) {
@@ -138,7 +141,7 @@ impl<'a> Commit<'a> {
         }
         let locked = self.decide(plan, lock, decisive).await?;
         // The commit has happened. What is left is published now if possible, and by others if not.
-        if let Err(error) = self.store.publish(pk, locked).await {
+        if let Err(error) = self.store.publish(pk, locked, staged).await {
             tracing::warn!(instance = pk.as_str(), commit = plan.commit, %error,
                 "a committed turn is not fully published; the next fetch or maintenance rolls it forward");
         }

@@ -20,4 +20,4 @@ mod release;
 pub(crate) use commit::{BATCH_BYTES, BATCH_OPS, Commit, Committed, extend, lock_first, pack};
 pub(crate) use fetch::TurnRequest;
 pub(crate) use held::{HeldTurn, HeldTurns};
-pub(crate) use plan::{Decision, Plan};
+pub(crate) use plan::{Decision, Plan, check_session};

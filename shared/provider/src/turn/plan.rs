@@ -281,6 +281,7 @@ impl Planner<'_> {
             let sort_key = self.context.sequence.next(self.context.now_ms);
             let Some(doc) = WorkDoc::new(&item, &sort_key, self.context.now_ms)? else { continue };
             new.insert(doc.id.clone());
+            check_session(&doc)?;
             if !cancelled.contains(&doc.id) {
                 check_size(&format!("the input of activity {}", doc.id), self.pk(), &doc)?;
                 self.rest.push(StagedOp::upsert(&doc.id, &doc)?);
@@ -336,6 +337,17 @@ impl Planner<'_> {
         }
         Ok(turn.messages.iter().map(|message| message.id.clone()).collect())
     }
+}
+
+/// A session that no partition can be named after is refused while the turn can still fail with it: nobody could claim
+/// it later.
+pub(crate) fn check_session(work: &WorkDoc) -> Result<(), Failure> {
+    if let Some(session) = &work.session {
+        PartitionKey::new(session).map_err(|error| {
+            Failure::Refused(format!("the session of activity {} of instance '{}': {error}", work.id, work.pk))
+        })?;
+    }
+    Ok(())
 }
 
 /// The variant's name, for messages to people.
