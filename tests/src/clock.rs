@@ -26,3 +26,20 @@ impl Clock for ManualClock {
         self.0.load(Ordering::SeqCst)
     }
 }
+
+/// The real time, which a test can move forward: for tests that run duroxide's runtime, which lives in real time.
+#[derive(Debug, Default)]
+pub struct ShiftedClock(AtomicU64);
+
+impl ShiftedClock {
+    /// Moves time forward.
+    pub fn advance(&self, by: Duration) {
+        self.0.fetch_add(by.as_millis() as u64, Ordering::SeqCst);
+    }
+}
+
+impl Clock for ShiftedClock {
+    fn now_ms(&self) -> u64 {
+        SystemClock.now_ms() + self.0.load(Ordering::SeqCst)
+    }
+}

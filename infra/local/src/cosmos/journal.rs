@@ -1,0 +1,151 @@
+//! The book of one door: counters, and a log of every request in the order of arrival.
+//!
+//! A request is counted when it arrives, whatever becomes of it. Its answer, and what it wrote, is added when it
+//! is done; a request that is cut off keeps `None` for a status.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use super::count::{Counts, RequestRecord};
+use super::http::{Call, PARTITION_KEY};
+
+/// What is known of a request when it is done.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Outcome {
+    pub(crate) status: Option<u16>,
+    pub(crate) operations: usize,
+    pub(crate) documents_written: u64,
+    pub(crate) response_bytes: u64,
+    pub(crate) refused: bool,
+}
+
+/// The counters and the log of one door.
+#[derive(Default)]
+pub(crate) struct Journal {
+    pages: Mutex<Pages>,
+}
+
+#[derive(Default)]
+struct Pages {
+    counts: Counts,
+    log: Vec<Entry>,
+    /// Which reset the log is of, so that a late answer does not land in a later log.
+    resets: u64,
+}
+
+struct Entry {
+    record: RequestRecord,
+    done: bool,
+}
+
+/// A request under way: where its entry is.
+#[derive(Clone, Copy)]
+pub(crate) struct Ticket {
+    index: usize,
+    resets: u64,
+}
+
+impl Journal {
+    pub(crate) fn arrived(&self, call: &Call) -> Ticket {
+        let now = Instant::now();
+        let record = RequestRecord {
+            kind: call.kind,
+            status: None,
+            partition_key: call.header(PARTITION_KEY).map(str::to_owned),
+            path: call.path.clone(),
+            started: now,
+            finished: now,
+            operations: 0,
+        };
+        let mut pages = self.pages();
+        pages.counts.count(call.kind);
+        pages.counts.request_bytes += call.body.len() as u64;
+        pages.log.push(Entry {
+            record,
+            done: false,
+        });
+        Ticket {
+            index: pages.log.len() - 1,
+            resets: pages.resets,
+        }
+    }
+
+    pub(crate) fn finished(&self, ticket: Ticket, outcome: Outcome) {
+        let now = Instant::now();
+        let mut pages = self.pages();
+        if pages.resets != ticket.resets {
+            return;
+        }
+        pages.counts.batch_operations += outcome.operations as u64;
+        pages.counts.documents_written += outcome.documents_written;
+        pages.counts.response_bytes += outcome.response_bytes;
+        pages.counts.refused += u64::from(outcome.refused);
+        let entry = &mut pages.log[ticket.index];
+        entry.done = true;
+        entry.record.status = outcome.status;
+        entry.record.operations = outcome.operations;
+        entry.record.finished = now;
+    }
+
+    pub(crate) fn counts(&self) -> Counts {
+        self.pages().counts.clone()
+    }
+
+    pub(crate) fn log(&self) -> Vec<RequestRecord> {
+        let now = Instant::now();
+        let pages = self.pages();
+        pages
+            .log
+            .iter()
+            .map(|entry| {
+                let mut record = entry.record.clone();
+                if !entry.done {
+                    record.finished = now;
+                }
+                record
+            })
+            .collect()
+    }
+
+    pub(crate) fn reset(&self) {
+        let mut pages = self.pages();
+        let resets = pages.resets + 1;
+        *pages = Pages {
+            resets,
+            ..Pages::default()
+        };
+    }
+
+    fn pages(&self) -> MutexGuard<'_, Pages> {
+        // Counters are whole after every statement: a panic elsewhere does not make them wrong.
+        self.pages.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_that_comes_after_a_reset_is_not_counted() {
+        let journal = Journal::default();
+        let call = Call::new(
+            hyper::Method::GET,
+            "/dbs/d/colls/c/docs/x",
+            Default::default(),
+            Default::default(),
+        );
+        let ticket = journal.arrived(&call);
+        assert_eq!(journal.counts().reads, 1);
+        journal.reset();
+        journal.finished(
+            ticket,
+            Outcome {
+                response_bytes: 5,
+                ..Outcome::default()
+            },
+        );
+        assert_eq!(journal.counts(), Counts::default());
+        assert!(journal.log().is_empty());
+    }
+}

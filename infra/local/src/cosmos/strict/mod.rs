@@ -1,0 +1,133 @@
+//! The strict front door: what the service would refuse, refused before the emulator sees it.
+//!
+//! The emulator is kind; a test that passes by its kindness would fail in production. Nothing here changes a
+//! request. Each file owns one subject:
+//!
+//! | file | subject |
+//! |---|---|
+//! | `ids` | which ids a document or a container may have |
+//! | `key` | the partition key header, and the document that must agree with it |
+//! | `batch` | transactional batches |
+//! | `query` | where a query may go, and what it may ask there |
+//! | `index` | the index policy, and which orders it allows |
+//! | `definition` | the definition of a new container |
+
+mod batch;
+mod definition;
+mod ids;
+mod index;
+mod key;
+mod query;
+
+use hyper::Method;
+use serde_json::Value;
+
+pub(crate) use batch::BatchPlan;
+pub(crate) use index::IndexPolicy;
+pub(crate) use query::PlanCache;
+
+use super::catalog::{Catalog, Container};
+use super::emulator::Emulator;
+use super::http::{Call, IS_QUERY, Refusal};
+use super::kind::RequestKind;
+
+/// The most that a request, a batch or a document may weigh.
+pub(crate) const MAX_BYTES: usize = 2 * 1024 * 1024;
+
+/// What the checks need to know beside the request.
+pub(crate) struct Known<'a> {
+    pub(crate) emulator: &'a Emulator,
+    pub(crate) catalog: &'a Catalog,
+    pub(crate) plans: &'a PlanCache,
+    /// Whether writes are replicated to a lagging region.
+    pub(crate) lagging: bool,
+}
+
+/// What the checks have learned about a request that passed.
+#[derive(Debug, Default)]
+pub(crate) struct Checked {
+    /// How many operations a batch has.
+    pub(crate) operations: usize,
+    /// How many documents the request writes if it succeeds.
+    pub(crate) documents: u64,
+    /// How a batch has to be put to the emulator.
+    pub(crate) batch: Option<BatchPlan>,
+}
+
+/// Refuses what the service refuses.
+pub(crate) async fn check(known: &Known<'_>, call: &Call) -> Result<Checked, Refusal> {
+    if call.body.len() > MAX_BYTES {
+        return Err(Refusal::too_large("Request size is too large."));
+    }
+    if call.method == Method::PATCH {
+        return Err(Refusal::bad_request(
+            "PATCH is not supported by this test server.",
+        ));
+    }
+    match call.kind {
+        RequestKind::PkRanges => Ok(Checked::default()),
+        RequestKind::Metadata => {
+            definition::check(call)?;
+            Ok(Checked::default())
+        }
+        RequestKind::Query | RequestKind::CrossPartitionQuery => {
+            if let Some(container) = known.catalog.container(known.emulator, call).await {
+                if call.is_query() {
+                    query::check(known, call, &container).await?;
+                } else {
+                    key::check_optional(call, &container)?;
+                }
+            }
+            Ok(Checked::default())
+        }
+        _ => match known.catalog.container(known.emulator, call).await {
+            Some(container) => check_document(known, call, &container),
+            // There is no such container: the emulator says so.
+            None => Ok(Checked::default()),
+        },
+    }
+}
+
+fn check_document(
+    known: &Known<'_>,
+    call: &Call,
+    container: &Container,
+) -> Result<Checked, Refusal> {
+    if call.flag(IS_QUERY) {
+        return Err(Refusal::bad_request(
+            "A query must be sent with POST to the documents of a container.",
+        ));
+    }
+    let keys = key::required(call, container)?;
+    if call.kind == RequestKind::Batch {
+        let plan = batch::check(call, container, &keys, known.lagging)?;
+        return Ok(Checked {
+            operations: plan.operations,
+            documents: plan.documents,
+            batch: Some(plan),
+        });
+    }
+    if let Some(id) = call.document() {
+        ids::check(id)?;
+    }
+    if matches!(
+        call.kind,
+        RequestKind::Create | RequestKind::Replace | RequestKind::Upsert
+    ) {
+        if call.headers.contains_key("if-none-match") {
+            return Err(Refusal::bad_request(
+                "If-None-Match on a write is not supported by this test server.",
+            ));
+        }
+        let document: Value = serde_json::from_slice(&call.body).map_err(|error| {
+            Refusal::bad_request(format!("The document is no valid JSON: {error}"))
+        })?;
+        ids::check_document(&document)?;
+        key::check_document(container, &document, &keys)?;
+    }
+    Ok(Checked {
+        operations: 0,
+        documents: u64::from(call.kind.is_write()),
+        batch: None,
+    })
+}

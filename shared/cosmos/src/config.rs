@@ -1,0 +1,199 @@
+//! What a client is made from.
+//!
+//! Invariant: a [`ClientConfig`] that exists has a usable endpoint: HTTPS, or plain HTTP to this very machine. TLS
+//! verification has no switch. Error messages here never repeat the given text, because the most common mistake is
+//! to paste a whole connection string, key included.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use url::{Host, Url};
+
+use crate::Error;
+use crate::clock::{Clock, SystemClock};
+use crate::key::KeySource;
+use crate::observe::Observer;
+
+/// Endpoint, key source and time limits of a [`CosmosClient`](crate::CosmosClient).
+pub struct ClientConfig {
+    pub(crate) endpoint: Url,
+    pub(crate) key: Arc<dyn KeySource>,
+    pub(crate) observer: Option<Arc<dyn Observer>>,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) operation_timeout: Duration,
+    pub(crate) request_timeout: Duration,
+    pub(crate) connect_timeout: Duration,
+}
+
+impl ClientConfig {
+    /// An account's endpoint, `https://name.documents.azure.com:443/`, and where to get its key.
+    pub fn new(endpoint: &str, key: impl KeySource + 'static) -> Result<ClientConfig, Error> {
+        Ok(ClientConfig {
+            endpoint: parse_endpoint(endpoint)?,
+            key: Arc::new(key),
+            observer: None,
+            clock: Arc::new(SystemClock),
+            operation_timeout: Duration::from_secs(30),
+            request_timeout: Duration::from_secs(10),
+            connect_timeout: Duration::from_secs(5),
+        })
+    }
+
+    /// Who is told of every attempt.
+    pub fn observer(mut self, observer: Arc<dyn Observer>) -> Self {
+        self.observer = Some(observer);
+        self
+    }
+
+    /// The clock that dates the signatures.
+    pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
+        self.clock = clock;
+        self
+    }
+
+    /// How long one operation may take with all its retries (30 s). Each page of a query counts as one operation.
+    pub fn operation_timeout(mut self, limit: Duration) -> Self {
+        self.operation_timeout = limit;
+        self
+    }
+
+    /// How long one attempt may take (10 s).
+    pub fn request_timeout(mut self, limit: Duration) -> Self {
+        self.request_timeout = limit;
+        self
+    }
+
+    /// How long connecting may take (5 s).
+    pub fn connect_timeout(mut self, limit: Duration) -> Self {
+        self.connect_timeout = limit;
+        self
+    }
+}
+
+impl fmt::Debug for ClientConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // The key source is someone else's type, whose `Debug` this module cannot vouch for.
+        f.debug_struct("ClientConfig")
+            .field("endpoint", &self.endpoint.as_str())
+            .field("key", &"…redacted")
+            .field("operation_timeout", &self.operation_timeout)
+            .field("request_timeout", &self.request_timeout)
+            .field("connect_timeout", &self.connect_timeout)
+            .finish_non_exhaustive()
+    }
+}
+
+fn parse_endpoint(text: &str) -> Result<Url, Error> {
+    let refuse = |reason: &str| {
+        Err(Error::InvalidEndpoint {
+            reason: reason.to_owned(),
+        })
+    };
+    if text.contains("AccountKey=") || text.contains("AccountEndpoint=") {
+        return refuse(
+            "it is a connection string; pass its AccountEndpoint part here and the key apart from it",
+        );
+    }
+    let Ok(url) = Url::parse(text.trim()) else {
+        return refuse("it is not a URL");
+    };
+    let Some(host) = url.host() else {
+        return refuse("it names no host");
+    };
+    match url.scheme() {
+        "https" => {}
+        "http" if is_loopback(&host) => {}
+        "http" => {
+            let reason = format!(
+                "plain http is only allowed to this machine itself, not to {host}: use https"
+            );
+            return Err(Error::InvalidEndpoint { reason });
+        }
+        _ => return refuse("it is neither https nor http"),
+    }
+    if !url.username().is_empty() || url.password().is_some() {
+        return refuse("it has a user name or password in it");
+    }
+    if url.path() != "/" || url.query().is_some() || url.fragment().is_some() {
+        return refuse(
+            "it has a path, query or fragment behind the host: give the account's address only",
+        );
+    }
+    Ok(url)
+}
+
+fn is_loopback(host: &Host<&str>) -> bool {
+    match host {
+        Host::Domain(name) => name.eq_ignore_ascii_case("localhost"),
+        Host::Ipv4(ip) => ip.is_loopback(),
+        Host::Ipv6(ip) => ip.is_loopback(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::key::{Key, StaticKey};
+
+    fn config(endpoint: &str) -> Result<ClientConfig, Error> {
+        ClientConfig::new(
+            endpoint,
+            StaticKey::new(Key::from_base64("c2VjcmV0LWtleQ==").unwrap()),
+        )
+    }
+
+    #[test]
+    fn https_is_taken_anywhere_and_http_only_on_this_machine() {
+        for good in [
+            "https://name.documents.azure.com:443/",
+            "https://name.documents.azure.com",
+            "https://10.0.0.1:8081",
+            "http://127.0.0.1:8081",
+            "http://127.9.9.9/",
+            "http://[::1]:8081/",
+            "http://localhost:8081/",
+            "http://LOCALHOST",
+        ] {
+            assert!(config(good).is_ok(), "{good}");
+        }
+    }
+
+    #[test]
+    fn an_endpoint_that_would_leak_or_mislead_is_refused() {
+        for (bad, why) in [
+            ("http://name.documents.azure.com/", "plain http"),
+            ("http://10.0.0.1:8081/", "plain http"),
+            ("http://localhost.example.com/", "plain http"),
+            ("http://127.0.0.1.example.com/", "plain http"),
+            ("https://host/dbs/x", "path"),
+            ("https://host/?a=b", "path, query"),
+            ("https://user:pw@host/", "user name"),
+            ("ftp://host/", "neither"),
+            ("name.documents.azure.com", "not a URL"),
+            ("", "not a URL"),
+        ] {
+            let message = config(bad).unwrap_err().to_string();
+            assert!(message.contains(why), "{bad}: {message}");
+        }
+    }
+
+    #[test]
+    fn a_pasted_connection_string_is_refused_without_repeating_its_key() {
+        let error =
+            config("AccountEndpoint=https://n.documents.azure.com:443/;AccountKey=c2VjcmV0;")
+                .unwrap_err();
+        assert!(error.to_string().contains("connection string"), "{error}");
+        assert!(!format!("{error:?} {error}").contains("c2VjcmV0"));
+    }
+
+    #[test]
+    fn debug_shows_the_endpoint_but_no_key() {
+        let shown = format!("{:?}", config("https://name.documents.azure.com").unwrap());
+        assert!(
+            shown.contains("name.documents.azure.com") && shown.contains("redacted"),
+            "{shown}"
+        );
+        assert!(!shown.contains("c2VjcmV0"));
+    }
+}

@@ -1,0 +1,330 @@
+//! All that can go wrong, classified once.
+//!
+//! A caller never looks at an HTTP status: it asks an [`Error`] what it means. Every error about a request carries a
+//! [`Context`] that names the operation, the document or partition, and what the service answered.
+//!
+//! Invariants: no variant and no message holds key material. An error that says "nothing was written" is right about
+//! *all* attempts of the operation; if one of them had an unknown outcome the error is [`Error::Ambiguous`], or its
+//! [`after_ambiguity`](Error::after_ambiguity) is true.
+
+use std::fmt;
+use std::time::Duration;
+
+/// What an error about a request is about.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Context {
+    /// What was asked, such as `create`.
+    pub operation: &'static str,
+    /// What it was asked of, such as ``document `a` of partition `p` in `db/container` ``.
+    pub target: String,
+    /// The last HTTP status, or `None` when no answer came.
+    pub status: Option<u16>,
+    /// The service's finer status.
+    pub substatus: Option<u32>,
+    /// How many attempts were made.
+    pub attempts: u32,
+    /// Whether an earlier attempt had an unknown outcome.
+    pub after_ambiguity: bool,
+    /// What the service, or the network, said.
+    pub detail: String,
+}
+
+impl fmt::Display for Context {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {} (", self.operation, self.target)?;
+        match (self.status, self.substatus) {
+            (Some(status), Some(substatus)) => write!(f, "status {status}/{substatus}")?,
+            (Some(status), None) => write!(f, "status {status}")?,
+            (None, _) => f.write_str("no answer")?,
+        }
+        match self.attempts {
+            0 => f.write_str(", not sent")?,
+            1 => {}
+            n => write!(f, ", {n} attempts")?,
+        }
+        if self.after_ambiguity {
+            f.write_str(", the outcome of an earlier attempt is unknown")?;
+        }
+        f.write_str(")")
+    }
+}
+
+impl Context {
+    fn said(&self) -> String {
+        if self.detail.is_empty() {
+            String::new()
+        } else {
+            format!(" [{}]", self.detail)
+        }
+    }
+}
+
+/// Another crate's error, for [`Error::KeySource`].
+pub type BoxedError = Box<dyn std::error::Error + Send + Sync>;
+
+/// What went wrong.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+#[allow(
+    missing_docs,
+    reason = "the fields are named for what they are, and each variant says what it means"
+)]
+pub enum Error {
+    /// A document with this id exists (409).
+    #[error("{context}: a document with this id exists already{}", context.said())]
+    Conflict { context: Box<Context> },
+    /// The document is no longer the one whose ETag was given (412).
+    #[error("{context}: the document has changed since its ETag was read{}", context.said())]
+    PreconditionFailed { context: Box<Context> },
+    /// The document does not exist (404).
+    #[error("{context}: it does not exist{}", context.said())]
+    NotFound { context: Box<Context> },
+    /// One operation of a batch failed, so nothing of the batch was written.
+    #[error(
+        "{context}: operation {index} ({operation}) failed with status {status}, so the batch wrote nothing{}",
+        context.said()
+    )]
+    BatchFailed {
+        index: usize,
+        status: u16,
+        operation: String,
+        context: Box<Context>,
+    },
+    /// The account's request units are used up (429), and waiting longer does not fit the deadline.
+    #[error(
+        "{context}: the container's throughput is used up and waiting does not fit the time limit; try later, or \
+         give the container more request units{}",
+        context.said()
+    )]
+    Throttled {
+        retry_after: Option<Duration>,
+        context: Box<Context>,
+    },
+    /// The service could not take the request now; nothing was written.
+    #[error("{context}: the service is not available now; try later{}", context.said())]
+    Unavailable { context: Box<Context> },
+    /// Whether the write was applied is unknown: read before deciding.
+    #[error("{context}: whether this write was applied is unknown; read it back before deciding{}", context.said())]
+    Ambiguous { context: Box<Context> },
+    /// No answer within the time limit; nothing was written.
+    #[error("{context}: no answer within the time limit; try later{}", context.said())]
+    Timeout { context: Box<Context> },
+    /// No connection to the endpoint; nothing was sent.
+    #[error(
+        "{context}: no connection to {endpoint}; check the endpoint, the name resolution and the network{}",
+        context.said()
+    )]
+    Unreachable {
+        endpoint: String,
+        context: Box<Context>,
+    },
+    /// The service refuses the key (401).
+    #[error(
+        "{context}: the account refuses the key; check that the key belongs to the account at {endpoint}, that it is \
+         a read-write key and was not regenerated since, and that key authentication is not disabled there{}",
+        context.said()
+    )]
+    Unauthorized {
+        endpoint: String,
+        context: Box<Context>,
+    },
+    /// The service refuses the date of the signature (403).
+    #[error(
+        "{context}: this machine's clock and the service's differ by over 15 minutes (here {here}, there {there}); \
+         set this machine's clock{}",
+        context.said()
+    )]
+    ClockSkew {
+        here: String,
+        there: String,
+        context: Box<Context>,
+    },
+    /// The service forbids it (403).
+    #[error(
+        "{context}: forbidden; check the account's firewall and network rules, and what the key may do{}",
+        context.said()
+    )]
+    Forbidden { context: Box<Context> },
+    /// The logical partition has reached its 20 GB (403/1014).
+    #[error(
+        "{context}: the logical partition is full (20 GB); delete documents of this partition key value{}",
+        context.said()
+    )]
+    PartitionFull { context: Box<Context> },
+    /// The document is larger than the service stores.
+    #[error("document `{id}` has {bytes} bytes, and an item may have {limit}; nothing was sent")]
+    ItemTooLarge {
+        id: String,
+        bytes: usize,
+        limit: usize,
+    },
+    /// The batch is larger than the service takes.
+    #[error(
+        "the batch for partition `{partition}` has {operations} operations and {bytes} bytes, and a batch may have \
+         {max_operations} and {max_bytes}; nothing was sent"
+    )]
+    BatchTooLarge {
+        partition: String,
+        operations: usize,
+        bytes: usize,
+        max_operations: usize,
+        max_bytes: usize,
+    },
+    /// The partition key value is empty or too long.
+    #[error("a partition key value of {bytes} bytes: it must have 1 to {limit} bytes")]
+    InvalidPartitionKey { bytes: usize, limit: usize },
+    /// The document id cannot be addressed.
+    #[error("`{id}` cannot be a document's id: {reason}")]
+    InvalidId { id: String, reason: &'static str },
+    /// The endpoint cannot be used.
+    #[error("this Cosmos DB endpoint cannot be used: {reason}")]
+    InvalidEndpoint { reason: String },
+    /// The key cannot be used.
+    #[error(
+        "this Cosmos DB account key cannot be used: {reason}; copy it again from the account's page `Keys`"
+    )]
+    InvalidKey { reason: &'static str },
+    /// A value cannot be sent in a header.
+    #[error(
+        "the value for header {name} holds characters that a header cannot carry; nothing was sent"
+    )]
+    InvalidHeader { name: String },
+    /// The key source failed; nothing was sent with a new key.
+    #[error("the account key could not be fetched: {source}")]
+    KeySource { source: BoxedError },
+    /// The database or container does not exist.
+    #[error("{context}: the database or container does not exist; create it first (bootstrap){}", context.said())]
+    ContainerMissing { context: Box<Context> },
+    /// The container exists with another partition key.
+    #[error(
+        "container `{container}` exists with the partition key `{found}`, and `{expected}` is needed, which cannot be \
+         changed: delete it or choose another container name"
+    )]
+    ContainerMismatch {
+        container: String,
+        found: String,
+        expected: String,
+    },
+    /// The service does not understand or accept the request (400, 413 and others).
+    #[error("{context}: the service refuses the request{}", context.said())]
+    BadRequest { context: Box<Context> },
+    /// The replica that answers has not caught up with what this client has seen (404/1002).
+    #[error("{context}: no replica has caught up with this session within the time limit; try later{}", context.said())]
+    SessionUnavailable { context: Box<Context> },
+    /// The physical range has split or moved (410), and did not settle within the time limit.
+    #[error("{context}: the physical partition is moving; try later{}", context.said())]
+    RangeGone { context: Box<Context> },
+    /// The answer, or a document in it, does not have the expected form.
+    #[error("{what} cannot be read: {source}")]
+    Decode {
+        what: String,
+        source: serde_json::Error,
+    },
+    /// The answer lacks something that it must have.
+    #[error("{context}: the answer is not what the service documents: {problem}")]
+    Protocol {
+        problem: String,
+        context: Box<Context>,
+    },
+    /// A document or parameter cannot be written as JSON.
+    #[error("{what} cannot be written as JSON: {source}")]
+    Encode {
+        what: String,
+        source: serde_json::Error,
+    },
+    /// The HTTP client could not be made, for instance because the machine has no root certificates.
+    #[error(
+        "the HTTPS client could not be made: {source}; check that the machine's root certificates are installed"
+    )]
+    HttpClient { source: reqwest::Error },
+}
+
+impl Error {
+    /// For a [`KeySource`](crate::KeySource) that fails.
+    pub fn key_source(source: impl Into<BoxedError>) -> Error {
+        Error::KeySource {
+            source: source.into(),
+        }
+    }
+
+    /// A document with this id exists; of a batch too.
+    pub fn is_conflict(&self) -> bool {
+        matches!(
+            self,
+            Error::Conflict { .. } | Error::BatchFailed { status: 409, .. }
+        )
+    }
+
+    /// The ETag given is not the document's; of a batch too.
+    pub fn is_precondition_failed(&self) -> bool {
+        matches!(
+            self,
+            Error::PreconditionFailed { .. } | Error::BatchFailed { status: 412, .. }
+        )
+    }
+
+    /// The document does not exist; of a batch too. (A missing container is [`Error::ContainerMissing`].)
+    pub fn is_not_found(&self) -> bool {
+        matches!(
+            self,
+            Error::NotFound { .. } | Error::BatchFailed { status: 404, .. }
+        )
+    }
+
+    /// Which operation of the batch failed.
+    pub fn batch_index(&self) -> Option<usize> {
+        match self {
+            Error::BatchFailed { index, .. } => Some(*index),
+            _ => None,
+        }
+    }
+
+    /// An earlier attempt of this very operation had an unknown outcome, so this conflict, changed ETag or missing
+    /// document may be the echo of our own write.
+    pub fn after_ambiguity(&self) -> bool {
+        self.context()
+            .is_some_and(|context| context.after_ambiguity)
+    }
+
+    /// Worth trying later: nothing is wrong with the request itself.
+    pub fn is_transient(&self) -> bool {
+        use Error::*;
+        matches!(
+            self,
+            Throttled { .. }
+                | Unavailable { .. }
+                | Ambiguous { .. }
+                | Timeout { .. }
+                | Unreachable { .. }
+                | SessionUnavailable { .. }
+                | RangeGone { .. }
+        )
+    }
+
+    /// What the error is about, when it is about a request.
+    pub fn context(&self) -> Option<&Context> {
+        use Error::*;
+        match self {
+            Conflict { context }
+            | PreconditionFailed { context }
+            | NotFound { context }
+            | BatchFailed { context, .. }
+            | Throttled { context, .. }
+            | Unavailable { context }
+            | Ambiguous { context }
+            | Timeout { context }
+            | Unreachable { context, .. }
+            | Unauthorized { context, .. }
+            | ClockSkew { context, .. }
+            | Forbidden { context }
+            | PartitionFull { context }
+            | ContainerMissing { context }
+            | BadRequest { context }
+            | SessionUnavailable { context }
+            | RangeGone { context }
+            | Protocol { context, .. } => Some(context),
+            _ => None,
+        }
+    }
+}

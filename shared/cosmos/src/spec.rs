@@ -1,0 +1,296 @@
+//! What a container is to be like: partition key, indexes, lifetime, throughput.
+//!
+//! These types own the JSON of the service's container resource. `bootstrap.rs` sends and compares them.
+
+use reqwest::header::HeaderMap;
+use serde::{Deserialize, Serialize};
+
+use crate::{Error, headers};
+
+/// A container to be made.
+#[derive(Clone, Debug)]
+pub struct ContainerSpec {
+    /// Its name within the database.
+    pub name: String,
+    /// The path of the partition key in a document, such as `/pk`.
+    pub partition_key_path: String,
+    /// Which paths are indexed.
+    pub indexing: IndexingPolicy,
+    /// The lifetime of documents in seconds: `Some(-1)` lets each document say its own `ttl`, `None` none.
+    pub default_ttl: Option<i32>,
+    /// What the container may use.
+    pub throughput: Throughput,
+}
+
+/// What a container, or all of a database, may use, in request units per second.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Throughput {
+    /// Nothing is reserved: for serverless accounts, and for containers that share their database's throughput.
+    Serverless,
+    /// Always this much.
+    Manual(u32),
+    /// Up to this much, as needed.
+    Autoscale(u32),
+}
+
+impl Throughput {
+    pub(crate) fn write_to(self, map: &mut HeaderMap) -> Result<(), Error> {
+        match self {
+            Throughput::Serverless => Ok(()),
+            Throughput::Manual(units) => {
+                headers::insert(map, headers::THROUGHPUT, &units.to_string())
+            }
+            Throughput::Autoscale(most) => headers::insert(
+                map,
+                headers::AUTOSCALE,
+                &format!("{{\"maxThroughput\":{most}}}"),
+            ),
+        }
+    }
+}
+
+/// Which paths are indexed. The service wants `/*` in one of the two lists.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "wire::Policy", into = "wire::Policy")]
+pub struct IndexingPolicy {
+    /// Indexed paths, such as `/due/?`.
+    pub included: Vec<String>,
+    /// Paths that are not, such as `/*`.
+    pub excluded: Vec<String>,
+    /// Indexes for ORDER BY on several properties.
+    pub composite: Vec<Vec<(String, Order)>>,
+}
+
+impl Default for IndexingPolicy {
+    /// The service's own default: everything is indexed.
+    fn default() -> Self {
+        IndexingPolicy {
+            included: vec!["/*".to_owned()],
+            excluded: Vec::new(),
+            composite: Vec::new(),
+        }
+    }
+}
+
+impl IndexingPolicy {
+    /// Whether both index the same, whatever the order of their lists.
+    pub(crate) fn same_as(&self, other: &IndexingPolicy) -> bool {
+        // The service excludes the ETag by itself.
+        let sorted = |paths: &[String]| {
+            let mut paths: Vec<String> = paths
+                .iter()
+                .filter(|path| *path != "/\"_etag\"/?")
+                .cloned()
+                .collect();
+            paths.sort();
+            paths
+        };
+        let mut composites = (self.composite.clone(), other.composite.clone());
+        composites.0.sort();
+        composites.1.sort();
+        sorted(&self.included) == sorted(&other.included)
+            && sorted(&self.excluded) == sorted(&other.excluded)
+            && composites.0 == composites.1
+    }
+}
+
+/// The direction of one path of a composite index.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Order {
+    /// Smallest first.
+    Ascending,
+    /// Greatest first.
+    Descending,
+}
+
+/// A container as it is.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(from = "wire::Container")]
+#[non_exhaustive]
+pub struct ContainerDescription {
+    /// Its name within the database.
+    pub name: String,
+    /// The paths of its partition key: several if it is hierarchical.
+    pub partition_key_paths: Vec<String>,
+    /// Which paths are indexed.
+    pub indexing: IndexingPolicy,
+    /// The lifetime of documents in seconds.
+    pub default_ttl: Option<i32>,
+}
+
+impl ContainerSpec {
+    /// The request that makes it.
+    pub(crate) fn body(&self) -> wire::Container {
+        wire::Container {
+            id: self.name.clone(),
+            partition_key: wire::Key {
+                paths: vec![self.partition_key_path.clone()],
+                kind: "Hash".to_owned(),
+                version: Some(2),
+            },
+            indexing_policy: Some(self.indexing.clone()),
+            default_ttl: self.default_ttl,
+        }
+    }
+}
+
+/// The service's own form.
+pub(crate) mod wire {
+    use super::*;
+
+    #[derive(Serialize, Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    pub(crate) struct Container {
+        pub(crate) id: String,
+        pub(crate) partition_key: Key,
+        pub(crate) indexing_policy: Option<IndexingPolicy>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub(crate) default_ttl: Option<i32>,
+    }
+
+    #[derive(Serialize, Deserialize)]
+    pub(crate) struct Key {
+        pub(crate) paths: Vec<String>,
+        #[serde(default)]
+        pub(crate) kind: String,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub(crate) version: Option<u32>,
+    }
+
+    #[derive(Clone, Serialize, Deserialize)]
+    #[serde(rename_all = "camelCase", default)]
+    pub(crate) struct Policy {
+        indexing_mode: String,
+        automatic: bool,
+        included_paths: Vec<Path>,
+        excluded_paths: Vec<Path>,
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        composite_indexes: Vec<Vec<Ordered>>,
+    }
+
+    impl Default for Policy {
+        fn default() -> Self {
+            Policy {
+                indexing_mode: "consistent".to_owned(),
+                automatic: true,
+                included_paths: Vec::new(),
+                excluded_paths: Vec::new(),
+                composite_indexes: Vec::new(),
+            }
+        }
+    }
+
+    #[derive(Clone, Serialize, Deserialize)]
+    struct Path {
+        path: String,
+    }
+
+    #[derive(Clone, Serialize, Deserialize)]
+    struct Ordered {
+        path: String,
+        #[serde(default = "ascending")]
+        order: Order,
+    }
+
+    fn ascending() -> Order {
+        Order::Ascending
+    }
+
+    impl From<IndexingPolicy> for Policy {
+        fn from(policy: IndexingPolicy) -> Policy {
+            let paths = |paths: Vec<String>| paths.into_iter().map(|path| Path { path }).collect();
+            let ordered = |(path, order)| Ordered { path, order };
+            Policy {
+                included_paths: paths(policy.included),
+                excluded_paths: paths(policy.excluded),
+                composite_indexes: policy
+                    .composite
+                    .into_iter()
+                    .map(|index| index.into_iter().map(ordered).collect())
+                    .collect(),
+                ..Policy::default()
+            }
+        }
+    }
+
+    impl From<Policy> for IndexingPolicy {
+        fn from(policy: Policy) -> IndexingPolicy {
+            let paths = |paths: Vec<Path>| paths.into_iter().map(|path| path.path).collect();
+            let ordered = |path: Ordered| (path.path, path.order);
+            IndexingPolicy {
+                included: paths(policy.included_paths),
+                excluded: paths(policy.excluded_paths),
+                composite: policy
+                    .composite_indexes
+                    .into_iter()
+                    .map(|index| index.into_iter().map(ordered).collect())
+                    .collect(),
+            }
+        }
+    }
+
+    impl From<Container> for ContainerDescription {
+        fn from(container: Container) -> ContainerDescription {
+            ContainerDescription {
+                name: container.id,
+                partition_key_paths: container.partition_key.paths,
+                indexing: container.indexing_policy.unwrap_or_default(),
+                default_ttl: container.default_ttl,
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn policy() -> IndexingPolicy {
+        IndexingPolicy {
+            included: vec!["/due/?".into()],
+            excluded: vec!["/*".into()],
+            composite: vec![vec![
+                ("/a".into(), Order::Ascending),
+                ("/b".into(), Order::Descending),
+            ]],
+        }
+    }
+
+    #[test]
+    fn the_container_has_the_form_that_the_service_documents() {
+        let spec = ContainerSpec {
+            name: "c".into(),
+            partition_key_path: "/pk".into(),
+            indexing: policy(),
+            default_ttl: Some(-1),
+            throughput: Throughput::Serverless,
+        };
+        assert_eq!(
+            serde_json::to_value(spec.body()).unwrap(),
+            json!({
+                "id": "c",
+                "partitionKey": {"paths": ["/pk"], "kind": "Hash", "version": 2},
+                "indexingPolicy": {
+                    "indexingMode": "consistent",
+                    "automatic": true,
+                    "includedPaths": [{"path": "/due/?"}],
+                    "excludedPaths": [{"path": "/*"}],
+                    "compositeIndexes": [[{"path": "/a", "order": "ascending"}, {"path": "/b", "order": "descending"}]],
+                },
+                "defaultTtl": -1,
+            })
+        );
+    }
+
+    #[test]
+    fn policies_compare_by_what_they_index() {
+        let text = serde_json::to_string(&policy()).unwrap();
+        let mut read: IndexingPolicy = serde_json::from_str(&text).unwrap();
+        read.excluded.insert(0, "/\"_etag\"/?".into());
+        assert!(policy().same_as(&read));
+        read.included.push("/more/?".into());
+        assert!(!policy().same_as(&read));
+    }
+}

@@ -1,0 +1,222 @@
+//! The state of a walk over all physical ranges: pure bookkeeping, no I/O.
+//!
+//! `sweep.rs` fetches the pages; this decides what of them is new, and where a leg goes on when its range is gone.
+
+use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+use serde_json::value::RawValue;
+
+use crate::ranges::Range;
+
+/// The state of a walk over all ranges.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Walk {
+    pub(crate) legs: Vec<Leg>,
+    /// What legs that are gone had delivered, and their successors will meet again: hash of the text, and how often.
+    replay: HashMap<u64, u32>,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Leg {
+    pub(crate) range: Range,
+    /// The leg's interval, which is all of the range unless ranges have merged.
+    pub(crate) min: String,
+    pub(crate) max: String,
+    pub(crate) continuation: Option<String>,
+    /// The hashes of what an ordered leg has delivered.
+    delivered: Vec<u64>,
+    /// It began anew, and meets what was delivered before.
+    replaying: bool,
+}
+
+/// How a walk goes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Manner {
+    pub(crate) page_size: Option<u32>,
+    /// Ordered legs replay after a split; others hand their continuation over.
+    pub(crate) ordered: bool,
+    /// A leg rests when it has given something.
+    pub(crate) one_page: bool,
+}
+
+impl Walk {
+    /// A walk that has not begun: a leg for each range.
+    pub(crate) fn over(ranges: &[Range]) -> Walk {
+        let legs = ranges
+            .iter()
+            .map(|range| Leg::new(range, &range.min, &range.max))
+            .collect();
+        Walk {
+            legs,
+            replay: HashMap::new(),
+        }
+    }
+
+    /// What of a page has not been delivered before.
+    pub(crate) fn fresh(
+        &mut self,
+        leg: &mut Leg,
+        page: Vec<Box<RawValue>>,
+        manner: Manner,
+    ) -> Vec<Box<RawValue>> {
+        if !manner.ordered {
+            return page;
+        }
+        page.into_iter()
+            .filter(|item| {
+                let hash = hash_of(item.get());
+                leg.delivered.push(hash);
+                match self.replay.get_mut(&hash) {
+                    Some(count) if leg.replaying && *count > 0 => {
+                        *count -= 1;
+                        false
+                    }
+                    _ => true,
+                }
+            })
+            .collect()
+    }
+
+    /// Replaces a leg whose range is gone by legs in the ranges that now hold its interval.
+    pub(crate) fn succeed(&mut self, leg: Leg, ranges: &[Range], manner: Manner) {
+        for hash in &leg.delivered {
+            *self.replay.entry(*hash).or_default() += 1;
+        }
+        for range in ranges
+            .iter()
+            .filter(|range| range.overlaps(&leg.min, &leg.max))
+        {
+            let min = (&range.min).max(&leg.min);
+            let max = (&range.max).min(&leg.max);
+            self.legs.push(Leg {
+                continuation: if manner.ordered {
+                    None
+                } else {
+                    leg.continuation.clone()
+                },
+                replaying: leg.replaying || !leg.delivered.is_empty(),
+                ..Leg::new(range, min, max)
+            });
+        }
+    }
+}
+
+impl Leg {
+    pub(crate) fn new(range: &Range, min: &str, max: &str) -> Leg {
+        Leg {
+            range: range.clone(),
+            min: min.to_owned(),
+            max: max.to_owned(),
+            continuation: None,
+            delivered: Vec::new(),
+            replaying: false,
+        }
+    }
+}
+
+fn hash_of(text: &str) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    text.hash(&mut hasher);
+    hasher.finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ORDERED: Manner = Manner {
+        page_size: Some(2),
+        ordered: true,
+        one_page: true,
+    };
+
+    fn range(id: &str, min: &str, max: &str) -> Range {
+        Range {
+            id: id.into(),
+            min: min.into(),
+            max: max.into(),
+            parents: None,
+        }
+    }
+
+    fn page(items: &[&str]) -> Vec<Box<RawValue>> {
+        items
+            .iter()
+            .map(|item| serde_json::value::to_raw_value(item).unwrap())
+            .collect()
+    }
+
+    fn texts(items: &[Box<RawValue>]) -> Vec<&str> {
+        items
+            .iter()
+            .map(|item| item.get().trim_matches('"'))
+            .collect()
+    }
+
+    #[test]
+    fn successors_of_an_ordered_leg_leave_out_exactly_what_it_had_delivered() {
+        let mut walk = Walk::default();
+        let mut parent = Leg::new(&range("0", "", "FF"), "", "FF");
+        assert_eq!(
+            texts(&walk.fresh(&mut parent, page(&["a", "b", "b"]), ORDERED)),
+            ["a", "b", "b"]
+        );
+        walk.succeed(
+            parent,
+            &[range("1", "", "7F"), range("2", "7F", "FF")],
+            ORDERED,
+        );
+        let mut second = walk.legs.pop().unwrap();
+        let mut first = walk.legs.pop().unwrap();
+        assert_eq!(
+            (first.continuation.as_deref(), first.replaying),
+            (None, true)
+        );
+        // The same text lies in both children: it was delivered twice, and there are three of it.
+        assert_eq!(
+            texts(&walk.fresh(&mut first, page(&["a", "b", "c"]), ORDERED)),
+            ["c"]
+        );
+        assert_eq!(
+            texts(&walk.fresh(&mut second, page(&["b", "b", "d"]), ORDERED)),
+            ["b", "d"]
+        );
+    }
+
+    #[test]
+    fn successors_of_an_unordered_leg_take_its_continuation_over() {
+        let mut walk = Walk::default();
+        let mut parent = Leg::new(&range("0", "", "FF"), "", "FF");
+        parent.continuation = Some("here".into());
+        let manner = Manner {
+            ordered: false,
+            ..ORDERED
+        };
+        walk.succeed(
+            parent,
+            &[range("1", "", "7F"), range("2", "7F", "FF")],
+            manner,
+        );
+        assert!(
+            walk.legs
+                .iter()
+                .all(|leg| leg.continuation.as_deref() == Some("here") && !leg.replaying)
+        );
+    }
+
+    #[test]
+    fn a_leg_whose_range_merged_with_another_keeps_to_its_own_interval() {
+        let mut walk = Walk::default();
+        walk.succeed(
+            Leg::new(&range("1", "", "7F"), "", "7F"),
+            &[range("3", "", "FF")],
+            ORDERED,
+        );
+        let leg = &walk.legs[0];
+        assert_eq!(
+            (leg.range.id.as_str(), leg.min.as_str(), leg.max.as_str()),
+            ("3", "", "7F")
+        );
+    }
+}

@@ -1,0 +1,236 @@
+//! Keys, clocks and endpoints: who may talk to whom, and what a stranger is told when it fails.
+
+#![allow(clippy::unwrap_used, reason = "a helper of a test fails the test")]
+
+mod support;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use async_trait::async_trait;
+use cosmos::{
+    ClientConfig, Clock, CosmosClient, Error, Key, KeySource, Retry, StaticKey, SystemClock,
+};
+use serde_json::{Value, json};
+use support::account::{account, config};
+use support::{Scripted, answer, pk};
+
+const WRONG: &str = "d3Jvbmcta2V5LXdyb25nLWtleQ==";
+
+#[tokio::test]
+async fn a_wrong_key_is_unauthorized_with_advice_and_without_the_key() {
+    let account = account().await;
+    let endpoint = account.server.door().endpoint();
+    let key = StaticKey::new(Key::from_base64(WRONG).unwrap());
+    let client = CosmosClient::new(ClientConfig::new(&endpoint, key).unwrap()).unwrap();
+    let before = account.server.door().counts().requests;
+    let error = client
+        .container("db", "things")
+        .read::<Value>(&pk("p"), "a")
+        .await
+        .unwrap_err();
+    assert!(
+        matches!(error, Error::Unauthorized { .. }) && !error.is_transient(),
+        "{error}"
+    );
+    assert_eq!(
+        account.server.door().counts().requests - before,
+        1,
+        "the same key is not tried twice"
+    );
+    let message = error.to_string();
+    assert!(
+        message.contains("check that the key belongs to the account"),
+        "{message}"
+    );
+    assert!(message.contains(&endpoint), "{message}");
+    let shown = format!("{message} {error:?} {client:?}");
+    assert!(
+        !shown.contains(WRONG) && !shown.contains("wrong-key"),
+        "{shown}"
+    );
+}
+
+/// Gives the wrong key until it is asked to refresh.
+#[derive(Debug)]
+struct Rotating {
+    right: Key,
+    refreshed: Arc<AtomicU64>,
+}
+
+#[async_trait]
+impl KeySource for Rotating {
+    async fn key(&self) -> Result<Key, Error> {
+        match self.refreshed.load(Ordering::SeqCst) {
+            0 => Key::from_base64(WRONG),
+            _ => Ok(self.right.clone()),
+        }
+    }
+
+    async fn refresh(&self) -> Result<Key, Error> {
+        self.refreshed.fetch_add(1, Ordering::SeqCst);
+        Ok(self.right.clone())
+    }
+}
+
+#[tokio::test]
+async fn a_rotated_key_is_fetched_anew_once_and_the_request_succeeds() {
+    let account = account().await;
+    let refreshed = Arc::new(AtomicU64::new(0));
+    let right = Key::from_base64(&account.server.door().key()).unwrap();
+    let source = Rotating {
+        right,
+        refreshed: Arc::clone(&refreshed),
+    };
+    let client =
+        CosmosClient::new(ClientConfig::new(&account.server.door().endpoint(), source).unwrap())
+            .unwrap();
+    let container = client.container("db", "things");
+    container
+        .create(&pk("p"), &json!({"id": "a", "pk": "p"}), Retry::Once)
+        .await
+        .unwrap();
+    assert!(
+        container
+            .read::<Value>(&pk("p"), "a")
+            .await
+            .unwrap()
+            .is_some()
+    );
+    assert_eq!(
+        refreshed.load(Ordering::SeqCst),
+        1,
+        "the second request had the new key from the start"
+    );
+}
+
+#[tokio::test]
+async fn a_key_that_is_refused_even_when_new_is_final_after_one_refresh() {
+    let server = Scripted::playing(vec![answer(401)]).await;
+    let refreshed = Arc::new(AtomicU64::new(0));
+    let source = Rotating {
+        right: Key::from_base64(support::KEY).unwrap(),
+        refreshed: Arc::clone(&refreshed),
+    };
+    let client = CosmosClient::new(ClientConfig::new(&server.endpoint, source).unwrap()).unwrap();
+    let error = client
+        .container("db", "c")
+        .read::<Value>(&pk("p"), "a")
+        .await
+        .unwrap_err();
+    assert!(matches!(error, Error::Unauthorized { .. }), "{error}");
+    assert_eq!(
+        (refreshed.load(Ordering::SeqCst), server.seen().len()),
+        (1, 2)
+    );
+}
+
+#[derive(Debug)]
+struct Broken;
+
+#[async_trait]
+impl KeySource for Broken {
+    async fn key(&self) -> Result<Key, Error> {
+        Err(Error::key_source("the vault is shut"))
+    }
+}
+
+#[tokio::test]
+async fn a_key_source_that_fails_is_reported_and_nothing_is_sent() {
+    let server = Scripted::playing(vec![answer(200)]).await;
+    let client = CosmosClient::new(ClientConfig::new(&server.endpoint, Broken).unwrap()).unwrap();
+    let error = client
+        .container("db", "c")
+        .read::<Value>(&pk("p"), "a")
+        .await
+        .unwrap_err();
+    assert!(error.to_string().contains("the vault is shut"), "{error}");
+    assert!(server.seen().is_empty());
+}
+
+/// The machine's clock, off by some time.
+#[derive(Debug)]
+struct Skewed(i64);
+
+impl Clock for Skewed {
+    fn now_ms(&self) -> u64 {
+        SystemClock.now_ms().saturating_add_signed(self.0)
+    }
+}
+
+#[tokio::test]
+async fn a_clock_over_15_minutes_off_is_named_as_the_cause() {
+    let account = account().await;
+    for (minutes, fine) in [(-14, true), (14, true), (-17, false), (17, false)] {
+        let clock = Arc::new(Skewed(minutes * 60_000));
+        let client = CosmosClient::new(config(&account.server).clock(clock)).unwrap();
+        let result = client
+            .container("db", "things")
+            .read::<Value>(&pk("p"), "a")
+            .await;
+        if fine {
+            assert!(result.unwrap().is_none(), "{minutes}");
+            continue;
+        }
+        let error = result.unwrap_err();
+        assert!(
+            matches!(error, Error::ClockSkew { .. }) && !error.is_transient(),
+            "{minutes}: {error}"
+        );
+        let message = error.to_string();
+        assert!(
+            message.contains("15 minutes") && message.contains("GMT"),
+            "{message}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn forbidden_and_full_partitions_are_told_apart() {
+    let server = Scripted::playing(vec![
+        answer(403)
+            .saying(json!({"message": "blocked by your Cosmos DB account firewall settings"})),
+        answer(403).with("x-ms-substatus", 1014),
+    ])
+    .await;
+    let container = server.container();
+    let error = container
+        .create(&pk("p"), &json!({"id": "a"}), Retry::Once)
+        .await
+        .unwrap_err();
+    assert!(
+        matches!(error, Error::Forbidden { .. }) && error.to_string().contains("firewall"),
+        "{error}"
+    );
+    let error = container
+        .create(&pk("p"), &json!({"id": "a"}), Retry::Once)
+        .await
+        .unwrap_err();
+    assert!(
+        matches!(error, Error::PartitionFull { .. }) && error.to_string().contains("20 GB"),
+        "{error}"
+    );
+}
+
+#[tokio::test]
+async fn a_redirect_is_not_followed() {
+    let elsewhere = Scripted::playing(vec![answer(200)]).await;
+    let server = Scripted::playing(vec![answer(307).with("location", &elsewhere.endpoint)]).await;
+    let error = server
+        .container()
+        .read::<Value>(&pk("p"), "a")
+        .await
+        .unwrap_err();
+    assert!(matches!(error, Error::BadRequest { .. }), "{error}");
+    assert!(
+        elsewhere.seen().is_empty(),
+        "the signature went to another host"
+    );
+}
+
+#[tokio::test]
+async fn a_client_for_https_is_made_without_any_network() {
+    let config =
+        ClientConfig::new("https://nowhere.documents.azure.com:443/", support::key()).unwrap();
+    assert!(CosmosClient::new(config).is_ok());
+}

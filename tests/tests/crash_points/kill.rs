@@ -1,0 +1,111 @@
+//! A process that dies at the n-th write, and the one that follows it.
+
+use duroxide::runtime::registry::ActivityRegistry;
+use duroxide::runtime::{OrchestrationRegistry, Runtime, RuntimeOptions};
+use duroxide_cosmos::CosmosProvider;
+use local::{CrashPoint, Door};
+use std::future::Future;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tests::{ShiftedClock, World, connect};
+
+/// Longer than any lock, and than the age from which on repairs are everybody's business.
+pub const AFTERWARDS: Duration = Duration::from_secs(120);
+/// Generous: the machine may be slow.
+pub const PATIENCE: Duration = Duration::from_secs(120);
+
+pub const BOTH: [CrashPoint; 2] = [CrashPoint::BeforeApplied, CrashPoint::AfterApplied];
+
+/// What a process runs.
+pub type Registries = fn() -> (ActivityRegistry, OrchestrationRegistry);
+
+/// A runtime on threads of its own, so that it can be killed without a goodbye.
+pub struct Process {
+    threads: Option<tokio::runtime::Runtime>,
+}
+
+impl Process {
+    /// Starts one dispatcher of each kind, so that the order of writes is much the same in each run.
+    pub async fn start(provider: Arc<CosmosProvider>, registries: Registries) -> Process {
+        let threads = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .enable_all()
+            .build()
+            .expect("threads can be started");
+        let (activities, orchestrations) = registries();
+        let options = RuntimeOptions {
+            orchestration_concurrency: 1,
+            worker_concurrency: 2,
+            orchestrator_lock_timeout: Duration::from_secs(30),
+            worker_lock_timeout: Duration::from_secs(30),
+            dispatcher_min_poll_interval: Duration::from_millis(5),
+            dispatcher_long_poll_timeout: Duration::from_millis(500),
+            activity_cancellation_grace_period: Duration::from_millis(50),
+            ..RuntimeOptions::default()
+        };
+        threads
+            .spawn(async move { Runtime::start_with_options(provider, activities, orchestrations, options).await })
+            .await
+            .expect("the runtime starts");
+        Process { threads: Some(threads) }
+    }
+
+    /// As `kill -9`: nothing is given back.
+    pub fn kill(mut self) {
+        if let Some(threads) = self.threads.take() {
+            threads.shutdown_background();
+        }
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        if let Some(threads) = self.threads.take() {
+            threads.shutdown_background();
+        }
+    }
+}
+
+/// A provider through a door, as the processes of these tests have it.
+pub async fn provider_through(world: &World, door: &Door, clock: &Arc<ShiftedClock>) -> Arc<CosmosProvider> {
+    let clock = Arc::clone(clock);
+    connect(
+        world
+            .builder_through(door)
+            .clock(clock)
+            .sweep_interval(Duration::from_millis(20))
+            .operation_timeout(Duration::from_secs(5)),
+    )
+    .await
+}
+
+/// Asks until the answer is yes.
+pub async fn until<F: Future<Output = bool>>(what: &str, mut ask: impl FnMut() -> F) {
+    let begun = Instant::now();
+    while !ask().await {
+        assert!(begun.elapsed() < PATIENCE, "not within {PATIENCE:?}: {what}");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
+/// Repairs until nothing is left to repair, then looks for anything that a crash left behind.
+pub async fn nothing_is_left_behind(world: &World, provider: &CosmosProvider, clock: &ShiftedClock, context: &str) {
+    for _ in 0..10 {
+        clock.advance(AFTERWARDS);
+        let repaired = provider.repair(100).await.expect("repairs run");
+        assert_eq!(repaired.failed, 0, "{context}: {repaired:?}");
+        if repaired.is_idle() {
+            break;
+        }
+    }
+    for doc in world.documents().await {
+        let kind = doc["type"].as_str().unwrap_or_default();
+        assert!(
+            !matches!(kind, "staged" | "staged-head" | "intent" | "deletion"),
+            "{context}: a {kind} document stays: {doc}"
+        );
+        if kind == "lock" {
+            assert!(doc["unfinished"].is_null() && doc["deleting"].is_null(), "{context}: unfinished: {doc}");
+        }
+    }
+}
