@@ -23,6 +23,9 @@ async fn order(ctx: OrchestrationContext, input: String) -> Result<String, Strin
     let parts: Vec<_> = (0..3).map(|n| ctx.schedule_activity("Echo", format!("{input}-{n}"))).collect();
     let parts: Result<Vec<String>, String> = ctx.join(parts).await.into_iter().collect();
     let parts = parts?.join(",");
+    if input == "0" {
+        ctx.schedule_orchestration("Parcel", DETACHED, "detached");
+    }
     ctx.schedule_timer(Duration::from_millis(20)).await;
     let child = ctx.schedule_sub_orchestration("Parcel", &input).await?;
     let slow = ctx.schedule_activity("UntilCancelled", "");
@@ -31,7 +34,6 @@ async fn order(ctx: OrchestrationContext, input: String) -> Result<String, Strin
         return Err(format!("the slow activity was not cancelled: {result:?}"));
     }
     if input == "0" {
-        ctx.schedule_orchestration("Parcel", DETACHED, "detached");
         ctx.set_kv_value("gone", "x");
         return ctx.continue_as_new("1").await;
     }
@@ -49,7 +51,7 @@ fn registries() -> (ActivityRegistry, OrchestrationRegistry) {
         .register("UntilCancelled", |ctx: ActivityContext, _: String| async move {
             tokio::select! {
                 () = ctx.cancelled() => Err("cancelled".to_owned()),
-                () = tokio::time::sleep(Duration::from_secs(2)) => Err("not cancelled".to_owned()),
+                () = tokio::time::sleep(Duration::from_millis(300)) => Err("not cancelled".to_owned()),
             }
         })
         .build();
