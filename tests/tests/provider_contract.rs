@@ -55,12 +55,18 @@ impl ProviderFactory for Factory {
                 *event = json!({ "from": "the future" });
             }
             let id = doc["id"].as_str().expect("an id").to_owned();
-            raw.replace(&pk, &id, &doc, None, cosmos::Retry::Idempotent).await.expect("history can be replaced");
+            raw.replace(&pk, &id, &doc, None, cosmos::Retry::Idempotent)
+                .await
+                .expect("history can be replaced");
         }
     }
 
     async fn get_max_attempt_count(&self, instance: &str) -> u32 {
-        let lock = self.world().document(instance, "lock").await.expect("the instance has a lock");
+        let lock = self
+            .world()
+            .document(instance, "lock")
+            .await
+            .expect("the instance has a lock");
         let attempts = lock["attempts"].as_object().cloned().unwrap_or_default();
         attempts.values().filter_map(Value::as_u64).max().unwrap_or(0) as u32
     }
@@ -350,8 +356,10 @@ suite! {
 }
 
 /// The polling style that this provider does not have.
-const SHORT_POLLING: [&str; 2] =
-    ["test_short_poll_returns_immediately", "test_short_poll_work_item_returns_immediately"];
+const SHORT_POLLING: [&str; 2] = [
+    "test_short_poll_returns_immediately",
+    "test_short_poll_work_item_returns_immediately",
+];
 /// These take something else than a factory: wired by hand below.
 const BY_HAND: [&str; 4] = [
     "test_continue_as_new_transition_delivery",
@@ -389,14 +397,26 @@ fn nothing_of_the_suite_is_left_out() {
     let mut functions: Vec<String> = exported
         .split("pub use crate::provider_validation::")
         .skip(1)
-        .filter_map(|list| list.split_once('{')?.1.split_once('}').map(|(names, _)| names.to_owned()))
+        .filter_map(|list| {
+            list.split_once('{')?
+                .1
+                .split_once('}')
+                .map(|(names, _)| names.to_owned())
+        })
         .flat_map(|names| names.split(',').map(|name| name.trim().to_owned()).collect::<Vec<_>>())
-        .filter(|name| !name.is_empty() && !name.contains("//"))
+        .filter(|name| name.starts_with(|c: char| c.is_ascii_lowercase()))
         .collect();
-    functions.extend(race_replay.split("pub async fn ").skip(1).filter_map(|rest| {
-        rest.split_once('<').map(|(name, _)| name.to_owned())
-    }));
-    assert!(functions.len() > 200, "only {} functions were found: has the suite moved?", functions.len());
+    functions.extend(
+        race_replay
+            .split("pub async fn ")
+            .skip(1)
+            .filter_map(|rest| rest.split_once('<').map(|(name, _)| name.to_owned())),
+    );
+    assert!(
+        functions.len() > 200,
+        "only {} functions were found: has the suite moved?",
+        functions.len()
+    );
     let missing: Vec<&String> = functions
         .iter()
         .filter(|name| !SHORT_POLLING.contains(&name.as_str()) && !BY_HAND.contains(&name.as_str()))
@@ -407,7 +427,14 @@ fn nothing_of_the_suite_is_left_out() {
 
 fn suite_source() -> std::path::PathBuf {
     let output = std::process::Command::new(env!("CARGO"))
-        .args(["metadata", "--format-version", "1", "--offline", "--filter-platform", &host()])
+        .args([
+            "metadata",
+            "--format-version",
+            "1",
+            "--offline",
+            "--filter-platform",
+            &host(),
+        ])
         .current_dir(env!("CARGO_MANIFEST_DIR"))
         .output()
         .expect("cargo metadata runs");
@@ -423,7 +450,10 @@ fn suite_source() -> std::path::PathBuf {
 
 /// The platform whose dependencies are on disk.
 fn host() -> String {
-    let output = std::process::Command::new("rustc").arg("-vV").output().expect("rustc runs");
+    let output = std::process::Command::new("rustc")
+        .arg("-vV")
+        .output()
+        .expect("rustc runs");
     let text = String::from_utf8(output.stdout).expect("rustc writes UTF-8");
     let host = text.lines().find_map(|line| line.strip_prefix("host: "));
     host.expect("rustc tells its host").to_owned()
@@ -449,9 +479,15 @@ mod stress {
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn parallel_orchestrations_all_complete() {
-        let config = StressTestConfig { duration_secs: 5, wait_timeout_secs: 120, ..StressTestConfig::default() };
+        let config = StressTestConfig {
+            duration_secs: 5,
+            wait_timeout_secs: 120,
+            ..StressTestConfig::default()
+        };
         let factory = Factory::default();
-        let result = run_parallel_orchestrations_test_with_config(&factory, config).await.expect("the stress runs");
+        let result = run_parallel_orchestrations_test_with_config(&factory, config)
+            .await
+            .expect("the stress runs");
         assert!(result.completed > 0 && result.failed == 0, "{result:?}");
     }
 
@@ -460,7 +496,9 @@ mod stress {
         let mut config = LargePayloadConfig::default();
         config.base.duration_secs = 5;
         let factory = Factory::default();
-        let result = run_large_payload_test_with_config(&factory, config).await.expect("the stress runs");
+        let result = run_large_payload_test_with_config(&factory, config)
+            .await
+            .expect("the stress runs");
         assert!(result.completed > 0 && result.failed == 0, "{result:?}");
     }
 }

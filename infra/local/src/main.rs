@@ -64,8 +64,6 @@ async fn cosmos(port: u16, partitions: u32) -> anyhow::Result<()> {
     println!("  export COSMOS_CONTAINER=duroxide");
     println!();
     println!("Ctrl-C stops it.");
-    tokio::signal::ctrl_c()
-        .await
-        .context("cannot wait for Ctrl-C")?;
+    tokio::signal::ctrl_c().await.context("cannot wait for Ctrl-C")?;
     Ok(())
 }

@@ -11,11 +11,7 @@ async fn a_document_is_created_read_replaced_and_deleted() {
     let (server, client) = server().await;
     let created = client.create("p", "a").ok().await.is(201);
     let etag = created.header("etag").unwrap().to_owned();
-    for header in [
-        "x-ms-request-charge",
-        "x-ms-session-token",
-        "x-ms-activity-id",
-    ] {
+    for header in ["x-ms-request-charge", "x-ms-session-token", "x-ms-activity-id"] {
         assert!(created.header(header).is_some(), "{header}");
     }
     assert_eq!(created.body["_etag"], json!(etag));
@@ -37,12 +33,7 @@ async fn a_document_is_created_read_replaced_and_deleted() {
     assert_eq!(read.body["n"], 1);
     assert_eq!(read.header("etag"), replaced.header("etag"));
 
-    client
-        .delete("p", "a")
-        .header("if-match", &etag)
-        .ok()
-        .await
-        .is(412);
+    client.delete("p", "a").header("if-match", &etag).ok().await.is(412);
     client.delete("p", "a").ok().await.is(204);
     client.read("p", "a").ok().await.is(404);
 
@@ -81,11 +72,7 @@ async fn a_batch_is_all_or_nothing() {
     assert_eq!(done.body.as_array().unwrap().len(), 3);
     assert!(done.body[0]["eTag"].is_string());
 
-    let failed = client
-        .batch("p", json!([create("c"), create("a")]))
-        .ok()
-        .await
-        .is(207);
+    let failed = client.batch("p", json!([create("c"), create("a")])).ok().await.is(207);
     assert_eq!(
         (&failed.body[0]["statusCode"], &failed.body[1]["statusCode"]),
         (&json!(424), &json!(409))
@@ -94,11 +81,7 @@ async fn a_batch_is_all_or_nothing() {
 
     let counts = server.door().counts();
     assert_eq!(
-        (
-            counts.batches,
-            counts.batch_operations,
-            counts.documents_written
-        ),
+        (counts.batches, counts.batch_operations, counts.documents_written),
         (2, 5, 2)
     );
     assert_eq!(server.door().log()[0].operations, 3);
@@ -116,10 +99,7 @@ async fn a_query_of_one_partition_sees_only_that_partition() {
         .ok()
         .await
         .is(200);
-    assert_eq!(
-        found.documents(),
-        [json!({ "id": "b" }), json!({ "id": "a" })]
-    );
+    assert_eq!(found.documents(), [json!({ "id": "b" }), json!({ "id": "a" })]);
     let by_parameter = client
         .query("")
         .json(json!({ "query": "SELECT VALUE c.id FROM c WHERE c.id = @id", "parameters": [{ "name": "@id", "value": "a" }] }))
@@ -158,21 +138,10 @@ async fn if_match_star_asks_only_that_the_document_exists() {
         .ok()
         .await
         .is(200);
-    let operation =
-        json!({ "operationType": "Replace", "id": "a", "resourceBody": document, "ifMatch": "*" });
+    let operation = json!({ "operationType": "Replace", "id": "a", "resourceBody": document, "ifMatch": "*" });
     client.batch("p", json!([operation])).ok().await.is(200);
-    client
-        .delete("p", "a")
-        .header("if-match", "*")
-        .ok()
-        .await
-        .is(204);
-    client
-        .delete("p", "a")
-        .header("if-match", "*")
-        .ok()
-        .await
-        .is(404);
+    client.delete("p", "a").header("if-match", "*").ok().await.is(204);
+    client.delete("p", "a").header("if-match", "*").ok().await.is(404);
 }
 
 #[tokio::test]
@@ -191,8 +160,7 @@ async fn an_upsert_with_a_condition_never_creates() {
         .ok()
         .await
         .is(412);
-    let operation =
-        json!({ "operationType": "Upsert", "resourceBody": document, "ifMatch": "\"x\"" });
+    let operation = json!({ "operationType": "Upsert", "resourceBody": document, "ifMatch": "\"x\"" });
     let failed = client.batch("p", json!([operation])).ok().await.is(207);
     assert_eq!(failed.body[0]["statusCode"], 412);
     client.read("p", "a").ok().await.is(404);
@@ -205,12 +173,7 @@ async fn an_upsert_with_a_condition_never_creates() {
         .ok()
         .await
         .is(200);
-    client
-        .upsert("p", document)
-        .header("if-match", etag)
-        .ok()
-        .await
-        .is(412);
+    client.upsert("p", document).header("if-match", etag).ok().await.is(412);
     assert_ne!(updated.header("etag"), Some(etag));
 }
 
@@ -218,20 +181,12 @@ async fn an_upsert_with_a_condition_never_creates() {
 async fn a_percent_sign_in_an_id_is_escaped_in_the_path_and_plain_in_the_signature() {
     let (_server, client) = server().await;
     client.create("p", "100%-a b").ok().await.is(201);
-    assert_eq!(
-        client.read("p", "100%-a b").ok().await.is(200).body["id"],
-        "100%-a b"
-    );
+    assert_eq!(client.read("p", "100%-a b").ok().await.is(200).body["id"], "100%-a b");
 }
 
 #[tokio::test]
 async fn a_trailing_slash_does_no_harm() {
     let (_server, client) = server().await;
     client.create("p", "a").ok().await.is(201);
-    client
-        .get(&format!("{DOCS}/a/"))
-        .key("p")
-        .ok()
-        .await
-        .is(200);
+    client.get(&format!("{DOCS}/a/")).key("p").ok().await.is(200);
 }

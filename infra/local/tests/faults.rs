@@ -28,10 +28,7 @@ async fn a_request_lost_before_is_not_done_and_sent_only_once() {
     client.read("p", "first").send().await.unwrap_err();
     assert!(!exists(&other, "a").await);
     let counts = server.door().counts();
-    assert_eq!(
-        (counts.creates, counts.reads, counts.documents_written),
-        (2, 1, 1)
-    );
+    assert_eq!((counts.creates, counts.reads, counts.documents_written), (2, 1, 1));
     assert_eq!(server.door().log()[1].status, None);
     server.door().clear_faults();
     client.create("p", "a").ok().await.is(201);
@@ -48,17 +45,10 @@ async fn a_request_lost_after_is_done_and_sent_only_once() {
     });
     client.create("p", "a").send().await.unwrap_err();
     let operation = json!({ "operationType": "Create", "resourceBody": { "id": "b", "pk": "p" } });
-    client
-        .batch("p", json!([operation]))
-        .send()
-        .await
-        .unwrap_err();
+    client.batch("p", json!([operation])).send().await.unwrap_err();
     assert!(exists(&other, "a").await && exists(&other, "b").await);
     let counts = server.door().counts();
-    assert_eq!(
-        (counts.creates, counts.batches, counts.documents_written),
-        (2, 1, 3)
-    );
+    assert_eq!((counts.creates, counts.batches, counts.documents_written), (2, 1, 3));
     assert_eq!(server.door().log().last().unwrap().status, None);
 }
 
@@ -144,19 +134,8 @@ async fn delayed_requests_that_are_sent_together_are_one_round() {
     assert_eq!(sequential_rounds(&server.door().log()), 1);
     client.read("p", "a").ok().await;
     assert_eq!(sequential_rounds(&server.door().log()), 2);
-    let kinds: Vec<_> = server
-        .door()
-        .log()
-        .iter()
-        .map(|record| record.kind)
-        .collect();
-    assert_eq!(
-        kinds
-            .iter()
-            .filter(|&&kind| kind == RequestKind::Read)
-            .count(),
-        3
-    );
+    let kinds: Vec<_> = server.door().log().iter().map(|record| record.kind).collect();
+    assert_eq!(kinds.iter().filter(|&&kind| kind == RequestKind::Read).count(), 3);
 }
 
 #[tokio::test]
@@ -172,11 +151,7 @@ async fn a_crash_before_the_write_leaves_nothing_and_a_dead_door() {
     assert!(server.door().crashed());
     for _ in 0..3 {
         client.read("p", "a").send().await.unwrap_err();
-        Client::new(server.door())
-            .create("p", "c")
-            .send()
-            .await
-            .unwrap_err();
+        Client::new(server.door()).create("p", "c").send().await.unwrap_err();
     }
     assert!(exists(&other, "a").await && !exists(&other, "b").await && !exists(&other, "c").await);
     assert!(!other.crashed());
@@ -257,10 +232,7 @@ async fn doors_share_the_store_and_nothing_else() {
     });
     Client::new(&other).create("p", "a").ok().await.is(201);
     client.read("p", "a").ok().await.is(429);
-    assert_eq!(
-        (server.door().counts().reads, server.door().counts().creates),
-        (1, 0)
-    );
+    assert_eq!((server.door().counts().reads, server.door().counts().creates), (1, 0));
     assert_eq!((other.counts().reads, other.counts().creates), (0, 1));
     other.reset();
     assert_eq!(other.counts(), Counts::default());

@@ -33,18 +33,11 @@ async fn a_request_must_be_signed_with_the_key_of_the_account() {
     let stranger = client.with_key("c29tZW9uZSBlbHNl");
     let wrong = refused(&server, stranger.read("p", "a"), 401).await;
     assert!(
-        wrong
-            .message()
-            .contains("get\\ndocs\\ndbs/db/colls/items/docs/a\\n"),
+        wrong.message().contains("get\\ndocs\\ndbs/db/colls/items/docs/a\\n"),
         "{}",
         wrong.message()
     );
-    refused(
-        &server,
-        client.read("p", "a").header("authorization", NONE),
-        401,
-    )
-    .await;
+    refused(&server, client.read("p", "a").header("authorization", NONE), 401).await;
     refused(
         &server,
         client
@@ -53,12 +46,7 @@ async fn a_request_must_be_signed_with_the_key_of_the_account() {
         401,
     )
     .await;
-    refused(
-        &server,
-        client.read("p", "a").header("authorization", "nonsense"),
-        401,
-    )
-    .await;
+    refused(&server, client.read("p", "a").header("authorization", "nonsense"), 401).await;
     client.get("/").ok().await.is(200);
 }
 
@@ -67,24 +55,13 @@ async fn a_request_must_be_of_now_and_name_its_version() {
     let (server, client) = server().await;
     for age in [-16, 16] {
         let minutes = Duration::from_secs(60 * i64::unsigned_abs(age));
-        let then = if age < 0 {
-            now() - minutes
-        } else {
-            now() + minutes
-        };
-        let ask = client
-            .read("p", "a")
-            .header("x-ms-date", httpdate::fmt_http_date(then));
+        let then = if age < 0 { now() - minutes } else { now() + minutes };
+        let ask = client.read("p", "a").header("x-ms-date", httpdate::fmt_http_date(then));
         let answer = refused(&server, ask, 403).await;
         assert!(answer.message().contains("not valid at the current time"));
     }
     let recent = httpdate::fmt_http_date(now() - Duration::from_secs(60 * 14));
-    client
-        .read("p", "a")
-        .header("x-ms-date", recent)
-        .ok()
-        .await
-        .is(404);
+    client.read("p", "a").header("x-ms-date", recent).ok().await.is(404);
     refused(&server, client.read("p", "a").without("x-ms-date"), 403).await;
     refused(&server, client.read("p", "a").without("x-ms-version"), 400).await;
 }
@@ -95,12 +72,7 @@ async fn an_id_that_could_not_be_addressed_is_refused_wherever_it_stands() {
     let long = "x".repeat(1024);
     for id in ["a/b", "a\\b", "a?b", "a#b", "a ", "", "a\tb", &long] {
         refused(&server, client.create("p", id), 400).await;
-        refused(
-            &server,
-            client.upsert("p", json!({ "id": id, "pk": "p" })),
-            400,
-        )
-        .await;
+        refused(&server, client.upsert("p", json!({ "id": id, "pk": "p" })), 400).await;
         let create = json!({ "operationType": "Create", "resourceBody": { "id": id, "pk": "p" } });
         refused(&server, client.batch("p", json!([create])), 400).await;
         refused(
@@ -111,18 +83,10 @@ async fn an_id_that_could_not_be_addressed_is_refused_wherever_it_stands() {
         .await;
     }
     refused(&server, client.read("p", "a/b"), 400).await;
+    refused(&server, client.post(DOCS).key("p").json(json!({ "pk": "p" })), 400).await;
     refused(
         &server,
-        client.post(DOCS).key("p").json(json!({ "pk": "p" })),
-        400,
-    )
-    .await;
-    refused(
-        &server,
-        client
-            .post(DOCS)
-            .key("p")
-            .json(json!({ "id": 1, "pk": "p" })),
+        client.post(DOCS).key("p").json(json!({ "id": 1, "pk": "p" })),
         400,
     )
     .await;
@@ -180,10 +144,7 @@ async fn a_batch_is_bounded_and_holds_only_what_a_batch_may_hold() {
     refused(&server, client.batch("p", many(101)), 400).await;
     refused(&server, client.batch("p", json!([])), 400).await;
     refused(&server, client.batch("p", json!({})), 400).await;
-    for header in [
-        "x-ms-cosmos-batch-atomic",
-        "x-ms-cosmos-batch-continue-on-error",
-    ] {
+    for header in ["x-ms-cosmos-batch-atomic", "x-ms-cosmos-batch-continue-on-error"] {
         refused(&server, client.batch("p", many(1)).without(header), 400).await;
     }
     for operation in [
@@ -197,7 +158,8 @@ async fn a_batch_is_bounded_and_holds_only_what_a_batch_may_hold() {
     ] {
         refused(&server, client.batch("p", json!([operation])), 400).await;
     }
-    let fat = json!([{ "operationType": "Create", "resourceBody": { "id": "a", "pk": "p", "x": "x".repeat(2_097_152) } }]);
+    let fat =
+        json!([{ "operationType": "Create", "resourceBody": { "id": "a", "pk": "p", "x": "x".repeat(2_097_152) } }]);
     refused(&server, client.batch("p", fat), 413).await;
     client.batch("p", many(100)).ok().await.is(200);
 }
@@ -224,20 +186,14 @@ async fn a_query_must_say_where_it_goes_and_that_it_is_one() {
     refused(&server, client.query(sql), 400).await;
     refused(
         &server,
-        client
-            .query(sql)
-            .key("p")
-            .header("content-type", "application/json"),
+        client.query(sql).key("p").header("content-type", "application/json"),
         400,
     )
     .await;
     for size in ["0", "-2", "x"] {
         refused(
             &server,
-            client
-                .query(sql)
-                .key("p")
-                .header("x-ms-max-item-count", size),
+            client.query(sql).key("p").header("x-ms-max-item-count", size),
             400,
         )
         .await;
@@ -292,12 +248,7 @@ async fn an_order_needs_an_index() {
         "compositeIndexes": [[{ "path": "/due" }, { "path": "/name" }]],
     }});
     let (server, client) = server_with(ServerOptions::default(), policy).await;
-    let excluded = refused(
-        &server,
-        client.query("SELECT * FROM c ORDER BY c.name").key("p"),
-        400,
-    )
-    .await;
+    let excluded = refused(&server, client.query("SELECT * FROM c ORDER BY c.name").key("p"), 400).await;
     assert_eq!(
         excluded.message(),
         "The index path corresponding to the specified order-by item is excluded."
@@ -310,25 +261,19 @@ async fn an_order_needs_an_index() {
     .await;
     refused(
         &server,
-        client
-            .query("SELECT * FROM c ORDER BY c.due.inner")
-            .range(0),
+        client.query("SELECT * FROM c ORDER BY c.due.inner").range(0),
         400,
     )
     .await;
     refused(
         &server,
-        client
-            .query("SELECT * FROM c ORDER BY c.due, c.id")
-            .key("p"),
+        client.query("SELECT * FROM c ORDER BY c.due, c.id").key("p"),
         400,
     )
     .await;
     refused(
         &server,
-        client
-            .query("SELECT * FROM c ORDER BY c.due, c.name DESC")
-            .key("p"),
+        client.query("SELECT * FROM c ORDER BY c.due, c.name DESC").key("p"),
         400,
     )
     .await;
@@ -347,10 +292,7 @@ async fn an_order_needs_an_index() {
 async fn a_query_of_any_shape_is_answered_within_one_partition() {
     let (_server, client) = server().await;
     client
-        .upsert(
-            "p",
-            json!({ "id": "a", "pk": "p", "tags": ["x", "y"], "n": 1 }),
-        )
+        .upsert("p", json!({ "id": "a", "pk": "p", "tags": ["x", "y"], "n": 1 }))
         .ok()
         .await
         .is(201);
@@ -367,13 +309,7 @@ async fn a_query_of_any_shape_is_answered_within_one_partition() {
         "query": "SELECT TOP @top c.id FROM c WHERE c.pk = @pk AND ARRAY_CONTAINS(@ids, c.id)",
         "parameters": [{ "name": "@top", "value": 5 }, { "name": "@pk", "value": "p" }, { "name": "@ids", "value": ["a"] }],
     });
-    let found = client
-        .query("")
-        .json(by_parameter)
-        .key("p")
-        .ok()
-        .await
-        .is(200);
+    let found = client.query("").json(by_parameter).key("p").ok().await.is(200);
     assert_eq!(found.documents(), [json!({ "id": "a" })]);
 }
 
@@ -385,17 +321,8 @@ async fn what_this_server_does_not_do_it_says() {
         .key("p")
         .json(json!({ "operations": [] }));
     let answer = refused(&server, patch, 400).await;
-    assert!(
-        answer
-            .message()
-            .contains("not supported by this test server")
-    );
-    refused(
-        &server,
-        client.create("p", "a").header("if-none-match", "*"),
-        400,
-    )
-    .await;
+    assert!(answer.message().contains("not supported by this test server"));
+    refused(&server, client.create("p", "a").header("if-none-match", "*"), 400).await;
 }
 
 #[tokio::test]
@@ -421,27 +348,18 @@ async fn a_container_must_be_well_defined() {
     for (header, value) in [
         ("x-ms-offer-throughput", "300"),
         ("x-ms-offer-throughput", "450"),
-        (
-            "x-ms-cosmos-offer-autopilot-settings",
-            "{\"maxThroughput\": 500}",
-        ),
+        ("x-ms-cosmos-offer-autopilot-settings", "{\"maxThroughput\": 500}"),
     ] {
         refused(
             &server,
-            client
-                .post("/dbs/db/colls")
-                .json(valid.clone())
-                .header(header, value),
+            client.post("/dbs/db/colls").json(valid.clone()).header(header, value),
             400,
         )
         .await;
     }
     let autoscaled = client.post("/dbs/db/colls").json(valid);
     autoscaled
-        .header(
-            "x-ms-cosmos-offer-autopilot-settings",
-            "{\"maxThroughput\": 1000}",
-        )
+        .header("x-ms-cosmos-offer-autopilot-settings", "{\"maxThroughput\": 1000}")
         .ok()
         .await
         .is(201);

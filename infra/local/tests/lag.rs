@@ -90,16 +90,8 @@ async fn every_kind_of_write_reaches_the_lagging_region() {
     for id in ["replaced", "upserted", "deleted", "in a batch"] {
         client.create("p", id).ok().await.is(201);
     }
-    client
-        .replace("p", document("replaced", 1))
-        .ok()
-        .await
-        .is(200);
-    client
-        .upsert("p", document("upserted", 2))
-        .ok()
-        .await
-        .is(200);
+    client.replace("p", document("replaced", 1)).ok().await.is(200);
+    client.upsert("p", document("upserted", 2)).ok().await.is(200);
     client.delete("p", "deleted").ok().await.is(204);
     client.create("p", "again").ok().await.is(201);
     client.delete("p", "again").ok().await.is(204);
@@ -117,8 +109,8 @@ async fn every_kind_of_write_reaches_the_lagging_region() {
         .ok()
         .await
         .is(200);
-    let expected = [("again", 3), ("new", 4), ("replaced", 1), ("upserted", 2)]
-        .map(|(id, n)| json!({ "id": id, "n": n }));
+    let expected =
+        [("again", 3), ("new", 4), ("replaced", 1), ("upserted", 2)].map(|(id, n)| json!({ "id": id, "n": n }));
     assert_eq!(found.documents(), expected);
     assert_eq!(
         client.read("p", "again").ok().await.is(200).header("etag"),
@@ -154,10 +146,7 @@ async fn a_write_shows_after_the_least_and_before_the_greatest_lag() {
         let written = Instant::now();
         while client.read("p", &id).ok().await.status == 404 {
             tokio::time::sleep(Duration::from_millis(2)).await;
-            assert!(
-                written.elapsed() < max + Duration::from_secs(5),
-                "never shows"
-            );
+            assert!(written.elapsed() < max + Duration::from_secs(5), "never shows");
         }
         assert!(sent.elapsed() >= min, "{:?}", sent.elapsed());
     }
@@ -170,16 +159,10 @@ async fn a_stale_read_sees_batches_whole_and_writes_in_their_order() {
         let client = Client::new(&server.open_door().await.unwrap());
         tokio::spawn(async move {
             for n in 0..150 {
-                let upsert = |id: &str| json!({ "operationType": "Upsert", "resourceBody": { "id": id, "pk": "p", "n": n } });
-                client
-                    .batch("p", json!([upsert("x"), upsert("y")]))
-                    .ok()
-                    .await
-                    .is(200);
-                client
-                    .upsert("p", json!({ "id": "z", "pk": "p", "n": n }))
-                    .ok()
-                    .await;
+                let upsert =
+                    |id: &str| json!({ "operationType": "Upsert", "resourceBody": { "id": id, "pk": "p", "n": n } });
+                client.batch("p", json!([upsert("x"), upsert("y")])).ok().await.is(200);
+                client.upsert("p", json!({ "id": "z", "pk": "p", "n": n })).ok().await;
             }
         })
     };
@@ -191,11 +174,7 @@ async fn a_stale_read_sees_batches_whole_and_writes_in_their_order() {
             .ok()
             .await
             .is(200);
-        let values: Vec<i64> = found
-            .documents()
-            .iter()
-            .map(|n| n.as_i64().unwrap())
-            .collect();
+        let values: Vec<i64> = found.documents().iter().map(|n| n.as_i64().unwrap()).collect();
         let (x, z) = match values[..] {
             [] => continue,
             [x, y] => {
@@ -229,10 +208,7 @@ async fn some_reads_are_fresh_when_asked_for() {
     for _ in 0..40 {
         statuses.push(client.read("p", "a").ok().await.status);
     }
-    assert!(
-        statuses.contains(&200) && statuses.contains(&404),
-        "{statuses:?}"
-    );
+    assert!(statuses.contains(&200) && statuses.contains(&404), "{statuses:?}");
 }
 
 #[tokio::test]

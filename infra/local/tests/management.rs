@@ -14,44 +14,20 @@ async fn the_account_names_the_door_that_was_asked() {
     for door in [server.door(), &other] {
         let account = Client::new(door).get("/").ok().await.is(200).body;
         let endpoint = format!("{}/", door.endpoint());
-        assert_eq!(
-            account["writableLocations"][0]["databaseAccountEndpoint"],
-            endpoint
-        );
-        assert_eq!(
-            account["readableLocations"][0]["databaseAccountEndpoint"],
-            endpoint
-        );
+        assert_eq!(account["writableLocations"][0]["databaseAccountEndpoint"], endpoint);
+        assert_eq!(account["readableLocations"][0]["databaseAccountEndpoint"], endpoint);
         assert_eq!(account["readableLocations"].as_array().unwrap().len(), 1);
-        assert_eq!(
-            account["userConsistencyPolicy"]["defaultConsistencyLevel"],
-            "Session"
-        );
+        assert_eq!(account["userConsistencyPolicy"]["defaultConsistencyLevel"], "Session");
     }
 }
 
 #[tokio::test]
 async fn what_exists_cannot_be_created_again() {
     let (_server, client) = server().await;
-    client
-        .post("/dbs")
-        .json(json!({ "id": "db" }))
-        .ok()
-        .await
-        .is(409);
+    client.post("/dbs").json(json!({ "id": "db" })).ok().await.is(409);
     let definition = json!({ "id": "items", "partitionKey": { "paths": ["/pk"], "kind": "Hash" } });
-    client
-        .post("/dbs/db/colls")
-        .json(definition.clone())
-        .ok()
-        .await
-        .is(409);
-    client
-        .post("/dbs/missing/colls")
-        .json(definition)
-        .ok()
-        .await
-        .is(404);
+    client.post("/dbs/db/colls").json(definition.clone()).ok().await.is(409);
+    client.post("/dbs/missing/colls").json(definition).ok().await.is(404);
 }
 
 #[tokio::test]
@@ -61,14 +37,7 @@ async fn of_many_that_create_a_container_at_once_one_succeeds() {
     for _ in 0..10 {
         let client = client.clone();
         let definition = json!({ "id": "new", "partitionKey": { "paths": ["/pk"], "kind": "Hash", "version": 2 } });
-        creates.spawn(async move {
-            client
-                .post("/dbs/db/colls")
-                .json(definition)
-                .ok()
-                .await
-                .status
-        });
+        creates.spawn(async move { client.post("/dbs/db/colls").json(definition).ok().await.status });
     }
     let statuses = creates.join_all().await;
     assert_eq!(statuses.iter().filter(|&&status| status == 201).count(), 1);
@@ -141,12 +110,7 @@ async fn a_changed_definition_counts_at_once() {
         "partitionKey": { "paths": ["/pk"], "kind": "Hash", "version": 2 },
         "indexingPolicy": { "excludedPaths": [{ "path": "/*" }] },
     });
-    client
-        .ask(Method::PUT, CONTAINER)
-        .json(definition)
-        .ok()
-        .await
-        .is(200);
+    client.ask(Method::PUT, CONTAINER).json(definition).ok().await.is(200);
     ordered().ok().await.is(400);
     client.ask(Method::DELETE, CONTAINER).ok().await.is(204);
     ordered().ok().await.is(404);

@@ -38,12 +38,7 @@ async fn pages(ask: Ask<'_>) -> (Vec<usize>, Vec<Value>) {
 async fn an_ordered_query_returns_everything_once_and_in_order_over_many_pages() {
     let (_server, client) = server().await;
     fill(&client, "p", 0..357).await;
-    let (sizes, found) = pages(
-        client
-            .query("SELECT VALUE c.n FROM c ORDER BY c.n")
-            .key("p"),
-    )
-    .await;
+    let (sizes, found) = pages(client.query("SELECT VALUE c.n FROM c ORDER BY c.n").key("p")).await;
     assert_eq!(sizes, [100, 100, 100, 57]);
     let mut expected: Vec<usize> = (0..357).map(|n| (n * 7919) % 10_000).collect();
     expected.sort_unstable();
@@ -56,10 +51,7 @@ async fn deleting_what_a_page_showed_makes_the_next_page_leave_out_nothing() {
         let (server, client) = server().await;
         fill(&client, "p", 0..230).await;
         let mut seen = Vec::new();
-        let mut ask = client
-            .query(sql)
-            .key("p")
-            .header("x-ms-max-item-count", "60");
+        let mut ask = client.query(sql).key("p").header("x-ms-max-item-count", "60");
         loop {
             let page = ask.clone().ok().await.is(200);
             for document in page.documents() {
@@ -93,11 +85,7 @@ async fn an_ordered_query_that_is_halfway_is_gone_with_its_range() {
             continue;
         };
         server.split_partition("db", "items", range).await;
-        let gone = ask(range)
-            .header("x-ms-continuation", continuation)
-            .ok()
-            .await
-            .is(410);
+        let gone = ask(range).header("x-ms-continuation", continuation).ok().await.is(410);
         assert_eq!(gone.substatus(), Some("1002"));
         return;
     }
@@ -144,10 +132,7 @@ async fn a_page_weighs_four_megabytes_at_most() {
         );
         let (sizes, found) = pages(client.query(sql).key("p")).await;
         assert!(sizes.len() >= 3, "{sizes:?}");
-        let ids: Vec<_> = found
-            .iter()
-            .map(|found| found["id"].as_str().unwrap())
-            .collect();
+        let ids: Vec<_> = found.iter().map(|found| found["id"].as_str().unwrap()).collect();
         let expected: Vec<_> = (0..12).map(|n| format!("d{n:02}")).collect();
         assert_eq!(ids, expected);
     }
@@ -163,17 +148,8 @@ async fn a_container_has_several_ranges_which_together_hold_everything_once() {
     assert_eq!(ranges, [0, 1, 2, 3]);
     let mut found = Vec::new();
     for range in ranges {
-        let (_, part) = pages(
-            client
-                .query("SELECT VALUE c.pk FROM c ORDER BY c.pk")
-                .range(range),
-        )
-        .await;
-        assert!(
-            !part.is_empty() && part.len() < 40,
-            "range {range}: {}",
-            part.len()
-        );
+        let (_, part) = pages(client.query("SELECT VALUE c.pk FROM c ORDER BY c.pk").range(range)).await;
+        assert!(!part.is_empty() && part.len() < 40, "range {range}: {}", part.len());
         found.extend(part.iter().map(|pk| pk.as_str().unwrap().to_owned()));
     }
     found.sort_unstable();
@@ -216,25 +192,14 @@ async fn a_split_range_is_gone_and_its_children_hold_its_documents() {
         .await
         .is(410);
     assert_eq!(gone.substatus(), Some("1002"));
-    let listed = client
-        .get("/dbs/db/colls/items/pkranges")
-        .ok()
-        .await
-        .is(200);
+    let listed = client.get("/dbs/db/colls/items/pkranges").ok().await.is(200);
     let ranges = listed.body["PartitionKeyRanges"].as_array().unwrap();
-    let children: Vec<_> = ranges
-        .iter()
-        .filter(|range| range["parents"] == json!(["1"]))
-        .collect();
+    let children: Vec<_> = ranges.iter().filter(|range| range["parents"] == json!(["1"])).collect();
     assert_eq!((ranges.len(), children.len()), (5, 2));
     assert!(!ranges.iter().any(|range| range["id"] == "1"));
     let mut after = Vec::new();
     for child in children {
-        after.extend(
-            pages(client.query(sql).range(child["id"].as_str().unwrap()))
-                .await
-                .1,
-        );
+        after.extend(pages(client.query(sql).range(child["id"].as_str().unwrap())).await.1);
     }
     let sorted = |values: &[Value]| {
         let mut values: Vec<_> = values.iter().map(Value::to_string).collect();

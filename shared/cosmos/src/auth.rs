@@ -13,11 +13,7 @@ use sha2::Sha256;
 
 use crate::key::Key;
 
-const QUERY_VALUE: &AsciiSet = &NON_ALPHANUMERIC
-    .remove(b'-')
-    .remove(b'_')
-    .remove(b'.')
-    .remove(b'~');
+const QUERY_VALUE: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
 
 /// What is signed, but for the date.
 #[derive(Clone, Copy, Debug)]
@@ -41,8 +37,7 @@ pub(crate) fn authorization(key: &Key, what: Signable<'_>, date: &str) -> String
         what.link,
         date.to_lowercase()
     );
-    let mut mac =
-        Hmac::<Sha256>::new_from_slice(key.bytes()).expect("HMAC takes a key of any length");
+    let mut mac = Hmac::<Sha256>::new_from_slice(key.bytes()).expect("HMAC takes a key of any length");
     mac.update(text.as_bytes());
     let signature = STANDARD.encode(mac.finalize().into_bytes());
     let token = format!("type=master&ver=1.0&sig={signature}");

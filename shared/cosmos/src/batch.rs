@@ -167,12 +167,7 @@ impl Batch {
 
 impl Container {
     /// Applies all operations of `batch`, or none. An empty batch is nothing to do.
-    pub async fn batch(
-        &self,
-        pk: &PartitionKey,
-        batch: &Batch,
-        retry: Retry,
-    ) -> Result<Vec<BatchResult>, Error> {
+    pub async fn batch(&self, pk: &PartitionKey, batch: &Batch, retry: Retry) -> Result<Vec<BatchResult>, Error> {
         if batch.is_empty() {
             return Ok(Vec::new());
         }
@@ -205,11 +200,10 @@ impl Container {
             session: Session::Learn(self.session()),
         };
         let answer = self.send(&request).await?;
-        let results: Vec<BatchResult> =
-            serde_json::from_slice(&answer.body).map_err(|source| Error::Decode {
-                what: "the result of a batch".to_owned(),
-                source,
-            })?;
+        let results: Vec<BatchResult> = serde_json::from_slice(&answer.body).map_err(|source| Error::Decode {
+            what: "the result of a batch".to_owned(),
+            source,
+        })?;
         if results.len() != batch.len() {
             let problem = format!("{} results for {} operations", results.len(), batch.len());
             return Err(self.transport().protocol(&request, &answer, &problem));
@@ -243,9 +237,7 @@ mod tests {
     fn the_size_is_exactly_that_of_the_body() {
         let mut batch = Batch::new();
         assert_eq!(batch.bytes(), batch.body().len());
-        batch
-            .create("a", &json!({"id": "a", "text": "日本"}))
-            .unwrap();
+        batch.create("a", &json!({"id": "a", "text": "日本"})).unwrap();
         assert_eq!(batch.bytes(), batch.body().len());
         let etag = Etag::new("\"1\"");
         batch
@@ -270,10 +262,7 @@ mod tests {
     fn a_document_over_the_limit_is_refused_when_it_is_added() {
         let mut batch = Batch::new();
         let error = batch
-            .create(
-                "big",
-                &json!({"id": "big", "x": "x".repeat(MAX_ITEM_BYTES)}),
-            )
+            .create("big", &json!({"id": "big", "x": "x".repeat(MAX_ITEM_BYTES)}))
             .unwrap_err();
         assert!(
             matches!(error, Error::ItemTooLarge { ref id, .. } if id == "big"),

@@ -48,9 +48,7 @@ impl Failed {
                 id,
                 resource_body,
             }) => {
-                let id = id
-                    .or(resource_body.and_then(|body| body.id))
-                    .unwrap_or_default();
+                let id = id.or(resource_body.and_then(|body| body.id)).unwrap_or_default();
                 format!("{} `{id}`", operation_type.to_lowercase())
             }
             None => "unknown".to_owned(),
@@ -104,12 +102,7 @@ mod tests {
     #[test]
     fn a_failing_status_is_found_whatever_the_outer_status() {
         assert_eq!(failed(br#"[{"statusCode":201},{"statusCode":204}]"#), None);
-        assert_eq!(
-            failed(br#"[{"statusCode":201},{"statusCode":424}]"#)
-                .unwrap()
-                .index,
-            1
-        );
+        assert_eq!(failed(br#"[{"statusCode":201},{"statusCode":424}]"#).unwrap().index, 1);
         assert_eq!(failed(br#"[{"statusCode":500}]"#).unwrap().as_answer(), 503);
         let throttled = failed(br#"[{"statusCode":429,"retryAfterMilliseconds":12.5}]"#).unwrap();
         assert_eq!(throttled.retry_after, Some(Duration::from_micros(12_500)));

@@ -27,11 +27,7 @@ pub enum Ensured {
 
 impl CosmosClient {
     /// Makes the database if it does not exist. `throughput` is what its containers share, if they are to.
-    pub async fn ensure_database(
-        &self,
-        name: &str,
-        throughput: Option<&Throughput>,
-    ) -> Result<Ensured, Error> {
+    pub async fn ensure_database(&self, name: &str, throughput: Option<&Throughput>) -> Result<Ensured, Error> {
         #[derive(Serialize)]
         struct Database<'a> {
             id: &'a str,
@@ -47,11 +43,7 @@ impl CosmosClient {
     }
 
     /// Makes the container if it does not exist, and checks its partition key if it does.
-    pub async fn ensure_container(
-        &self,
-        database: &str,
-        spec: &ContainerSpec,
-    ) -> Result<Ensured, Error> {
+    pub async fn ensure_container(&self, database: &str, spec: &ContainerSpec) -> Result<Ensured, Error> {
         let name = ContainerName {
             database: database.to_owned(),
             container: spec.name.clone(),
@@ -77,11 +69,7 @@ impl CosmosClient {
     }
 
     /// The container as it is, or `None` if it does not exist.
-    pub async fn read_container(
-        &self,
-        database: &str,
-        container: &str,
-    ) -> Result<Option<ContainerDescription>, Error> {
+    pub async fn read_container(&self, database: &str, container: &str) -> Result<Option<ContainerDescription>, Error> {
         let name = ContainerName {
             database: database.to_owned(),
             container: container.to_owned(),
@@ -96,11 +84,7 @@ impl CosmosClient {
             subject: Subject::Container(&name),
             session: Session::Apart,
         };
-        match self
-            .transport()
-            .send(&request, self.transport().deadline(None))
-            .await
-        {
+        match self.transport().send(&request, self.transport().deadline(None)).await {
             Ok(answer) => serde_json::from_slice(&answer.body)
                 .map(Some)
                 .map_err(|source| Error::Decode {
@@ -135,11 +119,7 @@ impl CosmosClient {
             subject,
             session: Session::Apart,
         };
-        match self
-            .transport()
-            .send(&request, self.transport().deadline(None))
-            .await
-        {
+        match self.transport().send(&request, self.transport().deadline(None)).await {
             Ok(_) => Ok(Ensured::Created),
             Err(Error::Conflict { .. }) => Ok(Ensured::Existed),
             Err(error) => Err(error),
@@ -147,11 +127,7 @@ impl CosmosClient {
     }
 }
 
-fn compare(
-    name: &ContainerName,
-    spec: &ContainerSpec,
-    found: &ContainerDescription,
-) -> Result<(), Error> {
+fn compare(name: &ContainerName, spec: &ContainerSpec, found: &ContainerDescription) -> Result<(), Error> {
     if found.partition_key_paths != [spec.partition_key_path.as_str()] {
         return Err(Error::ContainerMismatch {
             container: format!("{}/{}", name.database, name.container),

@@ -33,17 +33,11 @@ impl CosmosClient {
 
     /// A container, whether it exists or not.
     pub fn container(&self, database: &str, container: &str) -> Container {
-        Container::new(
-            Arc::clone(&self.transport),
-            self.shared(database, container),
-        )
+        Container::new(Arc::clone(&self.transport), self.shared(database, container))
     }
 
     pub(crate) fn shared(&self, database: &str, container: &str) -> Arc<Shared> {
-        let mut known = self
-            .containers
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.containers.lock().unwrap_or_else(PoisonError::into_inner);
         let entry = known
             .entry((database.to_owned(), container.to_owned()))
             .or_insert_with(|| {

@@ -91,9 +91,7 @@ fn parse_endpoint(text: &str) -> Result<Url, Error> {
         })
     };
     if text.contains("AccountKey=") || text.contains("AccountEndpoint=") {
-        return refuse(
-            "it is a connection string; pass its AccountEndpoint part here and the key apart from it",
-        );
+        return refuse("it is a connection string; pass its AccountEndpoint part here and the key apart from it");
     }
     let Ok(url) = Url::parse(text.trim()) else {
         return refuse("it is not a URL");
@@ -105,9 +103,7 @@ fn parse_endpoint(text: &str) -> Result<Url, Error> {
         "https" => {}
         "http" if is_loopback(&host) => {}
         "http" => {
-            let reason = format!(
-                "plain http is only allowed to this machine itself, not to {host}: use https"
-            );
+            let reason = format!("plain http is only allowed to this machine itself, not to {host}: use https");
             return Err(Error::InvalidEndpoint { reason });
         }
         _ => return refuse("it is neither https nor http"),
@@ -116,9 +112,7 @@ fn parse_endpoint(text: &str) -> Result<Url, Error> {
         return refuse("it has a user name or password in it");
     }
     if url.path() != "/" || url.query().is_some() || url.fragment().is_some() {
-        return refuse(
-            "it has a path, query or fragment behind the host: give the account's address only",
-        );
+        return refuse("it has a path, query or fragment behind the host: give the account's address only");
     }
     Ok(url)
 }
@@ -137,10 +131,7 @@ mod tests {
     use crate::key::{Key, StaticKey};
 
     fn config(endpoint: &str) -> Result<ClientConfig, Error> {
-        ClientConfig::new(
-            endpoint,
-            StaticKey::new(Key::from_base64("c2VjcmV0LWtleQ==").unwrap()),
-        )
+        ClientConfig::new(endpoint, StaticKey::new(Key::from_base64("c2VjcmV0LWtleQ==").unwrap()))
     }
 
     #[test]
@@ -180,9 +171,7 @@ mod tests {
 
     #[test]
     fn a_pasted_connection_string_is_refused_without_repeating_its_key() {
-        let error =
-            config("AccountEndpoint=https://n.documents.azure.com:443/;AccountKey=c2VjcmV0;")
-                .unwrap_err();
+        let error = config("AccountEndpoint=https://n.documents.azure.com:443/;AccountKey=c2VjcmV0;").unwrap_err();
         assert!(error.to_string().contains("connection string"), "{error}");
         assert!(!format!("{error:?} {error}").contains("c2VjcmV0"));
     }

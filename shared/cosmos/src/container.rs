@@ -89,10 +89,7 @@ impl Container {
     /// A cheap copy whose operations end by `deadline` at the latest.
     pub fn within(&self, deadline: Instant) -> Container {
         let within = Some(self.within.map_or(deadline, |limit| limit.min(deadline)));
-        Container {
-            within,
-            ..self.clone()
-        }
+        Container { within, ..self.clone() }
     }
 
     /// What this client has seen, in the header's own form.
@@ -106,12 +103,7 @@ impl Container {
     }
 
     /// Writes a new document; [`Error::Conflict`] if there is one of its id.
-    pub async fn create<T: Serialize + ?Sized>(
-        &self,
-        pk: &PartitionKey,
-        doc: &T,
-        retry: Retry,
-    ) -> Result<Etag, Error> {
+    pub async fn create<T: Serialize + ?Sized>(&self, pk: &PartitionKey, doc: &T, retry: Retry) -> Result<Etag, Error> {
         let body = document_body(doc, None)?;
         let mut request = self.write(RequestKind::Create, pk, retry)?;
         request.body = Some(body.clone());
@@ -124,11 +116,7 @@ impl Container {
     }
 
     /// Reads a document, or `None` if there is none.
-    pub async fn read<T: DeserializeOwned>(
-        &self,
-        pk: &PartitionKey,
-        id: &str,
-    ) -> Result<Option<Found<T>>, Error> {
+    pub async fn read<T: DeserializeOwned>(&self, pk: &PartitionKey, id: &str) -> Result<Option<Found<T>>, Error> {
         let mut map = HeaderMap::new();
         headers::insert(&mut map, headers::PARTITION_KEY, &pk.header())?;
         let request = Request {
@@ -251,12 +239,7 @@ impl Container {
         result
     }
 
-    fn write<'a>(
-        &'a self,
-        kind: RequestKind,
-        pk: &'a PartitionKey,
-        retry: Retry,
-    ) -> Result<Request<'a>, Error> {
+    fn write<'a>(&'a self, kind: RequestKind, pk: &'a PartitionKey, retry: Retry) -> Result<Request<'a>, Error> {
         let mut map = HeaderMap::new();
         headers::insert(&mut map, headers::PARTITION_KEY, &pk.header())?;
         headers::flag(&mut map, headers::PREFER, "return=minimal");
@@ -308,10 +291,7 @@ fn document_body<T: Serialize + ?Sized>(doc: &T, id: Option<&str>) -> Result<Byt
         Error::Encode { what, source }
     })?;
     if body.len() > MAX_ITEM_BYTES {
-        let id = id
-            .map(str::to_owned)
-            .or_else(|| id_of(&body))
-            .unwrap_or_default();
+        let id = id.map(str::to_owned).or_else(|| id_of(&body)).unwrap_or_default();
         return Err(Error::ItemTooLarge {
             id,
             bytes: body.len(),

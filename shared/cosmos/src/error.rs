@@ -115,20 +115,14 @@ pub enum Error {
         "{context}: no connection to {endpoint}; check the endpoint, the name resolution and the network{}",
         context.said()
     )]
-    Unreachable {
-        endpoint: String,
-        context: Box<Context>,
-    },
+    Unreachable { endpoint: String, context: Box<Context> },
     /// The service refuses the key (401).
     #[error(
         "{context}: the account refuses the key; check that the key belongs to the account at {endpoint}, that it is \
          a read-write key and was not regenerated since, and that key authentication is not disabled there{}",
         context.said()
     )]
-    Unauthorized {
-        endpoint: String,
-        context: Box<Context>,
-    },
+    Unauthorized { endpoint: String, context: Box<Context> },
     /// The service refuses the date of the signature (403).
     #[error(
         "{context}: this machine's clock and the service's differ by over 15 minutes (here {here}, there {there}); \
@@ -154,11 +148,7 @@ pub enum Error {
     PartitionFull { context: Box<Context> },
     /// The document is larger than the service stores.
     #[error("document `{id}` has {bytes} bytes, and an item may have {limit}; nothing was sent")]
-    ItemTooLarge {
-        id: String,
-        bytes: usize,
-        limit: usize,
-    },
+    ItemTooLarge { id: String, bytes: usize, limit: usize },
     /// The batch is larger than the service takes.
     #[error(
         "the batch for partition `{partition}` has {operations} operations and {bytes} bytes, and a batch may have \
@@ -181,14 +171,10 @@ pub enum Error {
     #[error("this Cosmos DB endpoint cannot be used: {reason}")]
     InvalidEndpoint { reason: String },
     /// The key cannot be used.
-    #[error(
-        "this Cosmos DB account key cannot be used: {reason}; copy it again from the account's page `Keys`"
-    )]
+    #[error("this Cosmos DB account key cannot be used: {reason}; copy it again from the account's page `Keys`")]
     InvalidKey { reason: &'static str },
     /// A value cannot be sent in a header.
-    #[error(
-        "the value for header {name} holds characters that a header cannot carry; nothing was sent"
-    )]
+    #[error("the value for header {name} holds characters that a header cannot carry; nothing was sent")]
     InvalidHeader { name: String },
     /// The key source failed; nothing was sent with a new key.
     #[error("the account key could not be fetched: {source}")]
@@ -217,43 +203,27 @@ pub enum Error {
     RangeGone { context: Box<Context> },
     /// The answer, or a document in it, does not have the expected form.
     #[error("{what} cannot be read: {source}")]
-    Decode {
-        what: String,
-        source: serde_json::Error,
-    },
+    Decode { what: String, source: serde_json::Error },
     /// The answer lacks something that it must have.
     #[error("{context}: the answer is not what the service documents: {problem}")]
-    Protocol {
-        problem: String,
-        context: Box<Context>,
-    },
+    Protocol { problem: String, context: Box<Context> },
     /// A document or parameter cannot be written as JSON.
     #[error("{what} cannot be written as JSON: {source}")]
-    Encode {
-        what: String,
-        source: serde_json::Error,
-    },
+    Encode { what: String, source: serde_json::Error },
     /// The HTTP client could not be made, for instance because the machine has no root certificates.
-    #[error(
-        "the HTTPS client could not be made: {source}; check that the machine's root certificates are installed"
-    )]
+    #[error("the HTTPS client could not be made: {source}; check that the machine's root certificates are installed")]
     HttpClient { source: reqwest::Error },
 }
 
 impl Error {
     /// For a [`KeySource`](crate::KeySource) that fails.
     pub fn key_source(source: impl Into<BoxedError>) -> Error {
-        Error::KeySource {
-            source: source.into(),
-        }
+        Error::KeySource { source: source.into() }
     }
 
     /// A document with this id exists; of a batch too.
     pub fn is_conflict(&self) -> bool {
-        matches!(
-            self,
-            Error::Conflict { .. } | Error::BatchFailed { status: 409, .. }
-        )
+        matches!(self, Error::Conflict { .. } | Error::BatchFailed { status: 409, .. })
     }
 
     /// The ETag given is not the document's; of a batch too.
@@ -266,10 +236,7 @@ impl Error {
 
     /// The document does not exist; of a batch too. (A missing container is [`Error::ContainerMissing`].)
     pub fn is_not_found(&self) -> bool {
-        matches!(
-            self,
-            Error::NotFound { .. } | Error::BatchFailed { status: 404, .. }
-        )
+        matches!(self, Error::NotFound { .. } | Error::BatchFailed { status: 404, .. })
     }
 
     /// Which operation of the batch failed.
@@ -283,8 +250,7 @@ impl Error {
     /// An earlier attempt of this very operation had an unknown outcome, so this conflict, changed ETag or missing
     /// document may be the echo of our own write.
     pub fn after_ambiguity(&self) -> bool {
-        self.context()
-            .is_some_and(|context| context.after_ambiguity)
+        self.context().is_some_and(|context| context.after_ambiguity)
     }
 
     /// Worth trying later: nothing is wrong with the request itself.

@@ -24,8 +24,7 @@ impl Transport {
         let mut context = self.context(request, progress, attempt.trouble);
         if let Some(answer) = &attempt.answer {
             context.status = Some(answer.status);
-            context.substatus = headers::text(&answer.headers, &headers::SUBSTATUS)
-                .and_then(|text| text.parse().ok());
+            context.substatus = headers::text(&answer.headers, &headers::SUBSTATUS).and_then(|text| text.parse().ok());
             context.detail = service_message(answer);
         }
         let write = request.kind.is_write();
@@ -36,10 +35,7 @@ impl Transport {
                 self.final_error(request, attempt.answer, attempt.date, context)
             }
             _ if write && progress.ambiguous => Error::Ambiguous { context },
-            Verdict::Throttled(retry_after) => Error::Throttled {
-                retry_after,
-                context,
-            },
+            Verdict::Throttled(retry_after) => Error::Throttled { retry_after, context },
             Verdict::NotSent => Error::Unreachable {
                 endpoint: self.endpoint().to_string(),
                 context,
@@ -54,12 +50,7 @@ impl Transport {
     }
 
     /// The error when not even an attempt could be made any more.
-    pub(crate) fn too_late(
-        &self,
-        request: &Request<'_>,
-        progress: &Progress,
-        detail: &str,
-    ) -> Error {
+    pub(crate) fn too_late(&self, request: &Request<'_>, progress: &Progress, detail: &str) -> Error {
         let context = Box::new(self.context(request, progress, detail.to_owned()));
         if progress.ambiguous {
             Error::Ambiguous { context }
@@ -91,13 +82,7 @@ impl Transport {
         }
     }
 
-    fn final_error(
-        &self,
-        request: &Request<'_>,
-        answer: Option<Answer>,
-        here: String,
-        context: Box<Context>,
-    ) -> Error {
+    fn final_error(&self, request: &Request<'_>, answer: Option<Answer>, here: String, context: Box<Context>) -> Error {
         if let Some(failed) = answer.as_ref().and_then(|answer| answer.failed.as_ref()) {
             let operation = failed.describe(request.body.as_deref().unwrap_or_default());
             return Error::BatchFailed {

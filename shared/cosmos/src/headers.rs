@@ -8,18 +8,14 @@ use crate::Error;
 
 pub(crate) const VERSION: HeaderName = HeaderName::from_static("x-ms-version");
 pub(crate) const DATE: HeaderName = HeaderName::from_static("x-ms-date");
-pub(crate) const PARTITION_KEY: HeaderName =
-    HeaderName::from_static("x-ms-documentdb-partitionkey");
-pub(crate) const RANGE_ID: HeaderName =
-    HeaderName::from_static("x-ms-documentdb-partitionkeyrangeid");
-pub(crate) const CROSS_PARTITION: HeaderName =
-    HeaderName::from_static("x-ms-documentdb-query-enablecrosspartition");
+pub(crate) const PARTITION_KEY: HeaderName = HeaderName::from_static("x-ms-documentdb-partitionkey");
+pub(crate) const RANGE_ID: HeaderName = HeaderName::from_static("x-ms-documentdb-partitionkeyrangeid");
+pub(crate) const CROSS_PARTITION: HeaderName = HeaderName::from_static("x-ms-documentdb-query-enablecrosspartition");
 pub(crate) const IS_QUERY: HeaderName = HeaderName::from_static("x-ms-documentdb-isquery");
 pub(crate) const IS_UPSERT: HeaderName = HeaderName::from_static("x-ms-documentdb-is-upsert");
 pub(crate) const IS_BATCH: HeaderName = HeaderName::from_static("x-ms-cosmos-is-batch-request");
 pub(crate) const BATCH_ATOMIC: HeaderName = HeaderName::from_static("x-ms-cosmos-batch-atomic");
-pub(crate) const BATCH_CONTINUE: HeaderName =
-    HeaderName::from_static("x-ms-cosmos-batch-continue-on-error");
+pub(crate) const BATCH_CONTINUE: HeaderName = HeaderName::from_static("x-ms-cosmos-batch-continue-on-error");
 pub(crate) const PREFER: HeaderName = HeaderName::from_static("prefer");
 pub(crate) const MAX_ITEMS: HeaderName = HeaderName::from_static("x-ms-max-item-count");
 pub(crate) const CONTINUATION: HeaderName = HeaderName::from_static("x-ms-continuation");
@@ -28,17 +24,14 @@ pub(crate) const SUBSTATUS: HeaderName = HeaderName::from_static("x-ms-substatus
 pub(crate) const RETRY_AFTER_MS: HeaderName = HeaderName::from_static("x-ms-retry-after-ms");
 pub(crate) const CHARGE: HeaderName = HeaderName::from_static("x-ms-request-charge");
 pub(crate) const THROUGHPUT: HeaderName = HeaderName::from_static("x-ms-offer-throughput");
-pub(crate) const AUTOSCALE: HeaderName =
-    HeaderName::from_static("x-ms-cosmos-offer-autopilot-settings");
+pub(crate) const AUTOSCALE: HeaderName = HeaderName::from_static("x-ms-cosmos-offer-autopilot-settings");
 pub(crate) const START_EPK: HeaderName = HeaderName::from_static("x-ms-start-epk");
 pub(crate) const END_EPK: HeaderName = HeaderName::from_static("x-ms-end-epk");
 pub(crate) const READ_KEY_TYPE: HeaderName = HeaderName::from_static("x-ms-read-key-type");
 
 /// Adds a value that came from outside, which may hold what a header cannot.
 pub(crate) fn insert(map: &mut HeaderMap, name: HeaderName, value: &str) -> Result<(), Error> {
-    let value = HeaderValue::from_str(value).map_err(|_| Error::InvalidHeader {
-        name: name.to_string(),
-    })?;
+    let value = HeaderValue::from_str(value).map_err(|_| Error::InvalidHeader { name: name.to_string() })?;
     map.insert(name, value);
     Ok(())
 }

@@ -22,9 +22,7 @@ impl Key {
     pub fn from_base64(text: &str) -> Result<Key, Error> {
         let text = text.trim();
         if text.is_empty() {
-            return Err(Error::InvalidKey {
-                reason: "it is empty",
-            });
+            return Err(Error::InvalidKey { reason: "it is empty" });
         }
         // The decoder's own error quotes a byte of the input, so it is not passed on.
         let bytes = STANDARD.decode(text).map_err(|_| Error::InvalidKey {
@@ -83,10 +81,7 @@ mod tests {
     fn debug_never_shows_the_key() {
         let key = Key::from_base64("c2VjcmV0LWtleQ==").unwrap();
         assert_eq!(format!("{key:?}"), "Key(…redacted)");
-        assert_eq!(
-            format!("{:?}", StaticKey::new(key)),
-            "StaticKey(Key(…redacted))"
-        );
+        assert_eq!(format!("{:?}", StaticKey::new(key)), "StaticKey(Key(…redacted))");
     }
 
     #[test]

@@ -68,9 +68,7 @@ impl Query {
                 name: name.to_owned(),
                 value,
             }),
-            Err(error) if self.broken.is_none() => {
-                self.broken = Some((name.to_owned(), error.to_string()))
-            }
+            Err(error) if self.broken.is_none() => self.broken = Some((name.to_owned(), error.to_string())),
             Err(_) => {}
         }
         self
@@ -103,15 +101,9 @@ impl Query {
 }
 
 /// The headers of every query.
-pub(crate) fn query_headers(
-    max_items: Option<u32>,
-    continuation: Option<&str>,
-) -> Result<HeaderMap, Error> {
+pub(crate) fn query_headers(max_items: Option<u32>, continuation: Option<&str>) -> Result<HeaderMap, Error> {
     let mut map = HeaderMap::new();
-    map.insert(
-        CONTENT_TYPE,
-        HeaderValue::from_static("application/query+json"),
-    );
+    map.insert(CONTENT_TYPE, HeaderValue::from_static("application/query+json"));
     headers::flag(&mut map, headers::IS_QUERY, "True");
     match max_items {
         Some(count) => headers::insert(&mut map, headers::MAX_ITEMS, &count.to_string())?,
@@ -125,10 +117,7 @@ pub(crate) fn query_headers(
 }
 
 /// The items of a query's answer, and where the next page starts.
-pub(crate) fn read_page<T: DeserializeOwned>(
-    request: &Request<'_>,
-    answer: &Answer,
-) -> Result<Page<T>, Error> {
+pub(crate) fn read_page<T: DeserializeOwned>(request: &Request<'_>, answer: &Answer) -> Result<Page<T>, Error> {
     #[derive(Deserialize)]
     struct Feed<T> {
         #[serde(rename = "Documents")]
@@ -138,8 +127,7 @@ pub(crate) fn read_page<T: DeserializeOwned>(
         what: format!("the result of a query of {}", request.subject.describe()),
         source,
     })?;
-    let continuation =
-        headers::text(&answer.headers, &headers::CONTINUATION).filter(|text| !text.is_empty());
+    let continuation = headers::text(&answer.headers, &headers::CONTINUATION).filter(|text| !text.is_empty());
     Ok(Page {
         items: feed.documents,
         continuation: continuation.map(str::to_owned),
@@ -158,11 +146,7 @@ impl Container {
     }
 
     /// All pages of a query within a logical partition.
-    pub async fn query<T: DeserializeOwned>(
-        &self,
-        pk: &PartitionKey,
-        query: &Query,
-    ) -> Result<Vec<T>, Error> {
+    pub async fn query<T: DeserializeOwned>(&self, pk: &PartitionKey, query: &Query) -> Result<Vec<T>, Error> {
         let body = query.body()?;
         let mut options = PageOptions::default();
         let mut items = Vec::new();
@@ -223,12 +207,8 @@ mod tests {
 
     #[test]
     fn a_parameter_that_is_no_json_is_reported_when_the_query_is_sent() {
-        let broken =
-            std::collections::BTreeMap::from([((1, 2), "a map with such keys is no JSON")]);
-        let error = Query::new("SELECT 1")
-            .param("@broken", broken)
-            .body()
-            .unwrap_err();
+        let broken = std::collections::BTreeMap::from([((1, 2), "a map with such keys is no JSON")]);
+        let error = Query::new("SELECT 1").param("@broken", broken).body().unwrap_err();
         assert!(error.to_string().contains("@broken"), "{error}");
     }
 }

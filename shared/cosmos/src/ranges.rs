@@ -81,11 +81,7 @@ impl Container {
                 .inherit(&range.id, range.parents.as_deref().unwrap_or_default());
         }
         let ranges: Arc<[Range]> = ranges.into();
-        *self
-            .shared()
-            .ranges
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(&ranges));
+        *self.shared().ranges.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(&ranges));
         ranges
     }
 
@@ -117,13 +113,7 @@ impl Container {
             304 => Vec::new(),
             _ => read_ranges(&answer.body)?,
         };
-        let value = |name: &HeaderName| {
-            answer
-                .headers
-                .get(name)
-                .filter(|value| !value.is_empty())
-                .cloned()
-        };
+        let value = |name: &HeaderName| answer.headers.get(name).filter(|value| !value.is_empty()).cloned();
         // SDKs read this list as a feed of changes, whose position is the ETag; a plain read has a continuation.
         let next = value(&headers::CONTINUATION)
             .map(Position::Continuation)
@@ -174,11 +164,7 @@ fn complete(found: &[Range]) -> Option<Vec<Range>> {
             .iter()
             .any(|range| range.parents.iter().flatten().any(|parent| parent == id))
     };
-    let mut ranges: Vec<Range> = found
-        .iter()
-        .filter(|range| !gone(&range.id))
-        .cloned()
-        .collect();
+    let mut ranges: Vec<Range> = found.iter().filter(|range| !gone(&range.id)).cloned().collect();
     ranges.sort_by(|a, b| a.min.cmp(&b.min));
     ranges.dedup_by(|a, b| a.id == b.id);
     let mut reached = "";
@@ -208,11 +194,7 @@ mod tests {
     #[test]
     fn a_list_with_a_gap_is_not_complete() {
         let whole = [range("1", "3F", "FF", &[]), range("0", "", "3F", &[])];
-        let ids: Vec<String> = complete(&whole)
-            .unwrap()
-            .into_iter()
-            .map(|range| range.id)
-            .collect();
+        let ids: Vec<String> = complete(&whole).unwrap().into_iter().map(|range| range.id).collect();
         assert_eq!(ids, ["0", "1"]);
         assert_eq!(complete(&whole[..1]), None);
         assert_eq!(complete(&whole[1..]), None);
@@ -226,11 +208,7 @@ mod tests {
             range("1", "", "7F", &["0"]),
             range("2", "7F", "FF", &["0"]),
         ];
-        let ids: Vec<String> = complete(&listed)
-            .unwrap()
-            .into_iter()
-            .map(|range| range.id)
-            .collect();
+        let ids: Vec<String> = complete(&listed).unwrap().into_iter().map(|range| range.id).collect();
         assert_eq!(ids, ["1", "2"]);
     }
 }

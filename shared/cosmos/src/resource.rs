@@ -44,11 +44,7 @@ impl ContainerName {
     }
 
     fn path(&self) -> String {
-        format!(
-            "/dbs/{}/colls/{}",
-            encode(&self.database),
-            encode(&self.container)
-        )
+        format!("/dbs/{}/colls/{}", encode(&self.database), encode(&self.container))
     }
 
     /// The container itself.
@@ -190,15 +186,8 @@ impl Subject<'_> {
                     container.shown()
                 )
             }
-            Subject::Partition {
-                container,
-                partition,
-            } => {
-                format!(
-                    "partition `{}` in {}",
-                    partition.as_str(),
-                    container.shown()
-                )
+            Subject::Partition { container, partition } => {
+                format!("partition `{}` in {}", partition.as_str(), container.shown())
             }
             Subject::Range { container, range } => {
                 format!("physical range {range} of {}", container.shown())
@@ -232,10 +221,7 @@ mod tests {
         };
         let resource = name.document("a%b:日.1_-").unwrap();
         assert_eq!(resource.link, "dbs/my db/colls/c%1/docs/a%b:日.1_-");
-        assert_eq!(
-            resource.path,
-            "/dbs/my%20db/colls/c%251/docs/a%25b:%E6%97%A5.1_-"
-        );
+        assert_eq!(resource.path, "/dbs/my%20db/colls/c%251/docs/a%25b:%E6%97%A5.1_-");
         assert_eq!(name.documents().link, "dbs/my db/colls/c%1");
     }
 
@@ -245,20 +231,8 @@ mod tests {
             database: "d".into(),
             container: "c".into(),
         };
-        for bad in [
-            "",
-            "a/b",
-            "a\\b",
-            "a?b",
-            "a#b",
-            ".",
-            "..",
-            &"x".repeat(1_024),
-        ] {
-            assert!(
-                matches!(name.document(bad), Err(Error::InvalidId { .. })),
-                "{bad}"
-            );
+        for bad in ["", "a/b", "a\\b", "a?b", "a#b", ".", "..", &"x".repeat(1_024)] {
+            assert!(matches!(name.document(bad), Err(Error::InvalidId { .. })), "{bad}");
         }
         assert!(name.document(&"x".repeat(1_023)).is_ok());
     }

@@ -97,12 +97,7 @@ pub(crate) struct Backoff {
 
 impl Backoff {
     /// How long to wait before sending again, or `None` to give up.
-    pub(crate) fn wait(
-        &mut self,
-        verdict: Verdict,
-        kind: RequestKind,
-        retry: Retry,
-    ) -> Option<Duration> {
+    pub(crate) fn wait(&mut self, verdict: Verdict, kind: RequestKind, retry: Retry) -> Option<Duration> {
         match verdict {
             // `KeyRefused` is the loop's business: it needs the key source.
             Verdict::Success | Verdict::Final | Verdict::KeyRefused => None,
@@ -235,11 +230,7 @@ mod tests {
                 None
             );
         }
-        let gone = Backoff::default().wait(
-            Verdict::RangeGone,
-            RequestKind::RangeQuery,
-            Retry::Idempotent,
-        );
+        let gone = Backoff::default().wait(Verdict::RangeGone, RequestKind::RangeQuery, Retry::Idempotent);
         assert_eq!(gone, None);
     }
 
@@ -252,10 +243,7 @@ mod tests {
                 .unwrap()
                 .as_millis()
         };
-        assert_eq!(
-            wait(Verdict::Throttled(Some(Duration::from_millis(123)))),
-            123
-        );
+        assert_eq!(wait(Verdict::Throttled(Some(Duration::from_millis(123)))), 123);
         let collided: Vec<u128> = (0..5).map(|_| wait(Verdict::Collided)).collect();
         assert_eq!(collided, [0, 10, 20, 40, 80]);
         let mut full = 20;

@@ -86,19 +86,13 @@ impl Transport {
     }
 
     /// Sends until there is a final answer or the deadline comes.
-    pub(crate) async fn send(
-        &self,
-        request: &Request<'_>,
-        deadline: Instant,
-    ) -> Result<Answer, Error> {
+    pub(crate) async fn send(&self, request: &Request<'_>, deadline: Instant) -> Result<Answer, Error> {
         let mut backoff = Backoff::default();
         let mut progress = Progress::default();
         loop {
             let key = self.key_for(request, &progress, deadline).await?;
             progress.attempts += 1;
-            let mut attempt = self
-                .attempt(request, &key, progress.attempts, deadline)
-                .await?;
+            let mut attempt = self.attempt(request, &key, progress.attempts, deadline).await?;
             let verdict = judge(attempt.outcome);
             let wait = match verdict {
                 Verdict::Success => match attempt.answer.take() {
@@ -123,12 +117,7 @@ impl Transport {
     }
 
     /// The key for the next attempt: the rotated one, once there is one, else the source's.
-    async fn key_for(
-        &self,
-        request: &Request<'_>,
-        progress: &Progress,
-        deadline: Instant,
-    ) -> Result<Key, Error> {
+    async fn key_for(&self, request: &Request<'_>, progress: &Progress, deadline: Instant) -> Result<Key, Error> {
         if Instant::now() >= deadline {
             return Err(self.too_late(request, progress, "the time limit was over before sending"));
         }
@@ -137,21 +126,14 @@ impl Transport {
         }
         match timeout_at(deadline, self.key.key()).await {
             Ok(Ok(key)) => Ok(key),
-            Ok(Err(error)) if progress.ambiguous => {
-                Err(self.too_late(request, progress, &error.to_string()))
-            }
+            Ok(Err(error)) if progress.ambiguous => Err(self.too_late(request, progress, &error.to_string())),
             Ok(Err(error)) => Err(error),
             Err(_) => Err(self.too_late(request, progress, "the key source did not answer")),
         }
     }
 
     /// Asks for a new key, once per operation. A wait of zero means that there is one.
-    async fn rotate(
-        &self,
-        refused: &Key,
-        progress: &mut Progress,
-        deadline: Instant,
-    ) -> Option<Duration> {
+    async fn rotate(&self, refused: &Key, progress: &mut Progress, deadline: Instant) -> Option<Duration> {
         if std::mem::replace(&mut progress.asked_for_key, true) {
             return None;
         }
@@ -180,22 +162,17 @@ impl Transport {
         let started = Instant::now();
         let date = auth::http_date(self.clock.now_ms());
         let signed = self.signed(request, key, &date)?;
-        let limit = self
-            .request_timeout
-            .min(deadline.saturating_duration_since(started));
-        let (outcome, answer, trouble) =
-            match timeout(limit, self.exchange(request.kind, signed)).await {
-                Ok(Ok((outcome, answer))) => (outcome, Some(answer), String::new()),
-                Ok(Err(error)) if error.is_connect() || error.is_builder() => {
-                    (Outcome::NotSent, None, chain(&error))
-                }
-                Ok(Err(error)) => (Outcome::Lost, None, chain(&error)),
-                Err(_) => (
-                    Outcome::Lost,
-                    None,
-                    format!("no answer within {} ms", limit.as_millis()),
-                ),
-            };
+        let limit = self.request_timeout.min(deadline.saturating_duration_since(started));
+        let (outcome, answer, trouble) = match timeout(limit, self.exchange(request.kind, signed)).await {
+            Ok(Ok((outcome, answer))) => (outcome, Some(answer), String::new()),
+            Ok(Err(error)) if error.is_connect() || error.is_builder() => (Outcome::NotSent, None, chain(&error)),
+            Ok(Err(error)) => (Outcome::Lost, None, chain(&error)),
+            Err(_) => (
+                Outcome::Lost,
+                None,
+                format!("no answer within {} ms", limit.as_millis()),
+            ),
+        };
         self.report(request, number, started.elapsed(), answer.as_ref());
         if let Some(answer) = &answer {
             learn(request, answer);
@@ -208,12 +185,7 @@ impl Transport {
         })
     }
 
-    fn signed(
-        &self,
-        request: &Request<'_>,
-        key: &Key,
-        date: &str,
-    ) -> Result<reqwest::Request, Error> {
+    fn signed(&self, request: &Request<'_>, key: &Key, date: &str) -> Result<reqwest::Request, Error> {
         let resource = &request.resource;
         let what = Signable {
             verb: request.method.as_str(),
@@ -228,11 +200,7 @@ impl Transport {
         headers::insert(map, headers::DATE, date)?;
         headers::flag(map, headers::VERSION, API_VERSION);
         headers::flag(map, ACCEPT, JSON);
-        headers::flag(
-            map,
-            USER_AGENT,
-            concat!("cosmos-rest/", env!("CARGO_PKG_VERSION")),
-        );
+        headers::flag(map, USER_AGENT, concat!("cosmos-rest/", env!("CARGO_PKG_VERSION")));
         if request.body.is_some() {
             headers::flag(map, CONTENT_TYPE, JSON);
         }
@@ -251,11 +219,7 @@ impl Transport {
         Ok(signed)
     }
 
-    async fn exchange(
-        &self,
-        kind: RequestKind,
-        signed: reqwest::Request,
-    ) -> reqwest::Result<(Outcome, Answer)> {
+    async fn exchange(&self, kind: RequestKind, signed: reqwest::Request) -> reqwest::Result<(Outcome, Answer)> {
         let response = self.http.execute(signed).await?;
         let status = response.status().as_u16();
         let headers = response.headers().clone();
@@ -292,13 +256,7 @@ impl Transport {
         ))
     }
 
-    fn report(
-        &self,
-        request: &Request<'_>,
-        attempt: u32,
-        duration: Duration,
-        answer: Option<&Answer>,
-    ) {
+    fn report(&self, request: &Request<'_>, attempt: u32, duration: Duration, answer: Option<&Answer>) {
         let Some(observer) = &self.observer else {
             return;
         };

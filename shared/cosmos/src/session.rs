@@ -24,17 +24,10 @@ pub(crate) struct SessionTokens {
 impl SessionTokens {
     /// Merges one token or a comma-joined list; what is not a token is left out with a warning.
     pub(crate) fn absorb(&self, header: &str) {
-        for part in header
-            .split(',')
-            .map(str::trim)
-            .filter(|part| !part.is_empty())
-        {
+        for part in header.split(',').map(str::trim).filter(|part| !part.is_empty()) {
             match parse(part) {
                 Some((range, token)) => self.merge(range, token),
-                None => tracing::warn!(
-                    token = part,
-                    "ignored something that is not a session token"
-                ),
+                None => tracing::warn!(token = part, "ignored something that is not a session token"),
             }
         }
     }
@@ -42,18 +35,13 @@ impl SessionTokens {
     /// All tokens, in the header's form.
     pub(crate) fn joined(&self) -> Option<String> {
         let tokens = self.lock();
-        let parts: Vec<String> = tokens
-            .iter()
-            .map(|(range, token)| format!("{range}:{token}"))
-            .collect();
+        let parts: Vec<String> = tokens.iter().map(|(range, token)| format!("{range}:{token}")).collect();
         (!parts.is_empty()).then(|| parts.join(","))
     }
 
     /// The token of one range, in the header's form.
     pub(crate) fn of_range(&self, range: &str) -> Option<String> {
-        self.lock()
-            .get(range)
-            .map(|token| format!("{range}:{token}"))
+        self.lock().get(range).map(|token| format!("{range}:{token}"))
     }
 
     /// A range came from `parents`: what was seen of them was seen of it.
@@ -207,49 +195,28 @@ mod tests {
 
     #[test]
     fn the_newest_token_of_each_range_is_kept_in_any_order() {
-        assert_eq!(
-            after(&["0:-1#12", "1:-1#7", "0:-1#9"]).unwrap(),
-            "0:-1#12,1:-1#7"
-        );
+        assert_eq!(after(&["0:-1#12", "1:-1#7", "0:-1#9"]).unwrap(), "0:-1#12,1:-1#7");
         assert_eq!(after(&["0:5", "0:7", "0:6"]).unwrap(), "0:7");
-        assert_eq!(
-            after(&["0:-1#12,1:-1#7", "1:-1#8,2:3"]).unwrap(),
-            "0:-1#12,1:-1#8,2:3"
-        );
+        assert_eq!(after(&["0:-1#12,1:-1#7", "1:-1#8,2:3"]).unwrap(), "0:-1#12,1:-1#8,2:3");
         assert_eq!(after(&[]), None);
     }
 
     #[test]
     fn regions_of_one_version_merge_each_to_its_greatest() {
-        assert_eq!(
-            after(&["0:1#10#1=5#2=9", "0:1#11#1=7#2=3"]).unwrap(),
-            "0:1#11#1=7#2=9"
-        );
-        assert_eq!(
-            after(&["0:1#10#1=5", "0:1#9#2=3"]).unwrap(),
-            "0:1#10#1=5#2=3"
-        );
+        assert_eq!(after(&["0:1#10#1=5#2=9", "0:1#11#1=7#2=3"]).unwrap(), "0:1#11#1=7#2=9");
+        assert_eq!(after(&["0:1#10#1=5", "0:1#9#2=3"]).unwrap(), "0:1#10#1=5#2=3");
     }
 
     #[test]
     fn a_newer_version_decides_the_regions_in_either_order() {
-        assert_eq!(
-            after(&["0:1#10#1=9#2=9", "0:2#8#1=5"]).unwrap(),
-            "0:2#10#1=9"
-        );
-        assert_eq!(
-            after(&["0:2#8#1=5", "0:1#10#1=9#2=9"]).unwrap(),
-            "0:2#10#1=9"
-        );
+        assert_eq!(after(&["0:1#10#1=9#2=9", "0:2#8#1=5"]).unwrap(), "0:2#10#1=9");
+        assert_eq!(after(&["0:2#8#1=5", "0:1#10#1=9#2=9"]).unwrap(), "0:2#10#1=9");
     }
 
     #[test]
     fn garbage_is_ignored_and_spoils_nothing() {
         assert_eq!(
-            after(&[
-                "0:5", "nonsense", "1:", ":4", "2:x#y", "3:1#2#z", "0:\r\n9", ",,"
-            ])
-            .unwrap(),
+            after(&["0:5", "nonsense", "1:", ":4", "2:x#y", "3:1#2#z", "0:\r\n9", ",,"]).unwrap(),
             "0:5"
         );
     }

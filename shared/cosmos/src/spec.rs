@@ -37,14 +37,10 @@ impl Throughput {
     pub(crate) fn write_to(self, map: &mut HeaderMap) -> Result<(), Error> {
         match self {
             Throughput::Serverless => Ok(()),
-            Throughput::Manual(units) => {
-                headers::insert(map, headers::THROUGHPUT, &units.to_string())
+            Throughput::Manual(units) => headers::insert(map, headers::THROUGHPUT, &units.to_string()),
+            Throughput::Autoscale(most) => {
+                headers::insert(map, headers::AUTOSCALE, &format!("{{\"maxThroughput\":{most}}}"))
             }
-            Throughput::Autoscale(most) => headers::insert(
-                map,
-                headers::AUTOSCALE,
-                &format!("{{\"maxThroughput\":{most}}}"),
-            ),
         }
     }
 }
@@ -77,11 +73,7 @@ impl IndexingPolicy {
     pub(crate) fn same_as(&self, other: &IndexingPolicy) -> bool {
         // The service excludes the ETag by itself.
         let sorted = |paths: &[String]| {
-            let mut paths: Vec<String> = paths
-                .iter()
-                .filter(|path| *path != "/\"_etag\"/?")
-                .cloned()
-                .collect();
+            let mut paths: Vec<String> = paths.iter().filter(|path| *path != "/\"_etag\"/?").cloned().collect();
             paths.sort();
             paths
         };
@@ -251,10 +243,7 @@ mod tests {
         IndexingPolicy {
             included: vec!["/due/?".into()],
             excluded: vec!["/*".into()],
-            composite: vec![vec![
-                ("/a".into(), Order::Ascending),
-                ("/b".into(), Order::Descending),
-            ]],
+            composite: vec![vec![("/a".into(), Order::Ascending), ("/b".into(), Order::Descending)]],
         }
     }
 

@@ -130,10 +130,7 @@ impl Container {
         let mut settling = Settling::default();
         while !walk.legs.is_empty() {
             let mut gone = Vec::new();
-            for (mut leg, step) in self
-                .round(&body, std::mem::take(&mut walk.legs), manner)
-                .await?
-            {
+            for (mut leg, step) in self.round(&body, std::mem::take(&mut walk.legs), manner).await? {
                 let page = match step {
                     Step::Gone(error) => {
                         gone.push((leg, error));
@@ -154,29 +151,20 @@ impl Container {
                     Some(_) => walk.legs.push(leg),
                 }
             }
-            self.replace_gone(&mut walk, gone, manner, &mut settling)
-                .await?;
+            self.replace_gone(&mut walk, gone, manner, &mut settling).await?;
         }
         walk.legs = resting;
         Ok((items, walk))
     }
 
     /// The next page of each leg.
-    async fn round(
-        &self,
-        body: &Bytes,
-        legs: Vec<Leg>,
-        manner: Manner,
-    ) -> Result<Vec<(Leg, Step)>, Error> {
+    async fn round(&self, body: &Bytes, legs: Vec<Leg>, manner: Manner) -> Result<Vec<(Leg, Step)>, Error> {
         // Collected first: a lazy iterator of borrowing futures is too much for the compiler's proof of `Send`.
         let pages: Vec<_> = legs
             .into_iter()
             .map(|leg| self.leg_page(body.clone(), leg, manner))
             .collect();
-        let results: Vec<_> = futures::stream::iter(pages)
-            .buffered(PARALLEL)
-            .collect()
-            .await;
+        let results: Vec<_> = futures::stream::iter(pages).buffered(PARALLEL).collect().await;
         results.into_iter().collect()
     }
 
@@ -185,11 +173,7 @@ impl Container {
         headers::insert(&mut map, headers::RANGE_ID, &leg.range.id)?;
         headers::flag(&mut map, headers::CROSS_PARTITION, "True");
         if leg.min != leg.range.min || leg.max != leg.range.max {
-            headers::flag(
-                &mut map,
-                headers::READ_KEY_TYPE,
-                "EffectivePartitionKeyRange",
-            );
+            headers::flag(&mut map, headers::READ_KEY_TYPE, "EffectivePartitionKeyRange");
             headers::insert(&mut map, headers::START_EPK, &leg.min)?;
             headers::insert(&mut map, headers::END_EPK, &leg.max)?;
         }
@@ -235,10 +219,7 @@ impl Container {
                 walk.legs.push(leg);
                 moving = Some(error);
             } else {
-                tracing::debug!(
-                    range = leg.range.id,
-                    "a range has gone; going on in its successors"
-                );
+                tracing::debug!(range = leg.range.id, "a range has gone; going on in its successors");
                 walk.succeed(leg, &ranges, manner);
             }
         }

@@ -54,12 +54,7 @@ impl Walk {
     }
 
     /// What of a page has not been delivered before.
-    pub(crate) fn fresh(
-        &mut self,
-        leg: &mut Leg,
-        page: Vec<Box<RawValue>>,
-        manner: Manner,
-    ) -> Vec<Box<RawValue>> {
+    pub(crate) fn fresh(&mut self, leg: &mut Leg, page: Vec<Box<RawValue>>, manner: Manner) -> Vec<Box<RawValue>> {
         if !manner.ordered {
             return page;
         }
@@ -83,18 +78,11 @@ impl Walk {
         for hash in &leg.delivered {
             *self.replay.entry(*hash).or_default() += 1;
         }
-        for range in ranges
-            .iter()
-            .filter(|range| range.overlaps(&leg.min, &leg.max))
-        {
+        for range in ranges.iter().filter(|range| range.overlaps(&leg.min, &leg.max)) {
             let min = (&range.min).max(&leg.min);
             let max = (&range.max).min(&leg.max);
             self.legs.push(Leg {
-                continuation: if manner.ordered {
-                    None
-                } else {
-                    leg.continuation.clone()
-                },
+                continuation: if manner.ordered { None } else { leg.continuation.clone() },
                 replaying: leg.replaying || !leg.delivered.is_empty(),
                 ..Leg::new(range, min, max)
             });
@@ -148,10 +136,7 @@ mod tests {
     }
 
     fn texts(items: &[Box<RawValue>]) -> Vec<&str> {
-        items
-            .iter()
-            .map(|item| item.get().trim_matches('"'))
-            .collect()
+        items.iter().map(|item| item.get().trim_matches('"')).collect()
     }
 
     #[test]
@@ -162,22 +147,12 @@ mod tests {
             texts(&walk.fresh(&mut parent, page(&["a", "b", "b"]), ORDERED)),
             ["a", "b", "b"]
         );
-        walk.succeed(
-            parent,
-            &[range("1", "", "7F"), range("2", "7F", "FF")],
-            ORDERED,
-        );
+        walk.succeed(parent, &[range("1", "", "7F"), range("2", "7F", "FF")], ORDERED);
         let mut second = walk.legs.pop().unwrap();
         let mut first = walk.legs.pop().unwrap();
-        assert_eq!(
-            (first.continuation.as_deref(), first.replaying),
-            (None, true)
-        );
+        assert_eq!((first.continuation.as_deref(), first.replaying), (None, true));
         // The same text lies in both children: it was delivered twice, and there are three of it.
-        assert_eq!(
-            texts(&walk.fresh(&mut first, page(&["a", "b", "c"]), ORDERED)),
-            ["c"]
-        );
+        assert_eq!(texts(&walk.fresh(&mut first, page(&["a", "b", "c"]), ORDERED)), ["c"]);
         assert_eq!(
             texts(&walk.fresh(&mut second, page(&["b", "b", "d"]), ORDERED)),
             ["b", "d"]
@@ -193,11 +168,7 @@ mod tests {
             ordered: false,
             ..ORDERED
         };
-        walk.succeed(
-            parent,
-            &[range("1", "", "7F"), range("2", "7F", "FF")],
-            manner,
-        );
+        walk.succeed(parent, &[range("1", "", "7F"), range("2", "7F", "FF")], manner);
         assert!(
             walk.legs
                 .iter()

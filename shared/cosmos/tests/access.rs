@@ -8,9 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use async_trait::async_trait;
-use cosmos::{
-    ClientConfig, Clock, CosmosClient, Error, Key, KeySource, Retry, StaticKey, SystemClock,
-};
+use cosmos::{ClientConfig, Clock, CosmosClient, Error, Key, KeySource, Retry, StaticKey, SystemClock};
 use serde_json::{Value, json};
 use support::account::{account, config};
 use support::{Scripted, answer, pk};
@@ -45,10 +43,7 @@ async fn a_wrong_key_is_unauthorized_with_advice_and_without_the_key() {
     );
     assert!(message.contains(&endpoint), "{message}");
     let shown = format!("{message} {error:?} {client:?}");
-    assert!(
-        !shown.contains(WRONG) && !shown.contains("wrong-key"),
-        "{shown}"
-    );
+    assert!(!shown.contains(WRONG) && !shown.contains("wrong-key"), "{shown}");
 }
 
 /// Gives the wrong key until it is asked to refresh.
@@ -82,21 +77,13 @@ async fn a_rotated_key_is_fetched_anew_once_and_the_request_succeeds() {
         right,
         refreshed: Arc::clone(&refreshed),
     };
-    let client =
-        CosmosClient::new(ClientConfig::new(&account.server.door().endpoint(), source).unwrap())
-            .unwrap();
+    let client = CosmosClient::new(ClientConfig::new(&account.server.door().endpoint(), source).unwrap()).unwrap();
     let container = client.container("db", "things");
     container
         .create(&pk("p"), &json!({"id": "a", "pk": "p"}), Retry::Once)
         .await
         .unwrap();
-    assert!(
-        container
-            .read::<Value>(&pk("p"), "a")
-            .await
-            .unwrap()
-            .is_some()
-    );
+    assert!(container.read::<Value>(&pk("p"), "a").await.unwrap().is_some());
     assert_eq!(
         refreshed.load(Ordering::SeqCst),
         1,
@@ -119,10 +106,7 @@ async fn a_key_that_is_refused_even_when_new_is_final_after_one_refresh() {
         .await
         .unwrap_err();
     assert!(matches!(error, Error::Unauthorized { .. }), "{error}");
-    assert_eq!(
-        (refreshed.load(Ordering::SeqCst), server.seen().len()),
-        (1, 2)
-    );
+    assert_eq!((refreshed.load(Ordering::SeqCst), server.seen().len()), (1, 2));
 }
 
 #[derive(Debug)]
@@ -164,10 +148,7 @@ async fn a_clock_over_15_minutes_off_is_named_as_the_cause() {
     for (minutes, fine) in [(-14, true), (14, true), (-17, false), (17, false)] {
         let clock = Arc::new(Skewed(minutes * 60_000));
         let client = CosmosClient::new(config(&account.server).clock(clock)).unwrap();
-        let result = client
-            .container("db", "things")
-            .read::<Value>(&pk("p"), "a")
-            .await;
+        let result = client.container("db", "things").read::<Value>(&pk("p"), "a").await;
         if fine {
             assert!(result.unwrap().is_none(), "{minutes}");
             continue;
@@ -178,18 +159,14 @@ async fn a_clock_over_15_minutes_off_is_named_as_the_cause() {
             "{minutes}: {error}"
         );
         let message = error.to_string();
-        assert!(
-            message.contains("15 minutes") && message.contains("GMT"),
-            "{message}"
-        );
+        assert!(message.contains("15 minutes") && message.contains("GMT"), "{message}");
     }
 }
 
 #[tokio::test]
 async fn forbidden_and_full_partitions_are_told_apart() {
     let server = Scripted::playing(vec![
-        answer(403)
-            .saying(json!({"message": "blocked by your Cosmos DB account firewall settings"})),
+        answer(403).saying(json!({"message": "blocked by your Cosmos DB account firewall settings"})),
         answer(403).with("x-ms-substatus", 1014),
     ])
     .await;
@@ -216,21 +193,13 @@ async fn forbidden_and_full_partitions_are_told_apart() {
 async fn a_redirect_is_not_followed() {
     let elsewhere = Scripted::playing(vec![answer(200)]).await;
     let server = Scripted::playing(vec![answer(307).with("location", &elsewhere.endpoint)]).await;
-    let error = server
-        .container()
-        .read::<Value>(&pk("p"), "a")
-        .await
-        .unwrap_err();
+    let error = server.container().read::<Value>(&pk("p"), "a").await.unwrap_err();
     assert!(matches!(error, Error::BadRequest { .. }), "{error}");
-    assert!(
-        elsewhere.seen().is_empty(),
-        "the signature went to another host"
-    );
+    assert!(elsewhere.seen().is_empty(), "the signature went to another host");
 }
 
 #[tokio::test]
 async fn a_client_for_https_is_made_without_any_network() {
-    let config =
-        ClientConfig::new("https://nowhere.documents.azure.com:443/", support::key()).unwrap();
+    let config = ClientConfig::new("https://nowhere.documents.azure.com:443/", support::key()).unwrap();
     assert!(CosmosClient::new(config).is_ok());
 }

@@ -34,10 +34,7 @@ async fn all_kinds_of_operations_are_applied_together() {
         .create(&pk("p"), &doc("deleted", 1), Retry::Once)
         .await
         .unwrap();
-    container
-        .create(&pk("p"), &doc("read", 7), Retry::Once)
-        .await
-        .unwrap();
+    container.create(&pk("p"), &doc("read", 7), Retry::Once).await.unwrap();
     let mut batch = Batch::new();
     batch.create("created", &doc("created", 2)).unwrap();
     batch.upsert("upserted", &doc("upserted", 3)).unwrap();
@@ -46,10 +43,7 @@ async fn all_kinds_of_operations_are_applied_together() {
         .unwrap();
     batch.delete("deleted", Some(deleted)).unwrap();
     batch.read("read").unwrap();
-    let results = container
-        .batch(&pk("p"), &batch, Retry::Once)
-        .await
-        .unwrap();
+    let results = container.batch(&pk("p"), &batch, Retry::Once).await.unwrap();
     let statuses: Vec<u16> = results.iter().map(|result| result.status).collect();
     assert_eq!(statuses, [201, 201, 200, 204, 200]);
     let read: Value = serde_json::from_str(results[4].body.as_ref().unwrap().get()).unwrap();
@@ -74,10 +68,7 @@ async fn all_kinds_of_operations_are_applied_together() {
 async fn one_failing_operation_undoes_all_and_is_named() {
     let account = account().await;
     let container = account.container();
-    container
-        .create(&pk("p"), &doc("there", 1), Retry::Once)
-        .await
-        .unwrap();
+    container.create(&pk("p"), &doc("there", 1), Retry::Once).await.unwrap();
     let stale = Etag::new("\"not-its-etag\"");
     type Means = fn(&Error) -> bool;
     let cases: [(&str, Means); 3] = [
@@ -90,33 +81,18 @@ async fn one_failing_operation_undoes_all_and_is_named() {
         batch.create("new", &doc("new", 1)).unwrap();
         match case {
             "conflict" => batch.create("there", &doc("there", 2)).unwrap(),
-            "changed" => batch
-                .replace("there", &doc("there", 2), Some(stale.clone()))
-                .unwrap(),
+            "changed" => batch.replace("there", &doc("there", 2), Some(stale.clone())).unwrap(),
             _ => batch.delete("absent", None).unwrap(),
         };
         batch.upsert("last", &doc("last", 1)).unwrap();
-        let error = container
-            .batch(&pk("p"), &batch, Retry::Idempotent)
-            .await
-            .unwrap_err();
+        let error = container.batch(&pk("p"), &batch, Retry::Idempotent).await.unwrap_err();
         assert!(expected(&error), "{case}: {error}");
         assert_eq!(error.batch_index(), Some(1), "{case}: {error}");
-        assert!(
-            !error.is_transient() && !error.after_ambiguity(),
-            "{case}: {error}"
-        );
+        assert!(!error.is_transient() && !error.after_ambiguity(), "{case}: {error}");
         let message = error.to_string();
+        assert!(message.contains("`p`") && message.contains("operation 1"), "{message}");
         assert!(
-            message.contains("`p`") && message.contains("operation 1"),
-            "{message}"
-        );
-        assert!(
-            message.contains(if case == "missing" {
-                "`absent`"
-            } else {
-                "`there`"
-            }),
+            message.contains(if case == "missing" { "`absent`" } else { "`there`" }),
             "{message}"
         );
         assert_eq!(n_of(&container, "new").await, None, "{case}");
@@ -144,14 +120,8 @@ async fn a_batch_over_the_limits_is_refused_and_nothing_is_sent() {
     }
     let before = account.server.door().counts().requests;
     for batch in [many, large] {
-        let error = container
-            .batch(&pk("p"), &batch, Retry::Once)
-            .await
-            .unwrap_err();
-        let Error::BatchTooLarge {
-            operations, bytes, ..
-        } = error
-        else {
+        let error = container.batch(&pk("p"), &batch, Retry::Once).await.unwrap_err();
+        let Error::BatchTooLarge { operations, bytes, .. } = error else {
             panic!("{error}")
         };
         assert_eq!((operations, bytes), (batch.len(), batch.bytes()));
@@ -167,14 +137,7 @@ async fn a_batch_of_exactly_the_limits_is_taken() {
     for n in 0..MAX_BATCH_OPERATIONS {
         many.create("a", &doc(&format!("a{n}"), 1)).unwrap();
     }
-    assert_eq!(
-        container
-            .batch(&pk("p"), &many, Retry::Once)
-            .await
-            .unwrap()
-            .len(),
-        100
-    );
+    assert_eq!(container.batch(&pk("p"), &many, Retry::Once).await.unwrap().len(), 100);
     let frame = {
         let mut empty = Batch::new();
         empty
@@ -190,10 +153,7 @@ async fn a_batch_of_exactly_the_limits_is_taken() {
         )
         .unwrap();
     assert_eq!(large.bytes(), MAX_REQUEST_BYTES);
-    container
-        .batch(&pk("p"), &large, Retry::Once)
-        .await
-        .unwrap();
+    container.batch(&pk("p"), &large, Retry::Once).await.unwrap();
 }
 
 #[tokio::test]
@@ -227,10 +187,7 @@ async fn a_lost_answer_of_a_batch_is_either_marked_or_ambiguous() {
         .create("b", &doc("b", 1))
         .unwrap();
     account.server.door().set_faults(lost.clone());
-    let error = container
-        .batch(&pk("p"), &batch, Retry::Idempotent)
-        .await
-        .unwrap_err();
+    let error = container.batch(&pk("p"), &batch, Retry::Idempotent).await.unwrap_err();
     assert!(
         error.is_conflict() && error.after_ambiguity() && error.batch_index() == Some(0),
         "{error}"
@@ -239,10 +196,7 @@ async fn a_lost_answer_of_a_batch_is_either_marked_or_ambiguous() {
     let mut batch = Batch::new();
     batch.create("c", &doc("c", 1)).unwrap();
     account.server.door().set_faults(lost);
-    let error = container
-        .batch(&pk("p"), &batch, Retry::Once)
-        .await
-        .unwrap_err();
+    let error = container.batch(&pk("p"), &batch, Retry::Once).await.unwrap_err();
     assert!(matches!(error, Error::Ambiguous { .. }), "{error}");
     assert_eq!(n_of(&container, "c").await, Some(1));
 }

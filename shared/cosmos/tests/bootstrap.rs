@@ -4,9 +4,7 @@
 
 mod support;
 
-use cosmos::{
-    ContainerSpec, CosmosClient, Ensured, Error, IndexingPolicy, Order, Query, Retry, Throughput,
-};
+use cosmos::{ContainerSpec, CosmosClient, Ensured, Error, IndexingPolicy, Order, Query, Retry, Throughput};
 use local::{CosmosServer, ServerOptions};
 use serde_json::{Value, json};
 use support::account::{account, config, spec};
@@ -16,13 +14,7 @@ use support::{Scripted, answer, pk};
 async fn the_second_bootstrap_finds_what_the_first_made() {
     let server = CosmosServer::start(ServerOptions::default()).await.unwrap();
     let client = CosmosClient::new(config(&server)).unwrap();
-    assert!(
-        client
-            .read_container("db", "things")
-            .await
-            .unwrap()
-            .is_none()
-    );
+    assert!(client.read_container("db", "things").await.unwrap().is_none());
     assert_eq!(
         client
             .ensure_database("db", Some(&Throughput::Manual(400)))
@@ -30,10 +22,7 @@ async fn the_second_bootstrap_finds_what_the_first_made() {
             .unwrap(),
         Ensured::Created
     );
-    assert_eq!(
-        client.ensure_database("db", None).await.unwrap(),
-        Ensured::Existed
-    );
+    assert_eq!(client.ensure_database("db", None).await.unwrap(), Ensured::Existed);
     assert_eq!(
         client.ensure_container("db", &spec("/pk")).await.unwrap(),
         Ensured::Created
@@ -42,11 +31,7 @@ async fn the_second_bootstrap_finds_what_the_first_made() {
         client.ensure_container("db", &spec("/pk")).await.unwrap(),
         Ensured::Existed
     );
-    let found = client
-        .read_container("db", "things")
-        .await
-        .unwrap()
-        .unwrap();
+    let found = client.read_container("db", "things").await.unwrap().unwrap();
     assert_eq!(
         (found.name.as_str(), found.partition_key_paths),
         ("things", vec!["/pk".to_owned()])
@@ -74,11 +59,7 @@ async fn the_index_policy_reaches_the_service() {
         ..spec("/pk")
     };
     client.ensure_container("db", &spec).await.unwrap();
-    let found = client
-        .read_container("db", "things")
-        .await
-        .unwrap()
-        .unwrap();
+    let found = client.read_container("db", "things").await.unwrap().unwrap();
     assert_eq!(found.indexing.included, indexing.included);
     assert_eq!(found.indexing.composite, indexing.composite);
     assert!(found.indexing.excluded.contains(&"/*".to_owned()));
@@ -118,12 +99,7 @@ async fn other_differences_are_left_alone() {
         account.client.ensure_container("db", &other).await.unwrap(),
         Ensured::Existed
     );
-    let found = account
-        .client
-        .read_container("db", "things")
-        .await
-        .unwrap()
-        .unwrap();
+    let found = account.client.read_container("db", "things").await.unwrap().unwrap();
     assert_eq!(found.default_ttl, Some(-1));
 }
 
@@ -141,10 +117,7 @@ async fn a_missing_container_is_named_as_such_and_not_as_a_missing_document() {
             .unwrap_err(),
         missing.query::<Value>(&pk("p"), &query).await.unwrap_err(),
         missing.scan::<Value>(&query).await.unwrap_err(),
-        missing
-            .batch(&pk("p"), &batch, Retry::Once)
-            .await
-            .unwrap_err(),
+        missing.batch(&pk("p"), &batch, Retry::Once).await.unwrap_err(),
         account
             .client
             .ensure_container("nowhere", &spec("/pk"))
@@ -161,22 +134,10 @@ async fn a_missing_container_is_named_as_such_and_not_as_a_missing_document() {
 
 #[tokio::test]
 async fn a_read_in_a_missing_container_is_told_from_a_missing_document_by_its_substatus() {
-    let server =
-        Scripted::playing(vec![answer(404).with("x-ms-substatus", 1003), answer(404)]).await;
-    let error = server
-        .container()
-        .read::<Value>(&pk("p"), "a")
-        .await
-        .unwrap_err();
+    let server = Scripted::playing(vec![answer(404).with("x-ms-substatus", 1003), answer(404)]).await;
+    let error = server.container().read::<Value>(&pk("p"), "a").await.unwrap_err();
     assert!(matches!(error, Error::ContainerMissing { .. }), "{error}");
-    assert!(
-        server
-            .container()
-            .read::<Value>(&pk("p"), "a")
-            .await
-            .unwrap()
-            .is_none()
-    );
+    assert!(server.container().read::<Value>(&pk("p"), "a").await.unwrap().is_none());
 }
 
 #[tokio::test]
@@ -211,12 +172,5 @@ async fn the_throughput_is_asked_for_in_the_services_own_words() {
         })
         .collect();
     let autoscale = Some(r#"{"maxThroughput":4000}"#.to_owned());
-    assert_eq!(
-        asked,
-        [
-            (None, None),
-            (Some("400".to_owned()), None),
-            (None, autoscale)
-        ]
-    );
+    assert_eq!(asked, [(None, None), (Some("400".to_owned()), None), (None, autoscale)]);
 }

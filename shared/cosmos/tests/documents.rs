@@ -31,10 +31,7 @@ async fn a_document_lives_from_create_to_delete_with_an_etag_for_each_version() 
     let account = account().await;
     let container = account.container();
     let key = pk("p");
-    let first = container
-        .create(&key, &thing("a", "p", 1), Retry::Once)
-        .await
-        .unwrap();
+    let first = container.create(&key, &thing("a", "p", 1), Retry::Once).await.unwrap();
     let found = container.read::<Thing>(&key, "a").await.unwrap().unwrap();
     assert_eq!((found.doc, &found.etag), (thing("a", "p", 1), &first));
 
@@ -47,10 +44,7 @@ async fn a_document_lives_from_create_to_delete_with_an_etag_for_each_version() 
         .replace(&key, "a", &thing("a", "p", 3), Some(&first), Retry::Once)
         .await
         .unwrap_err();
-    assert!(
-        stale.is_precondition_failed() && !stale.after_ambiguity(),
-        "{stale}"
-    );
+    assert!(stale.is_precondition_failed() && !stale.after_ambiguity(), "{stale}");
     let stale = container
         .delete(&key, "a", Some(&first), Retry::Once)
         .await
@@ -66,26 +60,11 @@ async fn a_document_lives_from_create_to_delete_with_an_etag_for_each_version() 
         .await
         .unwrap_err();
     assert!(stale.is_precondition_failed(), "{stale}");
-    assert_eq!(
-        container
-            .read::<Thing>(&key, "a")
-            .await
-            .unwrap()
-            .unwrap()
-            .doc
-            .n,
-        4
-    );
+    assert_eq!(container.read::<Thing>(&key, "a").await.unwrap().unwrap().doc.n, 4);
 
-    container
-        .delete(&key, "a", Some(&third), Retry::Once)
-        .await
-        .unwrap();
+    container.delete(&key, "a", Some(&third), Retry::Once).await.unwrap();
     assert_eq!(container.read::<Thing>(&key, "a").await.unwrap(), None);
-    let gone = container
-        .delete(&key, "a", None, Retry::Once)
-        .await
-        .unwrap_err();
+    let gone = container.delete(&key, "a", None, Retry::Once).await.unwrap_err();
     assert!(gone.is_not_found(), "{gone}");
     let gone = container
         .replace(&key, "a", &thing("a", "p", 6), None, Retry::Once)
@@ -114,16 +93,7 @@ async fn the_same_id_conflicts_within_a_partition_only() {
         .create(&pk("q"), &thing("a", "q", 3), Retry::Once)
         .await
         .unwrap();
-    assert_eq!(
-        container
-            .read::<Thing>(&pk("p"), "a")
-            .await
-            .unwrap()
-            .unwrap()
-            .doc
-            .n,
-        1
-    );
+    assert_eq!(container.read::<Thing>(&pk("p"), "a").await.unwrap().unwrap().doc.n, 1);
 }
 
 #[tokio::test]
@@ -145,20 +115,11 @@ async fn any_partition_key_that_fits_can_be_written_and_read() {
             .await
             .unwrap();
         assert_eq!(
-            container
-                .read::<Thing>(&pk(value), "a")
-                .await
-                .unwrap()
-                .unwrap()
-                .doc
-                .pk,
+            container.read::<Thing>(&pk(value), "a").await.unwrap().unwrap().doc.pk,
             value
         );
         let query = Query::new("SELECT VALUE c.pk FROM c");
-        assert_eq!(
-            container.query::<String>(&pk(value), &query).await.unwrap(),
-            [value]
-        );
+        assert_eq!(container.query::<String>(&pk(value), &query).await.unwrap(), [value]);
     }
 }
 
@@ -171,9 +132,7 @@ async fn a_document_over_the_limit_is_refused_and_nothing_is_sent() {
     for result in [
         container.create(&pk("p"), &big, Retry::Once).await,
         container.upsert(&pk("p"), &big, None, Retry::Once).await,
-        container
-            .replace(&pk("p"), "big", &big, None, Retry::Once)
-            .await,
+        container.replace(&pk("p"), "big", &big, None, Retry::Once).await,
     ] {
         let error = result.unwrap_err();
         assert!(
@@ -195,26 +154,18 @@ async fn a_query_of_one_partition_has_pages_that_continue() {
             .await
             .unwrap();
         container
-            .create(
-                &pk("q"),
-                &thing(&format!("a{n}"), "q", 100 + n),
-                Retry::Once,
-            )
+            .create(&pk("q"), &thing(&format!("a{n}"), "q", 100 + n), Retry::Once)
             .await
             .unwrap();
     }
-    let query = Query::new("SELECT VALUE c.n FROM c WHERE c.n >= @least ORDER BY c.n DESC")
-        .param("@least", 2);
+    let query = Query::new("SELECT VALUE c.n FROM c WHERE c.n >= @least ORDER BY c.n DESC").param("@least", 2);
     let mut options = PageOptions {
         max_items: Some(2),
         continuation: None,
     };
     let mut pages = Vec::new();
     loop {
-        let page = container
-            .query_page::<u32>(&key, &query, &options)
-            .await
-            .unwrap();
+        let page = container.query_page::<u32>(&key, &query, &options).await.unwrap();
         pages.push(page.items);
         options.continuation = page.continuation;
         if options.continuation.is_none() {
@@ -222,10 +173,7 @@ async fn a_query_of_one_partition_has_pages_that_continue() {
         }
     }
     assert_eq!(pages, [vec![6, 5], vec![4, 3], vec![2]]);
-    assert_eq!(
-        container.query::<u32>(&key, &query).await.unwrap(),
-        [6, 5, 4, 3, 2]
-    );
+    assert_eq!(container.query::<u32>(&key, &query).await.unwrap(), [6, 5, 4, 3, 2]);
     let count = container
         .query::<u32>(&key, &Query::new("SELECT VALUE COUNT(1) FROM c"))
         .await
@@ -267,42 +215,19 @@ async fn a_lost_answer_of_an_idempotent_create_comes_back_as_a_conflict_that_may
         .await
         .unwrap_err();
     assert!(error.is_conflict() && error.after_ambiguity(), "{error}");
-    assert_eq!(
-        container
-            .read::<Thing>(&pk("p"), "a")
-            .await
-            .unwrap()
-            .unwrap()
-            .doc
-            .n,
-        1
-    );
+    assert_eq!(container.read::<Thing>(&pk("p"), "a").await.unwrap().unwrap().doc.n, 1);
 
-    let etag = container
-        .read::<Thing>(&pk("p"), "a")
-        .await
-        .unwrap()
-        .unwrap()
-        .etag;
+    let etag = container.read::<Thing>(&pk("p"), "a").await.unwrap().unwrap().etag;
     account.server.door().set_faults(Faults {
         lost_after: 1.0,
         limit: Some(1),
         ..Faults::default()
     });
     let result = container
-        .replace(
-            &pk("p"),
-            "a",
-            &thing("a", "p", 2),
-            Some(&etag),
-            Retry::Idempotent,
-        )
+        .replace(&pk("p"), "a", &thing("a", "p", 2), Some(&etag), Retry::Idempotent)
         .await;
     let error = result.unwrap_err();
-    assert!(
-        error.is_precondition_failed() && error.after_ambiguity(),
-        "{error}"
-    );
+    assert!(error.is_precondition_failed() && error.after_ambiguity(), "{error}");
 
     account.server.door().set_faults(Faults {
         lost_after: 1.0,
@@ -348,14 +273,7 @@ async fn a_lost_answer_is_ambiguous_for_what_was_declared_once() {
             matches!(error, Error::Ambiguous { .. }) && error.is_transient(),
             "{error}"
         );
-        assert_eq!(
-            container
-                .read::<Thing>(&pk("p"), &id)
-                .await
-                .unwrap()
-                .is_some(),
-            written
-        );
+        assert_eq!(container.read::<Thing>(&pk("p"), &id).await.unwrap().is_some(), written);
     }
 }
 
@@ -391,11 +309,7 @@ async fn throttled_requests_come_back_as_late_as_the_service_asked() {
         .create(&pk("p"), &thing("a", "p", 1), Retry::Once)
         .await
         .unwrap();
-    assert!(
-        started.elapsed() >= retry_after * 3,
-        "{:?}",
-        started.elapsed()
-    );
+    assert!(started.elapsed() >= retry_after * 3, "{:?}", started.elapsed());
     assert_eq!(account.server.door().counts().creates, 4);
 }
 
@@ -434,20 +348,13 @@ fn operations_can_be_spawned() {
     async fn all(container: cosmos::Container) -> Result<(), Error> {
         let (key, query) = (pk("p"), Query::new("SELECT * FROM c"));
         container.read::<Thing>(&key, "a").await?;
-        container
-            .batch(&key, &cosmos::Batch::new(), Retry::Once)
-            .await?;
+        container.batch(&key, &cosmos::Batch::new(), Retry::Once).await?;
         container.query::<Thing>(&key, &query).await?;
-        container
-            .sweep(&query, 1, None, |thing: &Thing| thing.n)
-            .await?;
+        container.sweep(&query, 1, None, |thing: &Thing| thing.n).await?;
         container.scan::<Thing>(&query).await?;
-        container
-            .scan_ordered(&query, |thing: &Thing| thing.n)
-            .await?;
+        container.scan_ordered(&query, |thing: &Thing| thing.n).await?;
         Ok(())
     }
-    let container =
-        CosmosClient::new(ClientConfig::new("https://localhost", support::key()).unwrap()).unwrap();
+    let container = CosmosClient::new(ClientConfig::new("https://localhost", support::key()).unwrap()).unwrap();
     sendable(all(container.container("db", "things")));
 }

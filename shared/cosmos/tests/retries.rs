@@ -17,9 +17,7 @@ fn soon(millis: u64) -> tokio::time::Instant {
 
 #[tokio::test]
 async fn throttling_waits_as_long_as_the_service_asks_and_then_succeeds() {
-    let throttled = answer(429)
-        .with("x-ms-substatus", 3200)
-        .with("x-ms-retry-after-ms", 60);
+    let throttled = answer(429).with("x-ms-substatus", 3200).with("x-ms-retry-after-ms", 60);
     let server = Scripted::playing(vec![throttled.clone(), throttled, answer(201)]).await;
     let started = Instant::now();
     server
@@ -124,11 +122,7 @@ async fn an_unknown_outcome_is_repeated_when_declared_idempotent_and_the_echo_is
 
 #[tokio::test]
 async fn failures_after_an_unknown_outcome_never_claim_that_nothing_was_written() {
-    for later in [
-        answer(429).with("x-ms-retry-after-ms", 10),
-        answer(503),
-        answer(449),
-    ] {
+    for later in [answer(429).with("x-ms-retry-after-ms", 10), answer(503), answer(449)] {
         let server = Scripted::playing(vec![Act::Drop, later.clone()]).await;
         let container = server.container().within(soon(1_000));
         let error = container
@@ -151,12 +145,7 @@ async fn reads_are_repeated_after_any_loss() {
         answer(200).saying(r#"{"n":7}"#),
     ])
     .await;
-    let found = server
-        .container()
-        .read::<Value>(&pk("p"), "a")
-        .await
-        .unwrap()
-        .unwrap();
+    let found = server.container().read::<Value>(&pk("p"), "a").await.unwrap().unwrap();
     assert_eq!(found.doc["n"], 7);
     assert_eq!(server.seen().len(), 4);
 }
@@ -182,11 +171,7 @@ async fn a_server_that_never_answers_ends_at_the_deadline() {
         .await
         .unwrap_err();
     assert!(matches!(error, Error::Ambiguous { .. }), "{error}");
-    assert!(
-        started.elapsed() < Duration::from_secs(5),
-        "{:?}",
-        started.elapsed()
-    );
+    assert!(started.elapsed() < Duration::from_secs(5), "{:?}", started.elapsed());
 }
 
 #[tokio::test]
@@ -194,13 +179,7 @@ async fn an_attempt_that_hangs_is_given_up_for_another() {
     let server = Scripted::playing(vec![Act::Hang, answer(200)]).await;
     let config = server.config().request_timeout(Duration::from_millis(100));
     let container = CosmosClient::new(config).unwrap().container("db", "things");
-    assert!(
-        container
-            .read::<Value>(&pk("p"), "a")
-            .await
-            .unwrap()
-            .is_some()
-    );
+    assert!(container.read::<Value>(&pk("p"), "a").await.unwrap().is_some());
 }
 
 #[tokio::test]
@@ -258,11 +237,7 @@ async fn a_moved_write_region_is_transient_after_one_more_try() {
 
 #[tokio::test]
 async fn each_attempt_has_a_date_of_its_own_and_a_signature() {
-    let server = Scripted::playing(vec![
-        answer(429).with("x-ms-retry-after-ms", 1_100),
-        answer(201),
-    ])
-    .await;
+    let server = Scripted::playing(vec![answer(429).with("x-ms-retry-after-ms", 1_100), answer(201)]).await;
     server
         .container()
         .create(&pk("日本"), &json!({"id": "a"}), Retry::Once)
@@ -270,10 +245,7 @@ async fn each_attempt_has_a_date_of_its_own_and_a_signature() {
         .unwrap();
     let seen = server.seen();
     assert_ne!(seen[0].header("x-ms-date"), seen[1].header("x-ms-date"));
-    assert_ne!(
-        seen[0].header("authorization"),
-        seen[1].header("authorization")
-    );
+    assert_ne!(seen[0].header("authorization"), seen[1].header("authorization"));
     assert_eq!(seen[0].header("x-ms-version"), Some("2020-07-15"));
     assert_eq!(seen[0].header("prefer"), Some("return=minimal"));
     assert_eq!(
@@ -285,22 +257,11 @@ async fn each_attempt_has_a_date_of_its_own_and_a_signature() {
 #[tokio::test]
 async fn a_batch_is_repeated_when_its_failure_inside_207_is_a_passing_one() {
     for status in [429, 449, 503, 500] {
-        let failed =
-            json!([{"statusCode": 424}, {"statusCode": status, "retryAfterMilliseconds": 5}]);
-        let fine =
-            json!([{"statusCode": 201, "eTag": "\"1\""}, {"statusCode": 201, "eTag": "\"2\""}]);
-        let server =
-            Scripted::playing(vec![answer(207).saying(failed), answer(200).saying(fine)]).await;
-        let results = server
-            .container()
-            .batch(&pk("p"), &two(), Retry::Once)
-            .await
-            .unwrap();
-        assert_eq!(
-            results[1].etag.as_ref().unwrap().as_str(),
-            "\"2\"",
-            "{status}"
-        );
+        let failed = json!([{"statusCode": 424}, {"statusCode": status, "retryAfterMilliseconds": 5}]);
+        let fine = json!([{"statusCode": 201, "eTag": "\"1\""}, {"statusCode": 201, "eTag": "\"2\""}]);
+        let server = Scripted::playing(vec![answer(207).saying(failed), answer(200).saying(fine)]).await;
+        let results = server.container().batch(&pk("p"), &two(), Retry::Once).await.unwrap();
+        assert_eq!(results[1].etag.as_ref().unwrap().as_str(), "\"2\"", "{status}");
         assert_eq!(server.seen().len(), 2, "{status}");
     }
 }
@@ -314,10 +275,7 @@ async fn a_batch_answered_with_200_and_a_failing_result_is_a_failure() {
         .batch(&pk("p"), &two(), Retry::Once)
         .await
         .unwrap_err();
-    assert!(
-        error.is_conflict() && error.batch_index() == Some(1),
-        "{error}"
-    );
+    assert!(error.is_conflict() && error.batch_index() == Some(1), "{error}");
     assert!(error.to_string().contains("create `b`"), "{error}");
 }
 
@@ -327,12 +285,7 @@ async fn every_attempt_is_observed() {
         .with("x-ms-substatus", 3200)
         .with("x-ms-retry-after-ms", 1)
         .with("x-ms-request-charge", 0.38);
-    let server = Scripted::playing(vec![
-        busy,
-        Act::Drop,
-        answer(201).with("x-ms-request-charge", 6.67),
-    ])
-    .await;
+    let server = Scripted::playing(vec![busy, Act::Drop, answer(201).with("x-ms-request-charge", 6.67)]).await;
     let recorder = Arc::new(Recorder::default());
     let observer: Arc<dyn cosmos::Observer> = Arc::<Recorder>::clone(&recorder);
     let client = CosmosClient::new(server.config().observer(observer)).unwrap();
@@ -362,8 +315,7 @@ async fn every_attempt_is_observed() {
 
 #[tokio::test]
 async fn an_error_names_operation_document_partition_and_status() {
-    let body =
-        json!({"code": "Conflict", "message": "Entity with the specified id\nalready exists"});
+    let body = json!({"code": "Conflict", "message": "Entity with the specified id\nalready exists"});
     let server = Scripted::playing(vec![answer(409).saying(body)]).await;
     let error = server
         .container()
@@ -371,14 +323,7 @@ async fn an_error_names_operation_document_partition_and_status() {
         .await
         .unwrap_err();
     let message = error.to_string();
-    for part in [
-        "create",
-        "`doc-1`",
-        "`part-1`",
-        "`db/things`",
-        "409",
-        "already exists",
-    ] {
+    for part in ["create", "`doc-1`", "`part-1`", "`db/things`", "409", "already exists"] {
         assert!(message.contains(part), "{part} in {message}");
     }
     assert!(!format!("{error:?} {message}").contains(support::KEY));

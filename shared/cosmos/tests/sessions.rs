@@ -39,11 +39,7 @@ async fn a_client_reads_its_own_writes_from_a_lagging_region() {
         // Several partitions: the tokens of all known ranges go along.
         let key = pk(&format!("p{n}"));
         container
-            .create(
-                &key,
-                &json!({"id": "a", "pk": key.as_str(), "n": n}),
-                Retry::Once,
-            )
+            .create(&key, &json!({"id": "a", "pk": key.as_str(), "n": n}), Retry::Once)
             .await
             .unwrap();
         let found = container.read::<Value>(&key, "a").await.unwrap();
@@ -81,22 +77,12 @@ async fn a_stranger_reads_the_past_until_it_is_given_the_token() {
     let stranger = account.stranger().container("db", "things");
     assert!(stranger.session_token().is_none());
     assert!(
-        stranger
-            .read::<Value>(&pk("p"), "a")
-            .await
-            .unwrap()
-            .is_none(),
+        stranger.read::<Value>(&pk("p"), "a").await.unwrap().is_none(),
         "the region lags by seconds"
     );
     stranger.absorb_session_token("garbage");
     stranger.absorb_session_token(&container.session_token().unwrap());
-    assert!(
-        stranger
-            .read::<Value>(&pk("p"), "a")
-            .await
-            .unwrap()
-            .is_some()
-    );
+    assert!(stranger.read::<Value>(&pk("p"), "a").await.unwrap().is_some());
 }
 
 #[tokio::test]
@@ -138,10 +124,7 @@ async fn a_client_reads_its_own_writes_from_before_and_after_a_split() {
     assert_eq!(container.scan::<String>(&query).await.unwrap().len(), 40);
     for n in 0..20 {
         for id in ["before", "after"] {
-            let found = container
-                .read::<Value>(&pk(&format!("p{n}")), id)
-                .await
-                .unwrap();
+            let found = container.read::<Value>(&pk(&format!("p{n}")), id).await.unwrap();
             assert!(found.is_some(), "{n} {id}");
         }
     }
@@ -149,27 +132,14 @@ async fn a_client_reads_its_own_writes_from_before_and_after_a_split() {
 
 #[tokio::test]
 async fn two_handles_of_one_client_share_what_they_have_seen_and_two_containers_do_not() {
-    let server = Scripted::playing(vec![
-        answer(201).with("x-ms-session-token", "3:-1#12"),
-        answer(200),
-    ])
-    .await;
+    let server = Scripted::playing(vec![answer(201).with("x-ms-session-token", "3:-1#12"), answer(200)]).await;
     let client = cosmos::CosmosClient::new(server.config()).unwrap();
-    let (one, two) = (
-        client.container("db", "things"),
-        client.container("db", "things"),
-    );
-    one.create(&pk("p"), &json!({"id": "a"}), Retry::Once)
-        .await
-        .unwrap();
+    let (one, two) = (client.container("db", "things"), client.container("db", "things"));
+    one.create(&pk("p"), &json!({"id": "a"}), Retry::Once).await.unwrap();
     assert_eq!(two.session_token().as_deref(), Some("3:-1#12"));
     assert_eq!(client.container("db", "others").session_token(), None);
     two.read::<Value>(&pk("p"), "a").await.unwrap();
     let seen = server.seen();
-    assert_eq!(
-        seen[0].header("x-ms-session-token"),
-        None,
-        "a write needs no token"
-    );
+    assert_eq!(seen[0].header("x-ms-session-token"), None, "a write needs no token");
     assert_eq!(seen[1].header("x-ms-session-token"), Some("3:-1#12"));
 }

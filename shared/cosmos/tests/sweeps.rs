@@ -43,11 +43,7 @@ async fn filled() -> Account {
 }
 
 /// All rounds of a sweep, doing `between` after the first.
-async fn sweep_all(
-    container: &Container,
-    page_size: u32,
-    between: impl AsyncFnOnce(),
-) -> Vec<Vec<u32>> {
+async fn sweep_all(container: &Container, page_size: u32, between: impl AsyncFnOnce()) -> Vec<Vec<u32>> {
     let mut between = Some(between);
     let mut cursor = None;
     let mut rounds = Vec::new();
@@ -56,13 +52,7 @@ async fn sweep_all(
             .sweep(&ordered(), page_size, cursor, |thing: &Thing| thing.n)
             .await
             .unwrap();
-        rounds.push(
-            sweep
-                .items
-                .iter()
-                .map(|thing| thing.n)
-                .collect::<Vec<u32>>(),
-        );
+        rounds.push(sweep.items.iter().map(|thing| thing.n).collect::<Vec<u32>>());
         if let Some(between) = between.take() {
             between().await;
         }
@@ -96,10 +86,7 @@ async fn a_sweep_takes_one_page_of_every_range_in_order_and_continues() {
     assert_eq!(sorted(&rounds), all());
     let asked = &account.recorder.all()[before..];
     assert_eq!(
-        asked
-            .iter()
-            .filter(|one| one.kind == RequestKind::Ranges)
-            .count(),
+        asked.iter().filter(|one| one.kind == RequestKind::Ranges).count(),
         1,
         "the ranges are kept"
     );
@@ -115,10 +102,7 @@ async fn a_sweep_over_a_split_drops_nothing_and_repeats_nothing() {
         }
     })
     .await;
-    assert_eq!(
-        account.server.partition_ids("db", "things").await.len(),
-        2 * ids.len()
-    );
+    assert_eq!(account.server.partition_ids("db", "things").await.len(), 2 * ids.len());
     assert_eq!(sorted(&rounds), all());
     assert!(
         rounds.iter().all(|round| !round.is_empty()),
@@ -139,27 +123,12 @@ async fn a_range_that_splits_twice_within_one_sweep_is_followed() {
             .sweep(&ordered(), 3, cursor, |thing: &Thing| thing.n)
             .await
             .unwrap();
-        seen.push(
-            sweep
-                .items
-                .iter()
-                .map(|thing| thing.n)
-                .collect::<Vec<u32>>(),
-        );
+        seen.push(sweep.items.iter().map(|thing| thing.n).collect::<Vec<u32>>());
         if let Some(id) = splits.pop().filter(|_| seen.len() <= 3) {
-            let before: BTreeSet<u32> = account
-                .server
-                .partition_ids("db", "things")
-                .await
-                .into_iter()
-                .collect();
+            let before: BTreeSet<u32> = account.server.partition_ids("db", "things").await.into_iter().collect();
             account.server.split_partition("db", "things", id).await;
             let after = account.server.partition_ids("db", "things").await;
-            splits = after
-                .into_iter()
-                .filter(|id| !before.contains(id))
-                .take(1)
-                .collect();
+            splits = after.into_iter().filter(|id| !before.contains(id)).take(1).collect();
         }
         cursor = sweep.cursor;
         if cursor.is_none() {
@@ -185,24 +154,17 @@ async fn a_scan_finds_everything_before_and_after_a_split() {
         items.sort_unstable();
         assert_eq!(items, all());
         let counts = container.scan::<u32>(&count).await.unwrap();
-        assert_eq!(
-            counts.len(),
-            account.server.partition_ids("db", "things").await.len()
-        );
+        assert_eq!(counts.len(), account.server.partition_ids("db", "things").await.len());
         assert_eq!(counts.iter().sum::<u32>(), DOCUMENTS);
         let merged = container
             .scan_ordered(&ordered(), |thing: &Thing| thing.n)
             .await
             .unwrap();
-        assert_eq!(
-            merged.iter().map(|thing| thing.n).collect::<Vec<_>>(),
-            all()
-        );
+        assert_eq!(merged.iter().map(|thing| thing.n).collect::<Vec<_>>(), all());
     }
 }
 
-const WHOLE: &str =
-    r#"{"PartitionKeyRanges":[{"id":"0","minInclusive":"","maxExclusive":"FF","parents":[]}]}"#;
+const WHOLE: &str = r#"{"PartitionKeyRanges":[{"id":"0","minInclusive":"","maxExclusive":"FF","parents":[]}]}"#;
 const SPLIT: &str = r#"{"PartitionKeyRanges":[
     {"id":"1","minInclusive":"","maxExclusive":"7F","parents":["0"]},
     {"id":"2","minInclusive":"7F","maxExclusive":"FF","parents":["0"]}]}"#;
@@ -234,8 +196,7 @@ async fn an_unordered_scan_hands_its_position_over_to_the_children() {
             .with("x-ms-continuation", "here"),
         (2, _) => answer(410).with("x-ms-substatus", 1002),
         (_, true) => answer(200).saying(SPLIT),
-        _ => answer(200)
-            .saying(json!({"Documents": [seen.header("x-ms-documentdb-partitionkeyrangeid")]})),
+        _ => answer(200).saying(json!({"Documents": [seen.header("x-ms-documentdb-partitionkeyrangeid")]})),
     })
     .await;
     let items = server
@@ -247,16 +208,8 @@ async fn an_unordered_scan_hands_its_position_over_to_the_children() {
     let here = Some("here".to_owned());
     let mut asked = asked(&server);
     asked[2..].sort();
-    let expected = [
-        ("0", None),
-        ("0", here.clone()),
-        ("1", here.clone()),
-        ("2", here),
-    ];
-    assert_eq!(
-        asked,
-        expected.map(|(range, from)| (range.to_owned(), from))
-    );
+    let expected = [("0", None), ("0", here.clone()), ("1", here.clone()), ("2", here)];
+    assert_eq!(asked, expected.map(|(range, from)| (range.to_owned(), from)));
 }
 
 #[tokio::test]
@@ -352,15 +305,12 @@ async fn a_list_of_ranges_with_a_gap_is_refused_and_one_in_parts_is_put_together
     assert!(error.to_string().contains("leave a gap"), "{error}");
 
     let (first, second) = (half("0", "", "7F"), half("1", "7F", "FF"));
-    let server =
-        Scripted::start(
-            move |_, seen| match (is_ranges(seen), seen.header("if-none-match")) {
-                (true, None) => answer(200).saying(&first),
-                (true, Some(_)) => answer(200).saying(&second),
-                _ => answer(200).saying(json!({"Documents": [1]})),
-            },
-        )
-        .await;
+    let server = Scripted::start(move |_, seen| match (is_ranges(seen), seen.header("if-none-match")) {
+        (true, None) => answer(200).saying(&first),
+        (true, Some(_)) => answer(200).saying(&second),
+        _ => answer(200).saying(json!({"Documents": [1]})),
+    })
+    .await;
     let items = server
         .container()
         .scan::<u32>(&Query::new("SELECT * FROM c"))

@@ -43,7 +43,12 @@ mod tests {
     #[test]
     fn sort_keys_grow_with_time_and_within_one_millisecond() {
         let sequence = Sequence::default();
-        let keys = [sequence.next(5), sequence.next(5), sequence.next(60), sequence.next(1_700_000_000_000)];
+        let keys = [
+            sequence.next(5),
+            sequence.next(5),
+            sequence.next(60),
+            sequence.next(1_700_000_000_000),
+        ];
         assert!(keys.is_sorted(), "{keys:?}");
     }
 

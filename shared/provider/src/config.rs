@@ -74,12 +74,20 @@ impl CosmosConfig {
                 .filter(|value| !value.trim().is_empty())
                 .ok_or(ConnectError::MissingVariable { name, hint })
         };
-        let endpoint = need("COSMOS_ENDPOINT", "the account's URI, like https://my-account.documents.azure.com")?;
-        let key = need("COSMOS_KEY", "the account's primary or secondary key, as the portal shows it")?;
+        let endpoint = need(
+            "COSMOS_ENDPOINT",
+            "the account's URI, like https://my-account.documents.azure.com",
+        )?;
+        let key = need(
+            "COSMOS_KEY",
+            "the account's primary or secondary key, as the portal shows it",
+        )?;
         let database = need("COSMOS_DATABASE", "the name of the database, like duroxide")?;
         let container = need("COSMOS_CONTAINER", "the name of the container, like workflows")?;
         let key = Key::from_base64(key.trim())?;
-        Ok(Self::builder(endpoint.trim(), StaticKey::new(key)).database(database).container(container))
+        Ok(Self::builder(endpoint.trim(), StaticKey::new(key))
+            .database(database)
+            .container(container))
     }
 }
 
@@ -174,7 +182,10 @@ mod tests {
 
     fn from(pairs: &[(&str, &str)]) -> Result<CosmosConfigBuilder, ConnectError> {
         CosmosConfig::from_variables(|name| {
-            pairs.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned())
+            pairs
+                .iter()
+                .find(|(known, _)| *known == name)
+                .map(|(_, value)| (*value).to_owned())
         })
     }
 

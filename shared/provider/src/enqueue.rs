@@ -24,8 +24,12 @@ impl Store {
             WorkItem::TimerFired { fire_at_ms, .. } => visible_at.max(*fire_at_ms),
             _ => visible_at,
         };
-        let envelope =
-            Envelope { id: self.ids.unique(), sort_key: self.sequence.next(now), due_at, receipt: false };
+        let envelope = Envelope {
+            id: self.ids.unique(),
+            sort_key: self.sequence.next(now),
+            due_at,
+            receipt: false,
+        };
         let message = MessageDoc::new(target, envelope, item)?;
         check_size("the input or event", target, &message)?;
         match self.container.create(&pk, &message, Retry::Idempotent).await {

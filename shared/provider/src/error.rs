@@ -43,9 +43,18 @@ pub(crate) enum Failure {
         "{what} of instance '{instance}' takes {bytes} bytes as a document, over the limit of {limit}: \
          keep large payloads outside (in a blob store) and pass a reference"
     )]
-    TooLarge { what: String, instance: String, bytes: usize, limit: usize },
+    TooLarge {
+        what: String,
+        instance: String,
+        bytes: usize,
+        limit: usize,
+    },
     #[error("event {event} of instance '{instance}' execution {execution} is recorded already")]
-    DuplicateEvent { instance: String, execution: u64, event: u64 },
+    DuplicateEvent {
+        instance: String,
+        execution: u64,
+        event: u64,
+    },
     #[error("an event of instance '{instance}' has no event id: the runtime must assign one")]
     EventWithoutId { instance: String },
     #[error("the history of instance '{instance}': {reason}")]

@@ -57,13 +57,20 @@ impl Store {
             let id = StagedDoc::id(&unfinished.commit, unfinished.next);
             let staged = match known.remove(&unfinished.next) {
                 Some(ops) => Some(ops),
-                None => self.container.read::<StagedDoc>(pk, &id).await?.map(|found| found.doc.ops),
+                None => self
+                    .container
+                    .read::<StagedDoc>(pk, &id)
+                    .await?
+                    .map(|found| found.doc.ops),
             };
             let Some(mut ops) = staged else {
                 rereads += 1;
                 if rereads > REREADS {
                     let reason = format!("staged document {id} does not show");
-                    return Err(Failure::Stale { instance: pk.as_str().to_owned(), reason });
+                    return Err(Failure::Stale {
+                        instance: pk.as_str().to_owned(),
+                        reason,
+                    });
                 }
                 tokio::time::sleep(REREAD_WAIT).await;
                 let Some(now) = self.lock(pk).await? else { return Ok(()) };
@@ -73,7 +80,10 @@ impl Store {
             let mut next = lock.doc.clone();
             ops.push(StagedOp::discard(&id));
             if unfinished.next + 1 < unfinished.total {
-                next.unfinished = Some(Unfinished { next: unfinished.next + 1, ..unfinished });
+                next.unfinished = Some(Unfinished {
+                    next: unfinished.next + 1,
+                    ..unfinished
+                });
             } else {
                 next.unfinished = None;
                 next.owe(None);
@@ -104,15 +114,22 @@ impl Store {
                 Ok(results) => {
                     let etag = results.first().and_then(|result| result.etag.clone());
                     let etag = etag.unwrap_or_else(|| Etag::new(""));
-                    return Ok(Some(Locked { doc: next.clone(), etag }));
+                    return Ok(Some(Locked {
+                        doc: next.clone(),
+                        etag,
+                    }));
                 }
                 Err(error) => error,
             };
-            let Some(index) = error.batch_index() else { return Err(error.into()) };
+            let Some(index) = error.batch_index() else {
+                return Err(error.into());
+            };
             if index == 0 {
                 return Ok(None);
             }
-            let Some(op) = ops.get(index - 1) else { return Err(error.into()) };
+            let Some(op) = ops.get(index - 1) else {
+                return Err(error.into());
+            };
             match &op.op {
                 StagedOpKind::Discard => {}
                 // The commit checked that these exist, and it alone may consume them.
@@ -131,7 +148,12 @@ impl Store {
     pub(crate) async fn settle_staged(&self, pk: &PartitionKey, head: &StagedHead) -> Result<bool, Failure> {
         let lock = self.lock(pk).await?;
         if let Some(lock) = &lock {
-            if lock.doc.unfinished.as_ref().is_some_and(|unfinished| unfinished.commit == head.commit) {
+            if lock
+                .doc
+                .unfinished
+                .as_ref()
+                .is_some_and(|unfinished| unfinished.commit == head.commit)
+            {
                 self.publish(pk, lock.clone(), StagedOps::new()).await?;
                 return Ok(true);
             }
@@ -141,14 +163,27 @@ impl Store {
                 }
                 // Its maker may only be slow: take the lock's version from it first, so that it cannot decide a
                 // commit whose parts are being removed.
-                if self.swap_lock(pk, Some(&lock.etag), lock.doc.released(false)).await?.is_none() {
+                if self
+                    .swap_lock(pk, Some(&lock.etag), lock.doc.released(false))
+                    .await?
+                    .is_none()
+                {
                     return Ok(false);
                 }
             }
         }
         let published = lock.is_some_and(|lock| lock.doc.remembers(&head.commit));
-        let ids = if published { vec![head.id.clone()] } else { head.everything() };
-        tracing::info!(instance = pk.as_str(), commit = head.commit, published, "removing what a commit left behind");
+        let ids = if published {
+            vec![head.id.clone()]
+        } else {
+            head.everything()
+        };
+        tracing::info!(
+            instance = pk.as_str(),
+            commit = head.commit,
+            published,
+            "removing what a commit left behind"
+        );
         self.discard_all(pk, ids).await?;
         Ok(true)
     }
@@ -158,7 +193,11 @@ impl Store {
         let ops = ids.iter().map(|id| StagedOp::discard(id)).collect();
         for mut group in pack(ops, BATCH_OPS, BATCH_BYTES) {
             while !group.is_empty() {
-                match self.container.batch(pk, &extend(Batch::new(), &group)?, Retry::Idempotent).await {
+                match self
+                    .container
+                    .batch(pk, &extend(Batch::new(), &group)?, Retry::Idempotent)
+                    .await
+                {
                     Ok(_) => break,
                     Err(error) if error.is_not_found() => {
                         if let Some(index) = error.batch_index().filter(|index| *index < group.len()) {

@@ -103,7 +103,9 @@ impl CosmosProvider {
         let client = CosmosClient::new(client)?;
         if let Some(throughput) = config.throughput {
             client.ensure_database(&config.database, None).await?;
-            client.ensure_container(&config.database, &container_spec(&config.container, throughput)).await?;
+            client
+                .ensure_container(&config.database, &container_spec(&config.container, throughput))
+                .await?;
         }
         let store = Store {
             container: client.container(&config.database, &config.container),
@@ -152,10 +154,16 @@ impl CosmosProvider {
         session: Option<&SessionFetchConfig>,
         tags: &TagFilter,
     ) -> Result<Fetched<WorkLease>, ProviderError> {
-        let request = WorkRequest { lock_timeout, session, tags };
+        let request = WorkRequest {
+            lock_timeout,
+            session,
+            tags,
+        };
         let fetched = async {
             let pk = PartitionKey::new(&activity.instance)?;
-            self.store.fetch_work(&pk, &WorkDoc::id_of(activity), request, &self.works).await
+            self.store
+                .fetch_work(&pk, &WorkDoc::id_of(activity), request, &self.works)
+                .await
         };
         fetched.await.map_err(|failure: Failure| failure.of("fetch_work"))
     }
@@ -166,7 +174,10 @@ impl CosmosProvider {
     /// # Errors
     /// When the sweep itself fails; what fails to be repaired is counted instead.
     pub async fn repair(&self, most_per_range: u32) -> Result<Repaired, ProviderError> {
-        self.store.repair_page(most_per_range).await.map_err(|failure| failure.of("repair"))
+        self.store
+            .repair_page(most_per_range)
+            .await
+            .map_err(|failure| failure.of("repair"))
     }
 
     /// What this process has seen of the store, to be handed to the next reader (see [`Self::absorb_session`]).
@@ -216,7 +227,12 @@ impl CosmosProvider {
 }
 
 fn hint_of(work: WorkDoc) -> WorkHint {
-    WorkHint { pk: work.pk, id: work.id, tag: work.tag, session: work.session }
+    WorkHint {
+        pk: work.pk,
+        id: work.id,
+        tag: work.tag,
+        session: work.session,
+    }
 }
 
 #[async_trait]
@@ -258,7 +274,9 @@ impl Provider for CosmosProvider {
             metadata,
             cancelled: cancelled_activities,
         };
-        self.commit(lock_token, decision).await.map_err(|failure| failure.of("ack_orchestration_item"))
+        self.commit(lock_token, decision)
+            .await
+            .map_err(|failure| failure.of("ack_orchestration_item"))
     }
 
     async fn abandon_orchestration_item(
@@ -273,10 +291,13 @@ impl Provider for CosmosProvider {
             self.turns.forget(&turn.nonce);
             let (now, instance) = (self.store.now(), turn.pk.as_str().to_owned());
             self.turn_hints.wake(&instance);
-            self.turn_hints.push_at(now.saturating_add(delay.map_or(0, crate::store::millis)), now, instance);
+            self.turn_hints
+                .push_at(now.saturating_add(delay.map_or(0, crate::store::millis)), now, instance);
             Ok(())
         };
-        released.await.map_err(|failure: Failure| failure.of("abandon_orchestration_item"))
+        released
+            .await
+            .map_err(|failure: Failure| failure.of("abandon_orchestration_item"))
     }
 
     async fn renew_orchestration_item_lock(&self, token: &str, extend_for: Duration) -> Result<(), ProviderError> {
@@ -284,17 +305,29 @@ impl Provider for CosmosProvider {
             let (token, pk) = Token::decode_turn(token)?;
             self.store.renew_turn(&pk, &token.nonce, &self.turns, extend_for).await
         };
-        renewed.await.map_err(|failure: Failure| failure.of("renew_orchestration_item_lock"))
+        renewed
+            .await
+            .map_err(|failure: Failure| failure.of("renew_orchestration_item_lock"))
     }
 
     async fn read(&self, instance: &str) -> Result<Vec<Event>, ProviderError> {
-        let Ok(pk) = PartitionKey::new(instance) else { return Ok(Vec::new()) };
-        self.store.latest_history(&pk).await.map_err(|failure| failure.of("read"))
+        let Ok(pk) = PartitionKey::new(instance) else {
+            return Ok(Vec::new());
+        };
+        self.store
+            .latest_history(&pk)
+            .await
+            .map_err(|failure| failure.of("read"))
     }
 
     async fn read_with_execution(&self, instance: &str, execution_id: u64) -> Result<Vec<Event>, ProviderError> {
-        let Ok(pk) = PartitionKey::new(instance) else { return Ok(Vec::new()) };
-        self.store.history_of(&pk, execution_id).await.map_err(|failure| failure.of("read_with_execution"))
+        let Ok(pk) = PartitionKey::new(instance) else {
+            return Ok(Vec::new());
+        };
+        self.store
+            .history_of(&pk, execution_id)
+            .await
+            .map_err(|failure| failure.of("read_with_execution"))
     }
 
     async fn append_with_execution(
@@ -305,14 +338,20 @@ impl Provider for CosmosProvider {
     ) -> Result<(), ProviderError> {
         let appended = async {
             let turn = self.store.hold(&PartitionKey::new(instance)?).await?;
-            let decision = Decision { execution: execution_id, events: new_events, ..Decision::default() };
+            let decision = Decision {
+                execution: execution_id,
+                events: new_events,
+                ..Decision::default()
+            };
             let done = Commit::of(&self.store, &turn)?.run(decision).await;
             if done.is_err() {
                 self.store.release_turn(&turn, None, true).await?;
             }
             done.map(|_| ())
         };
-        appended.await.map_err(|failure: Failure| failure.of("append_with_execution"))
+        appended
+            .await
+            .map_err(|failure: Failure| failure.of("append_with_execution"))
     }
 
     async fn enqueue_for_orchestrator(&self, item: WorkItem, delay: Option<Duration>) -> Result<(), ProviderError> {
@@ -323,7 +362,11 @@ impl Provider for CosmosProvider {
     }
 
     async fn enqueue_for_worker(&self, item: WorkItem) -> Result<(), ProviderError> {
-        let queued = self.store.enqueue_work(&item).await.map_err(|failure| failure.of("enqueue_for_worker"))?;
+        let queued = self
+            .store
+            .enqueue_work(&item)
+            .await
+            .map_err(|failure| failure.of("enqueue_for_worker"))?;
         self.work_hints.push(hint_of(queued));
         Ok(())
     }
@@ -335,8 +378,15 @@ impl Provider for CosmosProvider {
         session: Option<&SessionFetchConfig>,
         tag_filter: &TagFilter,
     ) -> Result<Option<(WorkItem, String, u32)>, ProviderError> {
-        let request = WorkRequest { lock_timeout, session, tags: tag_filter };
-        let found = self.next_work(request, poll_timeout).await.map_err(|failure| failure.of("fetch_work_item"))?;
+        let request = WorkRequest {
+            lock_timeout,
+            session,
+            tags: tag_filter,
+        };
+        let found = self
+            .next_work(request, poll_timeout)
+            .await
+            .map_err(|failure| failure.of("fetch_work_item"))?;
         Ok(found.map(|work| (work.item, work.lock_token, work.attempt)))
     }
 
@@ -389,22 +439,42 @@ impl Provider for CosmosProvider {
         instance: &str,
         last_seen_version: u64,
     ) -> Result<Option<(Option<String>, u64)>, ProviderError> {
-        let Ok(pk) = PartitionKey::new(instance) else { return Ok(None) };
-        self.store.custom_status(&pk, last_seen_version).await.map_err(|failure| failure.of("get_custom_status"))
+        let Ok(pk) = PartitionKey::new(instance) else {
+            return Ok(None);
+        };
+        self.store
+            .custom_status(&pk, last_seen_version)
+            .await
+            .map_err(|failure| failure.of("get_custom_status"))
     }
 
     async fn get_kv_value(&self, instance: &str, key: &str) -> Result<Option<String>, ProviderError> {
-        let Ok(pk) = PartitionKey::new(instance) else { return Ok(None) };
-        self.store.key_value(&pk, key).await.map_err(|failure| failure.of("get_kv_value"))
+        let Ok(pk) = PartitionKey::new(instance) else {
+            return Ok(None);
+        };
+        self.store
+            .key_value(&pk, key)
+            .await
+            .map_err(|failure| failure.of("get_kv_value"))
     }
 
     async fn get_kv_all_values(&self, instance: &str) -> Result<HashMap<String, String>, ProviderError> {
-        let Ok(pk) = PartitionKey::new(instance) else { return Ok(HashMap::new()) };
-        self.store.key_values(&pk).await.map_err(|failure| failure.of("get_kv_all_values"))
+        let Ok(pk) = PartitionKey::new(instance) else {
+            return Ok(HashMap::new());
+        };
+        self.store
+            .key_values(&pk)
+            .await
+            .map_err(|failure| failure.of("get_kv_all_values"))
     }
 
     async fn get_instance_stats(&self, instance: &str) -> Result<Option<SystemStats>, ProviderError> {
-        let Ok(pk) = PartitionKey::new(instance) else { return Ok(None) };
-        self.store.stats(&pk).await.map_err(|failure| failure.of("get_instance_stats"))
+        let Ok(pk) = PartitionKey::new(instance) else {
+            return Ok(None);
+        };
+        self.store
+            .stats(&pk)
+            .await
+            .map_err(|failure| failure.of("get_instance_stats"))
     }
 }

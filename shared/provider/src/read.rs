@@ -21,7 +21,11 @@ const REREAD_WAIT: Duration = Duration::from_millis(10);
 impl Store {
     /// The instance document, if a turn has written one.
     pub(crate) async fn instance(&self, pk: &PartitionKey) -> Result<Option<InstanceDoc>, Failure> {
-        Ok(self.container.read::<InstanceDoc>(pk, InstanceDoc::ID).await?.map(|found| found.doc))
+        Ok(self
+            .container
+            .read::<InstanceDoc>(pk, InstanceDoc::ID)
+            .await?
+            .map(|found| found.doc))
     }
 
     /// The events of the latest execution: one request, unless they take more than a page.
@@ -29,7 +33,9 @@ impl Store {
         let mut short = None;
         for _ in 0..REREADS {
             let (instance, docs) = self.latest_documents(pk).await?;
-            let Some(instance) = instance else { return Ok(Vec::new()) };
+            let Some(instance) = instance else {
+                return Ok(Vec::new());
+            };
             match assemble(&instance.current.head, instance.current.events, docs) {
                 Ok(events) => return Ok(events),
                 Err(error) => short = Some(self.history_failure(pk, error)?),
@@ -52,7 +58,10 @@ impl Store {
     /// comes first and the latest execution next, so the reading stops where an earlier execution begins.
     async fn latest_documents(&self, pk: &PartitionKey) -> Result<(Option<InstanceDoc>, Vec<HistoryDoc>), Failure> {
         let query = Query::new("SELECT * FROM c WHERE c.type IN ('instance', 'history') ORDER BY c.sortKey DESC");
-        let mut page = PageOptions { max_items: Some(LATEST_PAGE), continuation: None };
+        let mut page = PageOptions {
+            max_items: Some(LATEST_PAGE),
+            continuation: None,
+        };
         let (mut instance, mut docs): (Option<InstanceDoc>, Vec<HistoryDoc>) = (None, Vec::new());
         loop {
             let answer = self.container.query_page::<Box<RawValue>>(pk, &query, &page).await?;
@@ -77,16 +86,17 @@ impl Store {
     }
 
     /// What is known of one execution; `None` when it never was, or was pruned.
-    pub(crate) async fn execution(
-        &self,
-        pk: &PartitionKey,
-        execution: u64,
-    ) -> Result<Option<ExecutionState>, Failure> {
-        let Some(instance) = self.instance(pk).await? else { return Ok(None) };
+    pub(crate) async fn execution(&self, pk: &PartitionKey, execution: u64) -> Result<Option<ExecutionState>, Failure> {
+        let Some(instance) = self.instance(pk).await? else {
+            return Ok(None);
+        };
         if instance.current.execution == execution {
             return Ok(Some(instance.current));
         }
-        let found = self.container.read::<ExecutionDoc>(pk, &ExecutionDoc::id(execution)).await?;
+        let found = self
+            .container
+            .read::<ExecutionDoc>(pk, &ExecutionDoc::id(execution))
+            .await?;
         Ok(found.map(|found| found.doc.state))
     }
 
@@ -94,7 +104,9 @@ impl Store {
     pub(crate) async fn history_of(&self, pk: &PartitionKey, execution: u64) -> Result<Vec<Event>, Failure> {
         let mut short = None;
         for _ in 0..REREADS {
-            let Some(state) = self.execution(pk, execution).await? else { return Ok(Vec::new()) };
+            let Some(state) = self.execution(pk, execution).await? else {
+                return Ok(Vec::new());
+            };
             let past = self.past(pk, execution).await?;
             match assemble(&state.head, state.events, past.history) {
                 Ok(events) => return Ok(events),
@@ -111,8 +123,7 @@ impl Store {
         pk: &PartitionKey,
         seen: u64,
     ) -> Result<Option<(Option<String>, u64)>, Failure> {
-        let query =
-            Query::new("SELECT c.customStatus, c.customStatusVersion FROM c WHERE c.type = 'instance'");
+        let query = Query::new("SELECT c.customStatus, c.customStatusVersion FROM c WHERE c.type = 'instance'");
         #[derive(serde::Deserialize)]
         #[serde(rename_all = "camelCase")]
         struct Status {
@@ -135,7 +146,10 @@ impl Store {
     pub(crate) async fn key_values(&self, pk: &PartitionKey) -> Result<HashMap<String, String>, Failure> {
         let query = Query::new("SELECT * FROM c WHERE c.type = 'kv'");
         let docs = self.container.query::<KvDoc>(pk, &query).await?;
-        Ok(docs.into_iter().filter_map(|doc| Some((doc.key.clone(), doc.newest()?.to_owned()))).collect())
+        Ok(docs
+            .into_iter()
+            .filter_map(|doc| Some((doc.key.clone(), doc.newest()?.to_owned())))
+            .collect())
     }
 
     /// Sizes of the current execution's history and of the keys, in one request.

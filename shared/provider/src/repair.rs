@@ -50,7 +50,10 @@ impl Store {
             "SELECT c.id, c.pk, c.type, c.dueAt FROM c WHERE c.queue = 'repair' AND c.dueAt <= @now ORDER BY c.dueAt",
         )
         .param("@now", self.now());
-        let page = self.container.sweep::<Due, _, _>(&query, most, None, |due| due.due_at).await?;
+        let page = self
+            .container
+            .sweep::<Due, _, _>(&query, most, None, |due| due.due_at)
+            .await?;
         let mut done = Repaired::default();
         for due in page.items {
             if let Err(error) = self.repair(&due, &mut done).await {
@@ -64,7 +67,9 @@ impl Store {
     /// Repairs one due document.
     pub(crate) async fn repair(&self, due: &Due, done: &mut Repaired) -> Result<(), Failure> {
         let pk = PartitionKey::new(&due.pk)?;
-        let Some(found) = self.container.read::<Box<RawValue>>(&pk, &due.id).await? else { return Ok(()) };
+        let Some(found) = self.container.read::<Box<RawValue>>(&pk, &due.id).await? else {
+            return Ok(());
+        };
         let text = found.doc.get();
         match due.kind {
             Kind::Intent => {
@@ -84,7 +89,11 @@ impl Store {
                 let was_deleting = doc.deleting.is_some();
                 let lock = crate::store::Locked { doc, etag: found.etag };
                 if self.finish(&pk, &lock).await? == crate::finish::Finish::Changed {
-                    *if was_deleting { &mut done.deletions } else { &mut done.commits } += 1;
+                    *if was_deleting {
+                        &mut done.deletions
+                    } else {
+                        &mut done.commits
+                    } += 1;
                     done.targets.push(due.pk.clone());
                 }
             }

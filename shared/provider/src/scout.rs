@@ -148,10 +148,14 @@ impl<H: Clone + Eq + Hash> Hints<H> {
         let wake_at = {
             let state = self.state();
             let next_sweep = state.swept + interval;
-            let next_timer = state.timed.keys().next().map(|due| {
-                Instant::now() + Duration::from_millis(due.saturating_sub(now_ms))
-            });
-            next_timer.map_or(next_sweep, |timer| timer.min(next_sweep)).min(deadline)
+            let next_timer = state
+                .timed
+                .keys()
+                .next()
+                .map(|due| Instant::now() + Duration::from_millis(due.saturating_sub(now_ms)));
+            next_timer
+                .map_or(next_sweep, |timer| timer.min(next_sweep))
+                .min(deadline)
         };
         tokio::select! {
             () = self.arrived.notified() => {}
@@ -194,7 +198,10 @@ impl CosmosProvider {
         request: TurnRequest<'_>,
         poll_timeout: Duration,
     ) -> Result<Option<TurnItem>, Failure> {
-        if request.filter.is_some_and(|filter| filter.supported_duroxide_versions.is_empty()) {
+        if request
+            .filter
+            .is_some_and(|filter| filter.supported_duroxide_versions.is_empty())
+        {
             return Ok(None);
         }
         let mut search = Search::new(poll_timeout);
@@ -221,7 +228,9 @@ impl CosmosProvider {
             if Instant::now() >= search.deadline {
                 return Ok(None);
             }
-            self.turn_hints.wait(search.deadline, self.sweep_interval, self.store.now()).await;
+            self.turn_hints
+                .wait(search.deadline, self.sweep_interval, self.store.now())
+                .await;
             search.tried.clear();
         }
     }
@@ -253,7 +262,11 @@ impl CosmosProvider {
         ));
         let query = self.slot_params(query.param("@now", self.store.now()));
         let cursor = search.cursor.take();
-        let page = self.store.container.sweep::<Due, _, _>(&query, PAGE, cursor, |due| due.due_at).await?;
+        let page = self
+            .store
+            .container
+            .sweep::<Due, _, _>(&query, PAGE, cursor, |due| due.due_at)
+            .await?;
         self.turn_hints.note_sweep();
         search.note(page.cursor);
         for due in page.items {
@@ -301,17 +314,14 @@ impl CosmosProvider {
             if Instant::now() >= search.deadline {
                 return Ok(None);
             }
-            self.work_hints.wait(search.deadline, self.sweep_interval, self.store.now()).await;
+            self.work_hints
+                .wait(search.deadline, self.sweep_interval, self.store.now())
+                .await;
             search.tried.clear();
         }
     }
 
-    async fn sweep_work(
-        &self,
-        search: &mut Search,
-        request: WorkRequest<'_>,
-        forced: bool,
-    ) -> Result<(), Failure> {
+    async fn sweep_work(&self, search: &mut Search, request: WorkRequest<'_>, forced: bool) -> Result<(), Failure> {
         #[derive(Deserialize)]
         #[serde(rename_all = "camelCase")]
         struct DueWork {
@@ -330,11 +340,16 @@ impl CosmosProvider {
             TagFilter::Any | TagFilter::None => ("", Vec::new()),
             TagFilter::DefaultOnly => (" AND NOT IS_DEFINED(c.tag)", Vec::new()),
             TagFilter::Tags(tags) => (" AND ARRAY_CONTAINS(@tags, c.tag)", tags.iter().collect()),
-            TagFilter::DefaultAnd(tags) => {
-                (" AND (NOT IS_DEFINED(c.tag) OR ARRAY_CONTAINS(@tags, c.tag))", tags.iter().collect())
-            }
+            TagFilter::DefaultAnd(tags) => (
+                " AND (NOT IS_DEFINED(c.tag) OR ARRAY_CONTAINS(@tags, c.tag))",
+                tags.iter().collect(),
+            ),
         };
-        let session_clause = if request.session.is_some() { "" } else { " AND NOT IS_DEFINED(c.session)" };
+        let session_clause = if request.session.is_some() {
+            ""
+        } else {
+            " AND NOT IS_DEFINED(c.session)"
+        };
         let query = Query::new(format!(
             "SELECT c.id, c.pk, c.dueAt, c.sortKey, c.tag, c.session FROM c \
              WHERE c.queue = 'work' AND c.dueAt <= @now{tag_clause}{session_clause}{} ORDER BY c.dueAt",
@@ -343,12 +358,19 @@ impl CosmosProvider {
         let query = self.slot_params(query.param("@now", self.store.now()).param("@tags", &tags));
         let cursor = search.cursor.take();
         let key = |due: &DueWork| (due.due_at, due.sort_key.clone());
-        let page = self.store.container.sweep::<DueWork, _, _>(&query, PAGE, cursor, key).await?;
+        let page = self
+            .store
+            .container
+            .sweep::<DueWork, _, _>(&query, PAGE, cursor, key)
+            .await?;
         self.work_hints.note_sweep();
         search.note(page.cursor);
         let mut items = page.items;
         items.sort_by_key(key);
-        for DueWork { id, pk, tag, session, .. } in items {
+        for DueWork {
+            id, pk, tag, session, ..
+        } in items
+        {
             if !search.tried.contains(&work_key(&pk, &id)) {
                 self.work_hints.push(WorkHint { pk, id, tag, session });
             }
@@ -357,14 +379,20 @@ impl CosmosProvider {
     }
 
     fn slot_clause(&self) -> &'static str {
-        if self.slots == (0..=255) { "" } else { " AND c.slot BETWEEN @first AND @last" }
+        if self.slots == (0..=255) {
+            ""
+        } else {
+            " AND c.slot BETWEEN @first AND @last"
+        }
     }
 
     fn slot_params(&self, query: Query) -> Query {
         if self.slots == (0..=255) {
             return query;
         }
-        query.param("@first", self.slots.start()).param("@last", self.slots.end())
+        query
+            .param("@first", self.slots.start())
+            .param("@last", self.slots.end())
     }
 }
 

@@ -17,7 +17,9 @@ use std::time::Duration;
 pub(crate) enum SessionClaim {
     Owned,
     /// Another owner has it until then.
-    Closed { until_ms: u64 },
+    Closed {
+        until_ms: u64,
+    },
 }
 
 impl Store {
@@ -33,13 +35,17 @@ impl Store {
         if let Some(seen) = &seen
             && seen.doc.is_closed_to(&config.owner_id, now)
         {
-            return Ok(SessionClaim::Closed { until_ms: seen.doc.until });
+            return Ok(SessionClaim::Closed {
+                until_ms: seen.doc.until,
+            });
         }
         let until = now.saturating_add(millis(config.lock_timeout));
         let next = SessionDoc::new(session, &config.owner_id, until, now);
         let written = match &seen {
             Some(seen) => {
-                self.container.replace(&pk, SessionDoc::ID, &next, Some(&seen.etag), Retry::Idempotent).await
+                self.container
+                    .replace(&pk, SessionDoc::ID, &next, Some(&seen.etag), Retry::Idempotent)
+                    .await
             }
             None => self.container.create(&pk, &next, Retry::Idempotent).await,
         };
@@ -49,7 +55,9 @@ impl Store {
                 // Another slot of the same owner, another owner, or the echo of our own write: the document tells.
                 match self.container.read::<SessionDoc>(&pk, SessionDoc::ID).await? {
                     Some(seen) if seen.doc.owner == config.owner_id && seen.doc.until > now => Ok(SessionClaim::Owned),
-                    Some(seen) => Ok(SessionClaim::Closed { until_ms: seen.doc.until }),
+                    Some(seen) => Ok(SessionClaim::Closed {
+                        until_ms: seen.doc.until,
+                    }),
                     None => Ok(SessionClaim::Closed { until_ms: now }),
                 }
             }
@@ -67,12 +75,16 @@ impl Store {
     async fn try_touch_session(&self, session: &str) -> Result<(), Failure> {
         let pk = PartitionKey::new(session)?;
         let now = self.now();
-        let Some(seen) = self.container.read::<SessionDoc>(&pk, SessionDoc::ID).await? else { return Ok(()) };
+        let Some(seen) = self.container.read::<SessionDoc>(&pk, SessionDoc::ID).await? else {
+            return Ok(());
+        };
         // One that has expired may be another's by now.
         if seen.doc.until > now {
             let mut next = seen.doc;
             next.active_at = now;
-            self.container.replace(&pk, SessionDoc::ID, &next, Some(&seen.etag), Retry::Idempotent).await?;
+            self.container
+                .replace(&pk, SessionDoc::ID, &next, Some(&seen.etag), Retry::Idempotent)
+                .await?;
         }
         Ok(())
     }
@@ -101,7 +113,11 @@ impl Store {
             let pk = PartitionKey::new(&session.pk)?;
             let etag = Etag::new(session.etag.clone());
             session.until = now.saturating_add(millis(extend_for));
-            match self.container.replace(&pk, SessionDoc::ID, &session, Some(&etag), Retry::Idempotent).await {
+            match self
+                .container
+                .replace(&pk, SessionDoc::ID, &session, Some(&etag), Retry::Idempotent)
+                .await
+            {
                 Ok(_) => renewed += 1,
                 // Used or taken over this very moment: the other write is as new as ours.
                 Err(error) if error.is_precondition_failed() || error.is_not_found() => {}
@@ -119,14 +135,19 @@ impl Store {
         let mut removed = 0;
         for group in expired.chunks(AT_ONCE) {
             let names: Vec<&str> = group.iter().map(|session| session.pk.as_str()).collect();
-            let query =
-                Query::new("SELECT VALUE c.session FROM c WHERE c.queue = 'work' AND ARRAY_CONTAINS(@names, c.session)")
-                    .param("@names", &names);
+            let query = Query::new(
+                "SELECT VALUE c.session FROM c WHERE c.queue = 'work' AND ARRAY_CONTAINS(@names, c.session)",
+            )
+            .param("@names", &names);
             let pending: HashSet<String> = self.container.scan::<String>(&query).await?.into_iter().collect();
             for session in group.iter().filter(|session| !pending.contains(&session.pk)) {
                 let pk = PartitionKey::new(&session.pk)?;
                 let etag = Etag::new(session.etag.clone());
-                match self.container.delete(&pk, SessionDoc::ID, Some(&etag), Retry::Idempotent).await {
+                match self
+                    .container
+                    .delete(&pk, SessionDoc::ID, Some(&etag), Retry::Idempotent)
+                    .await
+                {
                     Ok(()) => removed += 1,
                     Err(error) if error.is_precondition_failed() || error.is_not_found() => {}
                     Err(error) => return Err(error.into()),

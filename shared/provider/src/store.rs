@@ -2,9 +2,7 @@
 
 use crate::clock::{Ids, Sequence};
 use crate::error::Failure;
-use crate::model::{
-    Header, HistoryDoc, InstanceDoc, Kind, KvDoc, LockDoc, MessageDoc,
-};
+use crate::model::{Header, HistoryDoc, InstanceDoc, Kind, KvDoc, LockDoc, MessageDoc};
 use cosmos::{Clock, Container, Etag, PartitionKey, Retry};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -38,7 +36,10 @@ impl Store {
     /// The lock document with its ETag.
     pub(crate) async fn lock(&self, pk: &PartitionKey) -> Result<Option<Locked>, Failure> {
         let found = self.container.read::<LockDoc>(pk, LockDoc::ID).await?;
-        Ok(found.map(|found| Locked { doc: found.doc, etag: found.etag }))
+        Ok(found.map(|found| Locked {
+            doc: found.doc,
+            etag: found.etag,
+        }))
     }
 
     /// Writes the lock over the version that was seen (`None`: there was no lock). Answers `None` when somebody else
@@ -50,7 +51,11 @@ impl Store {
         next: LockDoc,
     ) -> Result<Option<Locked>, Failure> {
         let written = match seen {
-            Some(etag) => self.container.replace(pk, LockDoc::ID, &next, Some(etag), Retry::Idempotent).await,
+            Some(etag) => {
+                self.container
+                    .replace(pk, LockDoc::ID, &next, Some(etag), Retry::Idempotent)
+                    .await
+            }
             None => self.container.create(pk, &next, Retry::Idempotent).await,
         };
         match written {
@@ -98,7 +103,10 @@ impl Stored {
         Ok(match header.kind {
             Kind::Lock => {
                 let Tagged { etag } = serde_json::from_str(text)?;
-                Stored::Lock(Locked { doc: serde_json::from_str(text)?, etag: Etag::new(etag) })
+                Stored::Lock(Locked {
+                    doc: serde_json::from_str(text)?,
+                    etag: Etag::new(etag),
+                })
             }
             Kind::Instance => Stored::Instance(serde_json::from_str(text)?),
             Kind::History => Stored::History(serde_json::from_str(text)?),

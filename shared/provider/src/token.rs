@@ -19,11 +19,19 @@ pub(crate) struct Token {
 
 impl Token {
     pub(crate) fn turn(nonce: &str, instance: &str) -> Self {
-        Token { nonce: nonce.to_owned(), instance: instance.to_owned(), work: None }
+        Token {
+            nonce: nonce.to_owned(),
+            instance: instance.to_owned(),
+            work: None,
+        }
     }
 
     pub(crate) fn work(nonce: &str, instance: &str, work: &str) -> Self {
-        Token { nonce: nonce.to_owned(), instance: instance.to_owned(), work: Some(work.to_owned()) }
+        Token {
+            nonce: nonce.to_owned(),
+            instance: instance.to_owned(),
+            work: Some(work.to_owned()),
+        }
     }
 
     pub(crate) fn encode(&self) -> Result<String, Failure> {
@@ -55,7 +63,13 @@ mod tests {
 
     #[test]
     fn strange_instance_ids_survive_in_a_token() {
-        for instance in ["a/b", "back\\slash", "\"q\"", "日本 \u{1F600}", "with:colons|and{braces}"] {
+        for instance in [
+            "a/b",
+            "back\\slash",
+            "\"q\"",
+            "日本 \u{1F600}",
+            "with:colons|and{braces}",
+        ] {
             let text = Token::turn("n", instance).encode().unwrap();
             assert_eq!(Token::decode_turn(&text).unwrap().0.instance, instance);
         }
@@ -67,6 +81,9 @@ mod tests {
         let work = Token::work("n", "i", "w:1:2").encode().unwrap();
         assert!(matches!(Token::decode_work(&turn), Err(Failure::InvalidToken)));
         assert!(matches!(Token::decode_turn(&work), Err(Failure::InvalidToken)));
-        assert!(matches!(Token::decode_turn("invalid-token"), Err(Failure::InvalidToken)));
+        assert!(matches!(
+            Token::decode_turn("invalid-token"),
+            Err(Failure::InvalidToken)
+        ));
     }
 }

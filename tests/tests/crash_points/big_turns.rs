@@ -3,11 +3,11 @@
 //! The turns are made by hand, so that each run is exactly the turn in question. What is compared is what anybody can
 //! see of the instance: its history, its queue and its activities, before the turn or after it, nothing between.
 
-use super::kill::{AFTERWARDS, BOTH, nothing_is_left_behind, provider_through};
+use super::kill::{AFTERWARDS, BOTH, nothing_is_left_behind, provider_through, until};
 use duroxide::providers::{ExecutionMetadata, Provider, TagFilter, WorkItem};
 use duroxide::{Event, EventKind};
 use duroxide_cosmos::{CosmosProvider, Fetched, TurnItem};
-use local::{CrashPoint, ServerOptions};
+use local::{CrashPoint, Door, ServerOptions};
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
@@ -65,7 +65,10 @@ fn activity(id: u64) -> (Event, WorkItem) {
 /// The first turn: schedules this many activities.
 fn fan_out(count: u64) -> Turn {
     let (scheduled, work): (Vec<_>, Vec<_>) = (2..2 + count).map(activity).unzip();
-    Turn { events: std::iter::once(started()).chain(scheduled).collect(), work }
+    Turn {
+        events: std::iter::once(started()).chain(scheduled).collect(),
+        work,
+    }
 }
 
 async fn enqueue_start(provider: &CosmosProvider) {
@@ -79,14 +82,29 @@ async fn enqueue_start(provider: &CosmosProvider) {
         parent_execution_id: None,
         execution_id: 1,
     };
-    provider.enqueue_for_orchestrator(start, None).await.expect("it is queued");
+    provider
+        .enqueue_for_orchestrator(start, None)
+        .await
+        .expect("it is queued");
 }
 
 async fn fetch(provider: &CosmosProvider) -> Option<TurnItem> {
-    match provider.fetch_turn(INSTANCE, LOCK, None).await.expect("the turn can be fetched") {
+    match provider
+        .fetch_turn(INSTANCE, LOCK, None)
+        .await
+        .expect("the turn can be fetched")
+    {
         Fetched::Ready(turn) => Some(turn),
         Fetched::Nothing => None,
         Fetched::Busy { .. } => panic!("the lock is held"),
+    }
+}
+
+/// Answers whether the commit was told to have succeeded, by the time the process died at the latest.
+async fn commit_until_crash(provider: &CosmosProvider, door: &Door, item: &TurnItem, turn: Turn) -> bool {
+    tokio::select! {
+        done = commit(provider, item, turn) => done,
+        () = until("crash", || async { door.crashed() }) => false,
     }
 }
 
@@ -97,8 +115,7 @@ async fn commit(provider: &CosmosProvider, item: &TurnItem, turn: Turn) -> bool 
         ..ExecutionMetadata::default()
     };
     let ack = provider.ack_orchestration_item(&item.lock_token, 1, turn.events, turn.work, vec![], metadata, vec![]);
-    // A process that dies does not wait for its retries to end.
-    matches!(tokio::time::timeout(Duration::from_millis(1500), ack).await, Ok(Ok(())))
+    ack.await.is_ok()
 }
 
 /// A prepared store: `prepare` leaves exactly one turn to fetch.
@@ -117,22 +134,20 @@ impl Scene {
     }
 
     /// Fetches and commits `turn` through a door that crashes at the n-th write of the commit; then lets another process
-    /// do what is left. Answers whether the crash happened, and whether the turn had been committed by then.
-    async fn crash(&self, n: u64, when: CrashPoint, turn: impl Fn() -> Turn) -> (bool, bool) {
+    /// do what is left. Answers whether the crash happened.
+    async fn crash(&self, n: u64, when: CrashPoint, turn: impl Fn() -> Turn) -> bool {
         let door = self.world.server().open_door().await.expect("a door opens");
         let provider = provider_through(&self.world, &door, &self.clock).await;
         let item = fetch(&provider).await.expect("there is a turn");
         door.crash_at_write(n, when);
-        let done = commit(&provider, &item, turn()).await;
+        let done = commit_until_crash(&provider, &door, &item, turn()).await;
         drop(provider);
         assert!(done || door.crashed(), "the commit failed without a crash");
         self.clock.advance(AFTERWARDS);
-        let again = fetch(&self.safe).await;
-        let committed = again.is_none();
-        if let Some(item) = again {
+        if let Some(item) = fetch(&self.safe).await {
             assert!(commit(&self.safe, &item, turn()).await, "the second process commits");
         }
-        (door.crashed(), committed)
+        door.crashed()
     }
 }
 
@@ -143,7 +158,10 @@ async fn check_activities(scene: &Scene, count: usize, context: &str) {
     assert_eq!((work.len(), ids.len()), (count, count), "{context}");
     let history = scene.safe.read(INSTANCE).await.expect("history can be read");
     assert_eq!(history.len(), count + 1, "{context}");
-    assert!(history.windows(2).all(|pair| pair[0].event_id() < pair[1].event_id()), "{context}");
+    assert!(
+        history.windows(2).all(|pair| pair[0].event_id() < pair[1].event_id()),
+        "{context}"
+    );
 }
 
 async fn sweep_fan_out(count: u64) {
@@ -153,7 +171,7 @@ async fn sweep_fan_out(count: u64) {
             let context = format!("fan-out of {count}, crash at write {n} of the commit, {when:?}");
             let scene = Scene::new().await;
             enqueue_start(&scene.safe).await;
-            let (crashed, _) = scene.crash(n, when, || fan_out(count)).await;
+            let crashed = scene.crash(n, when, || fan_out(count)).await;
             check_activities(&scene, count as usize, &context).await;
             nothing_is_left_behind(&scene.world, &scene.safe, &scene.clock, &context).await;
             check_activities(&scene, count as usize, &context).await;
@@ -162,7 +180,11 @@ async fn sweep_fan_out(count: u64) {
             }
             n += 1;
         }
-        assert!(n > 3, "{count} activities were committed in {} writes: nothing was staged", n - 1);
+        assert!(
+            n > 3,
+            "{count} activities were committed in {} writes: nothing was staged",
+            n - 1
+        );
         println!("fan-out of {count}: killed at each of {} writes, {when:?}", n - 1);
     }
 }
@@ -183,7 +205,10 @@ async fn a_turn_that_consumes_three_hundred_messages_consumes_all_or_none() {
     let consume = || Turn {
         events: (0..COUNT)
             .map(|n| {
-                let kind = EventKind::ExternalEvent { name: "e".to_owned(), data: format!("{n}") };
+                let kind = EventKind::ExternalEvent {
+                    name: "e".to_owned(),
+                    data: format!("{n}"),
+                };
                 event(2 + n, kind)
             })
             .collect(),
@@ -205,18 +230,28 @@ async fn a_turn_that_consumes_three_hundred_messages_consumes_all_or_none() {
                 };
                 scene.safe.enqueue_for_orchestrator(item, None)
             });
-            futures::future::try_join_all(events).await.expect("the events are queued");
-            let (crashed, _) = scene.crash(n, when, consume).await;
+            futures::future::try_join_all(events)
+                .await
+                .expect("the events are queued");
+            let crashed = scene.crash(n, when, consume).await;
             assert_eq!(scene.world.documents_of("message").await.len(), 0, "{context}");
             assert_eq!(scene.world.documents_of("work").await.len(), 1, "{context}");
-            assert_eq!(scene.safe.read(INSTANCE).await.expect("history").len() as u64, COUNT + 1, "{context}");
+            assert_eq!(
+                scene.safe.read(INSTANCE).await.expect("history").len() as u64,
+                COUNT + 1,
+                "{context}"
+            );
             nothing_is_left_behind(&scene.world, &scene.safe, &scene.clock, &context).await;
             if !crashed {
                 break;
             }
             n += 1;
         }
-        assert!(n > 3, "{COUNT} messages were consumed in {} writes: nothing was staged", n - 1);
+        assert!(
+            n > 3,
+            "{COUNT} messages were consumed in {} writes: nothing was staged",
+            n - 1
+        );
         println!("consuming {COUNT}: killed at each of {} writes, {when:?}", n - 1);
     }
 }
@@ -227,9 +262,18 @@ async fn a_turn_whose_events_exceed_two_megabytes_is_committed_whole_or_not_at_a
     let large = || {
         let data = "x".repeat(600 * 1024);
         let events = (0..EVENTS).map(|n| {
-            event(2 + n, EventKind::ExternalEvent { name: format!("{n}"), data: data.clone() })
+            event(
+                2 + n,
+                EventKind::ExternalEvent {
+                    name: format!("{n}"),
+                    data: data.clone(),
+                },
+            )
         });
-        Turn { events: std::iter::once(started()).chain(events).collect(), work: vec![activity(2 + EVENTS).1] }
+        Turn {
+            events: std::iter::once(started()).chain(events).collect(),
+            work: vec![activity(2 + EVENTS).1],
+        }
     };
     for when in BOTH {
         let mut n = 1;
@@ -237,12 +281,20 @@ async fn a_turn_whose_events_exceed_two_megabytes_is_committed_whole_or_not_at_a
             let context = format!("{EVENTS} large events, crash at write {n}, {when:?}");
             let scene = Scene::new().await;
             enqueue_start(&scene.safe).await;
-            let (crashed, _) = scene.crash(n, when, large).await;
-            assert_eq!(scene.safe.read(INSTANCE).await.expect("history").len() as u64, EVENTS + 1, "{context}");
+            let crashed = scene.crash(n, when, large).await;
+            assert_eq!(
+                scene.safe.read(INSTANCE).await.expect("history").len() as u64,
+                EVENTS + 1,
+                "{context}"
+            );
             assert_eq!(scene.world.documents_of("work").await.len(), 1, "{context}");
             nothing_is_left_behind(&scene.world, &scene.safe, &scene.clock, &context).await;
             let history = scene.world.documents_of("history").await;
-            let stored: usize = history.iter().filter_map(|doc| doc["events"].as_array()).map(Vec::len).sum();
+            let stored: usize = history
+                .iter()
+                .filter_map(|doc| doc["events"].as_array())
+                .map(Vec::len)
+                .sum();
             assert_eq!(stored as u64, EVENTS + 1, "{context}: orphaned history stays");
             if !crashed {
                 break;
@@ -272,6 +324,9 @@ async fn a_reader_sees_a_large_turn_whole_or_not_at_all() {
     assert!(committing.await.expect("no panic"), "the commit succeeds");
     seen.insert(scene.safe.read(INSTANCE).await.expect("history can be read").len());
     assert!(seen.iter().all(|events| [0, 1001].contains(events)), "{seen:?}");
-    let work = scene.safe.fetch_work_item(LOCK, Duration::ZERO, None, &TagFilter::Any).await;
+    let work = scene
+        .safe
+        .fetch_work_item(LOCK, Duration::ZERO, None, &TagFilter::Any)
+        .await;
     assert!(work.expect("work can be fetched").is_some());
 }

@@ -105,7 +105,10 @@ pub async fn nothing_is_left_behind(world: &World, provider: &CosmosProvider, cl
             "{context}: a {kind} document stays: {doc}"
         );
         if kind == "lock" {
-            assert!(doc["unfinished"].is_null() && doc["deleting"].is_null(), "{context}: unfinished: {doc}");
+            assert!(
+                doc["unfinished"].is_null() && doc["deleting"].is_null(),
+                "{context}: unfinished: {doc}"
+            );
         }
     }
 }

@@ -3,9 +3,7 @@
 use super::kill::{AFTERWARDS, BOTH, Process, nothing_is_left_behind, provider_through, until};
 use duroxide::runtime::OrchestrationRegistry;
 use duroxide::runtime::registry::ActivityRegistry;
-use duroxide::{
-    ActivityContext, Client, Either2, Event, EventKind, OrchestrationContext, OrchestrationStatus,
-};
+use duroxide::{ActivityContext, Client, Either2, Event, EventKind, OrchestrationContext, OrchestrationStatus};
 use duroxide_cosmos::CosmosProvider;
 use local::{CrashPoint, ServerOptions};
 use std::collections::{HashMap, HashSet};
@@ -20,7 +18,9 @@ const DETACHED: &str = "detached-1";
 async fn order(ctx: OrchestrationContext, input: String) -> Result<String, String> {
     ctx.set_kv_value("execution", &input);
     ctx.set_custom_status(format!("execution {input}"));
-    let parts: Vec<_> = (0..3).map(|n| ctx.schedule_activity("Echo", format!("{input}-{n}"))).collect();
+    let parts: Vec<_> = (0..3)
+        .map(|n| ctx.schedule_activity("Echo", format!("{input}-{n}")))
+        .collect();
     let parts: Result<Vec<String>, String> = ctx.join(parts).await.into_iter().collect();
     let parts = parts?.join(",");
     if input == "0" {
@@ -47,7 +47,9 @@ async fn parcel(ctx: OrchestrationContext, input: String) -> Result<String, Stri
 
 fn registries() -> (ActivityRegistry, OrchestrationRegistry) {
     let activities = ActivityRegistry::builder()
-        .register("Echo", |_: ActivityContext, input: String| async move { Ok(format!("[{input}]")) })
+        .register("Echo", |_: ActivityContext, input: String| async move {
+            Ok(format!("[{input}]"))
+        })
         .register("UntilCancelled", |ctx: ActivityContext, _: String| async move {
             tokio::select! {
                 () = ctx.cancelled() => Err("cancelled".to_owned()),
@@ -55,14 +57,22 @@ fn registries() -> (ActivityRegistry, OrchestrationRegistry) {
             }
         })
         .build();
-    let orchestrations =
-        OrchestrationRegistry::builder().register("Order", order).register("Parcel", parcel).build();
+    let orchestrations = OrchestrationRegistry::builder()
+        .register("Order", order)
+        .register("Parcel", parcel)
+        .build();
     (activities, orchestrations)
 }
 
 async fn is_over(client: &Client, instance: &str) -> bool {
-    let status = client.get_orchestration_status(instance).await.expect("the status can be read");
-    matches!(status, OrchestrationStatus::Completed { .. } | OrchestrationStatus::Failed { .. })
+    let status = client
+        .get_orchestration_status(instance)
+        .await
+        .expect("the status can be read");
+    matches!(
+        status,
+        OrchestrationStatus::Completed { .. } | OrchestrationStatus::Failed { .. }
+    )
 }
 
 /// Runs the workflow with a crash at write `n`. Answers whether the crash happened.
@@ -72,13 +82,19 @@ async fn run_with_crash_at(n: u64, when: CrashPoint) -> bool {
     let clock = Arc::new(ShiftedClock::default());
     let safe = provider_through(&world, world.door(), &clock).await;
     let client = Client::new(Arc::clone(&safe) as Arc<dyn duroxide::providers::Provider>);
-    client.start_orchestration(INSTANCE, "Order", "0").await.expect("it starts");
+    client
+        .start_orchestration(INSTANCE, "Order", "0")
+        .await
+        .expect("it starts");
 
     let door = world.server().open_door().await.expect("a door opens");
     door.crash_at_write(n, when);
     let first = Process::start(provider_through(&world, &door, &clock).await, registries).await;
     let everything_over = || async { is_over(&client, INSTANCE).await && is_over(&client, DETACHED).await };
-    until(&format!("{context}: over or crashed"), || async { door.crashed() || everything_over().await }).await;
+    until(&format!("{context}: over or crashed"), || async {
+        door.crashed() || everything_over().await
+    })
+    .await;
     let crashed = door.crashed();
     first.kill();
     if crashed {
@@ -93,15 +109,25 @@ async fn run_with_crash_at(n: u64, when: CrashPoint) -> bool {
 }
 
 async fn check(client: &Client, provider: &Arc<CosmosProvider>, context: &str) {
-    match client.get_orchestration_status(INSTANCE).await.expect("the status can be read") {
-        OrchestrationStatus::Completed { output, custom_status, .. } => {
+    match client
+        .get_orchestration_status(INSTANCE)
+        .await
+        .expect("the status can be read")
+    {
+        OrchestrationStatus::Completed {
+            output, custom_status, ..
+        } => {
             assert_eq!(output, "[1-0],[1-1],[1-2];[parcel-1]", "{context}");
             assert_eq!(custom_status.as_deref(), Some("execution 1"), "{context}");
         }
         other => panic!("{context}: {other:?}"),
     }
     let keys = client.get_kv_all_values(INSTANCE).await.expect("keys can be read");
-    assert_eq!(keys, HashMap::from([("execution".to_owned(), "1".to_owned())]), "{context}");
+    assert_eq!(
+        keys,
+        HashMap::from([("execution".to_owned(), "1".to_owned())]),
+        "{context}"
+    );
     let instances = client.list_all_instances().await.expect("instances are listed");
     assert_eq!(instances.len(), 4, "{context}: {instances:?}");
     let executions = client.list_executions(INSTANCE).await.expect("executions are listed");
@@ -120,7 +146,11 @@ pub fn every_result_is_recorded_once(history: &[Event], context: &str) {
     let mut ids = HashSet::new();
     let (mut scheduled, mut results): (HashSet<u64>, HashMap<u64, u32>) = (HashSet::new(), HashMap::new());
     for event in history {
-        assert!(ids.insert(event.event_id()), "{context}: event {} is there twice", event.event_id());
+        assert!(
+            ids.insert(event.event_id()),
+            "{context}: event {} is there twice",
+            event.event_id()
+        );
         match &event.kind {
             EventKind::ActivityScheduled { .. } | EventKind::SubOrchestrationScheduled { .. } => {
                 scheduled.insert(event.event_id());
@@ -129,13 +159,18 @@ pub fn every_result_is_recorded_once(history: &[Event], context: &str) {
             | EventKind::ActivityFailed { .. }
             | EventKind::SubOrchestrationCompleted { .. }
             | EventKind::SubOrchestrationFailed { .. } => {
-                *results.entry(event.source_event_id().expect("a result has a source")).or_default() += 1;
+                *results
+                    .entry(event.source_event_id().expect("a result has a source"))
+                    .or_default() += 1;
             }
             _ => {}
         }
     }
     for (source, count) in results {
-        assert!(scheduled.contains(&source), "{context}: a result of event {source} that scheduled nothing");
+        assert!(
+            scheduled.contains(&source),
+            "{context}: a result of event {source} that scheduled nothing"
+        );
         assert_eq!(count, 1, "{context}: results of event {source}");
     }
 }
@@ -157,4 +192,58 @@ async fn a_workflow_killed_before_any_write_still_completes_once() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_workflow_killed_after_any_write_still_completes_once() {
     sweep(BOTH[1]).await;
+}
+
+/// Schedules 300 activities in one turn and sums their results: the fan-out is a staged commit.
+async fn fan(ctx: OrchestrationContext, _: String) -> Result<String, String> {
+    let parts: Vec<_> = (0..FAN).map(|n| ctx.schedule_activity("Echo", n.to_string())).collect();
+    let parts: Result<Vec<String>, String> = ctx.join(parts).await.into_iter().collect();
+    Ok(parts?.len().to_string())
+}
+
+const FAN: usize = 300;
+
+fn fan_registries() -> (ActivityRegistry, OrchestrationRegistry) {
+    let (activities, _) = registries();
+    (
+        activities,
+        OrchestrationRegistry::builder().register("Fan", fan).build(),
+    )
+}
+
+/// The writes of the first turn: its claim, the staging, the decisive batch and the publications.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_large_fan_out_killed_in_its_commit_runs_to_its_end() {
+    for n in 2..=6 {
+        for when in BOTH {
+            let context = format!("fan-out of {FAN}, crash at write {n}, {when:?}");
+            let world = World::local(ServerOptions::default()).await;
+            let clock = Arc::new(ShiftedClock::default());
+            let safe = provider_through(&world, world.door(), &clock).await;
+            let client = Client::new(Arc::clone(&safe) as Arc<dyn duroxide::providers::Provider>);
+            client.start_orchestration("fan", "Fan", "").await.expect("it starts");
+            let door = world.server().open_door().await.expect("a door opens");
+            door.crash_at_write(n, when);
+            let first = Process::start(provider_through(&world, &door, &clock).await, fan_registries).await;
+            until(&format!("{context}: crashed"), || async { door.crashed() }).await;
+            first.kill();
+            clock.advance(AFTERWARDS);
+            let second = Process::start(provider_through(&world, world.door(), &clock).await, fan_registries).await;
+            until(&format!("{context}: over"), || is_over(&client, "fan")).await;
+            second.kill();
+            match client
+                .get_orchestration_status("fan")
+                .await
+                .expect("the status can be read")
+            {
+                OrchestrationStatus::Completed { output, .. } => assert_eq!(output, FAN.to_string(), "{context}"),
+                other => panic!("{context}: {other:?}"),
+            }
+            let history = duroxide::providers::Provider::read(&*safe, "fan")
+                .await
+                .expect("history can be read");
+            every_result_is_recorded_once(&history, &context);
+            nothing_is_left_behind(&world, &safe, &clock, &context).await;
+        }
+    }
 }

@@ -27,10 +27,7 @@ impl Container {
     pub(crate) fn keys_of<'d>(&self, document: &'d Value) -> Vec<Option<&'d Value>> {
         self.key_paths
             .iter()
-            .map(|path| {
-                path.iter()
-                    .try_fold(document, |value, name| value.get(name))
-            })
+            .map(|path| path.iter().try_fold(document, |value, name| value.get(name)))
             .collect()
     }
 }
@@ -56,11 +53,7 @@ pub(crate) struct Catalog {
 
 impl Catalog {
     /// The container that a request is about; `None` when there is no such container.
-    pub(crate) async fn container(
-        &self,
-        emulator: &Emulator,
-        call: &Call,
-    ) -> Option<Arc<Container>> {
+    pub(crate) async fn container(&self, emulator: &Emulator, call: &Call) -> Option<Arc<Container>> {
         let (db, name) = call.container()?;
         let key = format!("{db}/{name}");
         let known = self
@@ -72,12 +65,7 @@ impl Catalog {
         if known.is_some() {
             return known;
         }
-        let path = call
-            .path
-            .splitn(6, '/')
-            .take(5)
-            .collect::<Vec<_>>()
-            .join("/");
+        let path = call.path.splitn(6, '/').take(5).collect::<Vec<_>>().join("/");
         let ask = Call::new(Method::GET, &path, Default::default(), Default::default());
         let reply = emulator.execute(Region::Write, &ask).await;
         if !reply.is_success() {
@@ -89,12 +77,7 @@ impl Catalog {
                 .partition_key
                 .paths
                 .iter()
-                .map(|path| {
-                    path.trim_start_matches('/')
-                        .split('/')
-                        .map(unquoted)
-                        .collect()
-                })
+                .map(|path| path.trim_start_matches('/').split('/').map(unquoted).collect())
                 .collect(),
             index: definition.indexing_policy,
         });
@@ -107,10 +90,7 @@ impl Catalog {
 
     /// Forgets everything: definitions change so seldom that finer steps are not worth their mistakes.
     pub(crate) fn forget(&self) {
-        self.containers
-            .write()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clear();
+        self.containers.write().unwrap_or_else(PoisonError::into_inner).clear();
     }
 }
 

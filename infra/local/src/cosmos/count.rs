@@ -83,14 +83,10 @@ impl Sub for Counts {
             upserts: self.upserts.saturating_sub(earlier.upserts),
             deletes: self.deletes.saturating_sub(earlier.deletes),
             batches: self.batches.saturating_sub(earlier.batches),
-            batch_operations: self
-                .batch_operations
-                .saturating_sub(earlier.batch_operations),
+            batch_operations: self.batch_operations.saturating_sub(earlier.batch_operations),
             pkranges: self.pkranges.saturating_sub(earlier.pkranges),
             metadata: self.metadata.saturating_sub(earlier.metadata),
-            documents_written: self
-                .documents_written
-                .saturating_sub(earlier.documents_written),
+            documents_written: self.documents_written.saturating_sub(earlier.documents_written),
             refused: self.refused.saturating_sub(earlier.refused),
             request_bytes: self.request_bytes.saturating_sub(earlier.request_bytes),
             response_bytes: self.response_bytes.saturating_sub(earlier.response_bytes),
@@ -119,10 +115,7 @@ pub struct RequestRecord {
 
 /// The largest number of requests of which no two were under way at the same time: the sequential round trips.
 pub fn sequential_rounds(log: &[RequestRecord]) -> usize {
-    let mut intervals: Vec<_> = log
-        .iter()
-        .map(|record| (record.finished, record.started))
-        .collect();
+    let mut intervals: Vec<_> = log.iter().map(|record| (record.finished, record.started)).collect();
     intervals.sort_unstable();
     let mut rounds = 0;
     let mut free_from = None;
@@ -156,17 +149,12 @@ mod tests {
     #[test]
     fn requests_that_overlap_are_one_round() {
         let origin = Instant::now();
-        let log = |spans: &[(u64, u64)]| -> Vec<_> {
-            spans.iter().map(|&(a, b)| record(origin, a, b)).collect()
-        };
+        let log = |spans: &[(u64, u64)]| -> Vec<_> { spans.iter().map(|&(a, b)| record(origin, a, b)).collect() };
         assert_eq!(sequential_rounds(&[]), 0);
         assert_eq!(sequential_rounds(&log(&[(0, 10), (1, 9), (2, 12)])), 1);
         assert_eq!(sequential_rounds(&log(&[(0, 10), (10, 20), (20, 30)])), 3);
         // One long request beside three short ones in a row: the short ones are the chain.
-        assert_eq!(
-            sequential_rounds(&log(&[(0, 30), (0, 9), (10, 19), (20, 29)])),
-            3
-        );
+        assert_eq!(sequential_rounds(&log(&[(0, 30), (0, 9), (10, 19), (20, 29)])), 3);
         assert_eq!(sequential_rounds(&log(&[(0, 10), (5, 15), (12, 20)])), 2);
     }
 

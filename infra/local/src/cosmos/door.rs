@@ -74,9 +74,7 @@ impl Door {
             crash: Mutex::default(),
             life: watch::Sender::new(Life::Open),
         };
-        Self {
-            inner: Arc::new(inner),
-        }
+        Self { inner: Arc::new(inner) }
     }
 
     /// Where clients connect to: `http://127.0.0.1:PORT`.
@@ -163,10 +161,7 @@ impl Door {
     }
 
     /// Serves one request.
-    pub(super) async fn serve(
-        &self,
-        request: Request<Incoming>,
-    ) -> Result<Response<Full<Bytes>>, Dropped> {
+    pub(super) async fn serve(&self, request: Request<Incoming>) -> Result<Response<Full<Bytes>>, Dropped> {
         let (parts, body) = request.into_parts();
         let body = body.collect().await.map_err(|_| Dropped)?.to_bytes();
         if self.life() != Life::Open {
@@ -202,11 +197,7 @@ impl Door {
             }
         };
         outcome.operations = checked.operations;
-        let crash = if call.kind.is_write() {
-            self.next_write()?
-        } else {
-            None
-        };
+        let crash = if call.kind.is_write() { self.next_write()? } else { None };
         let (fate, stale, retry_after) = self.draw(call);
         match fate {
             // The crash is what was planned for this very write.
@@ -244,11 +235,7 @@ impl Door {
             return (Fate::Served, false, Duration::ZERO);
         }
         let mut plan = lock(&self.inner.faults);
-        (
-            plan.fate(call.kind),
-            plan.is_stale(call.kind),
-            plan.retry_after(),
-        )
+        (plan.fate(call.kind), plan.is_stale(call.kind), plan.retry_after())
     }
 
     /// Counts a write against the planned crash; gives `AfterApplied` to the one that is still applied.
@@ -288,13 +275,10 @@ impl Drop for Underway<'_> {
 }
 
 fn throttled(retry_after: Duration) -> Reply {
-    let message =
-        "Request rate is large. More Request Units may be needed, so no changes were made.";
+    let message = "Request rate is large. More Request Units may be needed, so no changes were made.";
     let mut reply = Reply::error(StatusCode::TOO_MANY_REQUESTS, Some(3200), message);
     let wait = u64::try_from(retry_after.as_millis()).unwrap_or(u64::MAX);
-    reply
-        .headers
-        .insert("x-ms-retry-after-ms", HeaderValue::from(wait));
+    reply.headers.insert("x-ms-retry-after-ms", HeaderValue::from(wait));
     reply
 }
 

@@ -11,8 +11,8 @@ use std::time::Duration;
 use azure_core::http::headers::{HeaderName as CoreName, HeaderValue as CoreValue};
 use azure_core::http::{Method as CoreMethod, Request, Url};
 use azure_data_cosmos_driver::in_memory_emulator::{
-    ConsistencyLevel, ContainerConfig, EmulatorStore, InMemoryEmulatorHttpClient,
-    ReplicationConfig, VirtualAccountConfig, VirtualRegion,
+    ConsistencyLevel, ContainerConfig, EmulatorStore, InMemoryEmulatorHttpClient, ReplicationConfig,
+    VirtualAccountConfig, VirtualRegion,
 };
 use azure_data_cosmos_driver::models::PartitionKeyDefinition;
 use bytes::Bytes;
@@ -60,25 +60,21 @@ impl Emulator {
         let regions = if with_replicas { 1 + REPLICAS } else { 1 };
         let regions = (0..regions)
             .map(|index| {
-                let url = Url::parse(HOSTS[index])
-                    .map_err(|error| StartError::Emulator(error.to_string()))?;
+                let url = Url::parse(HOSTS[index]).map_err(|error| StartError::Emulator(error.to_string()))?;
                 Ok(VirtualRegion::new(NAMES[index], url))
             })
             .collect::<Result<Vec<_>, StartError>>()?;
         // The buffer of a paused replica must never push back on writers: the lag is a property of reads only.
-        let replication =
-            ReplicationConfig::immediate().with_max_buffered_replications(usize::MAX - 1);
+        let replication = ReplicationConfig::immediate().with_max_buffered_replications(usize::MAX - 1);
         let config = VirtualAccountConfig::new(regions)
             .map_err(|error| StartError::Emulator(error.to_string()))?
             .with_consistency(ConsistencyLevel::Session)
             .with_replication_config(replication);
-        let client = InMemoryEmulatorHttpClient::try_new(config)
-            .map_err(|error| StartError::Emulator(error.to_string()))?;
+        let client =
+            InMemoryEmulatorHttpClient::try_new(config).map_err(|error| StartError::Emulator(error.to_string()))?;
         let store = client.store();
         if with_replicas {
-            NAMES[1..]
-                .iter()
-                .for_each(|name| store.pause_replication(name));
+            NAMES[1..].iter().for_each(|name| store.pause_replication(name));
         }
         Ok(Self { client, store })
     }
@@ -108,8 +104,7 @@ impl Emulator {
                 headers.insert(name, value);
             }
         }
-        let status = StatusCode::from_u16(u16::from(raw.status()))
-            .unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        let status = StatusCode::from_u16(u16::from(raw.status())).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         let body: &[u8] = raw.body().as_ref();
         Reply {
             status,
@@ -148,8 +143,7 @@ impl Emulator {
 
     /// Splits a physical partition into two, in all regions.
     pub(crate) async fn split(&self, db: &str, container: &str, partition_id: u32) {
-        self.store
-            .split_partition(db, container, partition_id, Duration::ZERO);
+        self.store.split_partition(db, container, partition_id, Duration::ZERO);
         self.store.wait_for_split(db, container, partition_id).await;
     }
 }

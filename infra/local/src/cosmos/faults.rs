@@ -91,8 +91,7 @@ impl FaultPlan {
         let faults = &self.faults;
         let spared = (faults.writes_only && !kind.is_write())
             || faults.limit.is_some_and(|limit| self.hit >= limit)
-            || faults.lost_before + faults.lost_after + faults.throttled + faults.unavailable
-                <= 0.0;
+            || faults.lost_before + faults.lost_after + faults.throttled + faults.unavailable <= 0.0;
         if spared {
             return Fate::Served;
         }
@@ -128,8 +127,7 @@ impl FaultPlan {
     /// The next number of the sequence, in `[0, 1)`.
     fn draw(&mut self) -> f64 {
         self.drawn += 1;
-        fastrand::Rng::with_seed(self.faults.seed ^ self.drawn.wrapping_mul(0x9E37_79B9_7F4A_7C15))
-            .f64()
+        fastrand::Rng::with_seed(self.faults.seed ^ self.drawn.wrapping_mul(0x9E37_79B9_7F4A_7C15)).f64()
     }
 }
 
@@ -158,10 +156,7 @@ mod tests {
             fates(faults.clone(), RequestKind::Read),
             fates(faults.clone(), RequestKind::Read)
         );
-        assert_ne!(
-            fates(faults, RequestKind::Read),
-            fates(other, RequestKind::Read)
-        );
+        assert_ne!(fates(faults, RequestKind::Read), fates(other, RequestKind::Read));
     }
 
     #[test]
@@ -172,8 +167,7 @@ mod tests {
             ..Faults::default()
         };
         let fates = fates(faults, RequestKind::Create);
-        let share =
-            |fate: Fate| fates.iter().filter(|&&f| f == fate).count() as f64 / fates.len() as f64;
+        let share = |fate: Fate| fates.iter().filter(|&&f| f == fate).count() as f64 / fates.len() as f64;
         assert!(
             (share(Fate::LostAfter) - 0.1).abs() < 0.03,
             "{}",
@@ -199,11 +193,7 @@ mod tests {
                 .iter()
                 .all(|&f| f == Fate::Served)
         );
-        assert!(
-            fates(faults, RequestKind::Batch)
-                .iter()
-                .all(|&f| f == Fate::LostBefore)
-        );
+        assert!(fates(faults, RequestKind::Batch).iter().all(|&f| f == Fate::LostBefore));
     }
 
     #[test]

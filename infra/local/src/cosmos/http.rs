@@ -72,9 +72,7 @@ impl Call {
     /// The database and the container of a path that is inside a container, or is one.
     pub(crate) fn container(&self) -> Option<(&str, &str)> {
         match self.segments.as_slice() {
-            [dbs, db, colls, container, ..] if dbs == "dbs" && colls == "colls" => {
-                Some((db, container))
-            }
+            [dbs, db, colls, container, ..] if dbs == "dbs" && colls == "colls" => Some((db, container)),
             _ => None,
         }
     }
@@ -110,10 +108,7 @@ pub(crate) struct Reply {
 impl Reply {
     /// An error in the shape of the service.
     pub(crate) fn error(status: StatusCode, substatus: Option<u32>, message: &str) -> Self {
-        let code = status
-            .canonical_reason()
-            .unwrap_or("Error")
-            .replace(' ', "");
+        let code = status.canonical_reason().unwrap_or("Error").replace(' ', "");
         let body = json!({ "code": code, "message": message }).to_string();
         let mut headers = HeaderMap::new();
         headers.insert("content-type", HeaderValue::from_static("application/json"));

@@ -60,10 +60,7 @@ impl Journal {
         let mut pages = self.pages();
         pages.counts.count(call.kind);
         pages.counts.request_bytes += call.body.len() as u64;
-        pages.log.push(Entry {
-            record,
-            done: false,
-        });
+        pages.log.push(Entry { record, done: false });
         Ticket {
             index: pages.log.len() - 1,
             resets: pages.resets,

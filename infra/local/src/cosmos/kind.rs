@@ -51,10 +51,7 @@ impl RequestKind {
 }
 
 pub(crate) fn classify(method: &Method, segments: &[String], headers: &HeaderMap) -> RequestKind {
-    let inside_container = segments.len() >= 5
-        && segments[0] == "dbs"
-        && segments[2] == "colls"
-        && segments.len() <= 6;
+    let inside_container = segments.len() >= 5 && segments[0] == "dbs" && segments[2] == "colls" && segments.len() <= 6;
     if !inside_container {
         return RequestKind::Metadata;
     }
@@ -89,19 +86,10 @@ mod tests {
 
     fn kind_of(method: &str, path: &str, headers: &[&'static str]) -> RequestKind {
         let method = Method::from_bytes(method.as_bytes()).unwrap();
-        let segments: Vec<String> = path
-            .split('/')
-            .filter(|s| !s.is_empty())
-            .map(str::to_owned)
-            .collect();
+        let segments: Vec<String> = path.split('/').filter(|s| !s.is_empty()).map(str::to_owned).collect();
         let headers = headers
             .iter()
-            .map(|name| {
-                (
-                    HeaderName::from_static(name),
-                    HeaderValue::from_static("True"),
-                )
-            })
+            .map(|name| (HeaderName::from_static(name), HeaderValue::from_static("True")))
             .collect();
         classify(&method, &segments, &headers)
     }
@@ -128,19 +116,10 @@ mod tests {
                 &[IS_QUERY, PARTITION_KEY, RANGE_ID],
                 RequestKind::CrossPartitionQuery,
             ),
-            (
-                "POST",
-                docs,
-                &[IS_QUERY, IS_QUERY_PLAN],
-                RequestKind::Metadata,
-            ),
+            ("POST", docs, &[IS_QUERY, IS_QUERY_PLAN], RequestKind::Metadata),
             ("GET", docs, &[PARTITION_KEY], RequestKind::Query),
         ] {
-            assert_eq!(
-                kind_of(method, path, headers),
-                expected,
-                "{method} {path} {headers:?}"
-            );
+            assert_eq!(kind_of(method, path, headers), expected, "{method} {path} {headers:?}");
         }
     }
 }

@@ -79,14 +79,7 @@ impl Pages {
         reply
     }
 
-    async fn later_page(
-        &self,
-        emulator: &Emulator,
-        region: Region,
-        call: &Call,
-        place: Place,
-        count: usize,
-    ) -> Reply {
+    async fn later_page(&self, emulator: &Emulator, region: Region, call: &Call, place: Place, count: usize) -> Reply {
         // The query must still be allowed to run: its range may have split, its replica may be behind.
         let mut probe = call.clone();
         probe.headers.remove(CONTINUATION);
@@ -100,11 +93,7 @@ impl Pages {
                 cut(&mut reply, &feed, &place, count);
                 reply
             }
-            None => Reply::error(
-                StatusCode::BAD_REQUEST,
-                None,
-                "The continuation token is too old.",
-            ),
+            None => Reply::error(StatusCode::BAD_REQUEST, None, "The continuation token is too old."),
         }
     }
 
@@ -191,8 +180,7 @@ fn cut(reply: &mut Reply, feed: &Feed, place: &Place, count: usize) {
     reply.headers.remove(CONTINUATION);
     if fitting < rest.len() {
         let token = format!("kept:{}:{}", place.query, place.offset + fitting);
-        let token =
-            HeaderValue::from_str(&token).expect("letters, digits and colons make a header value");
+        let token = HeaderValue::from_str(&token).expect("letters, digits and colons make a header value");
         reply.headers.insert(CONTINUATION, token);
     }
 }

@@ -66,10 +66,7 @@ impl CosmosServer {
 impl Drop for CosmosServer {
     fn drop(&mut self) {
         self.first.stop();
-        let others = self
-            .others
-            .get_mut()
-            .unwrap_or_else(PoisonError::into_inner);
+        let others = self.others.get_mut().unwrap_or_else(PoisonError::into_inner);
         others.iter().for_each(Door::stop);
     }
 }

@@ -48,9 +48,7 @@ pub(crate) struct Service {
 impl Service {
     pub(crate) fn new(options: &ServerOptions) -> Result<Self, StartError> {
         let emulator = Arc::new(Emulator::new(options.lag.is_some())?);
-        let replicas = options
-            .lag
-            .map(|lag| Replicas::start(Arc::clone(&emulator), lag));
+        let replicas = options.lag.map(|lag| Replicas::start(Arc::clone(&emulator), lag));
         Ok(Self {
             emulator,
             replicas,
@@ -82,13 +80,7 @@ impl Service {
     }
 
     /// Answers a request that passed the checks; `stale` sends a read to the lagging region, if there is one.
-    pub(crate) async fn answer(
-        &self,
-        call: &Call,
-        checked: &Checked,
-        stale: bool,
-        endpoint: &str,
-    ) -> Reply {
+    pub(crate) async fn answer(&self, call: &Call, checked: &Checked, stale: bool, endpoint: &str) -> Reply {
         match (&self.replicas, call.kind) {
             (Some(replicas), kind) if kind.is_write() => {
                 let _still = replicas.enter().await;
@@ -200,12 +192,8 @@ impl Service {
     async fn manage(&self, call: &Call, endpoint: &str) -> Reply {
         let segments: Vec<&str> = call.segments.iter().map(String::as_str).collect();
         match (&call.method, segments.as_slice()) {
-            (&Method::GET, []) => {
-                with_endpoint(self.emulator.execute(Region::Write, call).await, endpoint)
-            }
-            (&Method::POST, ["dbs", db, "colls"]) if !call.flag(IS_QUERY) => {
-                self.create_container(call, db).await
-            }
+            (&Method::GET, []) => with_endpoint(self.emulator.execute(Region::Write, call).await, endpoint),
+            (&Method::POST, ["dbs", db, "colls"]) if !call.flag(IS_QUERY) => self.create_container(call, db).await,
             (&Method::PUT | &Method::DELETE, ["dbs", ..]) => {
                 let reply = self.emulator.execute(Region::Write, call).await;
                 self.catalog.forget();
@@ -231,9 +219,9 @@ impl Service {
             // The emulator itself knows how to say that the one is missing or the other there.
             return self.emulator.execute(Region::Write, call).await;
         }
-        if let Err(message) =
-            self.emulator
-                .create_container(db, name, &definition["partitionKey"], self.partitions)
+        if let Err(message) = self
+            .emulator
+            .create_container(db, name, &definition["partitionKey"], self.partitions)
         {
             return Reply::error(StatusCode::BAD_REQUEST, None, &message);
         }
@@ -251,8 +239,7 @@ impl Service {
 /// Makes the account's answer name the door that was asked, and no other place.
 fn with_endpoint(mut reply: Reply, endpoint: &str) -> Reply {
     if let Ok(mut account) = serde_json::from_slice::<Value>(&reply.body) {
-        let locations =
-            json!([{ "name": "West Europe", "databaseAccountEndpoint": format!("{endpoint}/") }]);
+        let locations = json!([{ "name": "West Europe", "databaseAccountEndpoint": format!("{endpoint}/") }]);
         account["writableLocations"] = locations.clone();
         account["readableLocations"] = locations;
         reply.body = Bytes::from(account.to_string());

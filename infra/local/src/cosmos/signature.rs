@@ -20,20 +20,16 @@ const ALLOWED_SKEW: Duration = Duration::from_secs(15 * 60);
 /// Refuses a request that is not signed with `key`, or too long ago.
 pub(crate) fn check(call: &Call, key: &[u8]) -> Result<(), Refusal> {
     if !call.headers.contains_key("x-ms-version") {
-        return Err(Refusal::bad_request(
-            "The required header 'x-ms-version' is missing.",
-        ));
+        return Err(Refusal::bad_request("The required header 'x-ms-version' is missing."));
     }
-    let authorization = call
-        .header("authorization")
-        .ok_or_else(|| unauthorized("Required Header authorization is missing. Ensure a valid Authorization token is passed."))?;
+    let authorization = call.header("authorization").ok_or_else(|| {
+        unauthorized("Required Header authorization is missing. Ensure a valid Authorization token is passed.")
+    })?;
     let date = check_date(call)?;
     let token = percent_decode_str(authorization).decode_utf8_lossy();
     let signature = token
         .strip_prefix("type=master&ver=1.0&sig=")
-        .ok_or_else(|| {
-            unauthorized("This server takes master key authorization only (type=master&ver=1.0).")
-        })?;
+        .ok_or_else(|| unauthorized("This server takes master key authorization only (type=master&ver=1.0)."))?;
     let payload = string_to_sign(call, date);
     let given = STANDARD.decode(signature).unwrap_or_default();
     let mut mac = Hmac::<Sha256>::new_from_slice(key).expect("HMAC takes a key of any length");
@@ -57,16 +53,11 @@ fn check_date(call: &Call) -> Result<&str, Refusal> {
     let date = call
         .header("x-ms-date")
         .ok_or_else(|| invalid("The header x-ms-date is missing."))?;
-    let then = httpdate::parse_http_date(date)
-        .map_err(|_| invalid("The header x-ms-date is no RFC 7231 date."))?;
+    let then = httpdate::parse_http_date(date).map_err(|_| invalid("The header x-ms-date is no RFC 7231 date."))?;
     let now = now();
-    let skew = now
-        .duration_since(then)
-        .unwrap_or_else(|ahead| ahead.duration());
+    let skew = now.duration_since(then).unwrap_or_else(|ahead| ahead.duration());
     if skew > ALLOWED_SKEW {
-        return Err(invalid(
-            "It is more than 15 minutes away from the server's clock.",
-        ));
+        return Err(invalid("It is more than 15 minutes away from the server's clock."));
     }
     Ok(date)
 }
@@ -94,9 +85,7 @@ fn string_to_sign(call: &Call, date: &str) -> String {
 fn resource(segments: &[String]) -> (&str, String) {
     match segments {
         [] => ("", String::new()),
-        [parent @ .., resource_type] if segments.len() % 2 == 1 => {
-            (resource_type, parent.join("/"))
-        }
+        [parent @ .., resource_type] if segments.len() % 2 == 1 => (resource_type, parent.join("/")),
         // An offer is addressed by its resource id, which is signed in lower case and alone.
         [offers, id] if offers == "offers" => (offers, id.to_ascii_lowercase()),
         [.., resource_type, _] => (resource_type, segments.join("/")),
@@ -113,11 +102,7 @@ mod tests {
     use super::*;
 
     fn resource_of(path: &str) -> (String, String) {
-        let segments: Vec<String> = path
-            .split('/')
-            .filter(|s| !s.is_empty())
-            .map(str::to_owned)
-            .collect();
+        let segments: Vec<String> = path.split('/').filter(|s| !s.is_empty()).map(str::to_owned).collect();
         let (resource_type, link) = resource(&segments);
         (resource_type.to_owned(), link)
     }
@@ -133,11 +118,7 @@ mod tests {
             ("/dbs/D/colls/C/pkranges", "pkranges", "dbs/D/colls/C"),
             ("/dbs/D/colls/C/docs/x", "docs", "dbs/D/colls/C/docs/x"),
         ] {
-            assert_eq!(
-                resource_of(path),
-                (resource_type.to_owned(), link.to_owned()),
-                "{path}"
-            );
+            assert_eq!(resource_of(path), (resource_type.to_owned(), link.to_owned()), "{path}");
         }
     }
 }

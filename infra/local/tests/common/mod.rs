@@ -1,10 +1,7 @@
 //! A client for the tests of the server: it signs, sends, and shows what came back. It never retries.
 
 #![allow(dead_code, reason = "each test file uses its own part of this")]
-#![allow(
-    clippy::unwrap_used,
-    reason = "these are parts of tests: to panic is to fail"
-)]
+#![allow(clippy::unwrap_used, reason = "these are parts of tests: to panic is to fail")]
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -31,24 +28,8 @@ pub async fn server_with(options: ServerOptions, properties: Value) -> (CosmosSe
     for (name, value) in properties.as_object().unwrap() {
         container[name] = value.clone();
     }
-    assert_eq!(
-        client
-            .post("/dbs")
-            .json(json!({ "id": "db" }))
-            .ok()
-            .await
-            .status,
-        201
-    );
-    assert_eq!(
-        client
-            .post("/dbs/db/colls")
-            .json(container)
-            .ok()
-            .await
-            .status,
-        201
-    );
+    assert_eq!(client.post("/dbs").json(json!({ "id": "db" })).ok().await.status, 201);
+    assert_eq!(client.post("/dbs/db/colls").json(container).ok().await.status, 201);
     server.door().reset();
     (server, client)
 }
@@ -83,10 +64,7 @@ impl Client {
             client: self,
             method,
             path: path.to_owned(),
-            headers: vec![
-                ("x-ms-version".into(), "2020-07-15".into()),
-                ("x-ms-date".into(), date),
-            ],
+            headers: vec![("x-ms-version".into(), "2020-07-15".into()), ("x-ms-date".into(), date)],
             body: Vec::new(),
         }
     }
@@ -116,14 +94,11 @@ impl Client {
 
     pub fn replace(&self, pk: &str, document: Value) -> Ask<'_> {
         let id = escaped(document["id"].as_str().unwrap());
-        self.ask(Method::PUT, &format!("{DOCS}/{id}"))
-            .key(pk)
-            .json(document)
+        self.ask(Method::PUT, &format!("{DOCS}/{id}")).key(pk).json(document)
     }
 
     pub fn delete(&self, pk: &str, id: &str) -> Ask<'_> {
-        self.ask(Method::DELETE, &format!("{DOCS}/{}", escaped(id)))
-            .key(pk)
+        self.ask(Method::DELETE, &format!("{DOCS}/{}", escaped(id))).key(pk)
     }
 
     pub fn batch(&self, pk: &str, operations: Value) -> Ask<'_> {
@@ -199,12 +174,7 @@ impl Ask<'_> {
             .iter()
             .find(|(name, _)| name == "x-ms-date")
             .map(|(_, date)| date.as_str());
-        let signature = sign(
-            &client.key,
-            method.as_str(),
-            &path,
-            date.unwrap_or_default(),
-        );
+        let signature = sign(&client.key, method.as_str(), &path, date.unwrap_or_default());
         let mut request = client
             .http
             .request(method, format!("{}{path}", client.endpoint))
@@ -258,10 +228,7 @@ impl Answer {
     }
 
     pub fn documents(&self) -> &[Value] {
-        self.body["Documents"]
-            .as_array()
-            .map(Vec::as_slice)
-            .unwrap_or_default()
+        self.body["Documents"].as_array().map(Vec::as_slice).unwrap_or_default()
     }
 
     #[track_caller]
@@ -271,10 +238,7 @@ impl Answer {
     }
 }
 
-#[expect(
-    clippy::disallowed_methods,
-    reason = "the server compares with the real time"
-)]
+#[expect(clippy::disallowed_methods, reason = "the server compares with the real time")]
 pub fn now() -> std::time::SystemTime {
     std::time::SystemTime::now()
 }
@@ -294,17 +258,9 @@ fn sign(key: &str, method: &str, path: &str, date: &str) -> String {
         n if n % 2 == 1 => (segments[n - 1].to_string(), segments[..n - 1].join("/")),
         n => (segments[n - 2].to_string(), segments.join("/")),
     };
-    let payload = format!(
-        "{}\n{kind}\n{link}\n{}\n\n",
-        method.to_lowercase(),
-        date.to_lowercase()
-    );
+    let payload = format!("{}\n{kind}\n{link}\n{}\n\n", method.to_lowercase(), date.to_lowercase());
     let mut mac = Hmac::<Sha256>::new_from_slice(&STANDARD.decode(key).unwrap()).unwrap();
     mac.update(payload.as_bytes());
     let signature = STANDARD.encode(mac.finalize().into_bytes());
-    utf8_percent_encode(
-        &format!("type=master&ver=1.0&sig={signature}"),
-        NON_ALPHANUMERIC,
-    )
-    .to_string()
+    utf8_percent_encode(&format!("type=master&ver=1.0&sig={signature}"), NON_ALPHANUMERIC).to_string()
 }

@@ -3,8 +3,7 @@
 use std::sync::Arc;
 
 use cosmos::{
-    ClientConfig, Container, ContainerSpec, CosmosClient, Ensured, IndexingPolicy, Key, StaticKey,
-    Throughput,
+    ClientConfig, Container, ContainerSpec, CosmosClient, Ensured, IndexingPolicy, Key, StaticKey, Throughput,
 };
 use local::{CosmosServer, ServerOptions};
 

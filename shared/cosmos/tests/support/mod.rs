@@ -10,9 +10,7 @@ pub mod account;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use cosmos::{
-    ClientConfig, Container, CosmosClient, Key, Observed, Observer, PartitionKey, StaticKey,
-};
+use cosmos::{ClientConfig, Container, CosmosClient, Key, Observed, Observer, PartitionKey, StaticKey};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
@@ -106,11 +104,7 @@ impl Scripted {
                 });
             }
         });
-        Scripted {
-            endpoint,
-            seen,
-            task,
-        }
+        Scripted { endpoint, seen, task }
     }
 
     /// Answers in turn, then with the last for ever.
@@ -127,9 +121,7 @@ impl Scripted {
     }
 
     pub fn container(&self) -> Container {
-        CosmosClient::new(self.config())
-            .unwrap()
-            .container("db", "things")
+        CosmosClient::new(self.config()).unwrap().container("db", "things")
     }
 }
 
@@ -146,15 +138,8 @@ async fn converse(mut stream: TcpStream, act: impl Fn(&Seen) -> Act) -> std::io:
             return Ok(());
         };
         match act(&request) {
-            Act::Answer {
-                status,
-                headers,
-                body,
-            } => {
-                let mut text = format!(
-                    "HTTP/1.1 {status} Scripted\r\ncontent-length: {}\r\n",
-                    body.len()
-                );
+            Act::Answer { status, headers, body } => {
+                let mut text = format!("HTTP/1.1 {status} Scripted\r\ncontent-length: {}\r\n", body.len());
                 headers
                     .iter()
                     .for_each(|(name, value)| text.push_str(&format!("{name}: {value}\r\n")));
@@ -165,9 +150,7 @@ async fn converse(mut stream: TcpStream, act: impl Fn(&Seen) -> Act) -> std::io:
             Act::Drop => return Ok(()),
             Act::Truncate => {
                 return stream
-                    .write_all(
-                        b"HTTP/1.1 201 Created\r\ncontent-length: 99\r\netag: \"1\"\r\n\r\n{",
-                    )
+                    .write_all(b"HTTP/1.1 201 Created\r\ncontent-length: 99\r\netag: \"1\"\r\n\r\n{")
                     .await;
             }
             Act::Hang => tokio::time::sleep(Duration::from_secs(3_600)).await,
@@ -190,11 +173,7 @@ async fn receive(stream: &mut TcpStream, buffer: &mut Vec<u8>) -> std::io::Resul
             if buffer.len() >= whole {
                 let body = String::from_utf8_lossy(&buffer[end + 4..whole]).into_owned();
                 buffer.drain(..whole);
-                return Ok(Some(Seen {
-                    line,
-                    headers,
-                    body,
-                }));
+                return Ok(Some(Seen { line, headers, body }));
             }
         }
         if stream.read_buf(buffer).await? == 0 {

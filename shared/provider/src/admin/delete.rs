@@ -30,7 +30,9 @@ struct Remains {
 impl Store {
     /// Deletes all of these instances, or none.
     pub(crate) async fn delete_group(&self, ids: &[String], force: bool) -> Result<DeleteInstanceResult, Failure> {
-        let Some(root) = ids.first() else { return Ok(DeleteInstanceResult::default()) };
+        let Some(root) = ids.first() else {
+            return Ok(DeleteInstanceResult::default());
+        };
         self.check(ids, force).await?;
         if let [only] = ids
             && let Some(result) = self.delete_alone(&PartitionKey::new(only)?).await?
@@ -38,7 +40,11 @@ impl Store {
             return Ok(result);
         }
         let group = self.ids.unique();
-        let mark = Deleting { group: group.clone(), root: root.clone(), since: self.now() };
+        let mark = Deleting {
+            group: group.clone(),
+            root: root.clone(),
+            since: self.now(),
+        };
         let decision = DeletionDoc::new(root, &group, self.repair_due(), ids);
         let marked = async {
             for id in ids {
@@ -71,8 +77,12 @@ impl Store {
             }
         }
         let group: HashSet<&String> = ids.iter().collect();
-        let orphans: Vec<String> =
-            self.children_of(ids).await?.into_iter().filter(|child| !group.contains(child)).collect();
+        let orphans: Vec<String> = self
+            .children_of(ids)
+            .await?
+            .into_iter()
+            .filter(|child| !group.contains(child))
+            .collect();
         if let Some(orphan) = orphans.first() {
             return Err(Failure::Refused(format!(
                 "instance '{orphan}' is a child of one that would be deleted and is not itself among them: \
@@ -84,7 +94,9 @@ impl Store {
 
     /// The short way; `None` when the instance is too large for it, or moved meanwhile.
     async fn delete_alone(&self, pk: &PartitionKey) -> Result<Option<DeleteInstanceResult>, Failure> {
-        let Some(lock) = self.lock(pk).await? else { return Ok(None) };
+        let Some(lock) = self.lock(pk).await? else {
+            return Ok(None);
+        };
         if lock.doc.unfinished.is_some() || lock.doc.deleting.is_some() {
             return Ok(None);
         }
@@ -121,10 +133,16 @@ impl Store {
                     Finish::Underway { .. } => return Err(Failure::Busy(pk.as_str().to_owned())),
                 }
             }
-            let mut next = seen.as_ref().map_or_else(|| LockDoc::new(pk.as_str()), |lock| lock.doc.released(false));
+            let mut next = seen
+                .as_ref()
+                .map_or_else(|| LockDoc::new(pk.as_str()), |lock| lock.doc.released(false));
             next.deleting = Some(mark.clone());
             next.owe(Some(self.repair_due()));
-            if self.swap_lock(pk, seen.as_ref().map(|lock| &lock.etag), next).await?.is_some() {
+            if self
+                .swap_lock(pk, seen.as_ref().map(|lock| &lock.etag), next)
+                .await?
+                .is_some()
+            {
                 return Ok(());
             }
         }
@@ -140,7 +158,9 @@ impl Store {
                 if found.is_some_and(|found| !found.doc.given_up) {
                     return Ok(());
                 }
-                Err(Failure::Refused("the deletion took too long and was given up: try again".to_owned()))
+                Err(Failure::Refused(
+                    "the deletion took too long and was given up: try again".to_owned(),
+                ))
             }
             Err(error) => Err(error.into()),
         }
@@ -163,10 +183,16 @@ impl Store {
 
     /// Meets the mark of somebody's deletion.
     pub(crate) async fn finish_deletion(&self, pk: &PartitionKey, lock: &Locked) -> Result<Finish, Failure> {
-        let Some(mark) = &lock.doc.deleting else { return Ok(Finish::Clean) };
+        let Some(mark) = &lock.doc.deleting else {
+            return Ok(Finish::Clean);
+        };
         let root = PartitionKey::new(&mark.root)?;
         let expires = mark.since.saturating_add(millis(self.repair_after));
-        match self.container.read::<DeletionDoc>(&root, &DeletionDoc::id(&mark.group)).await? {
+        match self
+            .container
+            .read::<DeletionDoc>(&root, &DeletionDoc::id(&mark.group))
+            .await?
+        {
             Some(decision) => {
                 self.carry_out(&decision.doc).await?;
                 if decision.doc.given_up {
@@ -177,7 +203,8 @@ impl Store {
             None if expires > self.now() => Ok(Finish::Underway { until_ms: expires }),
             None => {
                 let only = [pk.as_str().to_owned()];
-                self.give_up(&DeletionDoc::new(&mark.root, &mark.group, self.repair_due(), &only)).await?;
+                self.give_up(&DeletionDoc::new(&mark.root, &mark.group, self.repair_due(), &only))
+                    .await?;
                 self.unmark(pk, &mark.group).await?;
                 Ok(Finish::Changed)
             }
@@ -201,14 +228,17 @@ impl Store {
             total.queue_messages_deleted += one.queue_messages_deleted;
         }
         if !decision.given_up {
-            self.discard_all(&PartitionKey::new(&decision.pk)?, vec![decision.id.clone()]).await?;
+            self.discard_all(&PartitionKey::new(&decision.pk)?, vec![decision.id.clone()])
+                .await?;
         }
         Ok(total)
     }
 
     async fn unmark(&self, pk: &PartitionKey, group: &str) -> Result<(), Failure> {
         for _ in 0..ATTEMPTS {
-            let Some(lock) = self.lock(pk).await? else { return Ok(()) };
+            let Some(lock) = self.lock(pk).await? else {
+                return Ok(());
+            };
             if lock.doc.deleting.as_ref().is_none_or(|mark| mark.group != group) {
                 return Ok(());
             }
@@ -232,14 +262,19 @@ impl Store {
     ) -> Result<DeleteInstanceResult, Failure> {
         let mut total = DeleteInstanceResult::default();
         let marked = |lock: &Locked| lock.doc.deleting.as_ref().is_some_and(|mark| mark.group == group);
-        let Some(lock) = self.lock(pk).await?.filter(marked) else { return Ok(total) };
+        let Some(lock) = self.lock(pk).await?.filter(marked) else {
+            return Ok(total);
+        };
         let instance = self.instance(pk).await?;
         self.deliver_outside(pk, members).await?;
         // An activity may complete while its instance is erased, and leave one more message: look until none is left.
         loop {
             let remains = self.remains(pk).await?;
-            let ids: Vec<String> =
-                remains.iter().filter(|doc| doc.kind != Kind::Lock).map(|doc| doc.id.clone()).collect();
+            let ids: Vec<String> = remains
+                .iter()
+                .filter(|doc| doc.kind != Kind::Lock)
+                .map(|doc| doc.id.clone())
+                .collect();
             if ids.is_empty() {
                 break;
             }
@@ -247,13 +282,20 @@ impl Store {
             total.queue_messages_deleted += one.queue_messages_deleted;
             self.discard_all(pk, ids).await?;
         }
-        match self.container.delete(pk, LockDoc::ID, Some(&lock.etag), Retry::Idempotent).await {
+        match self
+            .container
+            .delete(pk, LockDoc::ID, Some(&lock.etag), Retry::Idempotent)
+            .await
+        {
             Ok(()) => {}
             Err(error) if error.is_not_found() => {}
             Err(error) => return Err(error.into()),
         }
         let counted = tally(instance.as_ref(), &[]);
-        Ok(DeleteInstanceResult { queue_messages_deleted: total.queue_messages_deleted, ..counted })
+        Ok(DeleteInstanceResult {
+            queue_messages_deleted: total.queue_messages_deleted,
+            ..counted
+        })
     }
 
     /// Pays what the instance owes to others that stay.
@@ -271,14 +313,15 @@ impl Store {
     /// All that belongs to the instance. Receipts stay until their TTL, so that a late redelivery cannot start the
     /// instance again; sessions and deletions that share the partition are not the instance's.
     async fn remains(&self, pk: &PartitionKey) -> Result<Vec<Remains>, Failure> {
-        let query =
-            Query::new("SELECT c.id, c.type FROM c WHERE NOT (c.type IN ('receipt', 'session', 'deletion'))");
+        let query = Query::new("SELECT c.id, c.type FROM c WHERE NOT (c.type IN ('receipt', 'session', 'deletion'))");
         Ok(self.container.query::<Remains>(pk, &query).await?)
     }
 
     /// Deletes the trees of all roots that are over and match.
     pub(crate) async fn delete_bulk(&self, filter: &InstanceFilter) -> Result<DeleteInstanceResult, Failure> {
-        let roots = self.matching(filter, |instance| instance.parent.is_none() && instance.is_over()).await?;
+        let roots = self
+            .matching(filter, |instance| instance.parent.is_none() && instance.is_over())
+            .await?;
         let mut total = DeleteInstanceResult::default();
         for root in roots {
             let tree = self.tree_of(&root).await?;
@@ -293,7 +336,10 @@ impl Store {
 }
 
 fn tally(instance: Option<&InstanceDoc>, remains: &[Remains]) -> DeleteInstanceResult {
-    let queued = remains.iter().filter(|doc| matches!(doc.kind, Kind::Message | Kind::Work)).count();
+    let queued = remains
+        .iter()
+        .filter(|doc| matches!(doc.kind, Kind::Message | Kind::Work))
+        .count();
     let known = instance.filter(|instance| instance.name.is_some());
     DeleteInstanceResult {
         instances_deleted: u64::from(known.is_some()),

@@ -34,7 +34,10 @@ impl Store {
         let state = self
             .execution(pk, execution)
             .await?
-            .ok_or_else(|| Failure::NoExecution { instance: pk.as_str().to_owned(), execution })?;
+            .ok_or_else(|| Failure::NoExecution {
+                instance: pk.as_str().to_owned(),
+                execution,
+            })?;
         Ok(ExecutionInfo {
             execution_id: state.execution,
             status: state.status,

@@ -76,10 +76,9 @@ impl Store {
     pub(crate) async fn children_of(&self, parents: &[String]) -> Result<Vec<String>, Failure> {
         let mut children = Vec::new();
         for group in parents.chunks(PARENTS_AT_ONCE) {
-            let query = Query::new(
-                "SELECT VALUE c.pk FROM c WHERE c.type = 'instance' AND ARRAY_CONTAINS(@parents, c.parent)",
-            )
-            .param("@parents", group);
+            let query =
+                Query::new("SELECT VALUE c.pk FROM c WHERE c.type = 'instance' AND ARRAY_CONTAINS(@parents, c.parent)")
+                    .param("@parents", group);
             children.extend(self.container.scan::<String>(&query).await?);
         }
         children.sort();
@@ -128,7 +127,11 @@ impl Store {
             self.sum(held.param("@now", now)),
             self.sum(work.param("@now", now)),
         )?;
-        Ok(QueueDepths { orchestrator_queue: due.saturating_sub(held), worker_queue: work, timer_queue: later })
+        Ok(QueueDepths {
+            orchestrator_queue: due.saturating_sub(held),
+            worker_queue: work,
+            timer_queue: later,
+        })
     }
 
     /// The sum of an aggregate over all ranges.

@@ -22,16 +22,25 @@ fn key(instance: &str) -> Result<PartitionKey, Failure> {
 #[async_trait]
 impl ProviderAdmin for CosmosProvider {
     async fn list_instances(&self) -> Result<Vec<String>, ProviderError> {
-        self.store.list_instances(None).await.map_err(|failure| failure.of("list_instances"))
+        self.store
+            .list_instances(None)
+            .await
+            .map_err(|failure| failure.of("list_instances"))
     }
 
     async fn list_instances_by_status(&self, status: &str) -> Result<Vec<String>, ProviderError> {
-        self.store.list_instances(Some(status)).await.map_err(|failure| failure.of("list_instances_by_status"))
+        self.store
+            .list_instances(Some(status))
+            .await
+            .map_err(|failure| failure.of("list_instances_by_status"))
     }
 
     async fn list_executions(&self, instance: &str) -> Result<Vec<u64>, ProviderError> {
         let Ok(pk) = key(instance) else { return Ok(Vec::new()) };
-        self.store.list_executions(&pk).await.map_err(|failure| failure.of("list_executions"))
+        self.store
+            .list_executions(&pk)
+            .await
+            .map_err(|failure| failure.of("list_executions"))
     }
 
     async fn read_history_with_execution_id(
@@ -40,7 +49,8 @@ impl ProviderAdmin for CosmosProvider {
         execution_id: u64,
     ) -> Result<Vec<Event>, ProviderError> {
         let read = async { self.store.history_of(&key(instance)?, execution_id).await };
-        read.await.map_err(|failure| failure.of("read_history_with_execution_id"))
+        read.await
+            .map_err(|failure| failure.of("read_history_with_execution_id"))
     }
 
     async fn read_history(&self, instance: &str) -> Result<Vec<Event>, ProviderError> {
@@ -65,11 +75,17 @@ impl ProviderAdmin for CosmosProvider {
     }
 
     async fn get_system_metrics(&self) -> Result<SystemMetrics, ProviderError> {
-        self.store.system_metrics().await.map_err(|failure| failure.of("get_system_metrics"))
+        self.store
+            .system_metrics()
+            .await
+            .map_err(|failure| failure.of("get_system_metrics"))
     }
 
     async fn get_queue_depths(&self) -> Result<QueueDepths, ProviderError> {
-        self.store.queue_depths().await.map_err(|failure| failure.of("get_queue_depths"))
+        self.store
+            .queue_depths()
+            .await
+            .map_err(|failure| failure.of("get_queue_depths"))
     }
 
     async fn list_children(&self, instance_id: &str) -> Result<Vec<String>, ProviderError> {
@@ -83,8 +99,15 @@ impl ProviderAdmin for CosmosProvider {
     }
 
     async fn get_instance_tree(&self, instance_id: &str) -> Result<InstanceTree, ProviderError> {
-        let all_ids = self.store.tree_of(instance_id).await.map_err(|failure| failure.of("get_instance_tree"))?;
-        Ok(InstanceTree { root_id: instance_id.to_owned(), all_ids })
+        let all_ids = self
+            .store
+            .tree_of(instance_id)
+            .await
+            .map_err(|failure| failure.of("get_instance_tree"))?;
+        Ok(InstanceTree {
+            root_id: instance_id.to_owned(),
+            all_ids,
+        })
     }
 
     async fn delete_instances_atomic(
@@ -92,11 +115,17 @@ impl ProviderAdmin for CosmosProvider {
         ids: &[String],
         force: bool,
     ) -> Result<DeleteInstanceResult, ProviderError> {
-        self.store.delete_group(ids, force).await.map_err(|failure| failure.of("delete_instances_atomic"))
+        self.store
+            .delete_group(ids, force)
+            .await
+            .map_err(|failure| failure.of("delete_instances_atomic"))
     }
 
     async fn delete_instance_bulk(&self, filter: InstanceFilter) -> Result<DeleteInstanceResult, ProviderError> {
-        self.store.delete_bulk(&filter).await.map_err(|failure| failure.of("delete_instance_bulk"))
+        self.store
+            .delete_bulk(&filter)
+            .await
+            .map_err(|failure| failure.of("delete_instance_bulk"))
     }
 
     async fn prune_executions(&self, instance_id: &str, options: PruneOptions) -> Result<PruneResult, ProviderError> {
@@ -109,6 +138,9 @@ impl ProviderAdmin for CosmosProvider {
         filter: InstanceFilter,
         options: PruneOptions,
     ) -> Result<PruneResult, ProviderError> {
-        self.store.prune_bulk(&filter, &options).await.map_err(|failure| failure.of("prune_executions_bulk"))
+        self.store
+            .prune_bulk(&filter, &options)
+            .await
+            .map_err(|failure| failure.of("prune_executions_bulk"))
     }
 }

@@ -25,7 +25,10 @@ impl Store {
             Ok(Some(result)) => Ok(result),
             Ok(None) => {
                 self.release_turn(&turn, None, true).await?;
-                Ok(PruneResult { instances_processed: 1, ..PruneResult::default() })
+                Ok(PruneResult {
+                    instances_processed: 1,
+                    ..PruneResult::default()
+                })
             }
             Err(failure) => {
                 if let Err(error) = self.release_turn(&turn, None, true).await {
@@ -39,7 +42,10 @@ impl Store {
     /// `None` when there is nothing to prune.
     async fn prune_held(&self, turn: &HeldTurn, options: &PruneOptions) -> Result<Option<PruneResult>, Failure> {
         let pk = &turn.pk;
-        let mut instance = turn.instance.clone().ok_or_else(|| Failure::NoInstance(pk.as_str().to_owned()))?;
+        let mut instance = turn
+            .instance
+            .clone()
+            .ok_or_else(|| Failure::NoInstance(pk.as_str().to_owned()))?;
         let query = Query::new("SELECT * FROM c WHERE c.type = 'execution'");
         let earlier = self.container.query::<ExecutionDoc>(pk, &query).await?;
         let doomed = choose(earlier, options);
@@ -107,7 +113,9 @@ fn choose(mut earlier: Vec<ExecutionDoc>, options: &PruneOptions) -> Vec<Executi
         .skip(keep)
         .filter(|doc| is_terminal(&doc.state.status))
         .filter(|doc| {
-            options.completed_before.is_none_or(|before| doc.state.completed_at.is_some_and(|at| at < before))
+            options
+                .completed_before
+                .is_none_or(|before| doc.state.completed_at.is_some_and(|at| at < before))
         })
         .collect()
 }
@@ -128,8 +136,14 @@ mod tests {
 
     fn chosen(keep_last: Option<u32>, completed_before: Option<u64>) -> Vec<u64> {
         let earlier = (1..=4).map(|n| execution(n, Some(n * 100))).collect();
-        let options = PruneOptions { keep_last, completed_before };
-        choose(earlier, &options).iter().map(|doc| doc.state.execution).collect()
+        let options = PruneOptions {
+            keep_last,
+            completed_before,
+        };
+        choose(earlier, &options)
+            .iter()
+            .map(|doc| doc.state.execution)
+            .collect()
     }
 
     #[test]

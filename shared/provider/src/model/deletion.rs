@@ -52,7 +52,12 @@ impl DeletionDoc {
     /// The same deletion, decided against. Nobody has to act on it, so it is in no queue; it stays, until its TTL,
     /// for a decider that comes late.
     pub(crate) fn given_up(&self) -> Self {
-        DeletionDoc { given_up: true, queue: None, ttl: Some(GIVEN_UP_TTL_SECONDS), ..self.clone() }
+        DeletionDoc {
+            given_up: true,
+            queue: None,
+            ttl: Some(GIVEN_UP_TTL_SECONDS),
+            ..self.clone()
+        }
     }
 
     pub(crate) fn id(group: &str) -> String {

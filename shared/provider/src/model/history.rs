@@ -59,7 +59,11 @@ pub(crate) enum HistoryError {
     Short { found: u64, expected: u64 },
     /// An event cannot be understood, now or later.
     #[error("event {position} of execution {execution} cannot be decoded: {reason}")]
-    Corrupt { execution: u64, position: usize, reason: String },
+    Corrupt {
+        execution: u64,
+        position: usize,
+        reason: String,
+    },
 }
 
 /// The events of the chain that ends at `head`, in order.
@@ -107,7 +111,16 @@ mod tests {
                 serde_json::value::to_raw_value(&event).expect("an event serialises")
             })
             .collect();
-        HistoryDoc::new(&HistoryPart { pk: "i", execution: 1, commit, prev }, offset, events)
+        HistoryDoc::new(
+            &HistoryPart {
+                pk: "i",
+                execution: 1,
+                commit,
+                prev,
+            },
+            offset,
+            events,
+        )
     }
 
     #[test]

@@ -134,7 +134,12 @@ pub(crate) struct ExecutionDoc {
 
 impl ExecutionDoc {
     pub(crate) fn new(pk: &str, state: ExecutionState) -> Self {
-        ExecutionDoc { id: Self::id(state.execution), pk: pk.to_owned(), kind: Kind::Execution, state }
+        ExecutionDoc {
+            id: Self::id(state.execution),
+            pk: pk.to_owned(),
+            kind: Kind::Execution,
+            state,
+        }
     }
 
     pub(crate) fn id(execution: u64) -> String {

@@ -80,7 +80,10 @@ impl KvDoc {
             Some(delta) if scope.is_over(delta) => delta.value.as_ref(),
             _ => self.base.as_ref(),
         };
-        seen.map(|set| KvEntry { value: set.value.clone(), last_updated_at_ms: set.at })
+        seen.map(|set| KvEntry {
+            value: set.value.clone(),
+            last_updated_at_ms: set.at,
+        })
     }
 
     /// Sets or clears the key in the scope's execution.
@@ -88,8 +91,14 @@ impl KvDoc {
         if let Some(delta) = self.delta.take_if(|delta| scope.is_over(delta)) {
             self.base = delta.value;
         }
-        let value = value.map(|(value, at)| KvValue { value: value.to_owned(), at });
-        self.delta = Some(KvDelta { execution: scope.execution, value });
+        let value = value.map(|(value, at)| KvValue {
+            value: value.to_owned(),
+            at,
+        });
+        self.delta = Some(KvDelta {
+            execution: scope.execution,
+            value,
+        });
     }
 }
 
@@ -103,9 +112,18 @@ impl Scope {
 mod tests {
     use super::*;
 
-    const FIRST: Scope = Scope { execution: 1, terminal: false };
-    const FIRST_OVER: Scope = Scope { execution: 1, terminal: true };
-    const SECOND: Scope = Scope { execution: 2, terminal: false };
+    const FIRST: Scope = Scope {
+        execution: 1,
+        terminal: false,
+    };
+    const FIRST_OVER: Scope = Scope {
+        execution: 1,
+        terminal: true,
+    };
+    const SECOND: Scope = Scope {
+        execution: 2,
+        terminal: false,
+    };
 
     fn value(entry: Option<KvEntry>) -> Option<String> {
         entry.map(|entry| entry.value)
@@ -136,7 +154,13 @@ mod tests {
         doc.write(SECOND, None);
         assert_eq!(doc.newest(), None);
         assert_eq!(value(doc.snapshot(SECOND)).as_deref(), Some("a"));
-        assert_eq!(value(doc.snapshot(Scope { execution: 2, terminal: true })), None);
+        assert_eq!(
+            value(doc.snapshot(Scope {
+                execution: 2,
+                terminal: true
+            })),
+            None
+        );
     }
 
     #[test]

@@ -127,7 +127,10 @@ impl LockDoc {
         for id in messages {
             *next.attempts.entry(id.clone()).or_insert(0) += 1;
         }
-        next.holder = Some(Holder { token: token.to_owned(), messages: messages.to_vec() });
+        next.holder = Some(Holder {
+            token: token.to_owned(),
+            messages: messages.to_vec(),
+        });
         next.until = until;
         next.held = u32::try_from(messages.len()).unwrap_or(u32::MAX);
         next
@@ -197,7 +200,10 @@ mod tests {
 
     #[test]
     fn a_commit_forgets_what_it_consumed_and_keeps_the_rest() {
-        let lock = LockDoc::new("i").claimed("t1", 10, &ids(&["a"])).released(false).claimed("t2", 20, &ids(&["b"]));
+        let lock = LockDoc::new("i")
+            .claimed("t1", 10, &ids(&["a"]))
+            .released(false)
+            .claimed("t2", 20, &ids(&["b"]));
         let after = lock.committed("c1", &ids(&["b"]));
         assert!(after.attempts.contains_key("a") && !after.attempts.contains_key("b"));
         assert!(after.holder.is_none() && after.remembers("c1"));

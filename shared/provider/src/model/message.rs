@@ -72,7 +72,12 @@ pub(crate) struct ReceiptDoc<'a> {
 
 impl<'a> ReceiptDoc<'a> {
     pub(crate) fn new(pk: &'a str, id: &'a str) -> Self {
-        ReceiptDoc { id, pk, kind: Kind::Receipt, ttl: RECEIPT_TTL_SECONDS }
+        ReceiptDoc {
+            id,
+            pk,
+            kind: Kind::Receipt,
+            ttl: RECEIPT_TTL_SECONDS,
+        }
     }
 }
 

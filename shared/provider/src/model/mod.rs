@@ -76,7 +76,10 @@ pub(crate) fn slot(pk: &str) -> u8 {
 
 /// Hex of a SHA-256, for ids made of text that an id may not hold.
 pub(crate) fn digest(text: &str) -> String {
-    Sha256::digest(text.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect()
+    Sha256::digest(text.as_bytes())
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect()
 }
 
 #[cfg(test)]

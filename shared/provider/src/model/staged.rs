@@ -51,15 +51,27 @@ impl StagedOp {
     }
 
     pub(crate) fn delete(id: &str, etag: &str) -> Self {
-        StagedOp { id: id.to_owned(), op: StagedOpKind::Delete { etag: etag.to_owned() }, body: None }
+        StagedOp {
+            id: id.to_owned(),
+            op: StagedOpKind::Delete { etag: etag.to_owned() },
+            body: None,
+        }
     }
 
     pub(crate) fn discard(id: &str) -> Self {
-        StagedOp { id: id.to_owned(), op: StagedOpKind::Discard, body: None }
+        StagedOp {
+            id: id.to_owned(),
+            op: StagedOpKind::Discard,
+            body: None,
+        }
     }
 
     fn with_body(id: &str, op: StagedOpKind, doc: &impl Serialize) -> Result<Self, serde_json::Error> {
-        Ok(StagedOp { id: id.to_owned(), op, body: Some(serde_json::value::to_raw_value(doc)?) })
+        Ok(StagedOp {
+            id: id.to_owned(),
+            op,
+            body: Some(serde_json::value::to_raw_value(doc)?),
+        })
     }
 
     /// How much of a request the operation takes: its body, its id, its ETag and the words around them.

@@ -45,7 +45,15 @@ pub(crate) struct WorkDoc {
 impl WorkDoc {
     /// The document of an activity, or `None` for an item that is no activity.
     pub(crate) fn new(item: &WorkItem, sort_key: &str, now_ms: u64) -> Result<Option<Self>, serde_json::Error> {
-        let WorkItem::ActivityExecute { instance, execution_id, id, session_id, tag, .. } = item else {
+        let WorkItem::ActivityExecute {
+            instance,
+            execution_id,
+            id,
+            session_id,
+            tag,
+            ..
+        } = item
+        else {
             return Ok(None);
         };
         Ok(Some(WorkDoc {
@@ -85,20 +93,36 @@ impl WorkDoc {
     /// The item as its next holder writes it.
     pub(crate) fn claimed(&self, token: &str, until: u64) -> WorkDoc {
         let mut next = self.clone();
-        next.holder = Some(WorkHolder { token: token.to_owned() });
+        next.holder = Some(WorkHolder {
+            token: token.to_owned(),
+        });
         next.attempts += 1;
         next.renewed(until)
     }
 
     /// The item held until a later time.
     pub(crate) fn renewed(&self, until: u64) -> WorkDoc {
-        WorkDoc { until, due_at: until, ..self.clone() }
+        WorkDoc {
+            until,
+            due_at: until,
+            ..self.clone()
+        }
     }
 
     /// The item given back, due from `due_at` on.
     pub(crate) fn released(&self, due_at: u64, ignore_attempt: bool) -> WorkDoc {
-        let attempts = if ignore_attempt { self.attempts.saturating_sub(1) } else { self.attempts };
-        WorkDoc { holder: None, until: 0, due_at, attempts, ..self.clone() }
+        let attempts = if ignore_attempt {
+            self.attempts.saturating_sub(1)
+        } else {
+            self.attempts
+        };
+        WorkDoc {
+            holder: None,
+            until: 0,
+            due_at,
+            attempts,
+            ..self.clone()
+        }
     }
 }
 
@@ -128,7 +152,11 @@ mod tests {
 
     #[test]
     fn the_id_is_that_of_the_activity() {
-        let activity = ScheduledActivityIdentifier { instance: "i".to_owned(), execution_id: 2, activity_id: 7 };
+        let activity = ScheduledActivityIdentifier {
+            instance: "i".to_owned(),
+            execution_id: 2,
+            activity_id: 7,
+        };
         assert_eq!(item().id, WorkDoc::id_of(&activity));
     }
 

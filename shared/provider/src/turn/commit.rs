@@ -55,10 +55,18 @@ impl<'a> Commit<'a> {
     pub(crate) fn of(store: &'a Store, turn: &'a HeldTurn) -> Result<Self, Failure> {
         let left = turn.lock.doc.until.saturating_sub(store.now());
         if left == 0 {
-            return Err(Failure::LockLost { instance: turn.pk.as_str().to_owned() });
+            return Err(Failure::LockLost {
+                instance: turn.pk.as_str().to_owned(),
+            });
         }
         let deadline = Instant::now() + Duration::from_millis(left);
-        Ok(Commit { store, container: store.container.within(deadline), deadline, turn, uncertain: AtomicBool::new(false) })
+        Ok(Commit {
+            store,
+            container: store.container.within(deadline),
+            deadline,
+            turn,
+            uncertain: AtomicBool::new(false),
+        })
     }
 
     /// Decides and writes. Transient trouble is met again and again until the lock ends: what reached the runtime as
@@ -77,14 +85,19 @@ impl<'a> Commit<'a> {
     }
 
     fn lost(&self) -> Failure {
-        Failure::LockLost { instance: self.turn.pk.as_str().to_owned() }
+        Failure::LockLost {
+            instance: self.turn.pk.as_str().to_owned(),
+        }
     }
 
     async fn attempt(&self, decision: Decision) -> Result<Committed, Failure> {
         let pk = &self.turn.pk;
         let earlier = if is_earlier(self.turn, decision.execution) {
             let id = ExecutionDoc::id(decision.execution);
-            self.container.read::<ExecutionDoc>(pk, &id).await?.map(|found| found.doc.state)
+            self.container
+                .read::<ExecutionDoc>(pk, &id)
+                .await?
+                .map(|found| found.doc.state)
         } else {
             None
         };
@@ -97,7 +110,10 @@ impl<'a> Commit<'a> {
         };
         let plan = Plan::make(self.turn, decision, context)?;
         self.apply(&plan).await?;
-        Ok(Committed { more: self.turn.more, plan })
+        Ok(Committed {
+            more: self.turn.more,
+            plan,
+        })
     }
 
     /// Writes a plan that was made elsewhere.
@@ -127,7 +143,11 @@ impl<'a> Commit<'a> {
             writes.push(StagedOp::create(&doc.id, &doc)?);
             staged.insert(n, doc.ops);
         }
-        tracing::debug!(instance = pk.as_str(), staged = total, "the commit does not fit one batch: staging");
+        tracing::debug!(
+            instance = pk.as_str(),
+            staged = total,
+            "the commit does not fit one batch: staging"
+        );
         for group in pack(writes, BATCH_OPS, BATCH_BYTES) {
             self.stage(&group).await?;
         }
@@ -136,7 +156,11 @@ impl<'a> Commit<'a> {
         if total == 0 {
             decisive.push(StagedOp::discard(&head.id));
         } else {
-            lock.unfinished = Some(Unfinished { commit: plan.commit.clone(), next: 0, total });
+            lock.unfinished = Some(Unfinished {
+                commit: plan.commit.clone(),
+                next: 0,
+                total,
+            });
             lock.owe(Some(self.store.repair_due()));
         }
         let locked = self.decide(plan, lock, decisive).await?;
@@ -167,13 +191,24 @@ impl<'a> Commit<'a> {
         }
         let query = Query::new("SELECT c.id, c._etag FROM c WHERE c.queue = 'turn'");
         let seen = self.container.query::<Seen>(&self.turn.pk, &query).await?;
-        let there = seen.iter().filter(|seen| expected.get(&seen.id) == Some(&&seen.etag)).count();
-        if there == expected.len() { Ok(()) } else { Err(self.lost()) }
+        let there = seen
+            .iter()
+            .filter(|seen| expected.get(&seen.id) == Some(&&seen.etag))
+            .count();
+        if there == expected.len() {
+            Ok(())
+        } else {
+            Err(self.lost())
+        }
     }
 
     /// Writes staged documents. Their ids belong to this commit alone: a conflict is the echo of our own write.
     async fn stage(&self, ops: &[StagedOp]) -> Result<(), Failure> {
-        match self.container.batch(&self.turn.pk, &batch_of(ops)?, Retry::Idempotent).await {
+        match self
+            .container
+            .batch(&self.turn.pk, &batch_of(ops)?, Retry::Idempotent)
+            .await
+        {
             Ok(_) => Ok(()),
             Err(error) if error.is_conflict() => Ok(()),
             Err(error) => Err(error.into()),
@@ -195,7 +230,10 @@ impl<'a> Commit<'a> {
             let error = match self.container.batch(pk, &batch, Retry::Idempotent).await {
                 Ok(results) => {
                     let etag = results.first().and_then(|result| result.etag.clone());
-                    return Ok(Locked { doc: lock, etag: etag.unwrap_or_else(|| Etag::new("")) });
+                    return Ok(Locked {
+                        doc: lock,
+                        etag: etag.unwrap_or_else(|| Etag::new("")),
+                    });
                 }
                 Err(error) => error,
             };
@@ -214,7 +252,10 @@ impl<'a> Commit<'a> {
                     _ => return Err(self.lost()),
                 }
             }
-            let failed = error.batch_index().map(|index| index - 1).filter(|index| *index < ops.len());
+            let failed = error
+                .batch_index()
+                .map(|index| index - 1)
+                .filter(|index| *index < ops.len());
             match failed.map(|index| &ops[index].op) {
                 Some(StagedOpKind::Discard) if error.is_not_found() => {
                     ops.remove(failed.unwrap_or_default());
@@ -254,7 +295,11 @@ impl Split {
                 surplus.push(op.clone());
             }
         }
-        Split { decisive, history: plan.history.clone(), staged: pack(surplus, BATCH_OPS, STAGED_BYTES) }
+        Split {
+            decisive,
+            history: plan.history.clone(),
+            staged: pack(surplus, BATCH_OPS, STAGED_BYTES),
+        }
     }
 }
 

@@ -126,17 +126,28 @@ impl Store {
             if coherent && whole {
                 return Ok((instance, past));
             }
-            tracing::debug!(instance = pk.as_str(), coherent, "a lagging replica answered: reading again");
+            tracing::debug!(
+                instance = pk.as_str(),
+                coherent,
+                "a lagging replica answered: reading again"
+            );
             tokio::time::sleep(wait).await;
             wait = wait.saturating_mul(2).min(Duration::from_millis(200));
             if !coherent {
-                instance = self.container.read::<InstanceDoc>(pk, InstanceDoc::ID).await?.map(|found| found.doc);
+                instance = self
+                    .container
+                    .read::<InstanceDoc>(pk, InstanceDoc::ID)
+                    .await?
+                    .map(|found| found.doc);
             }
             if let Some(instance) = &instance {
                 past = self.past(pk, instance.current.execution).await?;
             }
         }
-        Err(Failure::Stale { instance: pk.as_str().to_owned(), reason: "history or keys stay incomplete".to_owned() })
+        Err(Failure::Stale {
+            instance: pk.as_str().to_owned(),
+            reason: "history or keys stay incomplete".to_owned(),
+        })
     }
 
     /// Gives a claim back that could not be completed, as if it had not been made.
@@ -156,13 +167,25 @@ impl Store {
         view: &View,
         items: &[(MessageDoc, WorkItem)],
     ) -> Result<(), Failure> {
-        if !view.is_coherent() || !items.iter().all(|(_, item)| matches!(item, WorkItem::QueueMessage { .. })) {
+        if !view.is_coherent()
+            || !items
+                .iter()
+                .all(|(_, item)| matches!(item, WorkItem::QueueMessage { .. }))
+        {
             return Ok(());
         }
-        tracing::warn!(instance = pk.as_str(), count = items.len(), "dropping events for an instance that never began");
+        tracing::warn!(
+            instance = pk.as_str(),
+            count = items.len(),
+            "dropping events for an instance that never began"
+        );
         for (message, _) in items {
             let etag = Etag::new(message.etag.clone());
-            match self.container.delete(pk, &message.id, Some(&etag), Retry::Idempotent).await {
+            match self
+                .container
+                .delete(pk, &message.id, Some(&etag), Retry::Idempotent)
+                .await
+            {
                 Ok(()) => {}
                 Err(error) if error.is_not_found() || error.is_precondition_failed() => {}
                 Err(error) => return Err(error.into()),
@@ -188,14 +211,19 @@ fn decode(pk: &PartitionKey, messages: &[MessageDoc]) -> Vec<(MessageDoc, WorkIt
 }
 
 fn begins(item: &WorkItem) -> bool {
-    matches!(item, WorkItem::StartOrchestration { .. } | WorkItem::ContinueAsNew { .. })
+    matches!(
+        item,
+        WorkItem::StartOrchestration { .. } | WorkItem::ContinueAsNew { .. }
+    )
 }
 
 /// Whether the dispatcher can replay the instance. duroxide's contract is that only the first range counts, and that
 /// an unpinned execution suits everybody.
 fn supports(filter: Option<&DispatcherCapabilityFilter>, instance: Option<&InstanceDoc>) -> bool {
     let Some(filter) = filter else { return true };
-    let Some(range) = filter.supported_duroxide_versions.first() else { return false };
+    let Some(range) = filter.supported_duroxide_versions.first() else {
+        return false;
+    };
     let pinned = instance.and_then(|instance| instance.current.pinned.as_ref());
     pinned.is_none_or(|version| range.contains(version))
 }
@@ -209,24 +237,46 @@ fn assemble(
     past: Past,
     items: Vec<(MessageDoc, WorkItem)>,
 ) -> Result<Claimed, Failure> {
-    let attempt = items.iter().filter_map(|(message, _)| lock.doc.attempts.get(&message.id)).max().copied();
+    let attempt = items
+        .iter()
+        .filter_map(|(message, _)| lock.doc.attempts.get(&message.id))
+        .max()
+        .copied();
     let (messages, work): (Vec<_>, Vec<_>) = items
         .into_iter()
-        .map(|(message, item)| (HeldMessage { id: message.id, etag: message.etag, receipt: message.receipt }, item))
+        .map(|(message, item)| {
+            (
+                HeldMessage {
+                    id: message.id,
+                    etag: message.etag,
+                    receipt: message.receipt,
+                },
+                item,
+            )
+        })
         .unzip();
     let Past { history, kv } = past;
-    let (history, history_error) = match instance.as_ref().map(|instance| Past::events(history, &instance.current)) {
+    let (history, history_error) = match instance
+        .as_ref()
+        .map(|instance| Past::events(history, &instance.current))
+    {
         None => (Vec::new(), None),
         Some(Ok(events)) => (events, None),
         Some(Err(error @ HistoryError::Corrupt { .. })) => (Vec::new(), Some(error.to_string())),
         Some(Err(error @ HistoryError::Short { .. })) => {
-            return Err(Failure::Stale { instance: pk.as_str().to_owned(), reason: error.to_string() });
+            return Err(Failure::Stale {
+                instance: pk.as_str().to_owned(),
+                reason: error.to_string(),
+            });
         }
     };
     let scope = HeldTurn::scope(instance.as_ref());
     let kv_snapshot = match history_error {
         Some(_) => Default::default(),
-        None => kv.iter().filter_map(|doc| Some((doc.key.clone(), doc.snapshot(scope)?))).collect(),
+        None => kv
+            .iter()
+            .filter_map(|doc| Some((doc.key.clone(), doc.snapshot(scope)?)))
+            .collect(),
     };
     let (name, version) = identity(instance.as_ref(), &history, &work);
     let token = Token::turn(nonce, pk.as_str()).encode()?;
@@ -240,16 +290,27 @@ fn assemble(
         history_error,
         kv_snapshot,
     };
-    let held = HeldTurn { pk: pk.clone(), nonce: nonce.to_owned(), lock, instance, kv, messages, more: view.more };
-    Ok(Claimed { item: TurnItem { item, lock_token: token, attempt: attempt.unwrap_or(1) }, held })
+    let held = HeldTurn {
+        pk: pk.clone(),
+        nonce: nonce.to_owned(),
+        lock,
+        instance,
+        kv,
+        messages,
+        more: view.more,
+    };
+    Ok(Claimed {
+        item: TurnItem {
+            item,
+            lock_token: token,
+            attempt: attempt.unwrap_or(1),
+        },
+        held,
+    })
 }
 
 /// Name and version: from the instance, else from its history, else from the message that starts it.
-fn identity(
-    instance: Option<&InstanceDoc>,
-    history: &[duroxide::Event],
-    items: &[WorkItem],
-) -> (String, String) {
+fn identity(instance: Option<&InstanceDoc>, history: &[duroxide::Event], items: &[WorkItem]) -> (String, String) {
     let unknown = || "unknown".to_owned();
     if let Some((Some(name), version)) = instance.map(|instance| (&instance.name, &instance.version)) {
         return (name.clone(), version.clone().unwrap_or_else(unknown));
@@ -261,10 +322,12 @@ fn identity(
     started
         .or_else(|| {
             items.iter().find_map(|item| match item {
-                WorkItem::StartOrchestration { orchestration, version, .. }
-                | WorkItem::ContinueAsNew { orchestration, version, .. } => {
-                    Some((orchestration.clone(), version.clone().unwrap_or_else(unknown)))
+                WorkItem::StartOrchestration {
+                    orchestration, version, ..
                 }
+                | WorkItem::ContinueAsNew {
+                    orchestration, version, ..
+                } => Some((orchestration.clone(), version.clone().unwrap_or_else(unknown))),
                 _ => None,
             })
         })

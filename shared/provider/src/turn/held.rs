@@ -42,10 +42,16 @@ pub(crate) struct HeldTurn {
 impl HeldTurn {
     /// Whose keys the turn sees.
     pub(crate) fn scope(instance: Option<&InstanceDoc>) -> Scope {
-        instance.map_or(Scope { execution: 1, terminal: false }, |instance| Scope {
-            execution: instance.current.execution,
-            terminal: is_terminal(&instance.current.status),
-        })
+        instance.map_or(
+            Scope {
+                execution: 1,
+                terminal: false,
+            },
+            |instance| Scope {
+                execution: instance.current.execution,
+                terminal: is_terminal(&instance.current.status),
+            },
+        )
     }
 }
 
@@ -61,7 +67,11 @@ impl HeldTurns {
     }
 
     pub(crate) fn get(&self, nonce: &str) -> Option<Arc<HeldTurn>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).get(nonce).cloned()
+        self.0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .get(nonce)
+            .cloned()
     }
 
     pub(crate) fn forget(&self, nonce: &str) {
@@ -79,31 +89,53 @@ impl HeldTurns {
     /// Whether a turn of this instance is under way here.
     pub(crate) fn is_running(&self, instance: &str, now_ms: u64) -> bool {
         let held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        held.values().any(|turn| turn.pk.as_str() == instance && turn.lock.doc.until > now_ms)
+        held.values()
+            .any(|turn| turn.pk.as_str() == instance && turn.lock.doc.until > now_ms)
     }
 }
 
 impl Store {
     /// The held turn of a token that another process (or a former life of this one) fetched.
     pub(crate) async fn recall(&self, pk: &PartitionKey, nonce: &str) -> Result<HeldTurn, Failure> {
-        let lost = || Failure::LockLost { instance: pk.as_str().to_owned() };
+        let lost = || Failure::LockLost {
+            instance: pk.as_str().to_owned(),
+        };
         // Far in the future, so that messages of the hold are listed whatever their time.
         let view = self.view(pk, u64::MAX >> 11).await?;
         if !view.is_coherent() {
-            return Err(Failure::Stale { instance: pk.as_str().to_owned(), reason: "instance and lock differ".into() });
+            return Err(Failure::Stale {
+                instance: pk.as_str().to_owned(),
+                reason: "instance and lock differ".into(),
+            });
         }
         let lock = view.lock.filter(|lock| lock.doc.is_held_by(nonce)).ok_or_else(lost)?;
         let execution = view.instance.as_ref().map_or(0, |instance| instance.current.execution);
         let past = self.past(pk, execution).await?;
-        if view.instance.as_ref().is_some_and(|instance| !past.has_keys_of(instance)) {
-            return Err(Failure::Stale { instance: pk.as_str().to_owned(), reason: "keys are missing".into() });
+        if view
+            .instance
+            .as_ref()
+            .is_some_and(|instance| !past.has_keys_of(instance))
+        {
+            return Err(Failure::Stale {
+                instance: pk.as_str().to_owned(),
+                reason: "keys are missing".into(),
+            });
         }
-        let held = lock.doc.holder.as_ref().map(|holder| holder.messages.clone()).unwrap_or_default();
+        let held = lock
+            .doc
+            .holder
+            .as_ref()
+            .map(|holder| holder.messages.clone())
+            .unwrap_or_default();
         let messages = view
             .messages
             .into_iter()
             .filter(|message| held.contains(&message.id))
-            .map(|message| HeldMessage { id: message.id, etag: message.etag, receipt: message.receipt })
+            .map(|message| HeldMessage {
+                id: message.id,
+                etag: message.etag,
+                receipt: message.receipt,
+            })
             .collect();
         Ok(HeldTurn {
             pk: pk.clone(),
@@ -129,7 +161,9 @@ impl Store {
                 }
             }
             let nonce = self.ids.unique();
-            let next = seen.as_ref().map_or_else(|| LockDoc::new(pk.as_str()), |lock| lock.doc.clone());
+            let next = seen
+                .as_ref()
+                .map_or_else(|| LockDoc::new(pk.as_str()), |lock| lock.doc.clone());
             let next = next.claimed(&nonce, self.now().saturating_add(millis(HOLD_TIME)), &[]);
             if let Some(lock) = self.swap_lock(pk, seen.as_ref().map(|lock| &lock.etag), next).await? {
                 return self.recall(pk, &lock_token(&lock)).await;
@@ -140,5 +174,9 @@ impl Store {
 }
 
 fn lock_token(lock: &Locked) -> String {
-    lock.doc.holder.as_ref().map(|holder| holder.token.clone()).unwrap_or_default()
+    lock.doc
+        .holder
+        .as_ref()
+        .map(|holder| holder.token.clone())
+        .unwrap_or_default()
 }

@@ -39,7 +39,10 @@ pub(crate) struct Past {
 impl Past {
     /// The events of an execution.
     pub(crate) fn events(history: Vec<HistoryDoc>, state: &ExecutionState) -> Result<Vec<Event>, HistoryError> {
-        let docs = history.into_iter().filter(|doc| doc.execution == state.execution).collect();
+        let docs = history
+            .into_iter()
+            .filter(|doc| doc.execution == state.execution)
+            .collect();
         assemble(&state.head, state.events, docs)
     }
 
@@ -54,7 +57,11 @@ impl Past {
         let mut at = state.head.as_str();
         while !at.is_empty() {
             let mut prev = None;
-            for doc in self.history.iter().filter(|doc| doc.execution == state.execution && doc.commit == at) {
+            for doc in self
+                .history
+                .iter()
+                .filter(|doc| doc.execution == state.execution && doc.commit == at)
+            {
                 events += doc.events.len() as u64;
                 prev = Some(doc.prev.as_str());
             }
@@ -74,7 +81,10 @@ impl Store {
         )
         .param("@now", now_ms);
         let mut view = View::default();
-        let mut page = PageOptions { max_items: Some(PAGE), continuation: None };
+        let mut page = PageOptions {
+            max_items: Some(PAGE),
+            continuation: None,
+        };
         loop {
             let answer = self.container.query_page::<Box<RawValue>>(pk, &query, &page).await?;
             let arrived = !answer.items.is_empty();

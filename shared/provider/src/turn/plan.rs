@@ -62,7 +62,13 @@ pub(crate) struct Plan {
 
 impl Plan {
     pub(crate) fn make(turn: &HeldTurn, decision: Decision, context: PlanContext<'_>) -> Result<Plan, Failure> {
-        Planner { turn, context, state: Vec::new(), rest: Vec::new() }.plan(decision)
+        Planner {
+            turn,
+            context,
+            state: Vec::new(),
+            rest: Vec::new(),
+        }
+        .plan(decision)
     }
 }
 
@@ -75,7 +81,14 @@ struct Planner<'a> {
 
 impl Planner<'_> {
     fn plan(mut self, decision: Decision) -> Result<Plan, Failure> {
-        let Decision { execution, events, work, messages, metadata, cancelled } = decision;
+        let Decision {
+            execution,
+            events,
+            work,
+            messages,
+            metadata,
+            cancelled,
+        } = decision;
         let now = self.context.now_ms;
         let mut instance = match &self.turn.instance {
             Some(instance) => instance.clone(),
@@ -89,7 +102,10 @@ impl Planner<'_> {
             archived = Some(ended);
             instance.current.clone()
         } else if execution < instance.current.execution {
-            self.context.earlier.take().unwrap_or_else(|| ExecutionState::new(execution, now))
+            self.context
+                .earlier
+                .take()
+                .unwrap_or_else(|| ExecutionState::new(execution, now))
         } else {
             instance.current.clone()
         };
@@ -105,11 +121,16 @@ impl Planner<'_> {
         }
         instance.updated_at = now;
         instance.commit = self.context.commit.to_owned();
-        check_size("the instance document (its output and custom status)", self.pk(), &instance)?;
+        check_size(
+            "the instance document (its output and custom status)",
+            self.pk(),
+            &instance,
+        )?;
         self.state.insert(0, StagedOp::upsert(InstanceDoc::ID, &instance)?);
         if let Some(ended) = archived {
             let doc = ExecutionDoc::new(self.pk(), ended);
-            self.state.insert(1, StagedOp::upsert(&ExecutionDoc::id(doc.state.execution), &doc)?);
+            self.state
+                .insert(1, StagedOp::upsert(&ExecutionDoc::id(doc.state.execution), &doc)?);
         }
         let work = self.work(work, &cancelled)?;
         let (intents, own_messages_due) = self.messages(messages)?;
@@ -134,8 +155,12 @@ impl Planner<'_> {
     fn history(&self, state: &mut ExecutionState, events: &[Event]) -> Result<Vec<StagedOp>, Failure> {
         let instance = || self.pk().to_owned();
         let prev = state.head.clone();
-        let part =
-            HistoryPart { pk: self.pk(), execution: state.execution, commit: self.context.commit, prev: &prev };
+        let part = HistoryPart {
+            pk: self.pk(),
+            execution: state.execution,
+            commit: self.context.commit,
+            prev: &prev,
+        };
         let mut ops = Vec::new();
         let mut pending: Vec<Box<RawValue>> = Vec::new();
         let (mut bytes, mut offset) = (0, state.events);
@@ -145,14 +170,23 @@ impl Planner<'_> {
                 return Err(Failure::EventWithoutId { instance: instance() });
             }
             if id <= state.last_event_id {
-                return Err(Failure::DuplicateEvent { instance: instance(), execution: state.execution, event: id });
+                return Err(Failure::DuplicateEvent {
+                    instance: instance(),
+                    execution: state.execution,
+                    event: id,
+                });
             }
             state.last_event_id = id;
             let raw = serde_json::value::to_raw_value(event)?;
             let size = raw.get().len();
             if size > MAX_DOCUMENT - 1024 {
                 let what = format!("event {id} ({})", kind_of(event));
-                return Err(Failure::TooLarge { what, instance: instance(), bytes: size, limit: MAX_DOCUMENT });
+                return Err(Failure::TooLarge {
+                    what,
+                    instance: instance(),
+                    bytes: size,
+                    limit: MAX_DOCUMENT,
+                });
             }
             if bytes + size > HISTORY_PART && !pending.is_empty() {
                 offset += self.cut(&part, offset, &mut pending, &mut ops)?;
@@ -212,13 +246,18 @@ impl Planner<'_> {
                 EventKind::CustomStatusUpdated { status } => {
                     instance.custom_status.clone_from(status);
                 }
-                EventKind::OrchestrationStarted { carry_forward_events, .. } => {
+                EventKind::OrchestrationStarted {
+                    carry_forward_events, ..
+                } => {
                     state.carried = carry_forward_events.as_ref().map_or(0, |events| events.len() as u64);
                 }
                 _ => {}
             }
         }
-        if events.iter().any(|event| matches!(event.kind, EventKind::CustomStatusUpdated { .. })) {
+        if events
+            .iter()
+            .any(|event| matches!(event.kind, EventKind::CustomStatusUpdated { .. }))
+        {
             instance.custom_status_version += 1;
         }
     }
@@ -228,19 +267,29 @@ impl Planner<'_> {
         // Whether the execution ends with this turn does not matter: what it writes is its own.
         let over = HeldTurn::scope(self.turn.instance.as_ref());
         let terminal = over.execution == state.execution && over.terminal;
-        let scope = Scope { execution: state.execution, terminal };
-        let mut known: BTreeMap<&str, KvDoc> =
-            self.turn.kv.iter().map(|doc| (doc.key.as_str(), doc.clone())).collect();
+        let scope = Scope {
+            execution: state.execution,
+            terminal,
+        };
+        let mut known: BTreeMap<&str, KvDoc> = self.turn.kv.iter().map(|doc| (doc.key.as_str(), doc.clone())).collect();
         let mut changed: HashSet<&str> = HashSet::new();
         for event in events {
             match &event.kind {
-                EventKind::KeyValueSet { key, value, last_updated_at_ms } => {
-                    let doc = known.entry(key).or_insert_with(|| KvDoc::new(self.turn.pk.as_str(), key));
+                EventKind::KeyValueSet {
+                    key,
+                    value,
+                    last_updated_at_ms,
+                } => {
+                    let doc = known
+                        .entry(key)
+                        .or_insert_with(|| KvDoc::new(self.turn.pk.as_str(), key));
                     doc.write(scope, Some((value, *last_updated_at_ms)));
                     changed.insert(key);
                 }
                 EventKind::KeyValueCleared { key } => {
-                    let doc = known.entry(key).or_insert_with(|| KvDoc::new(self.turn.pk.as_str(), key));
+                    let doc = known
+                        .entry(key)
+                        .or_insert_with(|| KvDoc::new(self.turn.pk.as_str(), key));
                     doc.write(scope, None);
                     changed.insert(key);
                 }
@@ -279,7 +328,9 @@ impl Planner<'_> {
         let mut docs = Vec::new();
         for item in items {
             let sort_key = self.context.sequence.next(self.context.now_ms);
-            let Some(doc) = WorkDoc::new(&item, &sort_key, self.context.now_ms)? else { continue };
+            let Some(doc) = WorkDoc::new(&item, &sort_key, self.context.now_ms)? else {
+                continue;
+            };
             new.insert(doc.id.clone());
             check_session(&doc)?;
             if !cancelled.contains(&doc.id) {
@@ -306,8 +357,16 @@ impl Planner<'_> {
             };
             let name = format!("{}-{n}", self.context.commit);
             let sort_key = self.context.sequence.next(self.context.now_ms);
-            let message =
-                MessageDoc::new(target, Envelope { id: name.clone(), sort_key, due_at, receipt: !own }, item)?;
+            let message = MessageDoc::new(
+                target,
+                Envelope {
+                    id: name.clone(),
+                    sort_key,
+                    due_at,
+                    receipt: !own,
+                },
+                item,
+            )?;
             check_size("a message", target, &message)?;
             if own {
                 own_due.push(due_at);
@@ -344,7 +403,10 @@ impl Planner<'_> {
 pub(crate) fn check_session(work: &WorkDoc) -> Result<(), Failure> {
     if let Some(session) = &work.session {
         PartitionKey::new(session).map_err(|error| {
-            Failure::Refused(format!("the session of activity {} of instance '{}': {error}", work.id, work.pk))
+            Failure::Refused(format!(
+                "the session of activity {} of instance '{}': {error}",
+                work.id, work.pk
+            ))
         })?;
     }
     Ok(())
@@ -358,7 +420,9 @@ fn kind_of(event: &Event) -> String {
 
 /// Used by the planner's callers to know whether to read an earlier execution first.
 pub(crate) fn is_earlier(turn: &HeldTurn, execution: u64) -> bool {
-    turn.instance.as_ref().is_some_and(|instance| execution < instance.current.execution)
+    turn.instance
+        .as_ref()
+        .is_some_and(|instance| execution < instance.current.execution)
 }
 
 #[cfg(test)]

@@ -17,7 +17,9 @@ impl Store {
         self.lock(pk)
             .await?
             .filter(|lock| lock.doc.is_held_by(nonce))
-            .ok_or_else(|| Failure::LockLost { instance: pk.as_str().to_owned() })
+            .ok_or_else(|| Failure::LockLost {
+                instance: pk.as_str().to_owned(),
+            })
     }
 
     /// Holds the turn until `extend_for` from now.
@@ -28,7 +30,9 @@ impl Store {
         held: &HeldTurns,
         extend_for: Duration,
     ) -> Result<(), Failure> {
-        let lost = || Failure::LockLost { instance: pk.as_str().to_owned() };
+        let lost = || Failure::LockLost {
+            instance: pk.as_str().to_owned(),
+        };
         let mut lock = match held.get(nonce) {
             Some(turn) => turn.lock.clone(),
             None => self.own_lock(pk, nonce).await?,
@@ -76,7 +80,12 @@ impl Store {
         let pk = &turn.pk;
         let due_at = self.now().saturating_add(millis(delay));
         let query = Query::new("SELECT * FROM c WHERE c.queue = 'turn'");
-        let held = lock.doc.holder.as_ref().map(|holder| holder.messages.clone()).unwrap_or_default();
+        let held = lock
+            .doc
+            .holder
+            .as_ref()
+            .map(|holder| holder.messages.clone())
+            .unwrap_or_default();
         let mut ops = Vec::new();
         for mut message in self.container.query::<MessageDoc>(pk, &query).await? {
             if held.contains(&message.id) {
@@ -94,7 +103,11 @@ impl Store {
     async fn defer_group(&self, turn: &HeldTurn, mut lock: Locked, group: &[StagedOp]) -> Result<Locked, Failure> {
         for _ in 0..ATTEMPTS {
             let batch = lock_first(&lock.doc, &lock.etag)?;
-            match self.container.batch(&turn.pk, &extend(batch, group)?, Retry::Idempotent).await {
+            match self
+                .container
+                .batch(&turn.pk, &extend(batch, group)?, Retry::Idempotent)
+                .await
+            {
                 Ok(results) => {
                     let etag = results.first().and_then(|result| result.etag.clone());
                     lock.etag = etag.unwrap_or_else(|| Etag::new(""));

@@ -28,7 +28,10 @@ impl Store {
         held: &HeldWorks,
     ) -> Result<Option<String>, Failure> {
         let (token, pk, id) = Token::decode_work(token)?;
-        let lost = || Failure::WorkLost { instance: token.instance.clone(), work: id.clone() };
+        let lost = || Failure::WorkLost {
+            instance: token.instance.clone(),
+            work: id.clone(),
+        };
         let mut work = match held.get(&token.nonce) {
             Some(work) => work,
             None => self.own_work(&pk, &id, &token.nonce).await?.ok_or_else(lost)?,
@@ -92,10 +95,14 @@ impl Store {
         token: &Token,
         completion: Option<&WorkItem>,
     ) -> Result<(Vec<StagedOp>, Option<IntentDoc>), Failure> {
-        let Some(completion) = completion else { return Ok((Vec::new(), None)) };
+        let Some(completion) = completion else {
+            return Ok((Vec::new(), None));
+        };
         let (WorkItem::ActivityCompleted { instance, .. } | WorkItem::ActivityFailed { instance, .. }) = completion
         else {
-            return Err(Failure::Refused("only a completed or failed activity completes a work item".to_owned()));
+            return Err(Failure::Refused(
+                "only a completed or failed activity completes a work item".to_owned(),
+            ));
         };
         let now = self.now();
         let own = instance == pk.as_str();
@@ -119,7 +126,12 @@ impl Store {
 
     async fn has_message(&self, pk: &PartitionKey, ops: &[StagedOp]) -> Result<bool, Failure> {
         for op in ops.iter().filter(|op| matches!(op.op, StagedOpKind::Create)) {
-            if self.container.read::<serde::de::IgnoredAny>(pk, &op.id).await?.is_none() {
+            if self
+                .container
+                .read::<serde::de::IgnoredAny>(pk, &op.id)
+                .await?
+                .is_none()
+            {
                 return Ok(false);
             }
         }
@@ -130,8 +142,18 @@ impl Store {
 /// The failure that stands for a completion which cannot be stored.
 fn refusal(completion: &WorkItem, failure: &Failure) -> WorkItem {
     let (instance, execution_id, id) = match completion {
-        WorkItem::ActivityCompleted { instance, execution_id, id, .. }
-        | WorkItem::ActivityFailed { instance, execution_id, id, .. } => (instance.clone(), *execution_id, *id),
+        WorkItem::ActivityCompleted {
+            instance,
+            execution_id,
+            id,
+            ..
+        }
+        | WorkItem::ActivityFailed {
+            instance,
+            execution_id,
+            id,
+            ..
+        } => (instance.clone(), *execution_id, *id),
         other => return other.clone(),
     };
     let details = ErrorDetails::Infrastructure {
@@ -139,5 +161,10 @@ fn refusal(completion: &WorkItem, failure: &Failure) -> WorkItem {
         message: failure.to_string(),
         retryable: false,
     };
-    WorkItem::ActivityFailed { instance, execution_id, id, details }
+    WorkItem::ActivityFailed {
+        instance,
+        execution_id,
+        id,
+        details,
+    }
 }

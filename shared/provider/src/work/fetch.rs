@@ -46,7 +46,11 @@ impl HeldWorks {
     }
 
     pub(crate) fn get(&self, nonce: &str) -> Option<HeldWork> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).get(nonce).cloned()
+        self.0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .get(nonce)
+            .cloned()
     }
 
     pub(crate) fn forget(&self, nonce: &str) {
@@ -64,7 +68,9 @@ impl Store {
         held: &HeldWorks,
     ) -> Result<Fetched<WorkLease>, Failure> {
         let now = self.now();
-        let Some(found) = self.container.read::<WorkDoc>(pk, id).await? else { return Ok(Fetched::Nothing) };
+        let Some(found) = self.container.read::<WorkDoc>(pk, id).await? else {
+            return Ok(Fetched::Nothing);
+        };
         let doc = found.doc;
         if doc.is_held_at(now) {
             return Ok(Fetched::Busy { until_ms: doc.until });
@@ -83,7 +89,11 @@ impl Store {
         })?;
         let nonce = self.ids.unique();
         let next = doc.claimed(&nonce, now.saturating_add(millis(request.lock_timeout)));
-        let etag = match self.container.replace(pk, id, &next, Some(&found.etag), Retry::Idempotent).await {
+        let etag = match self
+            .container
+            .replace(pk, id, &next, Some(&found.etag), Retry::Idempotent)
+            .await
+        {
             Ok(etag) => etag,
             Err(error) if error.is_not_found() => return Ok(Fetched::Nothing),
             Err(error) if error.is_precondition_failed() && error.after_ambiguity() => {
@@ -95,22 +105,21 @@ impl Store {
             Err(error) if error.is_precondition_failed() => return Ok(Fetched::Busy { until_ms: now }),
             Err(error) => return Err(error.into()),
         };
-        let lease =
-            WorkLease { item, lock_token: Token::work(&nonce, pk.as_str(), id).encode()?, attempt: next.attempts };
+        let lease = WorkLease {
+            item,
+            lock_token: Token::work(&nonce, pk.as_str(), id).encode()?,
+            attempt: next.attempts,
+        };
         held.put(&nonce, HeldWork { doc: next, etag }, now);
         Ok(Fetched::Ready(lease))
     }
 
     /// The item in its newest version, if this token still holds it.
-    pub(crate) async fn own_work(
-        &self,
-        pk: &PartitionKey,
-        id: &str,
-        nonce: &str,
-    ) -> Result<Option<HeldWork>, Failure> {
+    pub(crate) async fn own_work(&self, pk: &PartitionKey, id: &str, nonce: &str) -> Result<Option<HeldWork>, Failure> {
         let found = self.container.read::<WorkDoc>(pk, id).await?;
-        Ok(found
-            .filter(|found| found.doc.is_held_by(nonce))
-            .map(|found| HeldWork { doc: found.doc, etag: found.etag }))
+        Ok(found.filter(|found| found.doc.is_held_by(nonce)).map(|found| HeldWork {
+            doc: found.doc,
+            etag: found.etag,
+        }))
     }
 }

@@ -13,12 +13,7 @@ const ATTEMPTS: u32 = 4;
 
 impl Store {
     /// Holds the item until `extend_for` from now.
-    pub(crate) async fn renew_work(
-        &self,
-        token: &str,
-        extend_for: Duration,
-        held: &HeldWorks,
-    ) -> Result<(), Failure> {
+    pub(crate) async fn renew_work(&self, token: &str, extend_for: Duration, held: &HeldWorks) -> Result<(), Failure> {
         let (token, pk, id) = Token::decode_work(token)?;
         let renewed = self
             .rewrite_work(&token, &pk, &id, held, |store, doc| {
@@ -61,19 +56,29 @@ impl Store {
         held: &HeldWorks,
         next: impl Fn(&Store, &WorkDoc) -> Option<WorkDoc>,
     ) -> Result<HeldWork, Failure> {
-        let lost = || Failure::WorkLost { instance: token.instance.clone(), work: id.to_owned() };
+        let lost = || Failure::WorkLost {
+            instance: token.instance.clone(),
+            work: id.to_owned(),
+        };
         let mut work = match held.get(&token.nonce) {
             Some(work) => work,
             None => self.own_work(pk, id, &token.nonce).await?.ok_or_else(lost)?,
         };
         for _ in 0..ATTEMPTS {
             let doc = next(self, &work.doc).ok_or_else(lost)?;
-            match self.container.replace(pk, id, &doc, Some(&work.etag), Retry::Idempotent).await {
+            match self
+                .container
+                .replace(pk, id, &doc, Some(&work.etag), Retry::Idempotent)
+                .await
+            {
                 Ok(etag) => return Ok(HeldWork { doc, etag }),
                 Err(error) if error.is_precondition_failed() || error.is_not_found() => {
                     let ambiguous = error.after_ambiguity();
                     let found = self.container.read::<WorkDoc>(pk, id).await?.ok_or_else(lost)?;
-                    let now = HeldWork { doc: found.doc, etag: found.etag };
+                    let now = HeldWork {
+                        doc: found.doc,
+                        etag: found.etag,
+                    };
                     // The echo of our own first attempt.
                     if ambiguous && now.doc.holder == doc.holder && now.doc.due_at == doc.due_at {
                         return Ok(now);

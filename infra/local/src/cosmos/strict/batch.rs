@@ -39,10 +39,7 @@ impl BatchPlan {
         }
         if let Ok(mut results) = serde_json::from_slice::<Vec<Value>>(&reply.body) {
             for &index in &self.conditional_upserts {
-                if let Some(result) = results
-                    .get_mut(index)
-                    .filter(|result| result["statusCode"] == 404)
-                {
+                if let Some(result) = results.get_mut(index).filter(|result| result["statusCode"] == 404) {
                     result["statusCode"] = json!(412);
                 }
             }
@@ -52,17 +49,9 @@ impl BatchPlan {
     }
 }
 
-pub(super) fn check(
-    call: &Call,
-    container: &Container,
-    keys: &[Value],
-    lagging: bool,
-) -> Result<BatchPlan, Refusal> {
+pub(super) fn check(call: &Call, container: &Container, keys: &[Value], lagging: bool) -> Result<BatchPlan, Refusal> {
     for (name, value) in REQUIRED_HEADERS {
-        if !call
-            .header(name)
-            .is_some_and(|given| given.eq_ignore_ascii_case(value))
-        {
+        if !call.header(name).is_some_and(|given| given.eq_ignore_ascii_case(value)) {
             return Err(Refusal::bad_request(format!(
                 "A transactional batch needs the header '{name}: {value}'."
             )));
@@ -117,11 +106,7 @@ pub(super) fn check(
 }
 
 /// Checks one operation, and gives the id it is about.
-fn check_operation(
-    operation: &Value,
-    container: &Container,
-    keys: &[Value],
-) -> Result<String, Refusal> {
+fn check_operation(operation: &Value, container: &Container, keys: &[Value]) -> Result<String, Refusal> {
     let kind = operation
         .get("operationType")
         .and_then(Value::as_str)
@@ -179,10 +164,7 @@ fn reword(operation: &mut Value) -> Rewording {
     if is_any {
         fields.remove("ifMatch");
     }
-    if fields
-        .get("operationType")
-        .is_some_and(|kind| kind == "Upsert")
-    {
+    if fields.get("operationType").is_some_and(|kind| kind == "Upsert") {
         let id = fields
             .get("resourceBody")
             .and_then(|document| document.get("id"))
@@ -191,9 +173,5 @@ fn reword(operation: &mut Value) -> Rewording {
         fields.insert("operationType".to_owned(), json!("Replace"));
         return Rewording::ConditionalUpsert;
     }
-    if is_any {
-        Rewording::Star
-    } else {
-        Rewording::None
-    }
+    if is_any { Rewording::Star } else { Rewording::None }
 }

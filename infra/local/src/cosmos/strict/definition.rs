@@ -18,11 +18,8 @@ pub(super) fn check(call: &Call) -> Result<(), Refusal> {
     if !defines {
         return Ok(());
     }
-    let body: Value = serde_json::from_slice(&call.body).map_err(|error| {
-        Refusal::bad_request(format!(
-            "The container's definition is no valid JSON: {error}"
-        ))
-    })?;
+    let body: Value = serde_json::from_slice(&call.body)
+        .map_err(|error| Refusal::bad_request(format!("The container's definition is no valid JSON: {error}")))?;
     ids::check_document(&body)?;
     let paths = body["partitionKey"]["paths"]
         .as_array()
@@ -36,10 +33,7 @@ pub(super) fn check(call: &Call) -> Result<(), Refusal> {
             "The partition key definition of the container is missing or invalid.",
         ));
     }
-    if body
-        .get("uniqueKeyPolicy")
-        .is_some_and(|policy| !policy.is_null())
-    {
+    if body.get("uniqueKeyPolicy").is_some_and(|policy| !policy.is_null()) {
         return Err(Refusal::bad_request(
             "Unique keys are not supported by this test server.",
         ));

@@ -21,10 +21,7 @@ pub(super) fn check(id: &str) -> Result<(), Refusal> {
     } else {
         return Ok(());
     };
-    Err(Refusal::bad_request(format!(
-        "The id '{}' {fault}.",
-        id.escape_debug()
-    )))
+    Err(Refusal::bad_request(format!("The id '{}' {fault}.", id.escape_debug())))
 }
 
 /// Refuses a document without a fit id.
@@ -51,9 +48,7 @@ mod tests {
             assert!(check(id).is_ok(), "{id}");
         }
         let too_long = "x".repeat(1024);
-        for id in [
-            "", "a/b", "a\\b", "a?b", "a#b", "a ", "a\nb", "\u{7f}", &too_long,
-        ] {
+        for id in ["", "a/b", "a\\b", "a?b", "a#b", "a ", "a\nb", "\u{7f}", &too_long] {
             assert!(check(id).is_err(), "{id}");
         }
     }

@@ -40,9 +40,8 @@ pub(crate) struct OrderItem {
 impl IndexPolicy {
     /// Reads the policy of a new container, as strictly as the service.
     pub(super) fn parse(policy: &Value) -> Result<Self, Refusal> {
-        let policy: Self = serde_json::from_value(policy.clone()).map_err(|error| {
-            Refusal::bad_request(format!("The indexing policy is invalid: {error}"))
-        })?;
+        let policy: Self = serde_json::from_value(policy.clone())
+            .map_err(|error| Refusal::bad_request(format!("The indexing policy is invalid: {error}")))?;
         let paths = || {
             policy
                 .included_paths
@@ -50,8 +49,8 @@ impl IndexPolicy {
                 .chain(&policy.excluded_paths)
                 .map(|entry| entry.path.as_str())
         };
-        if let Some(path) = paths()
-            .find(|path| !path.starts_with('/') || !(path.ends_with("/?") || path.ends_with("/*")))
+        if let Some(path) =
+            paths().find(|path| !path.starts_with('/') || !(path.ends_with("/?") || path.ends_with("/*")))
         {
             return Err(Refusal::bad_request(format!(
                 "The indexing path '{path}' could not be accepted: it ends neither in '/?' nor in '/*'."
@@ -67,18 +66,14 @@ impl IndexPolicy {
             ));
         }
         let composite_paths = || policy.composite_indexes.iter().flatten();
-        if let Some(entry) =
-            composite_paths().find(|entry| entry.path.ends_with("/?") || entry.path.ends_with("/*"))
-        {
+        if let Some(entry) = composite_paths().find(|entry| entry.path.ends_with("/?") || entry.path.ends_with("/*")) {
             return Err(Refusal::bad_request(format!(
                 "The composite path '{}' may not end in '/?' or '/*'.",
                 entry.path
             )));
         }
         if policy.composite_indexes.iter().any(|index| index.len() < 2) {
-            return Err(Refusal::bad_request(
-                "A composite index needs two paths or more.",
-            ));
+            return Err(Refusal::bad_request("A composite index needs two paths or more."));
         }
         Ok(policy)
     }
@@ -91,13 +86,7 @@ impl IndexPolicy {
             [_] => Err(Refusal::bad_request(
                 "The index path corresponding to the specified order-by item is excluded.",
             )),
-            _ if self
-                .composite_indexes
-                .iter()
-                .any(|index| serves(index, order)) =>
-            {
-                Ok(())
-            }
+            _ if self.composite_indexes.iter().any(|index| serves(index, order)) => Ok(()),
             _ => Err(Refusal::bad_request(
                 "The order by query does not have a corresponding composite index that it can be served from.",
             )),
@@ -108,12 +97,7 @@ impl IndexPolicy {
         if matches!(path, [name] if name == "id" || name == "_ts") {
             return true;
         }
-        let best = |entries: &[IndexPath]| {
-            entries
-                .iter()
-                .filter_map(|entry| precision(&entry.path, path))
-                .max()
-        };
+        let best = |entries: &[IndexPath]| entries.iter().filter_map(|entry| precision(&entry.path, path)).max();
         match (best(&self.included_paths), best(&self.excluded_paths)) {
             (Some(included), Some(excluded)) => included > excluded,
             (Some(_), None) => true,
@@ -176,9 +160,7 @@ mod tests {
         items
             .iter()
             .map(|item| {
-                let (path, descending) = item
-                    .strip_prefix('-')
-                    .map_or((*item, false), |path| (path, true));
+                let (path, descending) = item.strip_prefix('-').map_or((*item, false), |path| (path, true));
                 OrderItem {
                     path: names(path),
                     descending,
@@ -221,10 +203,7 @@ mod tests {
     #[test]
     fn a_policy_must_say_what_becomes_of_everything_else() {
         assert!(IndexPolicy::parse(&json!({ "includedPaths": [{ "path": "/a/?" }] })).is_err());
-        assert!(
-            IndexPolicy::parse(&json!({ "includedPaths": [{ "path": "/a" }, { "path": "/*" }] }))
-                .is_err()
-        );
+        assert!(IndexPolicy::parse(&json!({ "includedPaths": [{ "path": "/a" }, { "path": "/*" }] })).is_err());
         assert!(IndexPolicy::parse(&json!({ "indexingMode": "consistent" })).is_ok());
     }
 }

@@ -60,9 +60,7 @@ pub(crate) async fn check(known: &Known<'_>, call: &Call) -> Result<Checked, Ref
         return Err(Refusal::too_large("Request size is too large."));
     }
     if call.method == Method::PATCH {
-        return Err(Refusal::bad_request(
-            "PATCH is not supported by this test server.",
-        ));
+        return Err(Refusal::bad_request("PATCH is not supported by this test server."));
     }
     match call.kind {
         RequestKind::PkRanges => Ok(Checked::default()),
@@ -88,11 +86,7 @@ pub(crate) async fn check(known: &Known<'_>, call: &Call) -> Result<Checked, Ref
     }
 }
 
-fn check_document(
-    known: &Known<'_>,
-    call: &Call,
-    container: &Container,
-) -> Result<Checked, Refusal> {
+fn check_document(known: &Known<'_>, call: &Call, container: &Container) -> Result<Checked, Refusal> {
     if call.flag(IS_QUERY) {
         return Err(Refusal::bad_request(
             "A query must be sent with POST to the documents of a container.",
@@ -119,9 +113,8 @@ fn check_document(
                 "If-None-Match on a write is not supported by this test server.",
             ));
         }
-        let document: Value = serde_json::from_slice(&call.body).map_err(|error| {
-            Refusal::bad_request(format!("The document is no valid JSON: {error}"))
-        })?;
+        let document: Value = serde_json::from_slice(&call.body)
+            .map_err(|error| Refusal::bad_request(format!("The document is no valid JSON: {error}")))?;
         ids::check_document(&document)?;
         key::check_document(container, &document, &keys)?;
     }

@@ -12,9 +12,7 @@ use serde_json::Value;
 
 use super::super::catalog::Container;
 use super::super::emulator::Region;
-use super::super::http::{
-    CROSS_PARTITION, Call, IS_QUERY_PLAN, MAX_ITEM_COUNT, PARTITION_KEY, RANGE_ID,
-};
+use super::super::http::{CROSS_PARTITION, Call, IS_QUERY_PLAN, MAX_ITEM_COUNT, PARTITION_KEY, RANGE_ID};
 use super::index::OrderItem;
 use super::{Known, Refusal, key};
 
@@ -68,11 +66,7 @@ struct QueryInfo {
     group_by_alias_to_aggregate_type: HashMap<String, Value>,
 }
 
-pub(super) async fn check(
-    known: &Known<'_>,
-    call: &Call,
-    container: &Container,
-) -> Result<(), Refusal> {
+pub(super) async fn check(known: &Known<'_>, call: &Call, container: &Container) -> Result<(), Refusal> {
     if !call
         .header("content-type")
         .is_some_and(|kind| kind.starts_with("application/query+json"))
@@ -126,12 +120,7 @@ fn check_page_size(call: &Call) -> Result<(), Refusal> {
 }
 
 impl PlanCache {
-    async fn shape(
-        &self,
-        known: &Known<'_>,
-        call: &Call,
-        query: &str,
-    ) -> Result<Arc<Shape>, Refusal> {
+    async fn shape(&self, known: &Known<'_>, call: &Call, query: &str) -> Result<Arc<Shape>, Refusal> {
         let kept = self
             .shapes
             .read()
@@ -155,9 +144,8 @@ impl PlanCache {
                 format!("The query cannot be planned: {message}"),
             ));
         }
-        let plan: QueryPlan = serde_json::from_slice(&reply.body).map_err(|error| {
-            Refusal::bad_request(format!("The query plan could not be read: {error}"))
-        })?;
+        let plan: QueryPlan = serde_json::from_slice(&reply.body)
+            .map_err(|error| Refusal::bad_request(format!("The query plan could not be read: {error}")))?;
         let shape = Arc::new(shape_of(&plan.query_info)?);
         let mut shapes = self.shapes.write().unwrap_or_else(PoisonError::into_inner);
         if shapes.len() < KEPT_PLANS {
