@@ -12,6 +12,15 @@ use crate::retry::Verdict;
 use crate::send::{Progress, Transport};
 use crate::{Error, headers};
 
+/// What usually is the matter when a document's partition key is not where the service looks for it.
+const WRONG_KEY_PATH: &str =
+    "does the container have another partition key path than the one that documents are written with?";
+
+fn with_hint(mut context: Context, hint: &str) -> Context {
+    context.detail = format!("{}; {hint}", context.detail);
+    context
+}
+
 impl Transport {
     /// The error for the last attempt.
     pub(crate) fn failure(
@@ -115,6 +124,9 @@ impl Transport {
             (404, _) => Error::NotFound { context },
             (409, _) => Error::Conflict { context },
             (412, _) => Error::PreconditionFailed { context },
+            (400, 1001) => Error::BadRequest {
+                context: Box::new(with_hint(*context, WRONG_KEY_PATH)),
+            },
             _ => Error::BadRequest { context },
         }
     }

@@ -170,7 +170,7 @@ impl Transport {
             Err(_) => (
                 Outcome::Lost,
                 None,
-                format!("no answer within {} ms", limit.as_millis()),
+                format!("no answer from {} within {} ms", self.endpoint(), limit.as_millis()),
             ),
         };
         self.report(request, number, started.elapsed(), answer.as_ref());

@@ -200,7 +200,7 @@ impl CosmosProvider {
 
     async fn commit(&self, token: &str, decision: Decision) -> Result<(), Failure> {
         let turn = self.held_turn(token).await?;
-        let done = Commit::of(&self.store, &turn)?.run(decision).await;
+        let done = Commit::of(&self.store, &self.turns, &turn)?.run(decision).await;
         // A refused plan (too large, a duplicate event) keeps the hold: the runtime then commits the failure with it.
         if matches!(done, Ok(_) | Err(Failure::LockLost { .. })) {
             self.turns.forget(&turn.nonce);
@@ -343,7 +343,7 @@ impl Provider for CosmosProvider {
                 events: new_events,
                 ..Decision::default()
             };
-            let done = Commit::of(&self.store, &turn)?.run(decision).await;
+            let done = Commit::of(&self.store, &self.turns, &turn)?.run(decision).await;
             if done.is_err() {
                 self.store.release_turn(&turn, None, true).await?;
             }

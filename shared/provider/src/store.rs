@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::time::Instant;
 
 /// A document over this size is refused before anything is written. The service takes 2 MB per document and per batch;
 /// the rest is for the lock document that shares the batch, and for what the service adds.
@@ -31,6 +32,11 @@ impl Store {
     /// When something that is begun now becomes everybody's business.
     pub(crate) fn repair_due(&self) -> u64 {
         self.now().saturating_add(millis(self.repair_after))
+    }
+
+    /// The end of a lock, by this machine's steady clock.
+    pub(crate) fn expiry(&self, until_ms: u64) -> Instant {
+        Instant::now() + Duration::from_millis(until_ms.saturating_sub(self.now()))
     }
 
     /// The lock document with its ETag.

@@ -3,7 +3,7 @@
 use crate::error::Failure;
 use crate::model::{ExecutionDoc, InstanceDoc, StagedOp, is_terminal};
 use crate::store::Store;
-use crate::turn::{Commit, HeldTurn, Plan};
+use crate::turn::{Commit, HeldTurn, HeldTurns, Plan};
 use cosmos::{PartitionKey, Query};
 use duroxide::providers::{InstanceFilter, PruneOptions, PruneResult};
 use serde::Deserialize;
@@ -74,7 +74,7 @@ impl Store {
             work: Vec::new(),
             own_messages_due: Vec::new(),
         };
-        Commit::of(self, turn)?.apply(&plan).await?;
+        Commit::of(self, &HeldTurns::default(), turn)?.apply(&plan).await?;
         Ok(Some(PruneResult {
             instances_processed: 1,
             executions_deleted: doomed.len() as u64,

@@ -9,24 +9,18 @@
 //! renewed meanwhile (its version is read again, the holder is still this token); it was taken over (the commit
 //! fails whole); a cancelled activity completed by itself meanwhile (it is left out and the batch sent again).
 
+use super::batches::{BATCH_BYTES, BATCH_OPS, Split, batch_of, extend, lock_first, pack};
 use super::plan::{PlanContext, is_earlier};
-use super::{Decision, HeldTurn, Plan};
+use super::{Decision, HeldTurn, HeldTurns, Plan};
 use crate::error::Failure;
 use crate::finish::StagedOps;
 use crate::model::{ExecutionDoc, LockDoc, StagedDoc, StagedHead, StagedOp, StagedOpKind, Unfinished};
 use crate::store::{Locked, Store};
-use cosmos::{Batch, Container, Etag, PartitionKey, Query, Retry};
-use std::collections::{HashMap, HashSet};
+use cosmos::{Container, Etag, Query, Retry};
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tokio::time::Instant;
-
-/// How many operations and bytes a batch is filled to. The service takes 100 and 2 MB; the lock document, which is in
-/// every batch and may name a thousand messages, must still fit.
-pub(crate) const BATCH_OPS: usize = cosmos::MAX_BATCH_OPERATIONS - 3;
-pub(crate) const BATCH_BYTES: usize = cosmos::MAX_REQUEST_BYTES - 128 * 1024;
-/// A staged document must fit a document, and its operations a batch.
-const STAGED_BYTES: usize = 1800 * 1024;
 
 /// Between two attempts of a commit.
 const PAUSE: Duration = Duration::from_millis(50);
@@ -43,30 +37,42 @@ pub(crate) struct Committed {
 #[derive(Debug)]
 pub(crate) struct Commit<'a> {
     store: &'a Store,
-    container: Container,
-    deadline: Instant,
+    held: &'a HeldTurns,
     turn: &'a HeldTurn,
     /// An attempt has gone out whose outcome is not known: only then may the commit turn out to have happened.
     uncertain: AtomicBool,
 }
 
 impl<'a> Commit<'a> {
-    /// The requests of the commit end when the lock does.
-    pub(crate) fn of(store: &'a Store, turn: &'a HeldTurn) -> Result<Self, Failure> {
-        let left = turn.lock.doc.until.saturating_sub(store.now());
-        if left == 0 {
-            return Err(Failure::LockLost {
-                instance: turn.pk.as_str().to_owned(),
-            });
-        }
-        let deadline = Instant::now() + Duration::from_millis(left);
-        Ok(Commit {
+    /// A commit of `turn`, whose lock `held` follows through renewals.
+    pub(crate) fn of(store: &'a Store, held: &'a HeldTurns, turn: &'a HeldTurn) -> Result<Self, Failure> {
+        let commit = Commit {
             store,
-            container: store.container.within(deadline),
-            deadline,
+            held,
             turn,
             uncertain: AtomicBool::new(false),
-        })
+        };
+        if turn.lock.doc.until <= store.now() || commit.is_late() {
+            Err(commit.lost())
+        } else {
+            Ok(commit)
+        }
+    }
+
+    /// When the lock ends: the runtime may renew it while the commit is under way.
+    fn deadline(&self) -> Instant {
+        self.held
+            .get(&self.turn.nonce)
+            .map_or(self.turn.expires, |turn| turn.expires)
+    }
+
+    fn is_late(&self) -> bool {
+        Instant::now() >= self.deadline()
+    }
+
+    /// The container, for requests that end when the lock does.
+    fn container(&self) -> Container {
+        self.store.container.within(self.deadline())
     }
 
     /// Decides and writes. Transient trouble is met again and again until the lock ends: what reached the runtime as
@@ -74,7 +80,7 @@ impl<'a> Commit<'a> {
     pub(crate) async fn run(&self, decision: Decision) -> Result<Committed, Failure> {
         loop {
             match self.attempt(decision.clone()).await {
-                Err(failure) if failure.is_transient() && Instant::now() < self.deadline => {
+                Err(failure) if failure.is_transient() && !self.is_late() => {
                     tracing::warn!(instance = self.turn.pk.as_str(), %failure, "a commit is tried again");
                     tokio::time::sleep(PAUSE).await;
                 }
@@ -94,7 +100,7 @@ impl<'a> Commit<'a> {
         let pk = &self.turn.pk;
         let earlier = if is_earlier(self.turn, decision.execution) {
             let id = ExecutionDoc::id(decision.execution);
-            self.container
+            self.container()
                 .read::<ExecutionDoc>(pk, &id)
                 .await?
                 .map(|found| found.doc.state)
@@ -190,7 +196,7 @@ impl<'a> Commit<'a> {
             etag: String,
         }
         let query = Query::new("SELECT c.id, c._etag FROM c WHERE c.queue = 'turn'");
-        let seen = self.container.query::<Seen>(&self.turn.pk, &query).await?;
+        let seen = self.container().query::<Seen>(&self.turn.pk, &query).await?;
         let there = seen
             .iter()
             .filter(|seen| expected.get(&seen.id) == Some(&&seen.etag))
@@ -205,7 +211,7 @@ impl<'a> Commit<'a> {
     /// Writes staged documents. Their ids belong to this commit alone: a conflict is the echo of our own write.
     async fn stage(&self, ops: &[StagedOp]) -> Result<(), Failure> {
         match self
-            .container
+            .container()
             .batch(&self.turn.pk, &batch_of(ops)?, Retry::Idempotent)
             .await
         {
@@ -227,7 +233,7 @@ impl<'a> Commit<'a> {
         let mut etag = self.turn.lock.etag.clone();
         loop {
             let batch = extend(lock_first(&lock, &etag)?, &ops)?;
-            let error = match self.container.batch(pk, &batch, Retry::Idempotent).await {
+            let error = match self.container().batch(pk, &batch, Retry::Idempotent).await {
                 Ok(results) => {
                     let etag = results.first().and_then(|result| result.etag.clone());
                     return Ok(Locked {
@@ -244,7 +250,7 @@ impl<'a> Commit<'a> {
                 match self.store.lock(pk).await? {
                     Some(now) if self.is_done(&now, plan) => return Ok(now),
                     // Renewed meanwhile, or never applied.
-                    Some(now) if now.doc.is_held_by(&self.turn.nonce) && Instant::now() < self.deadline => {
+                    Some(now) if now.doc.is_held_by(&self.turn.nonce) && !self.is_late() => {
                         etag = now.etag;
                         tokio::time::sleep(PAUSE).await;
                         continue;
@@ -270,101 +276,5 @@ impl<'a> Commit<'a> {
                 _ => return Err(error.into()),
             }
         }
-    }
-}
-
-/// Which operations go where, when they do not fit one batch.
-struct Split {
-    decisive: Vec<StagedOp>,
-    history: Vec<StagedOp>,
-    staged: Vec<Vec<StagedOp>>,
-}
-
-impl Split {
-    fn of(plan: &Plan) -> Split {
-        let mut decisive: Vec<StagedOp> = Vec::new();
-        let mut surplus: Vec<StagedOp> = Vec::new();
-        let mut bytes = 0;
-        // History is staged under its final ids, for it is invisible until the instance's head names it. So it
-        // never waits for publication, and a reader sees all of the turn with the decisive batch.
-        for op in plan.state.iter().chain(&plan.rest) {
-            if surplus.is_empty() && decisive.len() < BATCH_OPS - 1 && bytes + op.bytes() <= BATCH_BYTES {
-                bytes += op.bytes();
-                decisive.push(op.clone());
-            } else {
-                surplus.push(op.clone());
-            }
-        }
-        Split {
-            decisive,
-            history: plan.history.clone(),
-            staged: pack(surplus, BATCH_OPS, STAGED_BYTES),
-        }
-    }
-}
-
-/// Cuts a list of operations into groups that each fit, in order.
-pub(crate) fn pack(ops: Vec<StagedOp>, most: usize, most_bytes: usize) -> Vec<Vec<StagedOp>> {
-    let mut groups: Vec<Vec<StagedOp>> = Vec::new();
-    let mut bytes = 0;
-    for op in ops {
-        let fits = bytes + op.bytes() <= most_bytes;
-        match groups.last_mut() {
-            Some(group) if fits && group.len() < most => group.push(op.clone()),
-            _ => {
-                groups.push(vec![op.clone()]);
-                bytes = 0;
-            }
-        }
-        bytes += op.bytes();
-    }
-    groups
-}
-
-/// A batch of these operations.
-pub(crate) fn batch_of(ops: &[StagedOp]) -> Result<Batch, Failure> {
-    extend(Batch::new(), ops)
-}
-
-/// A batch that begins with the fence: the lock, in the version that was seen.
-pub(crate) fn lock_first(lock: &LockDoc, seen: &Etag) -> Result<Batch, Failure> {
-    let mut batch = Batch::new();
-    batch.replace(LockDoc::ID, lock, Some(seen.clone()))?;
-    Ok(batch)
-}
-
-/// Adds these operations to a batch.
-pub(crate) fn extend(mut batch: Batch, ops: &[StagedOp]) -> Result<Batch, Failure> {
-    for StagedOp { id, op, body } in ops {
-        match (op, body) {
-            (StagedOpKind::Create, Some(body)) => batch.create(id, body)?,
-            (StagedOpKind::Upsert, Some(body)) => batch.upsert(id, body)?,
-            (StagedOpKind::Replace { etag }, Some(body)) => batch.replace(id, body, Some(Etag::new(etag.clone())))?,
-            (StagedOpKind::Delete { etag }, _) => batch.delete(id, Some(Etag::new(etag.clone())))?,
-            (StagedOpKind::Discard, _) => batch.delete(id, None)?,
-            (_, None) => return Err(Failure::Refused(format!("a staged operation on '{id}' lost its body"))),
-        };
-    }
-    Ok(batch)
-}
-
-impl Store {
-    /// The operations without those that would delete what is gone already.
-    pub(crate) async fn without_missing(
-        &self,
-        pk: &PartitionKey,
-        ops: Vec<StagedOp>,
-    ) -> Result<Vec<StagedOp>, Failure> {
-        let discards: Vec<&str> = ops
-            .iter()
-            .filter(|op| matches!(op.op, StagedOpKind::Discard))
-            .map(|op| op.id.as_str())
-            .collect();
-        let query = Query::new("SELECT VALUE c.id FROM c WHERE ARRAY_CONTAINS(@ids, c.id)").param("@ids", &discards);
-        let there: HashSet<String> = self.container.query::<String>(pk, &query).await?.into_iter().collect();
-        Ok(ops
-            .into_iter()
-            .filter(|op| !matches!(op.op, StagedOpKind::Discard) || there.contains(&op.id))
-            .collect())
     }
 }

@@ -13,6 +13,7 @@ use cosmos::{Etag, PartitionKey, Retry};
 use duroxide::EventKind;
 use duroxide::providers::{DispatcherCapabilityFilter, OrchestrationItem, WorkItem};
 use std::time::Duration;
+use tokio::time::Instant;
 
 /// How often a past that came short is read again before the turn is given back.
 const REREADS: u32 = 20;
@@ -95,7 +96,15 @@ impl Store {
             return Ok(Fetched::Busy { until_ms: self.now() });
         };
         let loaded = self.settle(pk, &lock, &view, past).await;
-        match loaded.and_then(|(instance, past)| assemble(pk, &nonce, lock.clone(), &view, instance, past, items)) {
+        let expires = self.expiry(lock.doc.until);
+        let grip = Grip {
+            pk,
+            nonce,
+            lock: lock.clone(),
+            more: view.more,
+            expires,
+        };
+        match loaded.and_then(|(instance, past)| assemble(grip, instance, past, items)) {
             Ok(Claimed { item, held: turn }) => {
                 held.put(turn, self.now());
                 Ok(Fetched::Ready(item))
@@ -228,15 +237,28 @@ fn supports(filter: Option<&DispatcherCapabilityFilter>, instance: Option<&Insta
     pinned.is_none_or(|version| range.contains(version))
 }
 
-fn assemble(
-    pk: &PartitionKey,
-    nonce: &str,
+/// A lock that was just claimed.
+struct Grip<'a> {
+    pk: &'a PartitionKey,
+    nonce: String,
     lock: Locked,
-    view: &View,
+    more: bool,
+    expires: Instant,
+}
+
+fn assemble(
+    grip: Grip<'_>,
     instance: Option<InstanceDoc>,
     past: Past,
     items: Vec<(MessageDoc, WorkItem)>,
 ) -> Result<Claimed, Failure> {
+    let Grip {
+        pk,
+        nonce,
+        lock,
+        more,
+        expires,
+    } = grip;
     let attempt = items
         .iter()
         .filter_map(|(message, _)| lock.doc.attempts.get(&message.id))
@@ -279,7 +301,7 @@ fn assemble(
             .collect(),
     };
     let (name, version) = identity(instance.as_ref(), &history, &work);
-    let token = Token::turn(nonce, pk.as_str()).encode()?;
+    let token = Token::turn(&nonce, pk.as_str()).encode()?;
     let item = OrchestrationItem {
         instance: pk.as_str().to_owned(),
         orchestration_name: name,
@@ -292,12 +314,13 @@ fn assemble(
     };
     let held = HeldTurn {
         pk: pk.clone(),
-        nonce: nonce.to_owned(),
+        nonce,
         lock,
         instance,
         kv,
         messages,
-        more: view.more,
+        more,
+        expires,
     };
     Ok(Claimed {
         item: TurnItem {

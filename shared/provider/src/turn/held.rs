@@ -11,6 +11,7 @@ use cosmos::PartitionKey;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
+use tokio::time::Instant;
 
 /// How often, and how long apart, to try for an instance whose turn is under way.
 const HOLD_ATTEMPTS: u32 = 60;
@@ -37,6 +38,8 @@ pub(crate) struct HeldTurn {
     pub messages: Vec<HeldMessage>,
     /// More messages were due than the turn took.
     pub more: bool,
+    /// When the lock ends, by this machine's steady clock; a renewal moves it.
+    pub expires: Instant,
 }
 
 impl HeldTurn {
@@ -79,10 +82,12 @@ impl HeldTurns {
     }
 
     /// Notes the lock's newest version, after a renewal.
-    pub(crate) fn relock(&self, nonce: &str, lock: &Locked) {
+    pub(crate) fn relock(&self, nonce: &str, lock: &Locked, expires: Instant) {
         let mut held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(turn) = held.get_mut(nonce) {
-            Arc::make_mut(turn).lock = lock.clone();
+            let turn = Arc::make_mut(turn);
+            turn.lock = lock.clone();
+            turn.expires = expires;
         }
     }
 
@@ -109,6 +114,7 @@ impl Store {
             });
         }
         let lock = view.lock.filter(|lock| lock.doc.is_held_by(nonce)).ok_or_else(lost)?;
+        let expires = self.expiry(lock.doc.until);
         let execution = view.instance.as_ref().map_or(0, |instance| instance.current.execution);
         let past = self.past(pk, execution).await?;
         if view
@@ -145,6 +151,7 @@ impl Store {
             kv: past.kv,
             messages,
             more: view.more,
+            expires,
         })
     }
 

@@ -10,6 +10,7 @@
 //! instance document says; a consumed message is deleted in the version that was seen. Whatever a lagging replica
 //! answers, one of these refuses it.
 
+mod batches;
 mod commit;
 mod fetch;
 mod held;
@@ -17,7 +18,8 @@ mod load;
 mod plan;
 mod release;
 
-pub(crate) use commit::{BATCH_BYTES, BATCH_OPS, Commit, Committed, extend, lock_first, pack};
+pub(crate) use batches::{BATCH_BYTES, BATCH_OPS, extend, lock_first, pack};
+pub(crate) use commit::{Commit, Committed};
 pub(crate) use fetch::TurnRequest;
 pub(crate) use held::{HeldTurn, HeldTurns};
 pub(crate) use plan::{Decision, Plan, check_session};

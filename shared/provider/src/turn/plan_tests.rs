@@ -9,21 +9,35 @@ use cosmos::Etag;
 const NOW: u64 = 1_000;
 
 fn turn(instance: Option<InstanceDoc>, kv: Vec<KvDoc>) -> HeldTurn {
-    let message = |id: &str, receipt| HeldMessage { id: id.to_owned(), etag: format!("\"{id}\""), receipt };
+    let message = |id: &str, receipt| HeldMessage {
+        id: id.to_owned(),
+        etag: format!("\"{id}\""),
+        receipt,
+    };
     HeldTurn {
         pk: PartitionKey::new("i").unwrap(),
         nonce: "c1".to_owned(),
-        lock: Locked { doc: LockDoc::new("i"), etag: Etag::new("\"lock\"") },
+        lock: Locked {
+            doc: LockDoc::new("i"),
+            etag: Etag::new("\"lock\""),
+        },
         instance,
         kv,
         messages: vec![message("m:own", false), message("m:foreign", true)],
         more: false,
+        expires: tokio::time::Instant::now(),
     }
 }
 
 fn plan_for(turn: &HeldTurn, decision: Decision) -> Result<Plan, Failure> {
     let sequence = Sequence::default();
-    let context = PlanContext { now_ms: NOW, repair_due: NOW + 10, commit: "c1", sequence: &sequence, earlier: None };
+    let context = PlanContext {
+        now_ms: NOW,
+        repair_due: NOW + 10,
+        commit: "c1",
+        sequence: &sequence,
+        earlier: None,
+    };
     Plan::make(turn, decision, context)
 }
 
@@ -36,7 +50,14 @@ fn event(id: u64, kind: EventKind) -> Event {
 }
 
 fn set(id: u64, key: &str, value: &str) -> Event {
-    event(id, EventKind::KeyValueSet { key: key.to_owned(), value: value.to_owned(), last_updated_at_ms: NOW })
+    event(
+        id,
+        EventKind::KeyValueSet {
+            key: key.to_owned(),
+            value: value.to_owned(),
+            last_updated_at_ms: NOW,
+        },
+    )
 }
 
 fn activity(id: u64) -> WorkItem {
@@ -73,7 +94,12 @@ fn named() -> ExecutionMetadata {
 }
 
 fn first(execution: u64) -> Decision {
-    Decision { execution, events: vec![set(1, "k", "v")], metadata: named(), ..Decision::default() }
+    Decision {
+        execution,
+        events: vec![set(1, "k", "v")],
+        metadata: named(),
+        ..Decision::default()
+    }
 }
 
 /// The instance document that a plan writes.
@@ -88,28 +114,55 @@ fn ids(ops: &[StagedOp]) -> Vec<&str> {
 
 #[test]
 fn a_consumed_message_is_deleted_and_one_from_elsewhere_leaves_a_receipt() {
-    let plan = plan(Decision { execution: 1, ..Decision::default() });
+    let plan = plan(Decision {
+        execution: 1,
+        ..Decision::default()
+    });
     let kinds: Vec<&StagedOpKind> = plan.rest.iter().map(|op| &op.op).collect();
-    assert!(matches!(kinds[..], [StagedOpKind::Delete { .. }, StagedOpKind::Replace { .. }]), "{kinds:?}");
+    assert!(
+        matches!(kinds[..], [StagedOpKind::Delete { .. }, StagedOpKind::Replace { .. }]),
+        "{kinds:?}"
+    );
     let receipt = plan.rest[1].body.as_ref().expect("a receipt is written").get();
-    assert!(receipt.contains("\"receipt\"") && receipt.contains("\"ttl\""), "{receipt}");
+    assert!(
+        receipt.contains("\"receipt\"") && receipt.contains("\"ttl\""),
+        "{receipt}"
+    );
     assert_eq!(plan.consumed, ["m:own", "m:foreign"]);
 }
 
 #[test]
 fn a_message_to_this_instance_is_a_document_and_one_to_another_is_an_intent() {
-    let timer = WorkItem::TimerFired { instance: "i".to_owned(), execution_id: 1, id: 2, fire_at_ms: NOW + 500 };
-    let plan = plan(Decision { execution: 1, messages: vec![timer, child_start("child")], ..Decision::default() });
+    let timer = WorkItem::TimerFired {
+        instance: "i".to_owned(),
+        execution_id: 1,
+        id: 2,
+        fire_at_ms: NOW + 500,
+    };
+    let plan = plan(Decision {
+        execution: 1,
+        messages: vec![timer, child_start("child")],
+        ..Decision::default()
+    });
     assert_eq!(ids(&plan.rest)[..2], ["m:c1-0", "o:c1-1"]);
     assert_eq!(plan.own_messages_due, [NOW + 500]);
-    let [intent] = &plan.intents[..] else { panic!("one intent") };
-    assert_eq!((intent.message.pk.as_str(), intent.message.id.as_str()), ("child", "m:c1-1"));
+    let [intent] = &plan.intents[..] else {
+        panic!("one intent")
+    };
+    assert_eq!(
+        (intent.message.pk.as_str(), intent.message.id.as_str()),
+        ("child", "m:c1-1")
+    );
     assert!(intent.message.receipt && intent.due_at == NOW + 10);
 }
 
 #[test]
 fn an_activity_that_is_scheduled_and_cancelled_in_one_turn_is_neither() {
-    let cancelled = |activity_id| ScheduledActivityIdentifier { instance: "i".to_owned(), execution_id: 1, activity_id };
+    let cancelled = |activity_id| ScheduledActivityIdentifier {
+        instance: "i".to_owned(),
+        execution_id: 1,
+        activity_id,
+    };
     let plan = plan(Decision {
         execution: 1,
         work: vec![activity(2), activity(3)],
@@ -124,10 +177,17 @@ fn an_activity_that_is_scheduled_and_cancelled_in_one_turn_is_neither() {
 #[test]
 fn events_are_counted_and_chained_to_the_commit_before() {
     let one = instance_of(&plan(first(1)));
-    assert_eq!((one.current.events, one.current.head.as_str(), one.current.last_event_id), (1, "c1", 1));
+    assert_eq!(
+        (one.current.events, one.current.head.as_str(), one.current.last_event_id),
+        (1, "c1", 1)
+    );
     let mut before = one;
     before.current.head = "c0".to_owned();
-    let decision = Decision { execution: 1, events: vec![set(2, "k", "w"), set(3, "k", "x")], ..Decision::default() };
+    let decision = Decision {
+        execution: 1,
+        events: vec![set(2, "k", "w"), set(3, "k", "x")],
+        ..Decision::default()
+    };
     let next = plan_for(&turn(Some(before), vec![]), decision).unwrap();
     let doc: HistoryDoc = serde_json::from_str(next.history[0].body.as_ref().unwrap().get()).unwrap();
     assert_eq!((doc.offset, doc.commit.as_str(), doc.prev.as_str()), (1, "c1", "c0"));
@@ -137,11 +197,25 @@ fn events_are_counted_and_chained_to_the_commit_before() {
 #[test]
 fn an_event_without_an_id_or_with_one_that_is_recorded_is_refused() {
     let before = instance_of(&plan(first(1)));
-    let again = Decision { execution: 1, events: vec![set(1, "k", "v")], ..Decision::default() };
+    let again = Decision {
+        execution: 1,
+        events: vec![set(1, "k", "v")],
+        ..Decision::default()
+    };
     let refused = plan_for(&turn(Some(before), vec![]), again);
-    assert!(matches!(refused, Err(Failure::DuplicateEvent { event: 1, .. })), "{refused:?}");
-    let unnumbered = Decision { execution: 1, events: vec![set(0, "k", "v")], ..Decision::default() };
-    assert!(matches!(plan_for(&turn(None, vec![]), unnumbered), Err(Failure::EventWithoutId { .. })));
+    assert!(
+        matches!(refused, Err(Failure::DuplicateEvent { event: 1, .. })),
+        "{refused:?}"
+    );
+    let unnumbered = Decision {
+        execution: 1,
+        events: vec![set(0, "k", "v")],
+        ..Decision::default()
+    };
+    assert!(matches!(
+        plan_for(&turn(None, vec![]), unnumbered),
+        Err(Failure::EventWithoutId { .. })
+    ));
 }
 
 #[test]
@@ -151,10 +225,19 @@ fn a_newer_execution_archives_the_state_of_the_last_one() {
     before.current.output = Some("next input".to_owned());
     let next = plan_for(&turn(Some(before), vec![]), first(2)).unwrap();
     let instance = instance_of(&next);
-    assert_eq!((instance.current.execution, instance.executions, instance.earlier_events), (2, 2, 1));
-    assert_eq!((instance.current.status.as_str(), instance.current.started_at), ("Running", NOW));
+    assert_eq!(
+        (instance.current.execution, instance.executions, instance.earlier_events),
+        (2, 2, 1)
+    );
+    assert_eq!(
+        (instance.current.status.as_str(), instance.current.started_at),
+        ("Running", NOW)
+    );
     let archived: ExecutionDoc = serde_json::from_str(next.state[1].body.as_ref().unwrap().get()).unwrap();
-    assert_eq!((archived.state.execution, archived.state.output.as_deref()), (1, Some("next input")));
+    assert_eq!(
+        (archived.state.execution, archived.state.output.as_deref()),
+        (1, Some("next input"))
+    );
 }
 
 #[test]
@@ -163,11 +246,22 @@ fn the_parent_is_set_once_and_the_status_when_told() {
     metadata.parent_instance_id = Some("p".to_owned());
     metadata.status = Some("Completed".to_owned());
     metadata.output = Some("done".to_owned());
-    let one = plan(Decision { execution: 1, metadata: metadata.clone(), ..Decision::default() });
+    let one = plan(Decision {
+        execution: 1,
+        metadata: metadata.clone(),
+        ..Decision::default()
+    });
     let one = instance_of(&one);
-    assert_eq!((one.parent.as_deref(), one.current.completed_at), (Some("p"), Some(NOW)));
+    assert_eq!(
+        (one.parent.as_deref(), one.current.completed_at),
+        (Some("p"), Some(NOW))
+    );
     metadata.parent_instance_id = Some("other".to_owned());
-    let again = Decision { execution: 1, metadata, ..Decision::default() };
+    let again = Decision {
+        execution: 1,
+        metadata,
+        ..Decision::default()
+    };
     let again = instance_of(&plan_for(&turn(Some(one), vec![]), again).unwrap());
     assert_eq!(again.parent.as_deref(), Some("p"));
 }
@@ -175,24 +269,47 @@ fn the_parent_is_set_once_and_the_status_when_told() {
 #[test]
 fn the_custom_status_counts_one_version_per_turn_and_the_last_one_wins() {
     let status = |id, text: Option<&str>| {
-        event(id, EventKind::CustomStatusUpdated { status: text.map(str::to_owned) })
+        event(
+            id,
+            EventKind::CustomStatusUpdated {
+                status: text.map(str::to_owned),
+            },
+        )
     };
     let events = vec![status(1, Some("a")), status(2, None), status(3, Some("b"))];
-    let instance = instance_of(&plan(Decision { execution: 1, events, ..Decision::default() }));
-    assert_eq!((instance.custom_status.as_deref(), instance.custom_status_version), (Some("b"), 1));
+    let instance = instance_of(&plan(Decision {
+        execution: 1,
+        events,
+        ..Decision::default()
+    }));
+    assert_eq!(
+        (instance.custom_status.as_deref(), instance.custom_status_version),
+        (Some("b"), 1)
+    );
 }
 
 #[test]
 fn changed_keys_share_the_revision_of_the_instance_and_clearing_touches_all() {
     let known = vec![KvDoc::new("i", "old")];
-    let events = vec![set(1, "new", "v"), event(2, EventKind::KeyValuesCleared), set(3, "new", "w")];
-    let decision = Decision { execution: 1, events, ..Decision::default() };
+    let events = vec![
+        set(1, "new", "v"),
+        event(2, EventKind::KeyValuesCleared),
+        set(3, "new", "w"),
+    ];
+    let decision = Decision {
+        execution: 1,
+        events,
+        ..Decision::default()
+    };
     let plan = plan_for(&turn(None, known), decision).unwrap();
     let docs: Vec<KvDoc> = plan.state[1..]
         .iter()
         .map(|op| serde_json::from_str(op.body.as_ref().unwrap().get()).unwrap())
         .collect();
-    let shown: Vec<_> = docs.iter().map(|doc| (doc.key.as_str(), doc.rev, doc.newest())).collect();
+    let shown: Vec<_> = docs
+        .iter()
+        .map(|doc| (doc.key.as_str(), doc.rev, doc.newest()))
+        .collect();
     assert_eq!(shown, [("new", 1, Some("w")), ("old", 1, None)]);
     assert_eq!(instance_of(&plan).kv_rev, 1);
 }
@@ -200,29 +317,69 @@ fn changed_keys_share_the_revision_of_the_instance_and_clearing_touches_all() {
 #[test]
 fn a_long_history_is_cut_into_documents_that_fit_and_one_event_that_does_not_is_refused() {
     let data = "x".repeat(500 * 1024);
-    let events = (1..=6).map(|id| event(id, EventKind::ExternalEvent { name: "e".to_owned(), data: data.clone() }));
-    let plan = plan(Decision { execution: 1, events: events.collect(), ..Decision::default() });
+    let events = (1..=6).map(|id| {
+        event(
+            id,
+            EventKind::ExternalEvent {
+                name: "e".to_owned(),
+                data: data.clone(),
+            },
+        )
+    });
+    let plan = plan(Decision {
+        execution: 1,
+        events: events.collect(),
+        ..Decision::default()
+    });
     let offsets: Vec<u64> = plan
         .history
         .iter()
-        .map(|op| serde_json::from_str::<HistoryDoc>(op.body.as_ref().unwrap().get()).unwrap().offset)
+        .map(|op| {
+            serde_json::from_str::<HistoryDoc>(op.body.as_ref().unwrap().get())
+                .unwrap()
+                .offset
+        })
         .collect();
     assert_eq!(offsets, [0, 1, 2, 3, 4, 5]);
-    let huge = event(1, EventKind::ExternalEvent { name: "e".to_owned(), data: "x".repeat(3 << 20) });
-    let refused = plan_for(&turn(None, vec![]), Decision { execution: 1, events: vec![huge], ..Decision::default() });
+    let huge = event(
+        1,
+        EventKind::ExternalEvent {
+            name: "e".to_owned(),
+            data: "x".repeat(3 << 20),
+        },
+    );
+    let refused = plan_for(
+        &turn(None, vec![]),
+        Decision {
+            execution: 1,
+            events: vec![huge],
+            ..Decision::default()
+        },
+    );
     let message = refused.unwrap_err().to_string();
-    assert!(message.contains("ExternalEvent") && message.contains("'i'") && message.contains("3145"), "{message}");
+    assert!(
+        message.contains("ExternalEvent") && message.contains("'i'") && message.contains("3145"),
+        "{message}"
+    );
 }
 
 #[test]
 fn a_child_or_session_that_no_partition_can_hold_is_refused() {
     let long = "x".repeat(2_049);
-    let child = Decision { execution: 1, messages: vec![child_start(&long)], ..Decision::default() };
+    let child = Decision {
+        execution: 1,
+        messages: vec![child_start(&long)],
+        ..Decision::default()
+    };
     assert!(plan_for(&turn(None, vec![]), child).is_err());
     let mut work = activity(2);
     if let WorkItem::ActivityExecute { session_id, .. } = &mut work {
         *session_id = Some(String::new());
     }
-    let session = Decision { execution: 1, work: vec![work], ..Decision::default() };
+    let session = Decision {
+        execution: 1,
+        work: vec![work],
+        ..Decision::default()
+    };
     assert!(plan_for(&turn(None, vec![]), session).is_err());
 }

@@ -1,10 +1,10 @@
 //! Giving a turn back (abandon), and holding it longer (renew).
 
+use super::batches::{BATCH_BYTES, BATCH_OPS, extend, lock_first, pack};
 use super::{HeldTurn, HeldTurns};
 use crate::error::Failure;
 use crate::model::{MessageDoc, StagedOp};
 use crate::store::{Locked, Store, millis};
-use crate::turn::commit::{BATCH_BYTES, BATCH_OPS, extend, lock_first, pack};
 use cosmos::{Etag, PartitionKey, Query, Retry};
 use std::time::Duration;
 
@@ -44,7 +44,7 @@ impl Store {
             let mut next = lock.doc.clone();
             next.until = self.now().saturating_add(millis(extend_for));
             if let Some(renewed) = self.swap_lock(pk, Some(&lock.etag), next).await? {
-                held.relock(nonce, &renewed);
+                held.relock(nonce, &renewed, self.expiry(renewed.doc.until));
                 return Ok(());
             }
             lock = self.own_lock(pk, nonce).await?;
