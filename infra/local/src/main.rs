@@ -61,7 +61,7 @@ async fn cosmos(port: u16, partitions: u32) -> anyhow::Result<()> {
     println!("  export COSMOS_ENDPOINT={}", door.endpoint());
     println!("  export COSMOS_KEY='{}'", door.key());
     println!("  export COSMOS_DATABASE=duroxide");
-    println!("  export COSMOS_CONTAINER=duroxide");
+    println!("  export COSMOS_CONTAINER=workflows");
     println!();
     println!("Ctrl-C stops it.");
     tokio::signal::ctrl_c().await.context("cannot wait for Ctrl-C")?;

@@ -31,7 +31,10 @@ async fn main() -> Result<()> {
         None => {
             let server = CosmosServer::start(ServerOptions::default()).await?;
             let key = StaticKey::new(Key::from_base64(&server.door().key())?);
-            println!("Cosmos DB: the strict test server at {}, in this process", server.door().endpoint());
+            println!(
+                "Cosmos DB: the strict test server at {}, in this process",
+                server.door().endpoint()
+            );
             (CosmosConfig::builder(server.door().endpoint(), key), Some(server))
         }
     };
@@ -40,9 +43,13 @@ async fn main() -> Result<()> {
         server.door().reset();
     }
     let activities = ActivityRegistry::builder()
-        .register("Greet", |_: ActivityContext, whom: String| async move { Ok(format!("{whom}!")) })
+        .register("Greet", |_: ActivityContext, whom: String| async move {
+            Ok(format!("{whom}!"))
+        })
         .build();
-    let orchestrations = OrchestrationRegistry::builder().register("HelloCities", hello_cities).build();
+    let orchestrations = OrchestrationRegistry::builder()
+        .register("HelloCities", hello_cities)
+        .build();
     let store: Arc<dyn duroxide::providers::Provider> = provider;
     let runtime = Runtime::start_with_store(Arc::clone(&store), activities, orchestrations).await;
     let client = Client::new(store);
@@ -55,14 +62,20 @@ async fn main() -> Result<()> {
     }
     for instance in &instances {
         let status = client.wait_for_orchestration(instance, Duration::from_secs(120)).await;
-        match status.map_err(|error| anyhow::anyhow!("{error:?}")).with_context(|| format!("waiting for {instance}"))? {
+        match status
+            .map_err(|error| anyhow::anyhow!("{error:?}"))
+            .with_context(|| format!("waiting for {instance}"))?
+        {
             OrchestrationStatus::Completed { output, .. } => println!("{instance}: {output}"),
             other => bail!("{instance} did not complete: {other:?}"),
         }
     }
     let seconds = begun.elapsed().as_secs_f64();
     runtime.shutdown(None).await;
-    println!("{ORCHESTRATIONS} orchestrations, {} activities, {seconds:.2} s", ORCHESTRATIONS * CITIES.len());
+    println!(
+        "{ORCHESTRATIONS} orchestrations, {} activities, {seconds:.2} s",
+        ORCHESTRATIONS * CITIES.len()
+    );
     if let Some(server) = server {
         let counts = server.door().counts();
         println!(

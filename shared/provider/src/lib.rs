@@ -16,7 +16,7 @@
 //! | `model` | one file per document type: its id, its fields, its serde |
 //! | `turn` | fetch, plan, commit, release and renew for one instance |
 //! | `work` | the same for one activity |
-//! | `scout` | which instance or work item to try next, for callers without a doorbell |
+//! | `scout`, `hints` | which instance or work item to try next, for callers without a doorbell |
 //! | `deliver`, `finish`, `repair` | paying intents, rolling unfinished commits forward, finding both |
 //! | `admin` | `ProviderAdmin`: lists, infos, metrics, deletion, pruning |
 //!
@@ -29,6 +29,7 @@ mod deliver;
 mod enqueue;
 mod error;
 mod finish;
+mod hints;
 mod model;
 mod provider;
 mod read;

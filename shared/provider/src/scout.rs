@@ -10,6 +10,7 @@
 //! that turn instead of being spent on a held lock.
 
 use crate::error::Failure;
+use crate::hints::WorkHint;
 use crate::model::Kind;
 use crate::provider::{CosmosProvider, Fetched, TurnItem, WorkLease};
 use crate::repair::{Due, Repaired};
@@ -18,152 +19,12 @@ use crate::work::WorkRequest;
 use cosmos::{PartitionKey, Query, SweepCursor};
 use duroxide::providers::TagFilter;
 use serde::Deserialize;
-use std::collections::{BTreeMap, HashSet, VecDeque};
-use std::hash::Hash;
-use std::sync::{Mutex, PoisonError};
+use std::collections::HashSet;
 use std::time::Duration;
-use tokio::sync::Notify;
 use tokio::time::Instant;
 
 /// Documents that a sweep takes from each physical range.
 const PAGE: u32 = 100;
-/// Hints that are kept.
-const MOST_HINTS: usize = 10_000;
-
-/// A work item worth trying.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct WorkHint {
-    pub pk: String,
-    pub id: String,
-    pub tag: Option<String>,
-    pub session: Option<String>,
-}
-
-/// The hints of one kind.
-#[derive(Debug)]
-pub(crate) struct Hints<H> {
-    state: Mutex<HintState<H>>,
-    arrived: Notify,
-    /// Held while sweeping: callers that find nothing at the same time share one sweep.
-    sweeping: tokio::sync::Mutex<()>,
-}
-
-#[derive(Debug)]
-struct HintState<H> {
-    queue: VecDeque<H>,
-    known: HashSet<H>,
-    timed: BTreeMap<u64, Vec<H>>,
-    /// Hints for instances whose turn is under way here.
-    waiting: HashSet<H>,
-    swept: Instant,
-}
-
-impl<H: Clone + Eq + Hash> Default for Hints<H> {
-    fn default() -> Self {
-        Hints {
-            state: Mutex::new(HintState {
-                queue: VecDeque::new(),
-                known: HashSet::new(),
-                timed: BTreeMap::new(),
-                waiting: HashSet::new(),
-                swept: Instant::now(),
-            }),
-            arrived: Notify::new(),
-            sweeping: tokio::sync::Mutex::new(()),
-        }
-    }
-}
-
-impl<H: Clone + Eq + Hash> Hints<H> {
-    fn state(&self) -> std::sync::MutexGuard<'_, HintState<H>> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Adds a hint, unless it is known.
-    pub(crate) fn push(&self, hint: H) {
-        let mut state = self.state();
-        if state.queue.len() < MOST_HINTS && state.known.insert(hint.clone()) {
-            state.queue.push_back(hint);
-            drop(state);
-            self.arrived.notify_one();
-        }
-    }
-
-    /// Adds a hint for later.
-    pub(crate) fn push_at(&self, due_ms: u64, now_ms: u64, hint: H) {
-        if due_ms <= now_ms {
-            return self.push(hint);
-        }
-        let mut state = self.state();
-        if state.timed.len() < MOST_HINTS {
-            state.timed.entry(due_ms).or_default().push(hint);
-            drop(state);
-            // A sleeper must learn that it has to wake earlier.
-            self.arrived.notify_one();
-        }
-    }
-
-    /// The first hint that suits.
-    fn pop(&self, now_ms: u64, suits: impl Fn(&H) -> bool) -> Option<H> {
-        let mut state = self.state();
-        let later = state.timed.split_off(&(now_ms + 1));
-        let due = std::mem::replace(&mut state.timed, later);
-        for hint in due.into_values().flatten() {
-            if state.known.insert(hint.clone()) {
-                state.queue.push_back(hint);
-            }
-        }
-        let index = state.queue.iter().position(suits)?;
-        let hint = state.queue.remove(index)?;
-        state.known.remove(&hint);
-        Some(hint)
-    }
-
-    /// Keeps a hint until [`Hints::wake`] of the same.
-    fn park(&self, hint: H) {
-        let mut state = self.state();
-        if state.waiting.len() < MOST_HINTS {
-            state.waiting.insert(hint);
-        }
-    }
-
-    /// Makes a parked hint an ordinary one.
-    pub(crate) fn wake(&self, hint: &H) {
-        let parked = self.state().waiting.take(hint);
-        if let Some(hint) = parked {
-            self.push(hint);
-        }
-    }
-
-    fn is_sweep_due(&self, interval: Duration) -> bool {
-        self.state().swept.elapsed() >= interval
-    }
-
-    fn note_sweep(&self) {
-        self.state().swept = Instant::now();
-    }
-
-    /// Waits for a hint, for the next timer, for the next sweep, or for `deadline`.
-    async fn wait(&self, deadline: Instant, interval: Duration, now_ms: u64) {
-        let wake_at = {
-            let state = self.state();
-            let next_sweep = state.swept + interval;
-            let next_timer = state
-                .timed
-                .keys()
-                .next()
-                .map(|due| Instant::now() + Duration::from_millis(due.saturating_sub(now_ms)));
-            next_timer
-                .map_or(next_sweep, |timer| timer.min(next_sweep))
-                .min(deadline)
-        };
-        tokio::select! {
-            () = self.arrived.notified() => {}
-            () = tokio::time::sleep_until(wake_at) => {}
-        }
-    }
-}
-
 /// One undirected fetch under way.
 struct Search {
     deadline: Instant,
@@ -398,45 +259,4 @@ impl CosmosProvider {
 
 fn work_key(pk: &str, id: &str) -> String {
     format!("{id} {pk}")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_hint_is_kept_once_and_given_out_in_order() {
-        let hints = Hints::<String>::default();
-        for name in ["a", "b", "a"] {
-            hints.push(name.to_owned());
-        }
-        let all: Vec<String> = std::iter::from_fn(|| hints.pop(0, |_| true)).collect();
-        assert_eq!(all, ["a", "b"]);
-    }
-
-    #[test]
-    fn a_timer_hint_waits_for_its_time() {
-        let hints = Hints::<String>::default();
-        hints.push_at(100, 50, "timer".to_owned());
-        assert_eq!(hints.pop(99, |_| true), None);
-        assert_eq!(hints.pop(100, |_| true).as_deref(), Some("timer"));
-    }
-
-    #[test]
-    fn a_hint_that_does_not_suit_is_left_for_others() {
-        let hints = Hints::<String>::default();
-        hints.push("gpu".to_owned());
-        hints.push("plain".to_owned());
-        assert_eq!(hints.pop(0, |hint| hint == "plain").as_deref(), Some("plain"));
-        assert_eq!(hints.pop(0, |_| true).as_deref(), Some("gpu"));
-    }
-
-    #[test]
-    fn a_parked_hint_comes_back_when_it_is_woken() {
-        let hints = Hints::<String>::default();
-        hints.park("i".to_owned());
-        assert_eq!(hints.pop(0, |_| true), None);
-        hints.wake(&"i".to_owned());
-        assert_eq!(hints.pop(0, |_| true).as_deref(), Some("i"));
-    }
 }

@@ -4,9 +4,9 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-/// The key that every local Cosmos emulator is known by. It protects nothing.
+/// The key of a server that is given none. It protects nothing, and says so.
 pub const DEFAULT_KEY: &str =
-    "C2y6yDjf5/R+ob0N8A7Cgv30VRDJIWEHLM+4QDU5DE2nQ9nDuVTqobD4b8mGGyPMbIZnqyMsEcaGQy67XIw/Jw==";
+    "dGhlIGtleSBvZiB0aGUgdGVzdCBzZXJ2ZXIsIHdoaWNoIGlzIG5vIHNlY3JldDogaXQgb3BlbnMgbm90aGluZw==";
 
 /// How to start a [`CosmosServer`](crate::CosmosServer).
 #[derive(Clone)]

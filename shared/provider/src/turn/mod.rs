@@ -14,6 +14,7 @@ mod batches;
 mod commit;
 mod fetch;
 mod held;
+mod item;
 mod load;
 mod plan;
 mod release;

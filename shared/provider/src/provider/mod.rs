@@ -1,0 +1,236 @@
+//! The public face: connecting, and the directed calls of functions. `impl Provider` is in `verbs`.
+
+mod verbs;
+
+use crate::config::CosmosConfig;
+use crate::error::{ConnectError, Failure};
+use crate::hints::{Hints, WorkHint};
+use crate::model::WorkDoc;
+use crate::repair::Repaired;
+use crate::schema::container_spec;
+use crate::store::Store;
+use crate::token::Token;
+use crate::turn::{Commit, Committed, Decision, HeldTurn, HeldTurns, TurnRequest};
+use crate::work::{HeldWorks, WorkRequest};
+use async_trait::async_trait;
+use cosmos::{ClientConfig, CosmosClient, Key, KeySource, PartitionKey};
+use duroxide::providers::{
+    DispatcherCapabilityFilter, OrchestrationItem, ProviderError, ScheduledActivityIdentifier, SessionFetchConfig,
+    TagFilter, WorkItem,
+};
+use std::ops::RangeInclusive;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A duroxide provider on one Cosmos DB container. See the crate's documentation.
+#[derive(Debug)]
+pub struct CosmosProvider {
+    pub(crate) store: Store,
+    pub(crate) turns: HeldTurns,
+    pub(crate) works: HeldWorks,
+    pub(crate) turn_hints: Hints<String>,
+    pub(crate) work_hints: Hints<WorkHint>,
+    pub(crate) sweep_interval: Duration,
+    pub(crate) slots: RangeInclusive<u8>,
+}
+
+/// What a directed fetch found.
+#[derive(Clone, Debug)]
+pub enum Fetched<T> {
+    /// Claimed: the caller holds the lock.
+    Ready(T),
+    /// Nothing is due, or it is not for this caller. The ring was stale, and may be forgotten.
+    Nothing,
+    /// Somebody holds the lock, or was faster. The ring must be tried again: the holder may have fetched before the
+    /// message arrived.
+    Busy {
+        /// Until when the lock lasts, unless it is released earlier (Unix ms).
+        until_ms: u64,
+    },
+}
+
+/// A claimed turn.
+#[derive(Clone, Debug)]
+pub struct TurnItem {
+    /// What duroxide runs.
+    pub item: OrchestrationItem,
+    /// The token for ack, abandon and renew.
+    pub lock_token: String,
+    /// How often the most tried message of the turn has been fetched, this time included.
+    pub attempt: u32,
+}
+
+/// A claimed work item.
+#[derive(Clone, Debug)]
+pub struct WorkLease {
+    /// What duroxide runs.
+    pub item: WorkItem,
+    /// The token for ack, abandon and renew.
+    pub lock_token: String,
+    /// How often the item has been fetched, this time included.
+    pub attempt: u32,
+}
+
+/// The configured key source, shared with the client.
+#[derive(Debug)]
+struct SharedKey(Arc<dyn KeySource>);
+
+#[async_trait]
+impl KeySource for SharedKey {
+    async fn key(&self) -> Result<Key, cosmos::Error> {
+        self.0.key().await
+    }
+
+    async fn refresh(&self) -> Result<Key, cosmos::Error> {
+        self.0.refresh().await
+    }
+}
+
+impl CosmosProvider {
+    /// A provider for the configured container. It starts no task. Requests are sent only when the configuration asks
+    /// for the container to be created.
+    ///
+    /// # Errors
+    /// When the endpoint or key is malformed; when creating, also when the service refuses.
+    pub async fn connect(config: CosmosConfig) -> Result<CosmosProvider, ConnectError> {
+        let mut client = ClientConfig::new(&config.endpoint, SharedKey(Arc::clone(&config.key)))?
+            .clock(config.signing_clock)
+            .operation_timeout(config.operation_timeout)
+            .request_timeout(config.request_timeout);
+        if let Some(observer) = config.observer {
+            client = client.observer(observer);
+        }
+        let client = CosmosClient::new(client)?;
+        if let Some(throughput) = config.throughput {
+            client.ensure_database(&config.database, None).await?;
+            client
+                .ensure_container(&config.database, &container_spec(&config.container, throughput))
+                .await?;
+        }
+        let store = Store {
+            container: client.container(&config.database, &config.container),
+            clock: config.clock,
+            ids: config.ids,
+            sequence: Default::default(),
+            repair_after: config.repair_after,
+        };
+        Ok(CosmosProvider {
+            store,
+            turns: HeldTurns::default(),
+            works: HeldWorks::default(),
+            turn_hints: Hints::default(),
+            work_hints: Hints::default(),
+            sweep_interval: config.sweep_interval,
+            slots: config.slots,
+        })
+    }
+
+    /// Fetches the turn of this instance: straight to one logical partition, no query across partitions.
+    ///
+    /// # Errors
+    /// When the store cannot be reached, or the id cannot be an instance's.
+    pub async fn fetch_turn(
+        &self,
+        instance: &str,
+        lock_timeout: Duration,
+        filter: Option<&DispatcherCapabilityFilter>,
+    ) -> Result<Fetched<TurnItem>, ProviderError> {
+        let request = TurnRequest { lock_timeout, filter };
+        let fetched = async {
+            let pk = PartitionKey::new(instance)?;
+            self.store.fetch_turn(&pk, request, &self.turns).await
+        };
+        fetched.await.map_err(|failure: Failure| failure.of("fetch_turn"))
+    }
+
+    /// Fetches this work item, named by instance, execution and activity.
+    ///
+    /// # Errors
+    /// When the store cannot be reached, or the item cannot be decoded.
+    pub async fn fetch_work(
+        &self,
+        activity: &ScheduledActivityIdentifier,
+        lock_timeout: Duration,
+        session: Option<&SessionFetchConfig>,
+        tags: &TagFilter,
+    ) -> Result<Fetched<WorkLease>, ProviderError> {
+        let request = WorkRequest {
+            lock_timeout,
+            session,
+            tags,
+        };
+        let fetched = async {
+            let pk = PartitionKey::new(&activity.instance)?;
+            self.store
+                .fetch_work(&pk, &WorkDoc::id_of(activity), request, &self.works)
+                .await
+        };
+        fetched.await.map_err(|failure: Failure| failure.of("fetch_work"))
+    }
+
+    /// Repairs one page of what crashes left behind: delivers owed messages, rolls commits forward or sweeps what they
+    /// staged, finishes deletions. Bounded, idempotent, and safe to run twice at once.
+    ///
+    /// # Errors
+    /// When the sweep itself fails; what fails to be repaired is counted instead.
+    pub async fn repair(&self, most_per_range: u32) -> Result<Repaired, ProviderError> {
+        self.store
+            .repair_page(most_per_range)
+            .await
+            .map_err(|failure| failure.of("repair"))
+    }
+
+    /// What this process has seen of the store, to be handed to the next reader (see [`Self::absorb_session`]).
+    pub fn session_token(&self) -> Option<String> {
+        self.store.container.session_token()
+    }
+
+    /// Makes reads at least as new as the writes that this token stands for.
+    pub fn absorb_session(&self, token: &str) {
+        self.store.container.absorb_session_token(token);
+    }
+
+    async fn held_turn(&self, token: &str) -> Result<Arc<HeldTurn>, Failure> {
+        let (token, pk) = Token::decode_turn(token)?;
+        match self.turns.get(&token.nonce) {
+            Some(turn) => Ok(turn),
+            None => Ok(Arc::new(self.store.recall(&pk, &token.nonce).await?)),
+        }
+    }
+
+    async fn commit(&self, token: &str, decision: Decision) -> Result<(), Failure> {
+        let turn = self.held_turn(token).await?;
+        let done = Commit::of(&self.store, &self.turns, &turn)?.run(decision).await;
+        // A refused plan (too large, a duplicate event) keeps the hold: the runtime then commits the failure with it.
+        if matches!(done, Ok(_) | Err(Failure::LockLost { .. })) {
+            self.turns.forget(&turn.nonce);
+        }
+        let Committed { plan, more } = done?;
+        self.store.deliver(&turn.pk, &plan.intents).await;
+        let instance = turn.pk.as_str().to_owned();
+        let now = self.store.now();
+        for work in plan.work {
+            self.work_hints.push(hint_of(work));
+        }
+        for intent in plan.intents {
+            self.turn_hints.push(intent.message.pk);
+        }
+        for due in plan.own_messages_due {
+            self.turn_hints.push_at(due, now, instance.clone());
+        }
+        if more {
+            self.turn_hints.push(instance.clone());
+        }
+        self.turn_hints.wake(&instance);
+        Ok(())
+    }
+}
+
+fn hint_of(work: WorkDoc) -> WorkHint {
+    WorkHint {
+        pk: work.pk,
+        id: work.id,
+        tag: work.tag,
+        session: work.session,
+    }
+}
