@@ -57,18 +57,34 @@ fn job(n: usize) -> Job {
         child: None,
     };
     match n % KINDS {
-        0 => named("HelloCities", n.to_string(), CITIES.map(|city| format!("Hello {city} {n}!")).join(" ")),
+        0 => named(
+            "HelloCities",
+            n.to_string(),
+            CITIES.map(|city| format!("Hello {city} {n}!")).join(" "),
+        ),
         1 => {
             let width = if n < KINDS { WIDE } else { 10 };
             named("FanOut", width.to_string(), (1..=width).sum::<usize>().to_string())
         }
         2 => named("Timer", n.to_string(), format!("Hello {n}!")),
-        3 => Job { child: Some(format!("child-of-Parent-{n}")), ..named("Parent", n.to_string(), format!("Hello {n}!")) },
-        4 => Job { nudge: Nudge::Event, ..named("Event", n.to_string(), format!("Go {n}")) },
+        3 => Job {
+            child: Some(format!("child-of-Parent-{n}")),
+            ..named("Parent", n.to_string(), format!("Hello {n}!"))
+        },
+        4 => Job {
+            nudge: Nudge::Event,
+            ..named("Event", n.to_string(), format!("Go {n}"))
+        },
         5 => named("Keys", n.to_string(), format!("Hello {n}! Hello {n}!")),
-        6 => Job { executions: 3, ..named("ContinueAsNew", "0".to_owned(), "Hello 0! Hello 1! Hello 2!".to_owned()) },
+        6 => Job {
+            executions: 3,
+            ..named("ContinueAsNew", "0".to_owned(), "Hello 0! Hello 1! Hello 2!".to_owned())
+        },
         7 => named("Select", n.to_string(), format!("timer {n}")),
-        8 => Job { nudge: Nudge::Message, ..named("Message", n.to_string(), format!("Go {n}")) },
+        8 => Job {
+            nudge: Nudge::Message,
+            ..named("Message", n.to_string(), format!("Go {n}"))
+        },
         _ => named("Refusal", n.to_string(), format!("refused: not {n}")),
     }
 }
@@ -76,8 +92,12 @@ fn job(n: usize) -> Job {
 /// The activities of the workload.
 pub fn activities() -> ActivityRegistry {
     ActivityRegistry::builder()
-        .register("Greet", |_: ActivityContext, name: String| async move { Ok(format!("Hello {name}!")) })
-        .register("Refuse", |_: ActivityContext, name: String| async move { Err(format!("not {name}")) })
+        .register("Greet", |_: ActivityContext, name: String| async move {
+            Ok(format!("Hello {name}!"))
+        })
+        .register("Refuse", |_: ActivityContext, name: String| async move {
+            Err(format!("not {name}"))
+        })
         .register("Endless", |ctx: ActivityContext, _: String| async move {
             tokio::select! {
                 () = ctx.cancelled() => Err("cancelled".to_owned()),
@@ -97,7 +117,9 @@ pub fn orchestrations() -> OrchestrationRegistry {
         .register("Child", |ctx: OrchestrationContext, name: String| async move {
             ctx.schedule_activity("Greet", name).await
         })
-        .register("Event", |ctx: OrchestrationContext, _: String| async move { Ok(ctx.schedule_wait("Go").await) })
+        .register("Event", |ctx: OrchestrationContext, _: String| async move {
+            Ok(ctx.schedule_wait("Go").await)
+        })
         .register("Keys", keys)
         .register("ContinueAsNew", continue_as_new)
         .register("Select", select)
@@ -123,10 +145,15 @@ async fn hello_cities(ctx: OrchestrationContext, n: String) -> Result<String, St
 
 async fn fan_out(ctx: OrchestrationContext, width: String) -> Result<String, String> {
     let width: u64 = width.parse().map_err(|_| "not a number".to_owned())?;
-    let greetings = (1..=width).map(|n| ctx.schedule_activity("Greet", n.to_string())).collect();
+    let greetings = (1..=width)
+        .map(|n| ctx.schedule_activity("Greet", n.to_string()))
+        .collect();
     let mut sum = 0;
     for greeting in ctx.join(greetings).await {
-        let number = greeting?.trim_start_matches("Hello ").trim_end_matches('!').parse::<u64>();
+        let number = greeting?
+            .trim_start_matches("Hello ")
+            .trim_end_matches('!')
+            .parse::<u64>();
         sum += number.map_err(|_| "not a number".to_owned())?;
     }
     Ok(sum.to_string())
@@ -180,7 +207,10 @@ async fn select(ctx: OrchestrationContext, n: String) -> Result<String, String> 
 #[track_caller]
 pub fn assert_sound(instance: &str, history: &[Event]) {
     let ids: Vec<u64> = history.iter().map(Event::event_id).collect();
-    assert!(ids.windows(2).all(|pair| pair[0] < pair[1]), "event ids of {instance} are not in order: {ids:?}");
+    assert!(
+        ids.windows(2).all(|pair| pair[0] < pair[1]),
+        "event ids of {instance} are not in order: {ids:?}"
+    );
     let mut results: HashMap<u64, usize> = HashMap::new();
     let (mut scheduled, mut cancelled) = (HashSet::new(), HashSet::new());
     for event in history {
@@ -191,7 +221,10 @@ pub fn assert_sound(instance: &str, history: &[Event]) {
             }
             EventKind::ActivityCompleted { .. } | EventKind::ActivityFailed { .. } => {
                 let source = source.unwrap_or_else(|| panic!("a result in {instance} names no activity: {event:?}"));
-                assert!(scheduled.contains(&source), "a result in {instance} comes before its activity: {event:?}");
+                assert!(
+                    scheduled.contains(&source),
+                    "a result in {instance} comes before its activity: {event:?}"
+                );
                 *results.entry(source).or_default() += 1;
             }
             EventKind::ActivityCancelRequested { .. } => cancelled.extend(source),
@@ -201,7 +234,10 @@ pub fn assert_sound(instance: &str, history: &[Event]) {
     for activity in scheduled {
         let count = results.get(&activity).copied().unwrap_or(0);
         let sound = count == 1 || (count == 0 && cancelled.contains(&activity));
-        assert!(sound, "activity {activity} of {instance} has {count} results: {history:#?}");
+        assert!(
+            sound,
+            "activity {activity} of {instance} has {count} results: {history:#?}"
+        );
     }
 }
 
@@ -215,7 +251,16 @@ mod tests {
 
     fn scheduled(id: u64) -> Event {
         let (name, input) = ("Greet".to_owned(), String::new());
-        event(id, None, EventKind::ActivityScheduled { name, input, session_id: None, tag: None })
+        event(
+            id,
+            None,
+            EventKind::ActivityScheduled {
+                name,
+                input,
+                session_id: None,
+                tag: None,
+            },
+        )
     }
 
     fn completed(id: u64, source: u64) -> Event {

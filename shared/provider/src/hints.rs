@@ -2,9 +2,12 @@
 //!
 //! Forgetting a hint costs time, never work (a sweep finds what it was about), so their number is bounded.
 
+use crate::model::WorkDoc;
+use crate::work::HeldWork;
+use cosmos::Etag;
 use std::collections::{BTreeMap, HashSet, VecDeque};
-use std::hash::Hash;
-use std::sync::{Mutex, PoisonError};
+use std::hash::{Hash, Hasher};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::Instant;
@@ -13,12 +16,52 @@ use tokio::time::Instant;
 const MOST_HINTS: usize = 10_000;
 
 /// A work item worth trying.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug)]
 pub(crate) struct WorkHint {
     pub pk: String,
     pub id: String,
     pub tag: Option<String>,
     pub session: Option<String>,
+    /// The item as this process wrote it: whoever takes the hint need not read it again.
+    pub written: Option<Arc<HeldWork>>,
+}
+
+/// Two hints are the same when they are about the same item.
+impl PartialEq for WorkHint {
+    fn eq(&self, other: &Self) -> bool {
+        self.pk == other.pk && self.id == other.id
+    }
+}
+
+impl Eq for WorkHint {}
+
+impl Hash for WorkHint {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.pk.hash(state);
+        self.id.hash(state);
+    }
+}
+
+impl WorkHint {
+    /// A hint for an item of which only the document is known.
+    pub(crate) fn of(work: &WorkDoc) -> Self {
+        WorkHint {
+            pk: work.pk.clone(),
+            id: work.id.clone(),
+            tag: work.tag.clone(),
+            session: work.session.clone(),
+            written: None,
+        }
+    }
+
+    /// A hint for an item in the version that was just written.
+    pub(crate) fn written(work: WorkDoc, etag: Etag) -> Self {
+        let hint = WorkHint::of(&work);
+        WorkHint {
+            written: Some(Arc::new(HeldWork { doc: work, etag })),
+            ..hint
+        }
+    }
 }
 
 /// The hints of one kind.

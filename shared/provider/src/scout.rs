@@ -71,15 +71,9 @@ impl CosmosProvider {
                 self.sweep_turns(&mut search, false).await?;
             }
             while let Some(instance) = self.turn_hints.pop(self.store.now(), |_| true) {
-                if self.park_if_running(&instance) {
-                    continue;
-                }
-                let pk = PartitionKey::new(&instance)?;
-                if let Fetched::Ready(item) = self.store.fetch_turn(&pk, request, &self.turns).await? {
+                if let Some(item) = self.try_turn(&instance, request).await? {
                     return Ok(Some(item));
                 }
-                // It may have become busy by this process since it was looked at.
-                self.park_if_running(&instance);
                 search.tried.insert(instance);
             }
             if search.must_sweep {
@@ -94,6 +88,27 @@ impl CosmosProvider {
                 .await;
             search.tried.clear();
         }
+    }
+
+    /// Spends a hint.
+    async fn try_turn(&self, instance: &String, request: TurnRequest<'_>) -> Result<Option<TurnItem>, Failure> {
+        let Some(opening) = self.turns.open(instance, self.store.now()) else {
+            if !self.park_if_running(instance) {
+                self.turn_hints.push(instance.clone());
+            }
+            return Ok(None);
+        };
+        let pk = PartitionKey::new(instance)?;
+        let fetched = self.store.fetch_turn(&pk, request, &self.turns).await;
+        drop(opening);
+        match fetched {
+            Ok(Fetched::Ready(item)) => return Ok(Some(item)),
+            Ok(Fetched::Nothing | Fetched::Busy { .. }) => {}
+            Err(failure) => pass_over(instance, failure)?,
+        }
+        // Somebody may have left a hint while we looked.
+        self.turn_hints.wake(instance);
+        Ok(None)
     }
 
     /// A hint for an instance that this process runs already waits for the end of that turn.
@@ -163,10 +178,12 @@ impl CosmosProvider {
             let suits = |hint: &WorkHint| request.serves(hint.tag.as_deref(), hint.session.as_deref());
             while let Some(hint) = self.work_hints.pop(self.store.now(), suits) {
                 let pk = PartitionKey::new(&hint.pk)?;
-                match self.store.fetch_work(&pk, &hint.id, request, &self.works).await? {
-                    Fetched::Ready(lease) => return Ok(Some(lease)),
-                    Fetched::Nothing | Fetched::Busy { .. } => search.tried.insert(work_key(&hint.pk, &hint.id)),
-                };
+                match self.store.fetch_hinted_work(&pk, &hint, request, &self.works).await {
+                    Ok(Fetched::Ready(lease)) => return Ok(Some(lease)),
+                    Ok(Fetched::Nothing | Fetched::Busy { .. }) => {}
+                    Err(failure) => pass_over(&hint.pk, failure)?,
+                }
+                search.tried.insert(work_key(&hint.pk, &hint.id));
             }
             if search.must_sweep {
                 self.sweep_work(&mut search, request, true).await?;
@@ -233,7 +250,13 @@ impl CosmosProvider {
         } in items
         {
             if !search.tried.contains(&work_key(&pk, &id)) {
-                self.work_hints.push(WorkHint { pk, id, tag, session });
+                self.work_hints.push(WorkHint {
+                    pk,
+                    id,
+                    tag,
+                    session,
+                    written: None,
+                });
             }
         }
         Ok(())
@@ -255,6 +278,16 @@ impl CosmosProvider {
             .param("@first", self.slots.start())
             .param("@last", self.slots.end())
     }
+}
+
+/// One instance whose documents cannot be read must not stand before all others: it is passed over, loudly. Trouble with
+/// the store itself is everybody's.
+fn pass_over(instance: &str, failure: Failure) -> Result<(), Failure> {
+    if failure.is_transient() && !matches!(failure, Failure::Stale { .. }) {
+        return Err(failure);
+    }
+    tracing::error!(instance, %failure, "an instance is passed over");
+    Ok(())
 }
 
 fn work_key(pk: &str, id: &str) -> String {

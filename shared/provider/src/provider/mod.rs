@@ -205,12 +205,15 @@ impl CosmosProvider {
         if matches!(done, Ok(_) | Err(Failure::LockLost { .. })) {
             self.turns.forget(&turn.nonce);
         }
-        let Committed { plan, more } = done?;
+        let Committed { plan, more, mut etags } = done?;
         self.store.deliver(&turn.pk, &plan.intents).await;
         let instance = turn.pk.as_str().to_owned();
         let now = self.store.now();
         for work in plan.work {
-            self.work_hints.push(hint_of(work));
+            self.work_hints.push(match etags.remove(&work.id) {
+                Some(etag) => WorkHint::written(work, etag),
+                None => WorkHint::of(&work),
+            });
         }
         for intent in plan.intents {
             self.turn_hints.push(intent.message.pk);
@@ -223,14 +226,5 @@ impl CosmosProvider {
         }
         self.turn_hints.wake(&instance);
         Ok(())
-    }
-}
-
-fn hint_of(work: WorkDoc) -> WorkHint {
-    WorkHint {
-        pk: work.pk,
-        id: work.id,
-        tag: work.tag,
-        session: work.session,
     }
 }

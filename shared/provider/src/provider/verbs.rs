@@ -1,7 +1,8 @@
 //! `impl Provider`: it only delegates, and names the operation in each error.
 
-use super::{CosmosProvider, hint_of};
+use super::CosmosProvider;
 use crate::error::Failure;
+use crate::hints::WorkHint;
 use crate::store::millis;
 use crate::token::Token;
 use crate::turn::{Commit, Decision, TurnRequest};
@@ -148,7 +149,7 @@ impl Provider for CosmosProvider {
             .enqueue_work(&item)
             .await
             .map_err(|failure| failure.of("enqueue_for_worker"))?;
-        self.work_hints.push(hint_of(queued));
+        self.work_hints.push(WorkHint::of(&queued));
         Ok(())
     }
 
@@ -192,7 +193,8 @@ impl Provider for CosmosProvider {
     ) -> Result<(), ProviderError> {
         let released = self.store.release_work(token, delay, ignore_attempt, &self.works).await;
         let work = released.map_err(|failure| failure.of("abandon_work_item"))?;
-        self.work_hints.push_at(work.due_at, self.store.now(), hint_of(work));
+        self.work_hints
+            .push_at(work.due_at, self.store.now(), WorkHint::of(&work));
         Ok(())
     }
 

@@ -31,6 +31,14 @@ pub(crate) struct Committed {
     pub plan: Plan,
     /// The instance may have more to do: messages that the turn did not take.
     pub more: bool,
+    /// The versions of the documents that the decisive batch wrote.
+    pub etags: HashMap<String, Etag>,
+}
+
+/// The decisive batch was applied.
+struct Decided {
+    lock: Locked,
+    etags: HashMap<String, Etag>,
 }
 
 /// One commit under way.
@@ -115,26 +123,27 @@ impl<'a> Commit<'a> {
             earlier,
         };
         let plan = Plan::make(self.turn, decision, context)?;
-        self.apply(&plan).await?;
+        let etags = self.apply(&plan).await?;
         Ok(Committed {
             more: self.turn.more,
             plan,
+            etags,
         })
     }
 
-    /// Writes a plan that was made elsewhere.
-    pub(crate) async fn apply(&self, plan: &Plan) -> Result<(), Failure> {
+    /// Writes a plan, and answers the versions of what the decisive batch wrote.
+    pub(crate) async fn apply(&self, plan: &Plan) -> Result<HashMap<String, Etag>, Failure> {
         let everything = || plan.state.iter().chain(&plan.history).chain(&plan.rest);
         let bytes: usize = everything().map(StagedOp::bytes).sum();
         if everything().count() <= BATCH_OPS && bytes <= BATCH_BYTES {
             let lock = self.turn.lock.doc.committed(&plan.commit, &plan.consumed);
-            self.decide(plan, lock, everything().cloned().collect()).await?;
-            return Ok(());
+            let decided = self.decide(plan, lock, everything().cloned().collect()).await?;
+            return Ok(decided.etags);
         }
         self.apply_staged(plan).await
     }
 
-    async fn apply_staged(&self, plan: &Plan) -> Result<(), Failure> {
+    async fn apply_staged(&self, plan: &Plan) -> Result<HashMap<String, Etag>, Failure> {
         let pk = &self.turn.pk;
         let split = Split::of(plan);
         self.check_messages(&split).await?;
@@ -169,13 +178,13 @@ impl<'a> Commit<'a> {
             });
             lock.owe(Some(self.store.repair_due()));
         }
-        let locked = self.decide(plan, lock, decisive).await?;
+        let Decided { lock, etags } = self.decide(plan, lock, decisive).await?;
         // The commit has happened. What is left is published now if possible, and by others if not.
-        if let Err(error) = self.store.publish(pk, locked, staged).await {
+        if let Err(error) = self.store.publish(pk, lock, staged).await {
             tracing::warn!(instance = pk.as_str(), commit = plan.commit, %error,
                 "a committed turn is not fully published; the next fetch or maintenance rolls it forward");
         }
-        Ok(())
+        Ok(etags)
     }
 
     /// Consumed messages that are deleted only after the decision must exist before it: in a single batch their
@@ -202,10 +211,10 @@ impl<'a> Commit<'a> {
             .filter(|seen| expected.get(&seen.id) == Some(&&seen.etag))
             .count();
         if there == expected.len() {
-            Ok(())
-        } else {
-            Err(self.lost())
+            return Ok(());
         }
+        self.store.unclaim(&self.turn.pk, &self.turn.lock).await;
+        Err(self.lost())
     }
 
     /// Writes staged documents. Their ids belong to this commit alone: a conflict is the echo of our own write.
@@ -228,17 +237,24 @@ impl<'a> Commit<'a> {
     }
 
     /// The one batch that makes the commit happen: the lock with `If-Match`, and `ops`.
-    async fn decide(&self, plan: &Plan, lock: LockDoc, mut ops: Vec<StagedOp>) -> Result<Locked, Failure> {
+    async fn decide(&self, plan: &Plan, lock: LockDoc, mut ops: Vec<StagedOp>) -> Result<Decided, Failure> {
         let pk = &self.turn.pk;
         let mut etag = self.turn.lock.etag.clone();
         loop {
             let batch = extend(lock_first(&lock, &etag)?, &ops)?;
             let error = match self.container().batch(pk, &batch, Retry::Idempotent).await {
-                Ok(results) => {
-                    let etag = results.first().and_then(|result| result.etag.clone());
-                    return Ok(Locked {
-                        doc: lock,
-                        etag: etag.unwrap_or_else(|| Etag::new("")),
+                Ok(mut results) => {
+                    let of_lock = results
+                        .drain(..1.min(results.len()))
+                        .next()
+                        .and_then(|result| result.etag);
+                    let written = ops.into_iter().zip(results);
+                    return Ok(Decided {
+                        lock: Locked {
+                            doc: lock,
+                            etag: of_lock.unwrap_or_else(|| Etag::new("")),
+                        },
+                        etags: written.filter_map(|(op, result)| Some((op.id, result.etag?))).collect(),
                     });
                 }
                 Err(error) => error,
@@ -248,7 +264,12 @@ impl<'a> Commit<'a> {
             }
             if error.batch_index() == Some(0) || (error.batch_index().is_none() && error.is_transient()) {
                 match self.store.lock(pk).await? {
-                    Some(now) if self.is_done(&now, plan) => return Ok(now),
+                    Some(now) if self.is_done(&now, plan) => {
+                        return Ok(Decided {
+                            lock: now,
+                            etags: HashMap::new(),
+                        });
+                    }
                     // Renewed meanwhile, or never applied.
                     Some(now) if now.doc.is_held_by(&self.turn.nonce) && !self.is_late() => {
                         etag = now.etag;
@@ -267,10 +288,11 @@ impl<'a> Commit<'a> {
                     ops.remove(failed.unwrap_or_default());
                     ops = self.store.without_missing(pk, ops).await?;
                 }
-                // A message that we were shown is gone, or a name of ours is taken: the view was a ghost.
+                // A message that we were shown is gone: the view was a ghost, and so is the turn.
                 Some(StagedOpKind::Delete { .. } | StagedOpKind::Replace { .. })
                     if error.is_not_found() || error.is_precondition_failed() =>
                 {
+                    self.store.unclaim(pk, &self.turn.lock).await;
                     return Err(self.lost());
                 }
                 _ => return Err(error.into()),

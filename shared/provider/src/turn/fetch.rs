@@ -150,7 +150,7 @@ impl Store {
     }
 
     /// Gives a claim back that could not be completed, as if it had not been made.
-    async fn unclaim(&self, pk: &PartitionKey, lock: &Locked) {
+    pub(crate) async fn unclaim(&self, pk: &PartitionKey, lock: &Locked) {
         let free = lock.doc.released(true);
         if let Err(error) = self.swap_lock(pk, Some(&lock.etag), free).await {
             // Nobody is hurt: the lock expires.

@@ -8,7 +8,7 @@ use crate::finish::Finish;
 use crate::model::{InstanceDoc, KvDoc, LockDoc, Scope, is_terminal};
 use crate::store::{Locked, Store, millis};
 use cosmos::PartitionKey;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::time::Instant;
@@ -58,19 +58,39 @@ impl HeldTurn {
     }
 }
 
-/// The turns that this process holds, by nonce.
+/// The turns that this process holds, by nonce, and the instances whose turn it is about to claim.
 #[derive(Debug, Default)]
-pub(crate) struct HeldTurns(Mutex<HashMap<String, Arc<HeldTurn>>>);
+pub(crate) struct HeldTurns {
+    held: Mutex<HashMap<String, Arc<HeldTurn>>>,
+    opening: Mutex<HashSet<String>>,
+}
+
+/// Keeps the dispatchers of one process from racing for the same instance, until it is dropped.
+#[derive(Debug)]
+pub(crate) struct Opening<'a> {
+    turns: &'a HeldTurns,
+    instance: &'a str,
+}
+
+impl Drop for Opening<'_> {
+    fn drop(&mut self) {
+        self.turns
+            .opening
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .remove(self.instance);
+    }
+}
 
 impl HeldTurns {
     pub(crate) fn put(&self, turn: HeldTurn, now_ms: u64) {
-        let mut held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
         held.retain(|_, turn| turn.lock.doc.until > now_ms);
         held.insert(turn.nonce.clone(), Arc::new(turn));
     }
 
     pub(crate) fn get(&self, nonce: &str) -> Option<Arc<HeldTurn>> {
-        self.0
+        self.held
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .get(nonce)
@@ -78,12 +98,12 @@ impl HeldTurns {
     }
 
     pub(crate) fn forget(&self, nonce: &str) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(nonce);
+        self.held.lock().unwrap_or_else(PoisonError::into_inner).remove(nonce);
     }
 
     /// Notes the lock's newest version, after a renewal.
     pub(crate) fn relock(&self, nonce: &str, lock: &Locked, expires: Instant) {
-        let mut held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(turn) = held.get_mut(nonce) {
             let turn = Arc::make_mut(turn);
             turn.lock = lock.clone();
@@ -91,9 +111,29 @@ impl HeldTurns {
         }
     }
 
-    /// Whether a turn of this instance is under way here.
+    /// Reserves the instance for one dispatcher of this process; `None` when another has it.
+    pub(crate) fn open<'a>(&'a self, instance: &'a str, now_ms: u64) -> Option<Opening<'a>> {
+        let reserved = self
+            .opening
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .insert(instance.to_owned());
+        let opening = reserved.then_some(Opening { turns: self, instance })?;
+        (!self.is_held(instance, now_ms)).then_some(opening)
+    }
+
+    /// Whether a turn of this instance is under way here, or about to be.
     pub(crate) fn is_running(&self, instance: &str, now_ms: u64) -> bool {
-        let held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let opening = self
+            .opening
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .contains(instance);
+        opening || self.is_held(instance, now_ms)
+    }
+
+    fn is_held(&self, instance: &str, now_ms: u64) -> bool {
+        let held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
         held.values()
             .any(|turn| turn.pk.as_str() == instance && turn.lock.doc.until > now_ms)
     }

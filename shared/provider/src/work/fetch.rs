@@ -1,6 +1,7 @@
 //! Claiming one work item: two requests, one when there is nothing to claim.
 
 use crate::error::Failure;
+use crate::hints::WorkHint;
 use crate::model::WorkDoc;
 use crate::provider::{Fetched, WorkLease};
 use crate::session::SessionClaim;
@@ -67,11 +68,48 @@ impl Store {
         request: WorkRequest<'_>,
         held: &HeldWorks,
     ) -> Result<Fetched<WorkLease>, Failure> {
-        let now = self.now();
         let Some(found) = self.container.read::<WorkDoc>(pk, id).await? else {
             return Ok(Fetched::Nothing);
         };
-        let doc = found.doc;
+        self.claim_work(
+            pk,
+            HeldWork {
+                doc: found.doc,
+                etag: found.etag,
+            },
+            request,
+            held,
+        )
+        .await
+    }
+
+    /// The same with a hint, which may know the item: then the read is spared, unless the item has changed since.
+    pub(crate) async fn fetch_hinted_work(
+        &self,
+        pk: &PartitionKey,
+        hint: &WorkHint,
+        request: WorkRequest<'_>,
+        held: &HeldWorks,
+    ) -> Result<Fetched<WorkLease>, Failure> {
+        if let Some(written) = &hint.written
+            && let claimed @ Fetched::Ready(_) = self.claim_work(pk, HeldWork::clone(written), request, held).await?
+        {
+            return Ok(claimed);
+        }
+        self.fetch_work(pk, &hint.id, request, held).await
+    }
+
+    /// Claims an item in the version that is known.
+    async fn claim_work(
+        &self,
+        pk: &PartitionKey,
+        known: HeldWork,
+        request: WorkRequest<'_>,
+        held: &HeldWorks,
+    ) -> Result<Fetched<WorkLease>, Failure> {
+        let now = self.now();
+        let HeldWork { doc, etag: seen } = known;
+        let id = doc.id.as_str();
         if doc.is_held_at(now) {
             return Ok(Fetched::Busy { until_ms: doc.until });
         }
@@ -91,7 +129,7 @@ impl Store {
         let next = doc.claimed(&nonce, now.saturating_add(millis(request.lock_timeout)));
         let etag = match self
             .container
-            .replace(pk, id, &next, Some(&found.etag), Retry::Idempotent)
+            .replace(pk, id, &next, Some(&seen), Retry::Idempotent)
             .await
         {
             Ok(etag) => etag,
