@@ -145,47 +145,69 @@ impl Store {
 
     /// Settles a staged commit by its head: publishes it if it happened, removes what it staged if it did not.
     /// Answers whether anything was done.
-    pub(crate) async fn settle_staged(&self, pk: &PartitionKey, head: &StagedHead) -> Result<bool, Failure> {
+    ///
+    /// A commit that happened is named by the lock as unfinished until its head is gone. So a head that is still there
+    /// in a state no older than the lock's belongs to a commit that has not happened; and it cannot happen any more
+    /// once the removal has written the lock.
+    pub(crate) async fn settle_staged(&self, pk: &PartitionKey, commit: &str) -> Result<bool, Failure> {
         let lock = self.lock(pk).await?;
-        if let Some(lock) = &lock {
-            if lock
-                .doc
-                .unfinished
-                .as_ref()
-                .is_some_and(|unfinished| unfinished.commit == head.commit)
-            {
-                self.publish(pk, lock.clone(), StagedOps::new()).await?;
-                return Ok(true);
-            }
-            if lock.doc.is_held_by(&head.commit) {
-                if lock.doc.until > self.now() {
-                    return Ok(false);
-                }
-                // Its maker may only be slow: take the lock's version from it first, so that it cannot decide a
-                // commit whose parts are being removed.
-                if self
-                    .swap_lock(pk, Some(&lock.etag), lock.doc.released(false))
-                    .await?
-                    .is_none()
-                {
-                    return Ok(false);
-                }
-            }
-        }
-        let published = lock.is_some_and(|lock| lock.doc.remembers(&head.commit));
-        let ids = if published {
-            vec![head.id.clone()]
-        } else {
-            head.everything()
+        let Some(head) = self.container.read::<StagedHead>(pk, &StagedHead::id(commit)).await? else {
+            return Ok(false);
         };
+        let Some(lock) = lock else {
+            // The instance was deleted, and with it every lock that could still decide.
+            self.discard_all(pk, head.doc.everything()).await?;
+            return Ok(true);
+        };
+        let unfinished = lock.doc.unfinished.as_ref();
+        if unfinished.is_some_and(|unfinished| unfinished.commit == commit) {
+            self.publish(pk, lock, StagedOps::new()).await?;
+            return Ok(true);
+        }
+        let by_maker = lock.doc.is_held_by(commit);
+        if by_maker && lock.doc.until > self.now() {
+            return Ok(false);
+        }
         tracing::info!(
             instance = pk.as_str(),
-            commit = head.commit,
-            published,
-            "removing what a commit left behind"
+            commit,
+            "removing what a commit left behind that never happened"
         );
-        self.discard_all(pk, ids).await?;
-        Ok(true)
+        let next = if by_maker {
+            lock.doc.released(false)
+        } else {
+            lock.doc.clone()
+        };
+        let done = self
+            .discard_fenced(
+                pk,
+                Locked {
+                    doc: next,
+                    etag: lock.etag,
+                },
+                head.doc.everything(),
+            )
+            .await?;
+        Ok(done.is_some())
+    }
+
+    /// Deletes documents by id, in order, as long as the lock stays in the version that is given; each batch writes the
+    /// lock, as it is given, too. Answers its newest version, or `None` when somebody else has written it.
+    pub(crate) async fn discard_fenced(
+        &self,
+        pk: &PartitionKey,
+        mut lock: Locked,
+        ids: Vec<String>,
+    ) -> Result<Option<Locked>, Failure> {
+        let ops = ids.iter().map(|id| StagedOp::discard(id)).collect();
+        for group in pack(ops, BATCH_OPS, BATCH_BYTES) {
+            let next = lock.doc.clone();
+            match self.publish_one(pk, &lock, &next, group).await? {
+                Some(written) => lock = written,
+                None => return Ok(None),
+            }
+        }
+        Ok(Some(lock))
     }
 
     /// Deletes documents by id, in order, whether they exist or not.

@@ -107,11 +107,18 @@ impl<H: Clone + Eq + Hash> Hints<H> {
     /// Adds a hint, unless it is known.
     pub(crate) fn push(&self, hint: H) {
         let mut state = self.state();
-        if state.queue.len() < MOST_HINTS && state.known.insert(hint.clone()) {
-            state.queue.push_back(hint);
-            drop(state);
-            self.arrived.notify_one();
+        if !state.known.insert(hint.clone()) {
+            return;
         }
+        // The oldest makes room: nobody here may be serving it.
+        if state.queue.len() >= MOST_HINTS
+            && let Some(oldest) = state.queue.pop_front()
+        {
+            state.known.remove(&oldest);
+        }
+        state.queue.push_back(hint);
+        drop(state);
+        self.arrived.notify_one();
     }
 
     /// Adds a hint for later.
@@ -218,6 +225,16 @@ mod tests {
         hints.push("plain".to_owned());
         assert_eq!(hints.pop(0, |hint| hint == "plain").as_deref(), Some("plain"));
         assert_eq!(hints.pop(0, |_| true).as_deref(), Some("gpu"));
+    }
+
+    #[test]
+    fn hints_that_nobody_serves_make_room_for_new_ones() {
+        let hints = Hints::<usize>::default();
+        for n in 0..=MOST_HINTS {
+            hints.push(n);
+        }
+        assert_eq!(hints.pop(0, |_| true), Some(1));
+        assert_eq!(hints.pop(0, |n| *n == MOST_HINTS), Some(MOST_HINTS));
     }
 
     #[test]

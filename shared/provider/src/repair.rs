@@ -44,24 +44,31 @@ pub(crate) struct Due {
 }
 
 impl Store {
-    /// One page of what is due, from every physical range.
+    /// What is due, oldest first, page by page of every physical range, until a page has something that could be repaired.
     pub(crate) async fn repair_page(&self, most: u32) -> Result<Repaired, Failure> {
         let query = Query::new(
             "SELECT c.id, c.pk, c.type, c.dueAt FROM c WHERE c.queue = 'repair' AND c.dueAt <= @now ORDER BY c.dueAt",
         )
         .param("@now", self.now());
-        let page = self
-            .container
-            .sweep::<Due, _, _>(&query, most, None, |due| due.due_at)
-            .await?;
         let mut done = Repaired::default();
-        for due in page.items {
-            if let Err(error) = self.repair(&due, &mut done).await {
-                tracing::warn!(instance = due.pk, id = due.id, %error, "a repair failed; it stays due");
-                done.failed += 1;
+        let mut cursor = None;
+        loop {
+            let page = self
+                .container
+                .sweep::<Due, _, _>(&query, most, cursor, |due| due.due_at)
+                .await?;
+            for due in page.items {
+                if let Err(error) = self.repair(&due, &mut done).await {
+                    tracing::warn!(instance = due.pk, id = due.id, %error, "a repair failed; it stays due");
+                    done.failed += 1;
+                }
+            }
+            cursor = page.cursor;
+            // What cannot be repaired must not hide what can.
+            if !done.is_idle() || cursor.is_none() {
+                return Ok(done);
             }
         }
-        Ok(done)
     }
 
     /// Repairs one due document.
@@ -81,7 +88,7 @@ impl Store {
             }
             Kind::StagedHead => {
                 let head: StagedHead = serde_json::from_str(text)?;
-                done.commits += u64::from(self.settle_staged(&pk, &head).await?);
+                done.commits += u64::from(self.settle_staged(&pk, &head.commit).await?);
                 done.targets.push(due.pk.clone());
             }
             Kind::Lock => {

@@ -44,10 +44,10 @@ impl Search {
         }
     }
 
-    /// A page was swept. A caller that will not wait goes on to the end of the queue: what the pages named so far may
-    /// all be held by others.
-    fn note(&mut self, cursor: Option<SweepCursor>) {
-        self.must_sweep &= cursor.is_some();
+    /// A page was swept. A caller that will not wait, or that found nothing new on it, goes on to the next one: all that
+    /// the pages named so far may be held by others, or not be for this caller.
+    fn note(&mut self, cursor: Option<SweepCursor>, found: bool) {
+        self.must_sweep = cursor.is_some() && (self.must_sweep || !found);
         self.cursor = cursor;
     }
 }
@@ -144,7 +144,7 @@ impl CosmosProvider {
             .sweep::<Due, _, _>(&query, PAGE, cursor, |due| due.due_at)
             .await?;
         self.turn_hints.note_sweep();
-        search.note(page.cursor);
+        let mut found = false;
         for due in page.items {
             if due.kind != Kind::Message {
                 let mut done = Repaired::default();
@@ -153,11 +153,14 @@ impl CosmosProvider {
                 }
                 for target in done.targets {
                     self.turn_hints.push(target);
+                    found = true;
                 }
             } else if !search.tried.contains(&due.pk) && !self.park_if_running(&due.pk) {
                 self.turn_hints.push(due.pk);
+                found = true;
             }
         }
+        search.note(page.cursor, found);
         Ok(())
     }
 
@@ -242,7 +245,7 @@ impl CosmosProvider {
             .sweep::<DueWork, _, _>(&query, PAGE, cursor, key)
             .await?;
         self.work_hints.note_sweep();
-        search.note(page.cursor);
+        let mut found = false;
         let mut items = page.items;
         items.sort_by_key(key);
         for DueWork {
@@ -257,8 +260,10 @@ impl CosmosProvider {
                     session,
                     written: None,
                 });
+                found = true;
             }
         }
+        search.note(page.cursor, found);
         Ok(())
     }
 

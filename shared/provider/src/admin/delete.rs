@@ -11,13 +11,15 @@ use crate::finish::Finish;
 use crate::model::{Deleting, DeletionDoc, InstanceDoc, IntentDoc, Kind, LockDoc, StagedOp};
 use crate::store::{Locked, Store, millis};
 use crate::turn::{BATCH_OPS, extend};
-use cosmos::{Batch, PartitionKey, Query, Retry};
+use cosmos::{Batch, Etag, PartitionKey, Query, Retry};
 use duroxide::providers::{DeleteInstanceResult, InstanceFilter};
 use serde::Deserialize;
 use std::collections::HashSet;
+use std::time::Duration;
 
 /// How often a lock may change under a mark before the deletion is refused as busy.
 const ATTEMPTS: u32 = 20;
+const PAUSE: Duration = Duration::from_millis(25);
 
 /// A document of a partition that is being erased.
 #[derive(Debug, Deserialize)]
@@ -166,19 +168,26 @@ impl Store {
         }
     }
 
-    /// Decides against an undecided deletion, and takes its marks away. If it was decided after all, carries it out.
+    /// Decides against an undecided deletion, and does what was decided: that, or what somebody decided before.
     async fn give_up(&self, decision: &DeletionDoc) -> Result<(), Failure> {
         let root = PartitionKey::new(&decision.pk)?;
         let given_up = decision.given_up();
-        let settled = match self.container.create(&root, &given_up, Retry::Idempotent).await {
-            Ok(_) => given_up,
-            Err(error) if error.is_conflict() => match self.container.read(&root, &decision.id).await? {
-                Some(found) => found.doc,
-                None => return Ok(()),
-            },
+        match self.container.create(&root, &given_up, Retry::Idempotent).await {
+            Ok(_) => return self.carry_out(&given_up).await.map(|_| ()),
+            Err(error) if error.is_conflict() => {}
             Err(error) => return Err(error.into()),
-        };
-        self.carry_out(&settled).await.map(|_| ())
+        }
+        // There is a decision, even if a lagging replica does not show it yet.
+        for _ in 0..ATTEMPTS {
+            if let Some(found) = self.container.read::<DeletionDoc>(&root, &decision.id).await? {
+                return self.carry_out(&found.doc).await.map(|_| ());
+            }
+            tokio::time::sleep(PAUSE).await;
+        }
+        Err(Failure::Stale {
+            instance: decision.pk.clone(),
+            reason: "a decided deletion does not show".to_owned(),
+        })
     }
 
     /// Meets the mark of somebody's deletion.
@@ -205,7 +214,6 @@ impl Store {
                 let only = [pk.as_str().to_owned()];
                 self.give_up(&DeletionDoc::new(&mark.root, &mark.group, self.repair_due(), &only))
                     .await?;
-                self.unmark(pk, &mark.group).await?;
                 Ok(Finish::Changed)
             }
         }
@@ -235,38 +243,66 @@ impl Store {
     }
 
     async fn unmark(&self, pk: &PartitionKey, group: &str) -> Result<(), Failure> {
+        let Some(lock) = self.settled_lock(pk).await? else {
+            return Ok(());
+        };
+        if !lock.is_marked(group) {
+            return Ok(());
+        }
+        let mut next = lock.doc.clone();
+        next.deleting = None;
+        next.owe(None);
+        match self.swap_lock(pk, Some(&lock.etag), next).await? {
+            Some(_) => Ok(()),
+            None => Err(Failure::Busy(pk.as_str().to_owned())),
+        }
+    }
+
+    /// The lock as it is now, not as a lagging replica shows it: writing it in the version that was seen proves that it
+    /// is the newest, and deleting it in an impossible version proves that there is none.
+    async fn settled_lock(&self, pk: &PartitionKey) -> Result<Option<Locked>, Failure> {
         for _ in 0..ATTEMPTS {
-            let Some(lock) = self.lock(pk).await? else {
-                return Ok(());
-            };
-            if lock.doc.deleting.as_ref().is_none_or(|mark| mark.group != group) {
-                return Ok(());
+            match self.lock(pk).await? {
+                Some(seen) => {
+                    let same = seen.doc.clone();
+                    if let Some(lock) = self.swap_lock(pk, Some(&seen.etag), same).await? {
+                        return Ok(Some(lock));
+                    }
+                }
+                None => {
+                    let impossible = Etag::new("\"no such version\"");
+                    match self
+                        .container
+                        .delete(pk, LockDoc::ID, Some(&impossible), Retry::Idempotent)
+                        .await
+                    {
+                        Err(error) if error.is_not_found() => return Ok(None),
+                        Err(error) if error.is_precondition_failed() => {}
+                        Err(error) => return Err(error.into()),
+                        Ok(()) => return Ok(None),
+                    }
+                }
             }
-            let mut next = lock.doc.clone();
-            next.deleting = None;
-            next.owe(None);
-            if self.swap_lock(pk, Some(&lock.etag), next).await?.is_some() {
-                return Ok(());
-            }
+            tokio::time::sleep(PAUSE).await;
         }
         Err(Failure::Busy(pk.as_str().to_owned()))
     }
 
     /// Deletes a marked partition's documents, the lock last. A partition without the mark is left alone: it was
-    /// erased already, or the group was given up.
+    /// erased already, or the group was given up. Each step is fenced by the lock, so one that erases late cannot touch
+    /// an instance that was started under the same id since.
     async fn erase(
         &self,
         pk: &PartitionKey,
         group: &str,
         members: &HashSet<&str>,
     ) -> Result<DeleteInstanceResult, Failure> {
-        let mut total = DeleteInstanceResult::default();
-        let marked = |lock: &Locked| lock.doc.deleting.as_ref().is_some_and(|mark| mark.group == group);
-        let Some(lock) = self.lock(pk).await?.filter(marked) else {
-            return Ok(total);
+        let Some(mut lock) = self.settled_lock(pk).await?.filter(|lock| lock.is_marked(group)) else {
+            return Ok(DeleteInstanceResult::default());
         };
         let instance = self.instance(pk).await?;
         self.deliver_outside(pk, members).await?;
+        let mut total = tally(instance.as_ref(), &[]);
         // An activity may complete while its instance is erased, and leave one more message: look until none is left.
         loop {
             let remains = self.remains(pk).await?;
@@ -278,24 +314,26 @@ impl Store {
             if ids.is_empty() {
                 break;
             }
-            let one = tally(instance.as_ref(), &remains);
-            total.queue_messages_deleted += one.queue_messages_deleted;
-            self.discard_all(pk, ids).await?;
+            total.queue_messages_deleted += tally(None, &remains).queue_messages_deleted;
+            match self.discard_fenced(pk, lock, ids).await? {
+                Some(written) => lock = written,
+                // Somebody else erases it too: go on while there is something left.
+                None => match self.settled_lock(pk).await?.filter(|lock| lock.is_marked(group)) {
+                    Some(newer) => lock = newer,
+                    None => return Ok(total),
+                },
+            }
         }
         match self
             .container
             .delete(pk, LockDoc::ID, Some(&lock.etag), Retry::Idempotent)
             .await
         {
-            Ok(()) => {}
-            Err(error) if error.is_not_found() => {}
-            Err(error) => return Err(error.into()),
+            Ok(()) => Ok(total),
+            Err(error) if error.is_not_found() => Ok(total),
+            Err(error) if error.is_precondition_failed() => Err(Failure::Busy(pk.as_str().to_owned())),
+            Err(error) => Err(error.into()),
         }
-        let counted = tally(instance.as_ref(), &[]);
-        Ok(DeleteInstanceResult {
-            queue_messages_deleted: total.queue_messages_deleted,
-            ..counted
-        })
     }
 
     /// Pays what the instance owes to others that stay.
@@ -332,6 +370,13 @@ impl Store {
             total.queue_messages_deleted += one.queue_messages_deleted;
         }
         Ok(total)
+    }
+}
+
+impl Locked {
+    /// Whether this deletion has marked it.
+    fn is_marked(&self, group: &str) -> bool {
+        self.doc.deleting.as_ref().is_some_and(|mark| mark.group == group)
     }
 }
 

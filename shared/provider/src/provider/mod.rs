@@ -192,6 +192,11 @@ impl CosmosProvider {
 
     async fn held_turn(&self, token: &str) -> Result<Arc<HeldTurn>, Failure> {
         let (token, pk) = Token::decode_turn(token)?;
+        if self.turns.is_lost(&token.nonce) {
+            return Err(Failure::LockLost {
+                instance: token.instance,
+            });
+        }
         match self.turns.get(&token.nonce) {
             Some(turn) => Ok(turn),
             None => Ok(Arc::new(self.store.recall(&pk, &token.nonce).await?)),
@@ -202,8 +207,10 @@ impl CosmosProvider {
         let turn = self.held_turn(token).await?;
         let done = Commit::of(&self.store, &self.turns, &turn)?.run(decision).await;
         // A refused plan (too large, a duplicate event) keeps the hold: the runtime then commits the failure with it.
-        if matches!(done, Ok(_) | Err(Failure::LockLost { .. })) {
-            self.turns.forget(&turn.nonce);
+        match &done {
+            Ok(_) => self.turns.forget(&turn.nonce),
+            Err(Failure::LockLost { .. }) => self.turns.lose(&turn.nonce),
+            Err(_) => {}
         }
         let Committed { plan, more, mut etags } = done?;
         self.store.deliver(&turn.pk, &plan.intents).await;

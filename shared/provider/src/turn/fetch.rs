@@ -151,8 +151,20 @@ impl Store {
 
     /// Gives a claim back that could not be completed, as if it had not been made.
     pub(crate) async fn unclaim(&self, pk: &PartitionKey, lock: &Locked) {
-        let free = lock.doc.released(true);
-        if let Err(error) = self.swap_lock(pk, Some(&lock.etag), free).await {
+        let given_back = async {
+            if self
+                .swap_lock(pk, Some(&lock.etag), lock.doc.released(true))
+                .await?
+                .is_none()
+                && let Some(token) = lock.doc.holder.as_ref().map(|holder| &holder.token)
+            {
+                // It was renewed since.
+                let now = self.own_lock(pk, token).await?;
+                self.swap_lock(pk, Some(&now.etag), now.doc.released(true)).await?;
+            }
+            Ok::<(), Failure>(())
+        };
+        if let Err(error) = given_back.await {
             // Nobody is hurt: the lock expires.
             tracing::warn!(instance = pk.as_str(), %error, "a claim could not be given back; it will expire");
         }

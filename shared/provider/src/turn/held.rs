@@ -8,7 +8,7 @@ use crate::finish::Finish;
 use crate::model::{InstanceDoc, KvDoc, LockDoc, Scope, is_terminal};
 use crate::store::{Locked, Store, millis};
 use cosmos::PartitionKey;
-use std::collections::{HashMap, HashSet};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::time::Instant;
@@ -18,6 +18,9 @@ const HOLD_ATTEMPTS: u32 = 60;
 const HOLD_WAIT: Duration = Duration::from_millis(50);
 /// How long a change that is no turn may take.
 const HOLD_TIME: Duration = Duration::from_secs(30);
+
+/// Lost tokens that are remembered.
+const MOST_LOST: usize = 1000;
 
 /// A message of the held turn.
 #[derive(Clone, Debug)]
@@ -63,6 +66,9 @@ impl HeldTurn {
 pub(crate) struct HeldTurns {
     held: Mutex<HashMap<String, Arc<HeldTurn>>>,
     opening: Mutex<HashSet<String>>,
+    /// Tokens that were told to be lost: the runtime then tries to commit a failure with them, which must not succeed
+    /// even if the lock is still theirs.
+    lost: Mutex<VecDeque<String>>,
 }
 
 /// Keeps the dispatchers of one process from racing for the same instance, until it is dropped.
@@ -99,6 +105,25 @@ impl HeldTurns {
 
     pub(crate) fn forget(&self, nonce: &str) {
         self.held.lock().unwrap_or_else(PoisonError::into_inner).remove(nonce);
+    }
+
+    /// Notes that the token is of no use any more.
+    pub(crate) fn lose(&self, nonce: &str) {
+        self.forget(nonce);
+        let mut lost = self.lost.lock().unwrap_or_else(PoisonError::into_inner);
+        lost.push_back(nonce.to_owned());
+        if lost.len() > MOST_LOST {
+            lost.pop_front();
+        }
+    }
+
+    /// Whether the token was told to be lost.
+    pub(crate) fn is_lost(&self, nonce: &str) -> bool {
+        self.lost
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .iter()
+            .any(|lost| lost == nonce)
     }
 
     /// Notes the lock's newest version, after a renewal.

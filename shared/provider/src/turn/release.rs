@@ -13,7 +13,7 @@ const ATTEMPTS: u32 = 8;
 
 impl Store {
     /// The lock in its newest version, if this token still holds it.
-    async fn own_lock(&self, pk: &PartitionKey, nonce: &str) -> Result<Locked, Failure> {
+    pub(crate) async fn own_lock(&self, pk: &PartitionKey, nonce: &str) -> Result<Locked, Failure> {
         self.lock(pk)
             .await?
             .filter(|lock| lock.doc.is_held_by(nonce))
