@@ -49,7 +49,11 @@ impl Store {
         let pk = PartitionKey::new(&doc.pk)?;
         check_session(&doc)?;
         check_size("the input of the activity", &doc.pk, &doc)?;
-        self.container.upsert(&pk, &doc, None, Retry::Idempotent).await?;
-        Ok(doc)
+        match self.container.create(&pk, &doc, Retry::Idempotent).await {
+            Ok(_) => Ok(doc),
+            // The activity is queued already, by us or by its turn: it must not lose its holder or its attempts.
+            Err(error) if error.is_conflict() => Ok(doc),
+            Err(error) => Err(error.into()),
+        }
     }
 }

@@ -8,16 +8,33 @@ use crate::error::Failure;
 use crate::model::{LockDoc, StagedDoc, StagedHead, StagedOp, StagedOpKind, Unfinished};
 use crate::store::{Locked, Store};
 use crate::turn::{BATCH_BYTES, BATCH_OPS, extend, lock_first, pack};
-use cosmos::{Batch, Etag, PartitionKey, Retry};
+use cosmos::{Batch, PartitionKey, Retry};
 use std::collections::HashMap;
 use std::time::Duration;
 
 /// How often to look again for a staged document that a lagging replica does not show.
 const REREADS: u32 = 20;
 const REREAD_WAIT: Duration = Duration::from_millis(20);
+/// Between two looks at a lock that others write as well.
+const TURN_BY_TURN: Duration = Duration::from_millis(5);
 
-/// The operations of staged documents, by their number.
-pub(crate) type StagedOps = HashMap<u32, Vec<StagedOp>>;
+/// What a commit has just staged itself and need not read again: operations by the number of their document.
+#[derive(Debug, Default)]
+pub(crate) struct StagedOps {
+    pub commit: String,
+    pub ops: HashMap<u32, Vec<StagedOp>>,
+}
+
+impl StagedOps {
+    /// The operations of that document, if they are of this very commit: others may have finished it meanwhile, and
+    /// begun to publish their own.
+    fn take(&mut self, unfinished: &Unfinished) -> Option<Vec<StagedOp>> {
+        if self.commit != unfinished.commit {
+            return None;
+        }
+        self.ops.remove(&unfinished.next)
+    }
+}
 
 /// What was found.
 #[derive(Debug, PartialEq, Eq)]
@@ -38,7 +55,7 @@ impl Store {
         }
         if lock.doc.unfinished.is_some() {
             tracing::info!(instance = pk.as_str(), "rolling an unfinished commit forward");
-            self.publish(pk, lock.clone(), StagedOps::new()).await?;
+            self.publish(pk, lock.clone(), StagedOps::default()).await?;
             return Ok(Finish::Changed);
         }
         Ok(Finish::Clean)
@@ -55,7 +72,7 @@ impl Store {
         let mut rereads = 0;
         while let Some(unfinished) = lock.doc.unfinished.clone() {
             let id = StagedDoc::id(&unfinished.commit, unfinished.next);
-            let staged = match known.remove(&unfinished.next) {
+            let staged = match known.take(&unfinished) {
                 Some(ops) => Some(ops),
                 None => self
                     .container
@@ -91,10 +108,14 @@ impl Store {
             }
             match self.publish_one(pk, &lock, &next, ops).await? {
                 Some(published) => lock = published,
-                None => match self.lock(pk).await? {
-                    Some(now) => lock = now,
-                    None => return Ok(()),
-                },
+                None => {
+                    // Somebody publishes too, or the answer to our own batch was lost.
+                    tokio::time::sleep(TURN_BY_TURN).await;
+                    match self.lock(pk).await? {
+                        Some(now) => lock = now,
+                        None => return Ok(()),
+                    }
+                }
             }
         }
         Ok(())
@@ -111,14 +132,7 @@ impl Store {
         loop {
             let batch = lock_first(next, &lock.etag)?;
             let error = match self.container.batch(pk, &extend(batch, &ops)?, Retry::Idempotent).await {
-                Ok(results) => {
-                    let etag = results.first().and_then(|result| result.etag.clone());
-                    let etag = etag.unwrap_or_else(|| Etag::new(""));
-                    return Ok(Some(Locked {
-                        doc: next.clone(),
-                        etag,
-                    }));
-                }
+                Ok(results) => return Ok(Some(self.written_lock(pk, next.clone(), &results).await?)),
                 Err(error) => error,
             };
             let Some(index) = error.batch_index() else {
@@ -161,7 +175,7 @@ impl Store {
         };
         let unfinished = lock.doc.unfinished.as_ref();
         if unfinished.is_some_and(|unfinished| unfinished.commit == commit) {
-            self.publish(pk, lock, StagedOps::new()).await?;
+            self.publish(pk, lock, StagedOps::default()).await?;
             return Ok(true);
         }
         let by_maker = lock.doc.is_held_by(commit);

@@ -4,7 +4,7 @@
 
 use crate::model::WorkDoc;
 use crate::work::HeldWork;
-use cosmos::Etag;
+use cosmos::{Etag, SweepCursor};
 use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::hash::{Hash, Hasher};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,6 +12,8 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
+/// The largest input that a hint carries.
+const MOST_WRITTEN: usize = 8 * 1024;
 /// Hints that are kept.
 const MOST_HINTS: usize = 10_000;
 
@@ -54,9 +56,13 @@ impl WorkHint {
         }
     }
 
-    /// A hint for an item in the version that was just written.
+    /// A hint for an item in the version that was just written. A large one is read again instead of being kept, and so
+    /// is one of a session, whose claim comes first.
     pub(crate) fn written(work: WorkDoc, etag: Etag) -> Self {
         let hint = WorkHint::of(&work);
+        if work.item.get().len() > MOST_WRITTEN || work.session.is_some() {
+            return hint;
+        }
         WorkHint {
             written: Some(Arc::new(HeldWork { doc: work, etag })),
             ..hint
@@ -78,9 +84,22 @@ struct HintState<H> {
     queue: VecDeque<H>,
     known: HashSet<H>,
     timed: BTreeMap<u64, Vec<H>>,
+    /// How many hints `timed` holds.
+    timers: usize,
     /// Hints for instances whose turn is under way here.
     waiting: HashSet<H>,
     swept: Instant,
+    /// Where the next sweep at the interval goes on, so that what is due and cannot be taken does not hide the rest.
+    place: Option<Place>,
+    /// It is due at once.
+    hurry: bool,
+}
+
+/// A place in the queue: a query of one moment, and how far it was read.
+#[derive(Clone, Debug)]
+pub(crate) struct Place {
+    pub now_ms: u64,
+    pub cursor: Option<SweepCursor>,
 }
 
 impl<H: Clone + Eq + Hash> Default for Hints<H> {
@@ -90,8 +109,11 @@ impl<H: Clone + Eq + Hash> Default for Hints<H> {
                 queue: VecDeque::new(),
                 known: HashSet::new(),
                 timed: BTreeMap::new(),
+                timers: 0,
                 waiting: HashSet::new(),
                 swept: Instant::now(),
+                place: None,
+                hurry: false,
             }),
             arrived: Notify::new(),
             sweeping: tokio::sync::Mutex::new(()),
@@ -127,7 +149,8 @@ impl<H: Clone + Eq + Hash> Hints<H> {
             return self.push(hint);
         }
         let mut state = self.state();
-        if state.timed.len() < MOST_HINTS {
+        if state.timers < MOST_HINTS {
+            state.timers += 1;
             state.timed.entry(due_ms).or_default().push(hint);
             drop(state);
             // A sleeper must learn that it has to wake earlier.
@@ -141,6 +164,7 @@ impl<H: Clone + Eq + Hash> Hints<H> {
         let later = state.timed.split_off(&(now_ms + 1));
         let due = std::mem::replace(&mut state.timed, later);
         for hint in due.into_values().flatten() {
+            state.timers -= 1;
             if state.known.insert(hint.clone()) {
                 state.queue.push_back(hint);
             }
@@ -168,18 +192,36 @@ impl<H: Clone + Eq + Hash> Hints<H> {
     }
 
     pub(crate) fn is_sweep_due(&self, interval: Duration) -> bool {
-        self.state().swept.elapsed() >= interval
+        let state = self.state();
+        state.hurry || state.swept.elapsed() >= interval
+    }
+
+    pub(crate) fn take_place(&self) -> Option<Place> {
+        self.state().place.take()
+    }
+
+    /// Notes where the next sweep goes on, and that it is due at once when the last one found nothing.
+    pub(crate) fn keep_place(&self, place: Option<Place>, found: bool) {
+        let mut state = self.state();
+        state.hurry = place.is_some() && !found;
+        state.place = place;
     }
 
     pub(crate) fn note_sweep(&self) {
-        self.state().swept = Instant::now();
+        let mut state = self.state();
+        state.hurry = false;
+        state.swept = Instant::now();
     }
 
     /// Waits for a hint, for the next timer, for the next sweep, or for `deadline`.
     pub(crate) async fn wait(&self, deadline: Instant, interval: Duration, now_ms: u64) {
         let wake_at = {
             let state = self.state();
-            let next_sweep = state.swept + interval;
+            let next_sweep = if state.hurry {
+                Instant::now()
+            } else {
+                state.swept + interval
+            };
             let next_timer = state
                 .timed
                 .keys()

@@ -1,7 +1,8 @@
 //! What clients read: history, custom status, keys, statistics. None of it takes a lock.
 //!
-//! A read in the middle of somebody's commit sees the instance before or after it, never between: history is read
-//! along the chain that the instance document names.
+//! A read in the middle of somebody's commit sees the history before or after it, never between: it is read along the
+//! chain that the instance document names. Keys of a turn that changes more than a batch holds appear one batch after
+//! the other.
 
 use crate::error::Failure;
 use crate::model::{ExecutionDoc, ExecutionState, HistoryDoc, HistoryError, InstanceDoc, KvDoc, assemble};

@@ -10,6 +10,9 @@ use cosmos::{PartitionKey, Query};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
+/// How many pages one pass looks at when it finds nothing that it can repair.
+const PAGES: u32 = 10;
+
 /// What one pass of repairs did.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Repaired {
@@ -44,7 +47,8 @@ pub(crate) struct Due {
 }
 
 impl Store {
-    /// What is due, oldest first, page by page of every physical range, until a page has something that could be repaired.
+    /// What is due, oldest first, page by page of every physical range, until a page has something that could be repaired,
+    /// and at most some pages.
     pub(crate) async fn repair_page(&self, most: u32) -> Result<Repaired, Failure> {
         let query = Query::new(
             "SELECT c.id, c.pk, c.type, c.dueAt FROM c WHERE c.queue = 'repair' AND c.dueAt <= @now ORDER BY c.dueAt",
@@ -52,7 +56,7 @@ impl Store {
         .param("@now", self.now());
         let mut done = Repaired::default();
         let mut cursor = None;
-        loop {
+        for _ in 0..PAGES {
             let page = self
                 .container
                 .sweep::<Due, _, _>(&query, most, cursor, |due| due.due_at)
@@ -66,9 +70,10 @@ impl Store {
             cursor = page.cursor;
             // What cannot be repaired must not hide what can.
             if !done.is_idle() || cursor.is_none() {
-                return Ok(done);
+                break;
             }
         }
+        Ok(done)
     }
 
     /// Repairs one due document.

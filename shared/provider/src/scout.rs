@@ -10,17 +10,19 @@
 //! that turn instead of being spent on a held lock.
 
 use crate::error::Failure;
-use crate::hints::WorkHint;
+use crate::hints::{Hints, Place, WorkHint};
 use crate::model::Kind;
 use crate::provider::{CosmosProvider, Fetched, TurnItem, WorkLease};
 use crate::repair::{Due, Repaired};
 use crate::turn::TurnRequest;
 use crate::work::WorkRequest;
-use cosmos::{PartitionKey, Query, SweepCursor};
+use cosmos::{PartitionKey, Query};
 use duroxide::providers::TagFilter;
 use serde::Deserialize;
 use std::collections::HashSet;
+use std::hash::Hash;
 use std::time::Duration;
+use tokio::sync::MutexGuard;
 use tokio::time::Instant;
 
 /// Documents that a sweep takes from each physical range.
@@ -28,9 +30,10 @@ const PAGE: u32 = 100;
 /// One undirected fetch under way.
 struct Search {
     deadline: Instant,
-    /// A caller that will not wait must have looked once; one that waits looks when a sweep is due.
+    /// A caller that will not wait must have looked itself, to the end of the queue if need be: all that the first pages
+    /// name may be held by others. One that waits looks when a sweep is due.
     must_sweep: bool,
-    cursor: Option<SweepCursor>,
+    place: Option<Place>,
     tried: HashSet<String>,
 }
 
@@ -39,16 +42,9 @@ impl Search {
         Search {
             deadline: Instant::now() + poll_timeout,
             must_sweep: poll_timeout.is_zero(),
-            cursor: None,
+            place: None,
             tried: HashSet::new(),
         }
-    }
-
-    /// A page was swept. A caller that will not wait, or that found nothing new on it, goes on to the next one: all that
-    /// the pages named so far may be held by others, or not be for this caller.
-    fn note(&mut self, cursor: Option<SweepCursor>, found: bool) {
-        self.must_sweep = cursor.is_some() && (self.must_sweep || !found);
-        self.cursor = cursor;
     }
 }
 
@@ -67,8 +63,9 @@ impl CosmosProvider {
         }
         let mut search = Search::new(poll_timeout);
         loop {
+            let mut trouble = None;
             if self.turn_hints.is_sweep_due(self.sweep_interval) {
-                self.sweep_turns(&mut search, false).await?;
+                trouble = self.sweep_turns(&mut search).await.err();
             }
             while let Some(instance) = self.turn_hints.pop(self.store.now(), |_| true) {
                 if let Some(item) = self.try_turn(&instance, request).await? {
@@ -76,8 +73,12 @@ impl CosmosProvider {
                 }
                 search.tried.insert(instance);
             }
+            // A range that cannot be swept does not keep us from what we know of.
+            if let Some(failure) = trouble {
+                return Err(failure);
+            }
             if search.must_sweep {
-                self.sweep_turns(&mut search, true).await?;
+                self.sweep_turns(&mut search).await?;
                 continue;
             }
             if Instant::now() >= search.deadline {
@@ -124,44 +125,75 @@ impl CosmosProvider {
         true
     }
 
-    /// Makes hints of due messages, and repairs what is due. A caller that comes while another sweeps, and need not
-    /// sweep itself, takes the other's hints.
-    async fn sweep_turns(&self, search: &mut Search, forced: bool) -> Result<(), Failure> {
-        let _alone = self.turn_hints.sweeping.lock().await;
-        if !forced && !self.turn_hints.is_sweep_due(self.sweep_interval) {
+    /// Makes hints of due messages, and repairs what is due.
+    async fn sweep_turns(&self, search: &mut Search) -> Result<(), Failure> {
+        let Some((alone, place)) = self.begin_sweep(&self.turn_hints, search).await else {
             return Ok(());
-        }
+        };
         let query = Query::new(format!(
             "SELECT c.id, c.pk, c.type, c.dueAt FROM c \
              WHERE c.queue IN ('turn', 'repair') AND c.dueAt <= @now{} ORDER BY c.dueAt",
             self.slot_clause()
         ));
-        let query = self.slot_params(query.param("@now", self.store.now()));
-        let cursor = search.cursor.take();
-        let page = self
-            .store
-            .container
-            .sweep::<Due, _, _>(&query, PAGE, cursor, |due| due.due_at)
+        let query = self.slot_params(query.param("@now", place.now_ms));
+        let container = &self.store.container;
+        let page = container
+            .sweep::<Due, _, _>(&query, PAGE, place.cursor, |due| due.due_at)
             .await?;
         self.turn_hints.note_sweep();
+        // Repairs take their time; others may sweep meanwhile.
+        drop(alone);
         let mut found = false;
         for due in page.items {
             if due.kind != Kind::Message {
-                let mut done = Repaired::default();
-                if let Err(error) = self.store.repair(&due, &mut done).await {
-                    tracing::warn!(instance = due.pk, id = due.id, %error, "a repair failed; it stays due");
-                }
-                for target in done.targets {
-                    self.turn_hints.push(target);
-                    found = true;
-                }
+                found |= self.repair_found(&due).await;
             } else if !search.tried.contains(&due.pk) && !self.park_if_running(&due.pk) {
                 self.turn_hints.push(due.pk);
                 found = true;
             }
         }
-        search.note(page.cursor, found);
+        let next = page.cursor.map(|cursor| Place {
+            now_ms: place.now_ms,
+            cursor: Some(cursor),
+        });
+        end_sweep(&self.turn_hints, search, next, found);
         Ok(())
+    }
+
+    async fn repair_found(&self, due: &Due) -> bool {
+        let mut done = Repaired::default();
+        if let Err(error) = self.store.repair(due, &mut done).await {
+            tracing::warn!(instance = due.pk, id = due.id, %error, "a repair failed; it stays due");
+        }
+        let found = !done.targets.is_empty();
+        for target in done.targets {
+            self.turn_hints.push(target);
+        }
+        found
+    }
+
+    /// Whether and from where to sweep. Of callers that only keep the interval, one sweeps and the others go on.
+    async fn begin_sweep<'a, H: Clone + Eq + Hash>(
+        &self,
+        hints: &'a Hints<H>,
+        search: &mut Search,
+    ) -> Option<(MutexGuard<'a, ()>, Place)> {
+        let (alone, place) = if search.must_sweep {
+            (hints.sweeping.lock().await, search.place.take())
+        } else {
+            let alone = hints.sweeping.try_lock().ok()?;
+            hints.is_sweep_due(self.sweep_interval).then_some(())?;
+            (alone, hints.take_place())
+        };
+        // Noted before it is known to succeed: if it fails, not every call must fail before it looks at its hints.
+        hints.note_sweep();
+        Some((
+            alone,
+            place.unwrap_or_else(|| Place {
+                now_ms: self.store.now(),
+                cursor: None,
+            }),
+        ))
     }
 
     /// The next activity of any instance.
@@ -175,8 +207,9 @@ impl CosmosProvider {
         }
         let mut search = Search::new(poll_timeout);
         loop {
+            let mut trouble = None;
             if self.work_hints.is_sweep_due(self.sweep_interval) {
-                self.sweep_work(&mut search, request, false).await?;
+                trouble = self.sweep_work(&mut search, request).await.err();
             }
             let suits = |hint: &WorkHint| request.serves(hint.tag.as_deref(), hint.session.as_deref());
             while let Some(hint) = self.work_hints.pop(self.store.now(), suits) {
@@ -188,8 +221,12 @@ impl CosmosProvider {
                 }
                 search.tried.insert(work_key(&hint.pk, &hint.id));
             }
+            // A range that cannot be swept does not keep us from what we know of.
+            if let Some(failure) = trouble {
+                return Err(failure);
+            }
             if search.must_sweep {
-                self.sweep_work(&mut search, request, true).await?;
+                self.sweep_work(&mut search, request).await?;
                 continue;
             }
             if Instant::now() >= search.deadline {
@@ -202,7 +239,8 @@ impl CosmosProvider {
         }
     }
 
-    async fn sweep_work(&self, search: &mut Search, request: WorkRequest<'_>, forced: bool) -> Result<(), Failure> {
+    /// Makes hints of due activities that the caller serves.
+    async fn sweep_work(&self, search: &mut Search, request: WorkRequest<'_>) -> Result<(), Failure> {
         #[derive(Deserialize)]
         #[serde(rename_all = "camelCase")]
         struct DueWork {
@@ -213,10 +251,9 @@ impl CosmosProvider {
             tag: Option<String>,
             session: Option<String>,
         }
-        let _alone = self.work_hints.sweeping.lock().await;
-        if !forced && !self.work_hints.is_sweep_due(self.sweep_interval) {
+        let Some((_alone, place)) = self.begin_sweep(&self.work_hints, search).await else {
             return Ok(());
-        }
+        };
         let (tag_clause, tags) = match request.tags {
             TagFilter::Any | TagFilter::None => ("", Vec::new()),
             TagFilter::DefaultOnly => (" AND NOT IS_DEFINED(c.tag)", Vec::new()),
@@ -236,18 +273,16 @@ impl CosmosProvider {
              WHERE c.queue = 'work' AND c.dueAt <= @now{tag_clause}{session_clause}{} ORDER BY c.dueAt",
             self.slot_clause()
         ));
-        let query = self.slot_params(query.param("@now", self.store.now()).param("@tags", &tags));
-        let cursor = search.cursor.take();
+        let query = self.slot_params(query.param("@now", place.now_ms).param("@tags", &tags));
         let key = |due: &DueWork| (due.due_at, due.sort_key.clone());
-        let page = self
-            .store
-            .container
-            .sweep::<DueWork, _, _>(&query, PAGE, cursor, key)
+        let container = &self.store.container;
+        let page = container
+            .sweep::<DueWork, _, _>(&query, PAGE, place.cursor, key)
             .await?;
         self.work_hints.note_sweep();
-        let mut found = false;
         let mut items = page.items;
         items.sort_by_key(key);
+        let mut found = false;
         for DueWork {
             id, pk, tag, session, ..
         } in items
@@ -263,7 +298,11 @@ impl CosmosProvider {
                 found = true;
             }
         }
-        search.note(page.cursor, found);
+        let next = page.cursor.map(|cursor| Place {
+            now_ms: place.now_ms,
+            cursor: Some(cursor),
+        });
+        end_sweep(&self.work_hints, search, next, found);
         Ok(())
     }
 
@@ -285,10 +324,21 @@ impl CosmosProvider {
     }
 }
 
+/// Notes where to go on: the caller itself if it must look, else whoever sweeps next, at once if this page named nothing
+/// new.
+fn end_sweep<H: Clone + Eq + Hash>(hints: &Hints<H>, search: &mut Search, next: Option<Place>, found: bool) {
+    if search.must_sweep {
+        search.must_sweep = next.is_some();
+        search.place = next;
+    } else {
+        hints.keep_place(next, found);
+    }
+}
+
 /// One instance whose documents cannot be read must not stand before all others: it is passed over, loudly. Trouble with
 /// the store itself is everybody's.
 fn pass_over(instance: &str, failure: Failure) -> Result<(), Failure> {
-    if failure.is_transient() && !matches!(failure, Failure::Stale { .. }) {
+    if failure.is_transient() && !matches!(failure, Failure::Stale { .. } | Failure::Busy(_)) {
         return Err(failure);
     }
     tracing::error!(instance, %failure, "an instance is passed over");

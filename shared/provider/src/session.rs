@@ -12,6 +12,9 @@ use duroxide::providers::SessionFetchConfig;
 use std::collections::HashSet;
 use std::time::Duration;
 
+/// How often a session may change under its renewal.
+const RENEWALS: u32 = 5;
+
 /// What became of a claim.
 #[derive(Debug)]
 pub(crate) enum SessionClaim {
@@ -105,26 +108,57 @@ impl Store {
         )
         .param("@owners", owners)
         .param("@now", now);
-        let mut renewed = 0;
-        for mut session in self.container.scan::<SessionDoc>(&query).await? {
-            if session.active_at.saturating_add(millis(idle)) <= now {
-                continue;
+        let (mut renewed, mut failed) = (0, None);
+        for session in self.container.scan::<SessionDoc>(&query).await? {
+            let until = now.saturating_add(millis(extend_for));
+            match self.renew_session(session, owners, until, millis(idle)).await {
+                Ok(done) => renewed += usize::from(done),
+                Err(failure) => failed = Some(failure),
             }
-            let pk = PartitionKey::new(&session.pk)?;
+        }
+        match failed {
+            Some(failure) if renewed == 0 => Err(failure),
+            Some(failure) => {
+                tracing::warn!(%failure, "a session was not renewed; it expires unless the next renewal succeeds");
+                Ok(renewed)
+            }
+            None => Ok(renewed),
+        }
+    }
+
+    /// Extends one session, if it is neither idle nor another's by now.
+    async fn renew_session(
+        &self,
+        mut session: SessionDoc,
+        owners: &[&str],
+        until: u64,
+        idle: u64,
+    ) -> Result<bool, Failure> {
+        let pk = PartitionKey::new(&session.pk)?;
+        for _ in 0..RENEWALS {
+            let now = self.now();
+            let live = session.until > now && session.active_at.saturating_add(idle) > now;
+            if !live || !owners.contains(&session.owner.as_str()) {
+                return Ok(false);
+            }
             let etag = Etag::new(session.etag.clone());
-            session.until = now.saturating_add(millis(extend_for));
+            session.until = until;
             match self
                 .container
                 .replace(&pk, SessionDoc::ID, &session, Some(&etag), Retry::Idempotent)
                 .await
             {
-                Ok(_) => renewed += 1,
-                // Used or taken over this very moment: the other write is as new as ours.
+                Ok(_) => return Ok(true),
+                // Its use was noted this very moment, or it was taken over: look again.
                 Err(error) if error.is_precondition_failed() || error.is_not_found() => {}
                 Err(error) => return Err(error.into()),
             }
+            match self.container.read::<SessionDoc>(&pk, SessionDoc::ID).await? {
+                Some(found) => session = found.doc,
+                None => return Ok(false),
+            }
         }
-        Ok(renewed)
+        Ok(false)
     }
 
     /// Removes expired sessions that no queued activity names.

@@ -3,7 +3,7 @@
 use crate::clock::{Ids, Sequence};
 use crate::error::Failure;
 use crate::model::{Header, HistoryDoc, InstanceDoc, Kind, KvDoc, LockDoc, MessageDoc};
-use cosmos::{Clock, Container, Etag, PartitionKey, Retry};
+use cosmos::{BatchResult, Clock, Container, Etag, PartitionKey, Retry};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use std::sync::Arc;
@@ -46,6 +46,21 @@ impl Store {
             doc: found.doc,
             etag: found.etag,
         }))
+    }
+
+    /// The lock that a batch has just written as its first operation.
+    pub(crate) async fn written_lock(
+        &self,
+        pk: &PartitionKey,
+        doc: LockDoc,
+        results: &[BatchResult],
+    ) -> Result<Locked, Failure> {
+        match results.first().and_then(|result| result.etag.clone()) {
+            Some(etag) => Ok(Locked { doc, etag }),
+            None => self.lock(pk).await?.ok_or_else(|| Failure::LockLost {
+                instance: pk.as_str().to_owned(),
+            }),
+        }
     }
 
     /// Writes the lock over the version that was seen (`None`: there was no lock). Answers `None` when somebody else
@@ -125,7 +140,8 @@ impl Stored {
             | Kind::Session
             | Kind::Staged
             | Kind::StagedHead
-            | Kind::Deletion => Stored::Other,
+            | Kind::Deletion
+            | Kind::Unknown => Stored::Other,
         })
     }
 }

@@ -9,17 +9,23 @@
 use crate::error::Failure;
 use crate::finish::Finish;
 use crate::model::{Deleting, DeletionDoc, InstanceDoc, IntentDoc, Kind, LockDoc, StagedOp};
-use crate::store::{Locked, Store, millis};
+use crate::store::{Locked, Store};
 use crate::turn::{BATCH_OPS, extend};
 use cosmos::{Batch, Etag, PartitionKey, Query, Retry};
 use duroxide::providers::{DeleteInstanceResult, InstanceFilter};
+use futures::future::try_join_all;
 use serde::Deserialize;
 use std::collections::HashSet;
 use std::time::Duration;
 
 /// How often a lock may change under a mark before the deletion is refused as busy.
 const ATTEMPTS: u32 = 20;
+/// How often a partition is looked at again while it is erased.
+const ERASURES: u32 = 100;
 const PAUSE: Duration = Duration::from_millis(25);
+/// Instances that are marked at once, and how long each may take before others take the deletion for forgotten.
+const AT_ONCE: usize = 16;
+const MARKING_MS: u64 = 100;
 
 /// A document of a partition that is being erased.
 #[derive(Debug, Deserialize)]
@@ -32,9 +38,12 @@ struct Remains {
 impl Store {
     /// Deletes all of these instances, or none.
     pub(crate) async fn delete_group(&self, ids: &[String], force: bool) -> Result<DeleteInstanceResult, Failure> {
+        let mut seen = HashSet::new();
+        let ids: Vec<String> = ids.iter().filter(|id| seen.insert(id.as_str())).cloned().collect();
         let Some(root) = ids.first() else {
             return Ok(DeleteInstanceResult::default());
         };
+        let ids = ids.as_slice();
         self.check(ids, force).await?;
         if let [only] = ids
             && let Some(result) = self.delete_alone(&PartitionKey::new(only)?).await?
@@ -45,12 +54,12 @@ impl Store {
         let mark = Deleting {
             group: group.clone(),
             root: root.clone(),
-            since: self.now(),
+            expires: self.repair_due() + ids.len() as u64 * MARKING_MS,
         };
         let decision = DeletionDoc::new(root, &group, self.repair_due(), ids);
         let marked = async {
-            for id in ids {
-                self.mark(&PartitionKey::new(id)?, &mark).await?;
+            for some in ids.chunks(AT_ONCE) {
+                try_join_all(some.iter().map(|id| self.mark(id, &mark))).await?;
             }
             self.check(ids, force).await?;
             self.decide_deletion(&decision).await
@@ -125,7 +134,8 @@ impl Store {
     }
 
     /// Takes the lock from whoever holds it, for the deletion.
-    async fn mark(&self, pk: &PartitionKey, mark: &Deleting) -> Result<(), Failure> {
+    async fn mark(&self, instance: &str, mark: &Deleting) -> Result<(), Failure> {
+        let pk = &PartitionKey::new(instance)?;
         for _ in 0..ATTEMPTS {
             let seen = self.lock(pk).await?;
             if let Some(lock) = &seen {
@@ -139,7 +149,7 @@ impl Store {
                 .as_ref()
                 .map_or_else(|| LockDoc::new(pk.as_str()), |lock| lock.doc.released(false));
             next.deleting = Some(mark.clone());
-            next.owe(Some(self.repair_due()));
+            next.owe(Some(mark.expires));
             if self
                 .swap_lock(pk, seen.as_ref().map(|lock| &lock.etag), next)
                 .await?
@@ -156,9 +166,18 @@ impl Store {
         match self.container.create(&root, decision, Retry::Idempotent).await {
             Ok(_) => Ok(()),
             Err(error) if error.is_conflict() => {
-                let found = self.container.read::<DeletionDoc>(&root, &decision.id).await?;
-                if found.is_some_and(|found| !found.doc.given_up) {
-                    return Ok(());
+                if error.after_ambiguity() {
+                    match self.container.read::<DeletionDoc>(&root, &decision.id).await? {
+                        Some(found) if !found.doc.given_up => return Ok(()),
+                        Some(_) => {}
+                        None => {
+                            let reason = "a decision about a deletion does not show".to_owned();
+                            return Err(Failure::Stale {
+                                instance: decision.pk.clone(),
+                                reason,
+                            });
+                        }
+                    }
                 }
                 Err(Failure::Refused(
                     "the deletion took too long and was given up: try again".to_owned(),
@@ -196,7 +215,6 @@ impl Store {
             return Ok(Finish::Clean);
         };
         let root = PartitionKey::new(&mark.root)?;
-        let expires = mark.since.saturating_add(millis(self.repair_after));
         match self
             .container
             .read::<DeletionDoc>(&root, &DeletionDoc::id(&mark.group))
@@ -209,7 +227,7 @@ impl Store {
                 }
                 Ok(Finish::Changed)
             }
-            None if expires > self.now() => Ok(Finish::Underway { until_ms: expires }),
+            None if mark.expires > self.now() => Ok(Finish::Underway { until_ms: mark.expires }),
             None => {
                 let only = [pk.as_str().to_owned()];
                 self.give_up(&DeletionDoc::new(&mark.root, &mark.group, self.repair_due(), &only))
@@ -230,10 +248,7 @@ impl Store {
                 continue;
             }
             let one = self.erase(&pk, &decision.group, &group).await?;
-            total.instances_deleted += one.instances_deleted;
-            total.executions_deleted += one.executions_deleted;
-            total.events_deleted += one.events_deleted;
-            total.queue_messages_deleted += one.queue_messages_deleted;
+            add(&mut total, &one);
         }
         if !decision.given_up {
             self.discard_all(&PartitionKey::new(&decision.pk)?, vec![decision.id.clone()])
@@ -243,19 +258,18 @@ impl Store {
     }
 
     async fn unmark(&self, pk: &PartitionKey, group: &str) -> Result<(), Failure> {
-        let Some(lock) = self.settled_lock(pk).await? else {
-            return Ok(());
-        };
-        if !lock.is_marked(group) {
-            return Ok(());
+        for _ in 0..ATTEMPTS {
+            let Some(lock) = self.settled_lock(pk).await?.filter(|lock| lock.is_marked(group)) else {
+                return Ok(());
+            };
+            let mut next = lock.doc.clone();
+            next.deleting = None;
+            next.owe(None);
+            if self.swap_lock(pk, Some(&lock.etag), next).await?.is_some() {
+                return Ok(());
+            }
         }
-        let mut next = lock.doc.clone();
-        next.deleting = None;
-        next.owe(None);
-        match self.swap_lock(pk, Some(&lock.etag), next).await? {
-            Some(_) => Ok(()),
-            None => Err(Failure::Busy(pk.as_str().to_owned())),
-        }
+        Err(Failure::Busy(pk.as_str().to_owned()))
     }
 
     /// The lock as it is now, not as a lagging replica shows it: writing it in the version that was seen proves that it
@@ -304,36 +318,38 @@ impl Store {
         self.deliver_outside(pk, members).await?;
         let mut total = tally(instance.as_ref(), &[]);
         // An activity may complete while its instance is erased, and leave one more message: look until none is left.
-        loop {
+        for _ in 0..ERASURES {
             let remains = self.remains(pk).await?;
             let ids: Vec<String> = remains
                 .iter()
                 .filter(|doc| doc.kind != Kind::Lock)
                 .map(|doc| doc.id.clone())
                 .collect();
-            if ids.is_empty() {
-                break;
-            }
-            total.queue_messages_deleted += tally(None, &remains).queue_messages_deleted;
-            match self.discard_fenced(pk, lock, ids).await? {
-                Some(written) => lock = written,
+            let written = if ids.is_empty() {
+                match self
+                    .container
+                    .delete(pk, LockDoc::ID, Some(&lock.etag), Retry::Idempotent)
+                    .await
+                {
+                    Ok(()) => return Ok(total),
+                    Err(error) if error.is_not_found() => return Ok(total),
+                    Err(error) if error.is_precondition_failed() => None,
+                    Err(error) => return Err(error.into()),
+                }
+            } else {
+                total.queue_messages_deleted += tally(None, &remains).queue_messages_deleted;
+                self.discard_fenced(pk, lock, ids).await?
+            };
+            lock = match written {
+                Some(written) => written,
                 // Somebody else erases it too: go on while there is something left.
                 None => match self.settled_lock(pk).await?.filter(|lock| lock.is_marked(group)) {
-                    Some(newer) => lock = newer,
+                    Some(newer) => newer,
                     None => return Ok(total),
                 },
-            }
+            };
         }
-        match self
-            .container
-            .delete(pk, LockDoc::ID, Some(&lock.etag), Retry::Idempotent)
-            .await
-        {
-            Ok(()) => Ok(total),
-            Err(error) if error.is_not_found() => Ok(total),
-            Err(error) if error.is_precondition_failed() => Err(Failure::Busy(pk.as_str().to_owned())),
-            Err(error) => Err(error.into()),
-        }
+        Err(Failure::Busy(pk.as_str().to_owned()))
     }
 
     /// Pays what the instance owes to others that stay.
@@ -360,17 +376,29 @@ impl Store {
         let roots = self
             .matching(filter, |instance| instance.parent.is_none() && instance.is_over())
             .await?;
-        let mut total = DeleteInstanceResult::default();
+        let (mut total, mut failed) = (DeleteInstanceResult::default(), None);
         for root in roots {
-            let tree = self.tree_of(&root).await?;
-            let one = self.delete_group(&tree, true).await?;
-            total.instances_deleted += one.instances_deleted;
-            total.executions_deleted += one.executions_deleted;
-            total.events_deleted += one.events_deleted;
-            total.queue_messages_deleted += one.queue_messages_deleted;
+            let deleted = async { self.delete_group(&self.tree_of(&root).await?, true).await };
+            match deleted.await {
+                Ok(one) => add(&mut total, &one),
+                Err(failure) => {
+                    tracing::warn!(instance = root, %failure, "a tree is not deleted; the others are");
+                    failed = Some(failure);
+                }
+            }
         }
-        Ok(total)
+        match failed {
+            Some(failure) if total.instances_deleted == 0 => Err(failure),
+            _ => Ok(total),
+        }
     }
+}
+
+fn add(total: &mut DeleteInstanceResult, one: &DeleteInstanceResult) {
+    total.instances_deleted += one.instances_deleted;
+    total.executions_deleted += one.executions_deleted;
+    total.events_deleted += one.events_deleted;
+    total.queue_messages_deleted += one.queue_messages_deleted;
 }
 
 impl Locked {

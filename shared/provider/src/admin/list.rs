@@ -5,6 +5,7 @@ use crate::store::Store;
 use cosmos::{PartitionKey, Query};
 use duroxide::providers::{InstanceFilter, QueueDepths, SystemMetrics};
 use serde::Deserialize;
+use serde_json::Value;
 use std::collections::HashSet;
 
 /// Children of how many instances are asked for at once.
@@ -27,19 +28,27 @@ pub(crate) struct Listed {
 }
 
 impl Store {
-    /// Every instance that a turn has named.
-    pub(crate) async fn listed(&self) -> Result<Vec<Listed>, Failure> {
-        let query = Query::new(
+    /// Every instance that a turn has named, and that fits `clause`.
+    async fn listed(&self, clause: &str, params: &[(&str, &Value)]) -> Result<Vec<Listed>, Failure> {
+        let query = Query::new(format!(
             "SELECT c.pk, c.status, c.parent, c.createdAt, c.completedAt, c.executions, c.events, \
-             c.earlierEvents FROM c WHERE c.type = 'instance' AND IS_DEFINED(c.name)",
-        );
+             c.earlierEvents FROM c WHERE c.type = 'instance' AND IS_DEFINED(c.name){clause}"
+        ));
+        let query = params
+            .iter()
+            .fold(query, |query, (name, value)| query.param(name, value));
         Ok(self.container.scan::<Listed>(&query).await?)
     }
 
     /// The ids of all instances (of one status), newest first.
     pub(crate) async fn list_instances(&self, status: Option<&str>) -> Result<Vec<String>, Failure> {
-        let mut listed = self.listed().await?;
-        listed.retain(|instance| status.is_none_or(|status| instance.status == status));
+        let mut listed = match status {
+            Some(status) => {
+                self.listed(" AND c.status = @status", &[("@status", &status.into())])
+                    .await?
+            }
+            None => self.listed("", &[]).await?,
+        };
         listed.sort_by(|a, b| b.created_at.cmp(&a.created_at).then_with(|| a.pk.cmp(&b.pk)));
         Ok(listed.into_iter().map(|instance| instance.pk).collect())
     }
@@ -50,13 +59,16 @@ impl Store {
         filter: &InstanceFilter,
         eligible: impl Fn(&Listed) -> bool,
     ) -> Result<Vec<String>, Failure> {
-        let mut listed = self.listed().await?;
+        let mut listed = match filter.completed_before {
+            Some(before) => {
+                self.listed(" AND c.completedAt < @before", &[("@before", &before.into())])
+                    .await?
+            }
+            None => self.listed("", &[]).await?,
+        };
         if let Some(ids) = &filter.instance_ids {
             let ids: HashSet<&str> = ids.iter().map(String::as_str).collect();
             listed.retain(|instance| ids.contains(instance.pk.as_str()));
-        }
-        if let Some(before) = filter.completed_before {
-            listed.retain(|instance| instance.completed_at.is_some_and(|at| at < before));
         }
         listed.retain(eligible);
         listed.sort_by(|a, b| a.completed_at.cmp(&b.completed_at).then_with(|| a.pk.cmp(&b.pk)));
@@ -100,7 +112,7 @@ impl Store {
     /// Counts over everything.
     pub(crate) async fn system_metrics(&self) -> Result<SystemMetrics, Failure> {
         let mut metrics = SystemMetrics::default();
-        for instance in self.listed().await? {
+        for instance in self.listed("", &[]).await? {
             metrics.total_instances += 1;
             metrics.total_executions += instance.executions;
             metrics.total_events += instance.events + instance.earlier_events;

@@ -61,7 +61,7 @@ impl Store {
             .filter(|piece| executions.contains(&piece.execution))
             .map(|piece| StagedOp::discard(&piece.id))
             .collect();
-        instance.executions -= doomed.len() as u64;
+        instance.executions = instance.executions.saturating_sub(doomed.len() as u64);
         instance.earlier_events = instance.earlier_events.saturating_sub(events);
         instance.commit.clone_from(&turn.nonce);
         let plan = Plan {
@@ -88,19 +88,26 @@ impl Store {
         filter: &InstanceFilter,
         options: &PruneOptions,
     ) -> Result<PruneResult, Failure> {
-        let mut total = PruneResult::default();
+        let (mut total, mut failed) = (PruneResult::default(), None);
         for instance in self.matching(filter, |_| true).await? {
-            let one = match self.prune(&PartitionKey::new(&instance)?, options).await {
-                Ok(one) => one,
+            match self.prune(&PartitionKey::new(&instance)?, options).await {
+                Ok(one) => {
+                    total.instances_processed += one.instances_processed;
+                    total.executions_deleted += one.executions_deleted;
+                    total.events_deleted += one.events_deleted;
+                }
                 // Deleted since it was listed.
-                Err(Failure::NoInstance(_)) => continue,
-                Err(failure) => return Err(failure),
-            };
-            total.instances_processed += one.instances_processed;
-            total.executions_deleted += one.executions_deleted;
-            total.events_deleted += one.events_deleted;
+                Err(Failure::NoInstance(_)) => {}
+                Err(failure) => {
+                    tracing::warn!(instance, %failure, "an instance is not pruned; the others are");
+                    failed = Some(failure);
+                }
+            }
         }
-        Ok(total)
+        match failed {
+            Some(failure) if total.instances_processed == 0 => Err(failure),
+            _ => Ok(total),
+        }
     }
 }
 

@@ -3,7 +3,8 @@
 //! duroxide shows a turn the keys as they were before its execution, and a client the newest values. A document
 //! therefore holds `base` (from earlier executions) and `delta` (from the execution that is named there). When that
 //! execution is over, its delta simply counts as base: no merge is written when an execution ends. A cleared key
-//! stays as a delta without a value, so the newest `rev` can always be found and a stale read noticed.
+//! stays as a delta without a value, so the newest `rev` can always be found and a stale read noticed, until its
+//! execution is over and a later change carries a newer `rev`.
 
 use super::{Kind, digest};
 use duroxide::providers::KvEntry;
@@ -84,6 +85,13 @@ impl KvDoc {
             value: set.value.clone(),
             last_updated_at_ms: set.at,
         })
+    }
+
+    /// Whether nothing is left of the key but the note that it was cleared, by an execution that is over.
+    pub(crate) fn is_gone(&self, scope: Scope) -> bool {
+        self.delta
+            .as_ref()
+            .is_some_and(|delta| delta.value.is_none() && scope.is_over(delta))
     }
 
     /// Sets or clears the key in the scope's execution.

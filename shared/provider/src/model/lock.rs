@@ -6,10 +6,13 @@
 
 use super::{Kind, Queue, slot};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 /// How many commit ids the lock remembers, to answer "was mine applied?" after a lost answer.
 const REMEMBERED_COMMITS: usize = 8;
+
+/// How many messages that are not held may have an attempt count.
+const MOST_ATTEMPTS: usize = 500;
 
 /// An exclusive, timed hold.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -36,7 +39,8 @@ pub(crate) struct Unfinished {
 pub(crate) struct Deleting {
     pub group: String,
     pub root: String,
-    pub since: u64,
+    /// From when on anybody may decide against it, if nobody has decided for it.
+    pub expires: u64,
 }
 
 /// See the module.
@@ -127,6 +131,7 @@ impl LockDoc {
         for id in messages {
             *next.attempts.entry(id.clone()).or_insert(0) += 1;
         }
+        next.forget_attempts(messages);
         next.holder = Some(Holder {
             token: token.to_owned(),
             messages: messages.to_vec(),
@@ -163,6 +168,20 @@ impl LockDoc {
         next
     }
 
+    /// Keeps the document small: of messages that were fetched once and given back, only so many counts are kept. A
+    /// forgotten one begins anew.
+    fn forget_attempts(&mut self, held: &[String]) {
+        let mut surplus = self.attempts.len().saturating_sub(held.len() + MOST_ATTEMPTS);
+        if surplus > 0 {
+            let held: HashSet<&String> = held.iter().collect();
+            self.attempts.retain(|id, _| {
+                let drop = surplus > 0 && !held.contains(id);
+                surplus -= usize::from(drop);
+                !drop
+            });
+        }
+    }
+
     /// Marks or unmarks what a repair sweep must find.
     pub(crate) fn owe(&mut self, due_at: Option<u64>) {
         self.queue = due_at.map(|_| Queue::Repair);
@@ -189,6 +208,15 @@ mod tests {
         let first = LockDoc::new("i").claimed("t1", 10, &ids(&["a"])).released(false);
         let second = first.claimed("t2", 20, &ids(&["a", "b"]));
         assert_eq!((second.attempts["a"], second.attempts["b"]), (2, 1));
+    }
+
+    #[test]
+    fn counts_of_messages_that_are_not_held_are_bounded() {
+        let many: Vec<String> = (0..2_000).map(|n| format!("m{n}")).collect();
+        let lock = LockDoc::new("i").claimed("t1", 10, &many).released(false);
+        let next = lock.claimed("t2", 20, &ids(&["m7"]));
+        assert_eq!(next.attempts.len(), MOST_ATTEMPTS + 1);
+        assert_eq!(next.attempts["m7"], 2);
     }
 
     #[test]

@@ -51,6 +51,9 @@ pub(crate) enum Kind {
     Staged,
     StagedHead,
     Deletion,
+    /// Of a newer version of this crate: left alone.
+    #[serde(other)]
+    Unknown,
 }
 
 /// Which sweep finds a document.

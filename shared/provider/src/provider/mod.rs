@@ -168,7 +168,7 @@ impl CosmosProvider {
         fetched.await.map_err(|failure: Failure| failure.of("fetch_work"))
     }
 
-    /// Repairs one page of what crashes left behind: delivers owed messages, rolls commits forward or sweeps what they
+    /// Repairs some of what crashes left behind, at most ten pages of it: delivers owed messages, rolls commits forward or sweeps what they
     /// staged, finishes deletions. Bounded, idempotent, and safe to run twice at once.
     ///
     /// # Errors
@@ -207,14 +207,15 @@ impl CosmosProvider {
         let turn = self.held_turn(token).await?;
         let done = Commit::of(&self.store, &self.turns, &turn)?.run(decision).await;
         // A refused plan (too large, a duplicate event) keeps the hold: the runtime then commits the failure with it.
+        let instance = turn.pk.as_str().to_owned();
         match &done {
             Ok(_) => self.turns.forget(&turn.nonce),
             Err(Failure::LockLost { .. }) => self.turns.lose(&turn.nonce),
             Err(_) => {}
         }
+        self.turn_hints.wake(&instance);
         let Committed { plan, more, mut etags } = done?;
         self.store.deliver(&turn.pk, &plan.intents).await;
-        let instance = turn.pk.as_str().to_owned();
         let now = self.store.now();
         for work in plan.work {
             self.work_hints.push(match etags.remove(&work.id) {
@@ -229,9 +230,8 @@ impl CosmosProvider {
             self.turn_hints.push_at(due, now, instance.clone());
         }
         if more {
-            self.turn_hints.push(instance.clone());
+            self.turn_hints.push(instance);
         }
-        self.turn_hints.wake(&instance);
         Ok(())
     }
 }

@@ -133,6 +133,12 @@ impl<'a> Commit<'a> {
 
     /// Writes a plan, and answers the versions of what the decisive batch wrote.
     pub(crate) async fn apply(&self, plan: &Plan) -> Result<HashMap<String, Etag>, Failure> {
+        if self.uncertain.load(Ordering::Relaxed)
+            && let Some(now) = self.store.lock(&self.turn.pk).await?
+            && self.is_done(&now, plan)
+        {
+            return Ok(HashMap::new());
+        }
         let everything = || plan.state.iter().chain(&plan.history).chain(&plan.rest);
         let bytes: usize = everything().map(StagedOp::bytes).sum();
         if everything().count() <= BATCH_OPS && bytes <= BATCH_BYTES {
@@ -152,11 +158,14 @@ impl<'a> Commit<'a> {
         let head = StagedHead::new(pk.as_str(), &plan.commit, self.store.repair_due(), total, history);
         let mut writes = vec![StagedOp::create(&head.id, &head)?];
         writes.extend(split.history);
-        let mut staged = StagedOps::new();
+        let mut staged = StagedOps {
+            commit: plan.commit.clone(),
+            ops: HashMap::new(),
+        };
         for (n, ops) in (0..).zip(split.staged) {
             let doc = StagedDoc::new(pk.as_str(), &plan.commit, n, ops);
             writes.push(StagedOp::create(&doc.id, &doc)?);
-            staged.insert(n, doc.ops);
+            staged.ops.insert(n, doc.ops);
         }
         tracing::debug!(
             instance = pk.as_str(),
@@ -243,19 +252,14 @@ impl<'a> Commit<'a> {
         loop {
             let batch = extend(lock_first(&lock, &etag)?, &ops)?;
             let error = match self.container().batch(pk, &batch, Retry::Idempotent).await {
-                Ok(mut results) => {
-                    let of_lock = results
-                        .drain(..1.min(results.len()))
-                        .next()
-                        .and_then(|result| result.etag);
-                    let written = ops.into_iter().zip(results);
-                    return Ok(Decided {
-                        lock: Locked {
-                            doc: lock,
-                            etag: of_lock.unwrap_or_else(|| Etag::new("")),
-                        },
-                        etags: written.filter_map(|(op, result)| Some((op.id, result.etag?))).collect(),
-                    });
+                Ok(results) => {
+                    self.uncertain.store(true, Ordering::Relaxed);
+                    let written = ops.into_iter().zip(results.iter().skip(1));
+                    let etags = written
+                        .filter_map(|(op, result)| Some((op.id, result.etag.clone()?)))
+                        .collect();
+                    let lock = self.store.written_lock(pk, lock, &results).await?;
+                    return Ok(Decided { lock, etags });
                 }
                 Err(error) => error,
             };

@@ -5,9 +5,9 @@
 
 use crate::error::Failure;
 use crate::finish::Finish;
-use crate::model::{InstanceDoc, KvDoc, LockDoc, Scope, is_terminal};
+use crate::model::{InstanceDoc, KvDoc, LockDoc, MessageDoc, Scope, is_terminal};
 use crate::store::{Locked, Store, millis};
-use cosmos::PartitionKey;
+use cosmos::{PartitionKey, Query};
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -170,8 +170,8 @@ impl Store {
         let lost = || Failure::LockLost {
             instance: pk.as_str().to_owned(),
         };
-        // Far in the future, so that messages of the hold are listed whatever their time.
-        let view = self.view(pk, u64::MAX >> 11).await?;
+        // No message is due at the beginning of time: those of the hold are asked for by name.
+        let view = self.view(pk, 0).await?;
         if !view.is_coherent() {
             return Err(Failure::Stale {
                 instance: pk.as_str().to_owned(),
@@ -198,16 +198,7 @@ impl Store {
             .as_ref()
             .map(|holder| holder.messages.clone())
             .unwrap_or_default();
-        let messages = view
-            .messages
-            .into_iter()
-            .filter(|message| held.contains(&message.id))
-            .map(|message| HeldMessage {
-                id: message.id,
-                etag: message.etag,
-                receipt: message.receipt,
-            })
-            .collect();
+        let messages = self.messages_of(pk, &held).await?;
         Ok(HeldTurn {
             pk: pk.clone(),
             nonce: nonce.to_owned(),
@@ -215,9 +206,36 @@ impl Store {
             instance: view.instance,
             kv: past.kv,
             messages,
-            more: view.more,
+            more: false,
             expires,
         })
+    }
+
+    /// The held messages, every one of them.
+    async fn messages_of(&self, pk: &PartitionKey, held: &[String]) -> Result<Vec<HeldMessage>, Failure> {
+        if held.is_empty() {
+            return Ok(Vec::new());
+        }
+        let query = Query::new("SELECT * FROM c WHERE c.queue = 'turn' AND ARRAY_CONTAINS(@ids, c.id)");
+        let found = self
+            .container
+            .query::<MessageDoc>(pk, &query.param("@ids", held))
+            .await?;
+        if found.len() != held.len() {
+            let reason = format!("{} of {} held messages show", found.len(), held.len());
+            return Err(Failure::Stale {
+                instance: pk.as_str().to_owned(),
+                reason,
+            });
+        }
+        let messages = found.into_iter();
+        Ok(messages
+            .map(|doc| HeldMessage {
+                id: doc.id,
+                etag: doc.etag,
+                receipt: doc.receipt,
+            })
+            .collect())
     }
 
     /// Holds an instance without taking messages, for changes that are not a turn. Waits a little for a turn that is
@@ -238,17 +256,13 @@ impl Store {
                 .map_or_else(|| LockDoc::new(pk.as_str()), |lock| lock.doc.clone());
             let next = next.claimed(&nonce, self.now().saturating_add(millis(HOLD_TIME)), &[]);
             if let Some(lock) = self.swap_lock(pk, seen.as_ref().map(|lock| &lock.etag), next).await? {
-                return self.recall(pk, &lock_token(&lock)).await;
+                let held = self.recall(pk, &nonce).await;
+                if held.is_err() {
+                    self.unclaim(pk, &lock).await;
+                }
+                return held;
             }
         }
         Err(Failure::Busy(pk.as_str().to_owned()))
     }
-}
-
-fn lock_token(lock: &Locked) -> String {
-    lock.doc
-        .holder
-        .as_ref()
-        .map(|holder| holder.token.clone())
-        .unwrap_or_default()
 }

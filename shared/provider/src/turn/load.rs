@@ -87,14 +87,13 @@ impl Store {
         };
         loop {
             let answer = self.container.query_page::<Box<RawValue>>(pk, &query, &page).await?;
-            let arrived = !answer.items.is_empty();
             for raw in &answer.items {
                 view.take(pk, raw);
             }
             view.more = answer.continuation.is_some();
-            // A page may be empty and still continue; the first one with documents is enough, since lock and
-            // instance come first in the order.
-            if arrived || answer.continuation.is_none() {
+            // A page may be cut short, or be empty, and still continue. The first one with messages is enough: lock and
+            // instance come before them in the order.
+            if !view.messages.is_empty() || answer.continuation.is_none() {
                 return Ok(view);
             }
             page.continuation = answer.continuation;

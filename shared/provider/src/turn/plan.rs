@@ -102,10 +102,9 @@ impl Planner<'_> {
             archived = Some(ended);
             instance.current.clone()
         } else if execution < instance.current.execution {
-            self.context
-                .earlier
-                .take()
-                .unwrap_or_else(|| ExecutionState::new(execution, now))
+            let known = self.context.earlier.take();
+            instance.executions += u64::from(known.is_none());
+            known.unwrap_or_else(|| ExecutionState::new(execution, now))
         } else {
             instance.current.clone()
         };
@@ -307,6 +306,9 @@ impl Planner<'_> {
         }
         instance.kv_rev += 1;
         for (key, mut doc) in known {
+            if !changed.contains(key) && doc.is_gone(scope) {
+                self.state.push(StagedOp::discard(&doc.id));
+            }
             if changed.contains(key) {
                 doc.rev = instance.kv_rev;
                 check_size(&format!("key '{key}'"), &doc.pk, &doc)?;

@@ -5,7 +5,7 @@ use super::{HeldTurn, HeldTurns};
 use crate::error::Failure;
 use crate::model::{MessageDoc, StagedOp};
 use crate::store::{Locked, Store, millis};
-use cosmos::{Etag, PartitionKey, Query, Retry};
+use cosmos::{PartitionKey, Query, Retry};
 use std::time::Duration;
 
 /// How often the lock's version may have moved under a release or a renewal before it counts as lost.
@@ -108,11 +108,7 @@ impl Store {
                 .batch(&turn.pk, &extend(batch, group)?, Retry::Idempotent)
                 .await
             {
-                Ok(results) => {
-                    let etag = results.first().and_then(|result| result.etag.clone());
-                    lock.etag = etag.unwrap_or_else(|| Etag::new(""));
-                    return Ok(lock);
-                }
+                Ok(results) => return self.written_lock(&turn.pk, lock.doc, &results).await,
                 Err(error) if error.batch_index() == Some(0) => {
                     let ambiguous = error.after_ambiguity();
                     lock = self.own_lock(&turn.pk, &turn.nonce).await?;

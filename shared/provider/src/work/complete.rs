@@ -58,7 +58,8 @@ impl Store {
                 return Err(error.into());
             }
             // Renewed meanwhile, cancelled, stolen, or done already by an attempt whose answer was lost: only the
-            // first is worth another attempt, and the last has left its message (or its turn has taken it since).
+            // first is worth another attempt, and the last has left its message. If a turn has taken that since, the
+            // item counts as lost: nothing is wrong but the answer.
             if error.after_ambiguity() && self.has_message(&pk, &ops).await? {
                 held.forget(&token.nonce);
                 return Ok(self.completed(&pk, work, completion.as_ref(), intent).await);
