@@ -27,7 +27,7 @@ async fn hello_cities(ctx: OrchestrationContext, greeting: String) -> Result<Str
 #[tokio::main]
 async fn main() -> Result<()> {
     let (config, server) = match std::env::var_os("COSMOS_ENDPOINT") {
-        Some(_) => (CosmosConfig::from_env()?, None),
+        Some(_) => (CosmosConfig::from_env()?.into_builder(), None),
         None => {
             let server = CosmosServer::start(ServerOptions::default()).await?;
             let key = StaticKey::new(Key::from_base64(&server.door().key())?);

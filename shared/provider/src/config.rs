@@ -64,11 +64,16 @@ impl CosmosConfig {
     ///
     /// # Errors
     /// When a variable is missing or empty, or the key is not base64.
-    pub fn from_env() -> Result<CosmosConfigBuilder, ConnectError> {
+    pub fn from_env() -> Result<CosmosConfig, ConnectError> {
         Self::from_variables(|name| env::var(name).ok())
     }
 
-    fn from_variables(get: impl Fn(&str) -> Option<String>) -> Result<CosmosConfigBuilder, ConnectError> {
+    /// The same configuration, to be refined.
+    pub fn into_builder(self) -> CosmosConfigBuilder {
+        CosmosConfigBuilder(self)
+    }
+
+    fn from_variables(get: impl Fn(&str) -> Option<String>) -> Result<CosmosConfig, ConnectError> {
         let need = |name: &'static str, hint: &'static str| {
             get(name)
                 .filter(|value| !value.trim().is_empty())
@@ -87,7 +92,8 @@ impl CosmosConfig {
         let key = Key::from_base64(key.trim())?;
         Ok(Self::builder(endpoint.trim(), StaticKey::new(key))
             .database(database)
-            .container(container))
+            .container(container)
+            .build())
     }
 }
 
@@ -180,7 +186,7 @@ impl CosmosConfigBuilder {
 mod tests {
     use super::*;
 
-    fn from(pairs: &[(&str, &str)]) -> Result<CosmosConfigBuilder, ConnectError> {
+    fn from(pairs: &[(&str, &str)]) -> Result<CosmosConfig, ConnectError> {
         CosmosConfig::from_variables(|name| {
             pairs
                 .iter()
@@ -216,7 +222,7 @@ mod tests {
 
     #[test]
     fn the_key_does_not_show_in_debug() {
-        let shown = format!("{:?}", from(&ALL).unwrap().build());
+        let shown = format!("{:?}", from(&ALL).unwrap());
         assert!(!shown.contains("c2VjcmV0") && shown.contains("redacted"), "{shown}");
     }
 }

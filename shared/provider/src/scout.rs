@@ -27,6 +27,7 @@ use tokio::time::Instant;
 
 /// Documents that a sweep takes from each physical range.
 const PAGE: u32 = 100;
+
 /// One undirected fetch under way.
 struct Search {
     deadline: Instant,

@@ -1,4 +1,7 @@
 //! `ProviderAdmin`: the `impl` only delegates; one file per verb behind it.
+//!
+//! An execution that continued as new is not the end of its instance: unlike duroxide's SQLite provider, deletion without
+//! force refuses such an instance, and bulk deletion leaves it alone.
 
 mod delete;
 mod info;

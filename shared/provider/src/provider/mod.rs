@@ -39,7 +39,9 @@ pub struct CosmosProvider {
 pub enum Fetched<T> {
     /// Claimed: the caller holds the lock.
     Ready(T),
-    /// Nothing is due, or it is not for this caller. The ring was stale, and may be forgotten.
+    /// Nothing is due, or it is not for this caller. The ring was stale and may be forgotten, provided that the reader
+    /// knows the writer's session (see [`CosmosProvider::absorb_session`]); else a lagging replica may have answered, and
+    /// the sweep finds later what it did not show.
     Nothing,
     /// Somebody holds the lock, or was faster. The ring must be tried again: the holder may have fetched before the
     /// message arrived.

@@ -1,0 +1,93 @@
+//! Runs one workload on one side, with duroxide's own runtime.
+//!
+//! Counting begins when the runtime is up and ends with the last orchestration. Whether that one has ended is asked
+//! through the door that is not counted, and only when all activities have run.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+use duroxide::runtime::{OrchestrationStatus, Runtime, RuntimeOptions};
+use duroxide::{Client, ClientError};
+use futures::future::try_join_all;
+
+use crate::arena::{Arena, DISPATCHERS, Side};
+use crate::measure::{End, Measure};
+use crate::trace;
+use crate::workflows::{Progress, activities, orchestrations};
+use crate::workload::Workload;
+
+/// How long a started runtime is left alone before counting: both sides look around once.
+const SETTLE: Duration = Duration::from_millis(500);
+
+/// How to run.
+#[derive(Clone, Copy, Debug)]
+pub struct Settings {
+    /// Between how many dispatchers the peer divides its queue.
+    pub peer_slots: u32,
+    /// How long one side may take for one workload.
+    pub limit: Duration,
+    /// Whether to print every request that we make.
+    pub log: bool,
+}
+
+/// Runs the workload once.
+pub async fn run(workload: &Workload, side: Side, settings: Settings) -> Result<Measure> {
+    let limit = settings.limit;
+    let arena = Arena::open(side, settings.peer_slots).await?;
+    let provider = arena.provider().await?;
+    let watcher = Client::new(arena.watcher().await?);
+    let progress = Arc::new(Progress::default());
+    let options = RuntimeOptions {
+        orchestration_concurrency: DISPATCHERS as usize,
+        worker_concurrency: DISPATCHERS as usize,
+        ..RuntimeOptions::default()
+    };
+    let runtime =
+        Runtime::start_with_options(Arc::clone(&provider), activities(&progress), orchestrations(), options).await;
+    tokio::time::sleep(SETTLE).await;
+    arena.door().reset();
+    let started = Instant::now();
+    let client = Client::new(provider);
+    let all =
+        async {
+            try_join_all((0..workload.instances).map(|index| {
+                client.start_orchestration(instance(index), workload.orchestration, workload.input.clone())
+            }))
+            .await?;
+            progress
+                .reached((workload.instances * workload.activities) as u64)
+                .await;
+            answers(workload, &watcher, limit).await
+        };
+    let end = match tokio::time::timeout(limit, all).await {
+        Ok(end) => end?,
+        Err(_) => End::DidNotFinish,
+    };
+    let took = started.elapsed();
+    let mut measure = Measure::new(&workload.name, side, workload.instances, &arena.door().counts()).took(took);
+    measure.activities_run = progress.run();
+    measure.end = end;
+    if settings.log {
+        trace::print(&arena.door().log(), started);
+    }
+    runtime.shutdown(None).await;
+    Ok(measure)
+}
+
+fn instance(index: usize) -> String {
+    format!("bench-{index}")
+}
+
+/// Compares every answer with the right one.
+async fn answers(workload: &Workload, watcher: &Client, limit: Duration) -> Result<End> {
+    for index in 0..workload.instances {
+        match watcher.wait_for_orchestration(&instance(index), limit).await {
+            Ok(OrchestrationStatus::Completed { output, .. }) if output == workload.answer => {}
+            Ok(other) => return Ok(End::Wrong(format!("{}: {other:?}", instance(index)))),
+            Err(ClientError::Timeout) => return Ok(End::DidNotFinish),
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(End::Right)
+}

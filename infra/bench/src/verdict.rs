@@ -1,0 +1,77 @@
+//! The targets, and whether they were reached.
+
+use crate::arena::Side;
+use crate::measure::{End, Measure};
+use crate::table::pairs;
+use crate::workload::CONCURRENT_HELLO;
+
+const REQUESTS: f64 = 0.40;
+const CONCURRENT_REQUESTS: f64 = 0.20;
+const CONCURRENT_SPEED: f64 = 8.0;
+
+/// One line for each target that the rows say something about.
+pub fn verdicts(rows: &[Measure]) -> Vec<String> {
+    let mut lines = Vec::new();
+    for peer in rows.iter().filter(|row| row.side == Side::Peer) {
+        let Some(ours) = rows.iter().find(|row| pairs(row, peer)) else {
+            continue;
+        };
+        lines.extend(compare(ours, peer));
+    }
+    let directed: Vec<_> = rows
+        .iter()
+        .filter(|row| row.side == Side::Ours && !row.how.is_empty())
+        .collect();
+    if !directed.is_empty() {
+        let crossing: u64 = directed.iter().map(|row| row.cross_partition_queries).sum();
+        lines.push(line(
+            Some(crossing == 0),
+            &format!("directed paths: {crossing} cross-partition queries (target 0)"),
+        ));
+    }
+    lines
+}
+
+fn compare(ours: &Measure, peer: &Measure) -> Vec<String> {
+    let name = match peer.how {
+        "" => ours.workload.clone(),
+        how => format!("{} (peer {how})", ours.workload),
+    };
+    if ours.end == End::DidNotFinish {
+        return vec![line(Some(false), &format!("{name}: ours did not finish"))];
+    }
+    let share = ours.each(ours.requests) / peer.each(peer.requests.max(1));
+    let is_concurrent = ours.workload == CONCURRENT_HELLO;
+    let most = if is_concurrent { CONCURRENT_REQUESTS } else { REQUESTS };
+    // A peer that was cut off would have made more requests and taken longer: what is reached stays reached, and what
+    // is not is open.
+    let judge = |reached: bool| (reached || peer.end != End::DidNotFinish).then_some(reached);
+    let note = if peer.end == End::DidNotFinish {
+        ", and the peer did not finish"
+    } else {
+        ""
+    };
+    let mut lines = vec![line(
+        judge(share <= most),
+        &format!(
+            "{name}: {:.1} % of the peer's requests (target {:.0} %){note}",
+            share * 100.0,
+            most * 100.0
+        ),
+    )];
+    if is_concurrent {
+        let speed = peer.seconds / ours.seconds.max(f64::EPSILON);
+        let text = format!("{name}: {speed:.1} times the peer's throughput (target {CONCURRENT_SPEED:.0}){note}");
+        lines.push(line(judge(speed >= CONCURRENT_SPEED), &text));
+    }
+    lines
+}
+
+fn line(reached: Option<bool>, text: &str) -> String {
+    let verdict = match reached {
+        Some(true) => "reached",
+        Some(false) => "MISSED ",
+        None => "open   ",
+    };
+    format!("{verdict}  {text}")
+}
