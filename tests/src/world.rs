@@ -1,6 +1,8 @@
 //! One test's Cosmos.
 
-use cosmos::{ClientConfig, Clock, Container, CosmosClient, Key, PartitionKey, Query, StaticKey, SystemClock, Throughput};
+use cosmos::{
+    ClientConfig, Clock, Container, CosmosClient, Key, PartitionKey, Query, StaticKey, SystemClock, Throughput,
+};
 use duroxide_cosmos::{CosmosConfig, CosmosConfigBuilder, CosmosProvider, Ids, RandomIds};
 use local::{CosmosServer, Door, ServerOptions};
 use serde_json::Value;
@@ -26,9 +28,16 @@ impl World {
     /// A fresh store on a server of these options; a real account ignores them.
     pub async fn with(options: ServerOptions) -> World {
         let container = format!("c{}", RandomIds.unique());
-        let real = std::env::var("COSMOS_ENDPOINT").ok().zip(std::env::var("COSMOS_KEY").ok());
+        let real = std::env::var("COSMOS_ENDPOINT")
+            .ok()
+            .zip(std::env::var("COSMOS_KEY").ok());
         if let Some((endpoint, key)) = real {
-            let world = World { server: None, endpoint, key, container };
+            let world = World {
+                server: None,
+                endpoint,
+                key,
+                container,
+            };
             world.bootstrap().await;
             return world;
         }
@@ -40,7 +49,12 @@ impl World {
         let server = CosmosServer::start(options).await.expect("the strict server starts");
         let (endpoint, key) = (server.door().endpoint(), server.door().key());
         let container = format!("c{}", RandomIds.unique());
-        let world = World { server: Some(server), endpoint, key, container };
+        let world = World {
+            server: Some(server),
+            endpoint,
+            key,
+            container,
+        };
         world.bootstrap().await;
         world.door().reset();
         world
@@ -48,7 +62,9 @@ impl World {
 
     async fn bootstrap(&self) {
         let config = self.config(&self.endpoint).create_with(Throughput::Serverless).build();
-        CosmosProvider::connect(config).await.expect("database and container are created");
+        CosmosProvider::connect(config)
+            .await
+            .expect("database and container are created");
     }
 
     /// The strict server.
@@ -68,7 +84,9 @@ impl World {
 
     fn config(&self, endpoint: &str) -> CosmosConfigBuilder {
         let key = Key::from_base64(&self.key).expect("the key is base64");
-        CosmosConfig::builder(endpoint, StaticKey::new(key)).database(DATABASE).container(&self.container)
+        CosmosConfig::builder(endpoint, StaticKey::new(key))
+            .database(DATABASE)
+            .container(&self.container)
     }
 
     /// A configuration for this store, to be refined.
@@ -97,27 +115,44 @@ impl World {
         let key = Key::from_base64(&self.key).expect("the key is base64");
         let config = ClientConfig::new(&self.endpoint, StaticKey::new(key)).expect("the endpoint is valid");
         let config = config.clock(Arc::new(SystemClock));
-        CosmosClient::new(config).expect("a client can be made").container(DATABASE, &self.container)
+        CosmosClient::new(config)
+            .expect("a client can be made")
+            .container(DATABASE, &self.container)
     }
 
     /// All documents of all instances.
     pub async fn documents(&self) -> Vec<Value> {
-        self.raw().scan(&Query::new("SELECT * FROM c")).await.expect("the container can be scanned")
+        self.raw()
+            .scan(&Query::new("SELECT * FROM c"))
+            .await
+            .expect("the container can be scanned")
     }
 
     /// All documents of a type.
     pub async fn documents_of(&self, kind: &str) -> Vec<Value> {
-        self.documents().await.into_iter().filter(|doc| doc["type"] == kind).collect()
+        self.documents()
+            .await
+            .into_iter()
+            .filter(|doc| doc["type"] == kind)
+            .collect()
     }
 
     /// One document of an instance.
     pub async fn document(&self, instance: &str, id: &str) -> Option<Value> {
         let pk = PartitionKey::new(instance).expect("a valid partition key");
-        self.raw().read(&pk, id).await.expect("the document can be read").map(|found| found.doc)
+        self.raw()
+            .read(&pk, id)
+            .await
+            .expect("the document can be read")
+            .map(|found| found.doc)
     }
 }
 
 /// A connected provider.
 pub async fn connect(config: CosmosConfigBuilder) -> Arc<CosmosProvider> {
-    Arc::new(CosmosProvider::connect(config.build()).await.expect("the provider connects"))
+    Arc::new(
+        CosmosProvider::connect(config.build())
+            .await
+            .expect("the provider connects"),
+    )
 }

@@ -9,6 +9,7 @@ use crate::model::{LockDoc, StagedDoc, StagedHead, StagedOp, StagedOpKind, Unfin
 use crate::store::{Locked, Store};
 use crate::turn::{BATCH_BYTES, BATCH_OPS, extend, lock_first, pack};
 use cosmos::{Batch, PartitionKey, Retry};
+use serde_json::value::RawValue;
 use std::collections::HashMap;
 use std::time::Duration;
 
@@ -157,21 +158,30 @@ impl Store {
         }
     }
 
-    /// Settles a staged commit by its head: publishes it if it happened, removes what it staged if it did not.
-    /// Answers whether anything was done.
+    /// Settles a staged commit, met by its head or by one of its parts: publishes it if it happened, removes what it
+    /// staged if it did not. Answers whether anything was done.
     ///
-    /// A commit that happened is named by the lock as unfinished until its head is gone. So a head that is still there
-    /// in a state no older than the lock's belongs to a commit that has not happened; and it cannot happen any more
-    /// once the removal has written the lock.
-    pub(crate) async fn settle_staged(&self, pk: &PartitionKey, commit: &str) -> Result<bool, Failure> {
+    /// A commit that happened is named by the lock as unfinished until its parts and its head are gone. So one that is
+    /// still there in a state no older than the lock's belongs to a commit that has not happened; and it cannot happen
+    /// any more once the removal has written the lock.
+    pub(crate) async fn settle_staged(&self, pk: &PartitionKey, commit: &str, id: &str) -> Result<bool, Failure> {
         let lock = self.lock(pk).await?;
-        let Some(head) = self.container.read::<StagedHead>(pk, &StagedHead::id(commit)).await? else {
+        let Some(met) = self.container.read::<Box<RawValue>>(pk, id).await? else {
             return Ok(false);
         };
+        let leftovers = if id == StagedHead::id(commit) {
+            serde_json::from_str::<StagedHead>(met.doc.get())?.everything()
+        } else {
+            vec![id.to_owned()]
+        };
         let Some(lock) = lock else {
-            // The instance was deleted, and with it every lock that could still decide.
-            self.discard_all(pk, head.doc.everything()).await?;
-            return Ok(true);
+            // Only if there really is no lock (the answer may have been old) was the instance deleted, and with it
+            // every lock that could still decide.
+            let deleted = self.settled_lock(pk).await?.is_none();
+            if deleted {
+                self.discard_all(pk, leftovers).await?;
+            }
+            return Ok(deleted);
         };
         let unfinished = lock.doc.unfinished.as_ref();
         if unfinished.is_some_and(|unfinished| unfinished.commit == commit) {
@@ -199,7 +209,7 @@ impl Store {
                     doc: next,
                     etag: lock.etag,
                 },
-                head.doc.everything(),
+                leftovers,
             )
             .await?;
         Ok(done.is_some())

@@ -4,7 +4,7 @@
 //! its maker would have done; all of it is idempotent, so two may repair at once.
 
 use crate::error::Failure;
-use crate::model::{DeletionDoc, IntentDoc, Kind, LockDoc, StagedHead};
+use crate::model::{DeletionDoc, IntentDoc, Kind, LockDoc};
 use crate::store::Store;
 use cosmos::{PartitionKey, Query};
 use serde::Deserialize;
@@ -91,9 +91,13 @@ impl Store {
                 done.failed += u64::from(targets.is_empty());
                 done.targets.extend(targets);
             }
-            Kind::StagedHead => {
-                let head: StagedHead = serde_json::from_str(text)?;
-                done.commits += u64::from(self.settle_staged(&pk, &head.commit).await?);
+            Kind::StagedHead | Kind::Staged => {
+                #[derive(Deserialize)]
+                struct Part {
+                    commit: String,
+                }
+                let Part { commit } = serde_json::from_str(text)?;
+                done.commits += u64::from(self.settle_staged(&pk, &commit, &due.id).await?);
                 done.targets.push(due.pk.clone());
             }
             Kind::Lock => {

@@ -274,7 +274,7 @@ impl Store {
 
     /// The lock as it is now, not as a lagging replica shows it: writing it in the version that was seen proves that it
     /// is the newest, and deleting it in an impossible version proves that there is none.
-    async fn settled_lock(&self, pk: &PartitionKey) -> Result<Option<Locked>, Failure> {
+    pub(crate) async fn settled_lock(&self, pk: &PartitionKey) -> Result<Option<Locked>, Failure> {
         for _ in 0..ATTEMPTS {
             match self.lock(pk).await? {
                 Some(seen) => {

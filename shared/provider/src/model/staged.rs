@@ -4,7 +4,8 @@
 //! decisive batch names the commit in the lock, and is then published by whoever comes first, in order, each batch
 //! advancing the lock's counter with `If-Match`: no operation is ever published twice. The head is written before
 //! anything else; it lists the history documents that were staged under their final ids, so that what a commit
-//! left behind that never happened can be removed.
+//! left behind that never happened can be removed. A staged document is due by itself, too: its maker may have been so slow
+//! that the head was swept before it wrote.
 
 use super::{Kind, Queue, slot};
 use serde::{Deserialize, Serialize};
@@ -89,16 +90,22 @@ pub(crate) struct StagedDoc {
     pub pk: String,
     #[serde(rename = "type")]
     kind: Kind,
+    queue: Queue,
+    due_at: u64,
+    slot: u8,
     pub commit: String,
     pub ops: Vec<StagedOp>,
 }
 
 impl StagedDoc {
-    pub(crate) fn new(pk: &str, commit: &str, n: u32, ops: Vec<StagedOp>) -> Self {
+    pub(crate) fn new(pk: &str, commit: &str, n: u32, due_at: u64, ops: Vec<StagedOp>) -> Self {
         StagedDoc {
             id: Self::id(commit, n),
             pk: pk.to_owned(),
             kind: Kind::Staged,
+            queue: Queue::Repair,
+            due_at,
+            slot: slot(pk),
             commit: commit.to_owned(),
             ops,
         }

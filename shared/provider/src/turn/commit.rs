@@ -163,7 +163,7 @@ impl<'a> Commit<'a> {
             ops: HashMap::new(),
         };
         for (n, ops) in (0..).zip(split.staged) {
-            let doc = StagedDoc::new(pk.as_str(), &plan.commit, n, ops);
+            let doc = StagedDoc::new(pk.as_str(), &plan.commit, n, self.store.repair_due(), ops);
             writes.push(StagedOp::create(&doc.id, &doc)?);
             staged.ops.insert(n, doc.ops);
         }
