@@ -14,6 +14,6 @@
 pub mod cosmos;
 
 pub use cosmos::{
-    CosmosServer, Counts, CrashPoint, Door, Faults, Lag, RequestKind, RequestRecord, ServerOptions, StartError,
+    CosmosServer, Counts, CrashPoint, Door, Faults, Hold, Lag, RequestKind, RequestRecord, ServerOptions, StartError,
     sequential_rounds,
 };

@@ -257,3 +257,20 @@ async fn a_dropped_server_listens_no_more() {
     }
     panic!("{port} is still taken");
 }
+
+#[tokio::test]
+async fn a_held_request_is_done_when_it_is_let_go_and_not_before() {
+    let (server, client) = server().await;
+    let other = server.open_door().await.unwrap();
+    server.door().reset();
+    let hold = server.door().hold_when(|log| log.len() == 1);
+    client.create("p", "first").ok().await.is(201);
+    let held = tokio::spawn(async move { client.create("p", "second").ok().await.status });
+    while !hold.is_reached() {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    assert!(exists(&other, "first").await && !exists(&other, "second").await);
+    drop(hold);
+    assert_eq!(held.await.unwrap(), 201);
+    assert!(exists(&other, "second").await);
+}

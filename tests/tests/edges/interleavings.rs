@@ -1,22 +1,20 @@
 //! Two at once, one of which stalls at the worst moment: nothing is lost, nothing comes back, nothing stays stuck.
 //!
-//! A stall is made at a door of one's own: every request there takes a moment, and while the one before the worst
-//! moment is under way, the door becomes so slow that all that the other does fits into the next one.
+//! A stall is made at a door of one's own, which holds the request at the worst moment until all that the other does is
+//! done.
 
 use crate::support::*;
 use duroxide::providers::{Provider, ProviderAdmin, SessionFetchConfig, TagFilter, WorkItem};
 use duroxide_cosmos::CosmosProvider;
-use local::{CrashPoint, Door, Faults, RequestKind, RequestRecord, ServerOptions};
+use local::{CrashPoint, Door, Hold, RequestKind, RequestRecord, ServerOptions};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 use tests::{ManualClock, World, connect};
 use tokio::task::JoinHandle;
 
-/// What every request of a slow process takes, so that the moment before a stall can be seen.
-const PACE: Duration = Duration::from_millis(150);
-/// Longer than what the other does meanwhile.
-const STALL: Duration = Duration::from_secs(4);
+/// A held request is not given up by its client.
+const PATIENT: Duration = Duration::from_secs(300);
 
 /// A process with a door of its own.
 struct Slow {
@@ -28,39 +26,24 @@ impl Slow {
     async fn new(world: &World, clock: &Arc<ManualClock>) -> Slow {
         let door = world.server().open_door().await.expect("a door opens");
         let same: Arc<dyn cosmos::Clock> = Arc::clone(clock) as Arc<dyn cosmos::Clock>;
-        let provider = connect(world.builder_through(&door).clock(same)).await;
-        Slow { door, provider }
-    }
-
-    fn pace(&self, delay: Duration) {
-        self.door.set_faults(Faults {
-            delay: Some(delay),
-            ..Faults::default()
-        });
-    }
-
-    /// Waits until the requests that arrived are those; `false` when the task ends before.
-    async fn sees<T>(&self, task: &JoinHandle<T>, wanted: impl Fn(&[RequestRecord]) -> bool) -> bool {
-        while !wanted(&self.door.log()) {
-            if task.is_finished() {
-                return false;
-            }
-            tokio::time::sleep(Duration::from_millis(5)).await;
+        let config = world.builder_through(&door).clock(same);
+        let patient = config.request_timeout(PATIENT).operation_timeout(PATIENT);
+        Slow {
+            door,
+            provider: connect(patient).await,
         }
-        true
     }
+}
 
-    /// Stalls the request that follows those, and returns when it has arrived; `false` when the task ends before.
-    async fn stall_after<T>(&self, task: &JoinHandle<T>, wanted: impl Fn(&[RequestRecord]) -> bool) -> bool {
-        if !self.sees(task, wanted).await {
+/// Returns when the request is held; `false` when the task ends before.
+async fn stalls<T>(hold: &Hold, task: &JoinHandle<T>) -> bool {
+    while !hold.is_reached() {
+        if task.is_finished() {
             return false;
         }
-        let before = self.door.log().len();
-        self.pace(STALL);
-        let stalled = self.sees(task, |log| log.len() > before).await;
-        self.door.clear_faults();
-        stalled
+        tokio::time::sleep(Duration::from_millis(2)).await;
     }
+    true
 }
 
 fn count(log: &[RequestRecord], kind: RequestKind) -> usize {
@@ -106,14 +89,11 @@ async fn a_committer_that_stalls_while_publishing_does_not_publish_into_the_next
     let token = turn(&first.provider, "order").await.lock_token;
     enqueue(&other, raised("order", "1")).await;
     first.door.reset();
-    first.pace(PACE);
+    // Staged, decided, published once; the second publication stalls.
+    let hold = first.door.hold_when(|log| count(log, RequestKind::Batch) == 3);
     let slow = Arc::clone(&first.provider);
     let task = tokio::spawn(async move { commit(&slow, &token, many("order", 2, vec![started("order", 1)])).await });
-    // Staged, decided, published once; the second publication stalls.
-    let stalled = first
-        .stall_after(&task, |log| count(log, RequestKind::Batch) == 3)
-        .await;
-    assert!(stalled, "the commit was seen: {:?}", first.door.log());
+    assert!(stalls(&hold, &task).await, "{:?}", first.door.log());
     let lock = world.document("order", "lock").await.expect("a lock");
     assert_eq!(lock["unfinished"]["next"], 1, "{lock}");
     // The other rolls it forward, and one of the activities of the stalled publication is done.
@@ -132,7 +112,7 @@ async fn a_committer_that_stalls_while_publishing_does_not_publish_into_the_next
     }
     let lock = world.document("order", "lock").await.expect("a lock");
     assert_eq!(lock["unfinished"]["next"], 1, "{lock}");
-    assert!(!task.is_finished(), "the first one stalls all the time");
+    drop(hold);
     decided.await.expect("no panic").expect("the second commit is decided");
     task.await.expect("no panic").expect("the first commit happened");
     clock.advance(REPAIRABLE);
@@ -163,14 +143,13 @@ async fn erase_late(world: &World, clock: &Arc<ManualClock>, n: usize) -> bool {
     let instance = format!("reborn-{n}");
     let (slow, other) = (Slow::new(world, clock).await, world.provider_at(clock).await);
     begin_with(&other, &instance, 120, named()).await;
-    slow.pace(PACE);
+    let hold = slow.door.hold_when(move |log| {
+        let decided = log.iter().position(|record| record.kind == RequestKind::Create);
+        decided.is_some_and(|at| log.len() > at + n)
+    });
     let (deleter, name) = (Arc::clone(&slow.provider), instance.clone());
     let task = tokio::spawn(async move { deleter.delete_instance(&name, true).await });
-    let decided = |log: &[RequestRecord]| {
-        let at = log.iter().position(|record| record.kind == RequestKind::Create);
-        at.is_some_and(|at| log.len() > at + n)
-    };
-    if !slow.stall_after(&task, decided).await {
+    if !stalls(&hold, &task).await {
         return false;
     }
     // The fetch meets the mark, and finishes the deletion.
@@ -183,7 +162,7 @@ async fn erase_late(world: &World, clock: &Arc<ManualClock>, n: usize) -> bool {
     begin_with(&other, &instance, 120, named()).await;
     enqueue(&other, raised(&instance, "new")).await;
     let before = own_ids(world, &instance).await;
-    assert!(!task.is_finished(), "{instance}: the deleter stalls all the time");
+    drop(hold);
     let outcome = task.await.expect("no panic");
     let after = own_ids(world, &instance).await;
     assert_eq!(
@@ -222,21 +201,22 @@ async fn settle_late(world: &World, clock: &Arc<ManualClock>, n: usize) -> bool 
     let mut events = vec![started(instance, 1)];
     events.extend((2..402).map(|id| scheduled(instance, id)));
     let decision = many(instance, 2, events);
-    dying.pace(PACE);
+    let hold = dying.door.hold_when(|log| count(log, RequestKind::Batch) == 1);
     let maker = Arc::clone(&dying.provider);
     let task = tokio::spawn(async move { commit(&maker, &token, decision).await });
     // The staged head becomes due before the lock, so that the repairer looks at it first.
-    dying.sees(&task, |log| count(log, RequestKind::Batch) == 1).await;
+    assert!(stalls(&hold, &task).await, "{:?}", dying.door.log());
     clock.advance(Duration::from_secs(1));
+    drop(hold);
     task.await.expect("no panic").expect("the commit is decided");
     assert!(dying.door.crashed());
     assert_eq!(ids_of(world, "staged-head", instance).await.len(), 1);
     clock.advance(REPAIRABLE);
     slow.door.reset();
-    slow.pace(PACE);
+    let hold = slow.door.hold_when(move |log| count(log, RequestKind::Read) == n);
     let repairer = Arc::clone(&slow.provider);
     let task = tokio::spawn(async move { repairer.repair(100).await });
-    if !slow.stall_after(&task, |log| count(log, RequestKind::Read) == n).await {
+    if !stalls(&hold, &task).await {
         task.await.expect("no panic").expect("the repair runs");
         return false;
     }
@@ -250,7 +230,7 @@ async fn settle_late(world: &World, clock: &Arc<ManualClock>, n: usize) -> bool 
         };
         commit(&other, &turn.lock_token, decision).await.expect("commits");
     }
-    assert!(!task.is_finished(), "{instance}: the repairer stalls all the time");
+    drop(hold);
     task.await.expect("no panic").expect("the repair runs");
     let expected = rounds.end - 1;
     let read = other.read(instance).await.expect("a whole history");
@@ -284,14 +264,14 @@ async fn drop_late(renewed: bool) {
         data: "early".to_owned(),
     };
     enqueue(&other, early).await;
-    slow.pace(PACE);
+    let hold = slow.door.hold_when(|log| count(log, RequestKind::Query) == 1);
     let dropper = Arc::clone(&slow.provider);
     let task = tokio::spawn(async move { dropper.fetch_turn("order", HOLD, None).await.map(|_| ()) });
-    let stalled = slow.stall_after(&task, |log| count(log, RequestKind::Query) == 1).await;
-    assert!(stalled, "the drop was seen: {:?}", slow.door.log());
+    assert!(stalls(&hold, &task).await, "{:?}", slow.door.log());
     enqueue(&other, start_of("order")).await;
     let claimed = turn(&other, "order").await;
     assert_eq!(claimed.item.messages.len(), 2, "the event is claimed with the start");
+    drop(hold);
     task.await.expect("no panic").expect("the fetch succeeds");
     if renewed {
         let stranger = world.provider_at(&clock).await;
@@ -358,20 +338,17 @@ async fn a_session_that_is_used_while_it_is_renewed_is_renewed() {
         .expect("an activity");
     let until = |docs: Vec<serde_json::Value>| docs[0]["until"].as_u64().expect("a time");
     let before = until(world.documents_of("session").await);
-    slow.pace(Duration::from_secs(1));
+    let hold = slow
+        .door
+        .hold_when(|log| count(log, RequestKind::CrossPartitionQuery) == 1);
     let renewer = Arc::clone(&slow.provider);
     let task = tokio::spawn(async move { renewer.renew_session_lock(&["me"], HOLD * 3, HOLD).await });
-    assert!(
-        slow.sees(&task, |log| count(log, RequestKind::Replace) == 1).await,
-        "{:?}",
-        slow.door.log()
-    );
+    assert!(stalls(&hold, &task).await, "{:?}", slow.door.log());
     other
         .ack_work_item(&token, Some(done("order", 2)))
         .await
         .expect("completed");
-    assert!(!task.is_finished(), "the renewal is under way");
-    slow.door.clear_faults();
+    drop(hold);
     let renewed = task.await.expect("no panic").expect("the renewal runs");
     assert_eq!(renewed, 1);
     let after = until(world.documents_of("session").await);

@@ -17,6 +17,7 @@ use tokio::sync::watch;
 
 use super::count::{Counts, RequestRecord};
 use super::faults::{CrashPoint, Fate, FaultPlan, Faults};
+use super::hold::{Hold, PlannedHold};
 use super::http::{Call, Reply};
 use super::journal::{Journal, Outcome, Ticket};
 use super::service::Service;
@@ -33,6 +34,7 @@ struct Inner {
     service: Arc<Service>,
     journal: Journal,
     faults: Mutex<FaultPlan>,
+    hold: Mutex<Option<PlannedHold>>,
     crash: Mutex<Crash>,
     life: watch::Sender<Life>,
 }
@@ -71,6 +73,7 @@ impl Door {
             service,
             journal: Journal::default(),
             faults: Mutex::default(),
+            hold: Mutex::default(),
             crash: Mutex::default(),
             life: watch::Sender::new(Life::Open),
         };
@@ -115,6 +118,14 @@ impl Door {
     /// From now on nothing fails here any more. A planned crash stays planned.
     pub fn clear_faults(&self) {
         self.set_faults(Faults::default());
+    }
+
+    /// Holds the first request before whose arrival `when` is true of the log, until the answer is dropped. Nothing of
+    /// the request is done before.
+    pub fn hold_when(&self, when: impl Fn(&[RequestRecord]) -> bool + Send + 'static) -> Hold {
+        let (hold, planned) = Hold::plan(Box::new(when));
+        *lock(&self.inner.hold) = Some(planned);
+        hold
     }
 
     /// Plans the death of this door: at the `n`-th write from now, counted from 1 (a batch is one write).
@@ -177,6 +188,9 @@ impl Door {
         if let Some(delay) = delay {
             tokio::time::sleep(delay).await;
         }
+        if let Some(planned) = self.take_hold() {
+            planned.wait().await;
+        }
         let mut reply = self.process(&call, &mut underway.outcome).await?;
         self.inner.service.stamp(&call, &mut reply);
         underway.outcome.status = Some(reply.status.as_u16());
@@ -186,6 +200,18 @@ impl Door {
         *response.status_mut() = reply.status;
         *response.headers_mut() = reply.headers;
         Ok(response)
+    }
+
+    /// The hold that is meant for the request which arrived last.
+    fn take_hold(&self) -> Option<PlannedHold> {
+        let mut hold = lock(&self.inner.hold);
+        hold.take_if(|planned| {
+            self.inner
+                .journal
+                .log()
+                .split_last()
+                .is_some_and(|(_, before)| planned.is_for(before))
+        })
     }
 
     async fn process(&self, call: &Call, outcome: &mut Outcome) -> Result<Reply, Dropped> {

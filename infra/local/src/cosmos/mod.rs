@@ -13,7 +13,7 @@
 //! | `door` | the way of one request through a door, and the handle that tests hold |
 //! | `http`, `kind` | a request as the server sees it, and what sort of request it is |
 //! | `signature`, `strict` | what the service would refuse, refused |
-//! | `faults`, `count`, `journal` | what goes wrong on purpose, and what was asked |
+//! | `faults`, `hold`, `count`, `journal` | what goes wrong on purpose, and what was asked |
 //! | `service` | the service's behaviour where the emulator's differs: containers, conditions |
 //! | `paging` | the pages of a query |
 //! | `catalog` | what is known about each container: its key path and its index policy |
@@ -25,6 +25,7 @@ mod count;
 mod door;
 mod emulator;
 mod faults;
+mod hold;
 mod http;
 mod journal;
 mod kind;
@@ -39,6 +40,7 @@ mod strict;
 pub use count::{Counts, RequestRecord, sequential_rounds};
 pub use door::Door;
 pub use faults::{CrashPoint, Faults};
+pub use hold::Hold;
 pub use kind::RequestKind;
 pub use options::{DEFAULT_KEY, Lag, ServerOptions, StartError};
 pub use server::CosmosServer;
