@@ -14,6 +14,10 @@ use tokio::time::Instant;
 /// the rest is for the lock document that shares the batch, and for what the service adds.
 pub(crate) const MAX_DOCUMENT: usize = cosmos::MAX_ITEM_BYTES - 64 * 1024;
 
+/// How often, and how long apart, to look for the newest version of a lock.
+const SETTLING: u32 = 20;
+const SETTLING_PAUSE: Duration = Duration::from_millis(25);
+
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct Store {
@@ -46,6 +50,36 @@ impl Store {
             doc: found.doc,
             etag: found.etag,
         }))
+    }
+
+    /// The lock as it is now, not as a lagging replica shows it: writing it in the version that was seen proves that it
+    /// is the newest, and deleting it in an impossible version proves that there is none.
+    pub(crate) async fn settled_lock(&self, pk: &PartitionKey) -> Result<Option<Locked>, Failure> {
+        for _ in 0..SETTLING {
+            match self.lock(pk).await? {
+                Some(seen) => {
+                    let same = seen.doc.clone();
+                    if let Some(lock) = self.swap_lock(pk, Some(&seen.etag), same).await? {
+                        return Ok(Some(lock));
+                    }
+                }
+                None => {
+                    let impossible = Etag::new("\"no such version\"");
+                    match self
+                        .container
+                        .delete(pk, LockDoc::ID, Some(&impossible), Retry::Idempotent)
+                        .await
+                    {
+                        Err(error) if error.is_not_found() => return Ok(None),
+                        Err(error) if error.is_precondition_failed() => {}
+                        Err(error) => return Err(error.into()),
+                        Ok(()) => return Ok(None),
+                    }
+                }
+            }
+            tokio::time::sleep(SETTLING_PAUSE).await;
+        }
+        Err(Failure::Busy(pk.as_str().to_owned()))
     }
 
     /// The lock that a batch has just written as its first operation.

@@ -11,7 +11,7 @@ use crate::finish::Finish;
 use crate::model::{Deleting, DeletionDoc, InstanceDoc, IntentDoc, Kind, LockDoc, StagedOp};
 use crate::store::{Locked, Store};
 use crate::turn::{BATCH_OPS, extend};
-use cosmos::{Batch, Etag, PartitionKey, Query, Retry};
+use cosmos::{Batch, PartitionKey, Query, Retry};
 use duroxide::providers::{DeleteInstanceResult, InstanceFilter};
 use futures::future::try_join_all;
 use serde::Deserialize;
@@ -268,36 +268,6 @@ impl Store {
             if self.swap_lock(pk, Some(&lock.etag), next).await?.is_some() {
                 return Ok(());
             }
-        }
-        Err(Failure::Busy(pk.as_str().to_owned()))
-    }
-
-    /// The lock as it is now, not as a lagging replica shows it: writing it in the version that was seen proves that it
-    /// is the newest, and deleting it in an impossible version proves that there is none.
-    pub(crate) async fn settled_lock(&self, pk: &PartitionKey) -> Result<Option<Locked>, Failure> {
-        for _ in 0..ATTEMPTS {
-            match self.lock(pk).await? {
-                Some(seen) => {
-                    let same = seen.doc.clone();
-                    if let Some(lock) = self.swap_lock(pk, Some(&seen.etag), same).await? {
-                        return Ok(Some(lock));
-                    }
-                }
-                None => {
-                    let impossible = Etag::new("\"no such version\"");
-                    match self
-                        .container
-                        .delete(pk, LockDoc::ID, Some(&impossible), Retry::Idempotent)
-                        .await
-                    {
-                        Err(error) if error.is_not_found() => return Ok(None),
-                        Err(error) if error.is_precondition_failed() => {}
-                        Err(error) => return Err(error.into()),
-                        Ok(()) => return Ok(None),
-                    }
-                }
-            }
-            tokio::time::sleep(PAUSE).await;
         }
         Err(Failure::Busy(pk.as_str().to_owned()))
     }
