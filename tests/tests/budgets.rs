@@ -8,7 +8,7 @@ use duroxide::providers::{
     ExecutionMetadata, Provider, ProviderAdmin, ScheduledActivityIdentifier, TagFilter, WorkItem,
 };
 use duroxide::{Client, Event, EventKind, INITIAL_EVENT_ID, INITIAL_EXECUTION_ID};
-use duroxide_cosmos::{CosmosProvider, Fetched, TurnItem, WorkLease};
+use duroxide_cosmos::{ClaimedWork, CosmosProvider, Fetched, TurnItem};
 use futures::StreamExt as _;
 use local::{Counts, Door, Faults, RequestKind, ServerOptions, sequential_rounds};
 use std::future::Future;
@@ -248,7 +248,7 @@ fn activity(instance: &str, id: u64) -> ScheduledActivityIdentifier {
     }
 }
 
-async fn fetch_work(provider: &CosmosProvider, instance: &str, id: u64) -> Fetched<WorkLease> {
+async fn fetch_work(provider: &CosmosProvider, instance: &str, id: u64) -> Fetched<ClaimedWork> {
     let fetched = provider
         .fetch_work(&activity(instance, id), LOCK, None, &TagFilter::Any)
         .await;
@@ -288,9 +288,9 @@ async fn nothing_is_sent_while_nobody_calls() {
     let world = world().await;
     let provider = connect(world.builder().sweep_interval(Duration::from_millis(20))).await;
     begun(&provider, "i", 2).await;
-    let lease = ready(fetch_work(&provider, "i", 2).await);
+    let claimed = ready(fetch_work(&provider, "i", 2).await);
     provider
-        .ack_work_item(&lease.lock_token, Some(result_of("i", 2)))
+        .ack_work_item(&claimed.lock_token, Some(result_of("i", 2)))
         .await
         .expect("the activity completes");
     let waited = provider
@@ -490,8 +490,8 @@ async fn an_activity_is_fetched_and_completed_with_three_requests() {
     let (orchestrator, worker) = (world.provider().await, world.provider().await);
     begun(&orchestrator, "i", 1).await;
     let (done, cost) = bill(world.door(), async {
-        let lease = ready(fetch_work(&worker, "i", 2).await);
-        worker.ack_work_item(&lease.lock_token, Some(result_of("i", 2))).await
+        let claimed = ready(fetch_work(&worker, "i", 2).await);
+        worker.ack_work_item(&claimed.lock_token, Some(result_of("i", 2))).await
     })
     .await;
     done.expect("the activity completes");
@@ -506,7 +506,7 @@ async fn a_renewal_is_one_request() {
     begun(&provider, "i", 1).await;
     enqueue(&provider, raised("i")).await;
     let turn = ready(fetch(&provider, "i").await);
-    let lease = ready(fetch_work(&provider, "i", 2).await);
+    let claimed = ready(fetch_work(&provider, "i", 2).await);
     for _ in 0..2 {
         let (renewed, cost) = bill(
             world.door(),
@@ -515,14 +515,14 @@ async fn a_renewal_is_one_request() {
         .await;
         renewed.expect("the turn is held longer");
         cost.is(1, 1);
-        let (renewed, cost) = bill(world.door(), provider.renew_work_item_lock(&lease.lock_token, LOCK)).await;
+        let (renewed, cost) = bill(world.door(), provider.renew_work_item_lock(&claimed.lock_token, LOCK)).await;
         renewed.expect("the activity is held longer");
         cost.is(1, 1);
     }
     // What was renewed commits as cheaply as ever.
     let ((), cost) = bill(world.door(), commit(&provider, &turn.lock_token, Turn::last("i"))).await;
     cost.is(1, 1);
-    let done = provider.ack_work_item(&lease.lock_token, Some(result_of("i", 2)));
+    let done = provider.ack_work_item(&claimed.lock_token, Some(result_of("i", 2)));
     let (done, cost) = bill(world.door(), done).await;
     done.expect("the activity completes");
     cost.is(1, 1);
@@ -542,8 +542,12 @@ async fn giving_back_is_one_request() {
     .await;
     done.expect("the turn is given back");
     cost.is(1, 1);
-    let lease = ready(fetch_work(&provider, "i", 2).await);
-    let (done, cost) = bill(world.door(), provider.abandon_work_item(&lease.lock_token, None, false)).await;
+    let claimed = ready(fetch_work(&provider, "i", 2).await);
+    let (done, cost) = bill(
+        world.door(),
+        provider.abandon_work_item(&claimed.lock_token, None, false),
+    )
+    .await;
     done.expect("the activity is given back");
     cost.is(1, 1);
 }
@@ -652,9 +656,9 @@ async fn a_one_activity_orchestration_takes_at_most_twelve_requests_and_never_as
     enqueue(&client, start_of("i")).await;
     let turn = ready(fetch(&orchestrator, "i").await);
     commit(&orchestrator, &turn.lock_token, Turn::first("i", 1)).await;
-    let lease = ready(fetch_work(&worker, "i", 2).await);
+    let claimed = ready(fetch_work(&worker, "i", 2).await);
     worker
-        .ack_work_item(&lease.lock_token, Some(result_of("i", 2)))
+        .ack_work_item(&claimed.lock_token, Some(result_of("i", 2)))
         .await
         .expect("the activity completes");
     let turn = ready(fetch(&second_orchestrator, "i").await);

@@ -542,13 +542,13 @@ async fn a_claimed_activity_whose_answer_is_lost_is_recognised_although_reads_la
         execution_id: 1,
         activity_id: 2,
     };
-    let lease = stranger
+    let claimed = stranger
         .fetch_work(&activity, LOCK, None, &TagFilter::Any)
         .await
         .expect("the store can be asked");
     assert!(
-        matches!(lease, Fetched::Ready(_)),
-        "the activity is ours, not {lease:?}"
+        matches!(claimed, Fetched::Ready(_)),
+        "the activity is ours, not {claimed:?}"
     );
     assert_one_lost(&door);
 }
@@ -561,12 +561,12 @@ async fn a_completion_whose_answer_is_lost_is_recognised_although_reads_lag() {
         execution_id: 1,
         activity_id: 2,
     };
-    let lease = stranger
+    let claimed = stranger
         .fetch_work(&activity, LOCK, None, &TagFilter::Any)
         .await
         .expect("the store can be asked");
-    let Fetched::Ready(lease) = lease else {
-        panic!("there is an activity: {lease:?}")
+    let Fetched::Ready(claimed) = claimed else {
+        panic!("there is an activity: {claimed:?}")
     };
     door.set_faults(next_answer_is_lost());
     let result = WorkItem::ActivityCompleted {
@@ -576,7 +576,7 @@ async fn a_completion_whose_answer_is_lost_is_recognised_although_reads_lag() {
         result: "Hello".to_owned(),
     };
     stranger
-        .ack_work_item(&lease.lock_token, Some(result))
+        .ack_work_item(&claimed.lock_token, Some(result))
         .await
         .expect("the result was recorded");
     assert_one_lost(&door);

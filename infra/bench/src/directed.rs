@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, bail};
 use duroxide::providers::{ExecutionMetadata, Provider, ScheduledActivityIdentifier, TagFilter, WorkItem};
 use duroxide::{Event, EventKind, INITIAL_EVENT_ID, INITIAL_EXECUTION_ID};
-use duroxide_cosmos::{CosmosProvider, Fetched, TurnItem, WorkLease};
+use duroxide_cosmos::{CosmosProvider, Fetched, TurnItem, ClaimedWork};
 
 use crate::arena::{Arena, Side};
 use crate::measure::Measure;
@@ -95,7 +95,7 @@ async fn activity(ours: &CosmosProvider) -> Result<()> {
         activity_id: ACTIVITY,
     };
     let fetched = ours.fetch_work(&named, LOCK, None, &TagFilter::DefaultOnly).await?;
-    let Fetched::Ready(WorkLease { lock_token, .. }) = fetched else {
+    let Fetched::Ready(ClaimedWork { lock_token, .. }) = fetched else {
         bail!("the activity was not found")
     };
     let completed = WorkItem::ActivityCompleted {

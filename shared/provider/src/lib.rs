@@ -46,6 +46,6 @@ pub use clock::{Ids, RandomIds};
 pub use config::{CosmosConfig, CosmosConfigBuilder};
 pub use cosmos::{Clock, SystemClock};
 pub use error::ConnectError;
-pub use provider::{CosmosProvider, Fetched, TurnItem, WorkLease};
+pub use provider::{ClaimedWork, CosmosProvider, Fetched, TurnItem};
 pub use repair::Repaired;
 pub use schema::{PARTITION_KEY_PATH, container_spec};

@@ -12,7 +12,7 @@
 use crate::error::Failure;
 use crate::hints::{Hints, Place, WorkHint};
 use crate::model::Kind;
-use crate::provider::{CosmosProvider, Fetched, TurnItem, WorkLease};
+use crate::provider::{ClaimedWork, CosmosProvider, Fetched, TurnItem};
 use crate::repair::{Due, Repaired};
 use crate::turn::TurnRequest;
 use crate::work::WorkRequest;
@@ -202,7 +202,7 @@ impl CosmosProvider {
         &self,
         request: WorkRequest<'_>,
         poll_timeout: Duration,
-    ) -> Result<Option<WorkLease>, Failure> {
+    ) -> Result<Option<ClaimedWork>, Failure> {
         if matches!(request.tags, TagFilter::None) {
             return Ok(None);
         }
@@ -216,7 +216,7 @@ impl CosmosProvider {
             while let Some(hint) = self.work_hints.pop(self.store.now(), suits) {
                 let pk = PartitionKey::new(&hint.pk)?;
                 match self.store.fetch_hinted_work(&pk, &hint, request, &self.works).await {
-                    Ok(Fetched::Ready(lease)) => return Ok(Some(lease)),
+                    Ok(Fetched::Ready(claimed)) => return Ok(Some(claimed)),
                     Ok(Fetched::Nothing | Fetched::Busy { .. }) => {}
                     Err(failure) => pass_over(&hint.pk, failure)?,
                 }

@@ -149,7 +149,7 @@ async fn queue_depths_count_what_nobody_holds() {
     };
     assert_eq!(depths().await, (6, 6, 1));
     let held = turn(&provider, "order-1").await;
-    let lease = work(&provider, "order-2", 3).await;
+    let claimed = work(&provider, "order-2", 3).await;
     assert_eq!(depths().await, (4, 5, 1));
     // What arrives behind a held lock is not held.
     enqueue(&provider, raised("order-1", "3")).await;
@@ -159,7 +159,7 @@ async fn queue_depths_count_what_nobody_holds() {
     clock.advance(LATER);
     assert_eq!(depths().await, (8, 6, 0), "the delayed message is due");
     assert!(commit(&provider, &held.lock_token, Decision::default()).await.is_err());
-    assert!(provider.ack_work_item(&lease.lock_token, None).await.is_err());
+    assert!(provider.ack_work_item(&claimed.lock_token, None).await.is_err());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

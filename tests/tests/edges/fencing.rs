@@ -80,9 +80,9 @@ impl Late {
                 )
                 .await
                 .expect("commits");
-                let lease = work(other, INSTANCE, 2).await;
+                let claimed = work(other, INSTANCE, 2).await;
                 other
-                    .ack_work_item(&lease.lock_token, Some(done(INSTANCE, 2)))
+                    .ack_work_item(&claimed.lock_token, Some(done(INSTANCE, 2)))
                     .await
                     .expect("completes");
             }
@@ -232,7 +232,7 @@ async fn a_commit_that_races_with_a_renewal_succeeds() {
         let instance = format!("race-{n}");
         begin_with(&late.other, &instance, 1, named()).await;
         enqueue(&late.other, raised(&instance, "1")).await;
-        let (turn, lease) = (
+        let (turn, claimed) = (
             turn(&late.other, &instance).await,
             work(&late.other, &instance, 2).await,
         );
@@ -245,8 +245,8 @@ async fn a_commit_that_races_with_a_renewal_succeeds() {
             commit(&late.other, &turn.lock_token, decision),
             late.other.renew_orchestration_item_lock(&turn.lock_token, HOLD),
             late.other.renew_orchestration_item_lock(&turn.lock_token, HOLD),
-            late.other.ack_work_item(&lease.lock_token, Some(done(&instance, 2))),
-            late.other.renew_work_item_lock(&lease.lock_token, HOLD),
+            late.other.ack_work_item(&claimed.lock_token, Some(done(&instance, 2))),
+            late.other.renew_work_item_lock(&claimed.lock_token, HOLD),
         );
         committed.expect("the commit wins over the renewal");
         completed.expect("the completion wins over the renewal");

@@ -78,7 +78,7 @@ async fn ids_of(world: &World, kind: &str, instance: &str) -> BTreeSet<String> {
     own.map(|doc| doc["id"].as_str().expect("an id").to_owned()).collect()
 }
 
-/// A1: the first committer's second publication stalls; another rolls it forward, completes one of its activities, and
+/// The first committer's second publication stalls; another rolls it forward, completes one of its activities, and
 /// dies in the middle of publishing a commit of its own, which the first one then meets.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_committer_that_stalls_while_publishing_does_not_publish_into_the_next_commit() {
@@ -98,9 +98,9 @@ async fn a_committer_that_stalls_while_publishing_does_not_publish_into_the_next
     assert_eq!(lock["unfinished"]["next"], 1, "{lock}");
     // The other rolls it forward, and one of the activities of the stalled publication is done.
     let second = turn(&other, "order").await;
-    let lease = work(&other, "order", 250).await;
+    let claimed = work(&other, "order", 250).await;
     other
-        .ack_work_item(&lease.lock_token, Some(done("order", 250)))
+        .ack_work_item(&claimed.lock_token, Some(done("order", 250)))
         .await
         .expect("completed");
     let dying = dying(&world, &clock, CrashPoint::AfterApplied).await;
@@ -138,7 +138,7 @@ async fn a_committer_that_stalls_while_publishing_does_not_publish_into_the_next
     assert_eq!(other.read("order").await.expect("a history").len(), 2);
 }
 
-/// A2: the deleter stalls at its `n`-th request after the decision; another finishes, and the id is used again.
+/// The deleter stalls at its `n`-th request after the decision; another finishes, and the id is used again.
 async fn erase_late(world: &World, clock: &Arc<ManualClock>, n: usize) -> bool {
     let instance = format!("reborn-{n}");
     let (slow, other) = (Slow::new(world, clock).await, world.provider_at(clock).await);
@@ -190,7 +190,7 @@ async fn a_deleter_that_stalls_does_not_touch_what_was_started_since() {
     assert!(points >= 5, "the deleter stalled at {points} points only");
 }
 
-/// A3: the repairer stalls after its `n`-th read; the commit that it looks at is rolled forward and forgotten.
+/// The repairer stalls after its `n`-th read; the commit that it looks at is rolled forward and forgotten.
 async fn settle_late(world: &World, clock: &Arc<ManualClock>, n: usize) -> bool {
     let instance = format!("settled-{n}");
     let instance = instance.as_str();
@@ -252,7 +252,7 @@ async fn a_repairer_that_stalls_does_not_remove_what_a_commit_wrote_that_happene
     assert!(points >= 2, "the repairer stalled at {points} points only");
 }
 
-/// A4: an event for an instance that does not exist is dropped by one who saw it alone, while another has claimed it
+/// An event for an instance that does not exist is dropped by one who saw it alone, while another has claimed it
 /// together with the start. What duroxide's runtime then does, committing a failure with the same token, is refused.
 async fn drop_late(renewed: bool) {
     let world = World::local(ServerOptions::default()).await;
@@ -306,7 +306,7 @@ async fn an_event_that_is_dropped_under_a_start_does_not_fail_the_orchestration(
     futures::join!(drop_late(false), drop_late(true));
 }
 
-/// D1: an activity of the session completes between the renewal's look and its write.
+/// An activity of the session completes between the renewal's look and its write.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_session_that_is_used_while_it_is_renewed_is_renewed() {
     let world = World::local(ServerOptions {

@@ -79,7 +79,7 @@ async fn activities_for_other_pools_do_not_hide_those_for_this_one() {
     }
 }
 
-/// B2: documents of a newer version, in every queue that a sweep reads.
+/// Documents of a newer version, in every queue that a sweep reads.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn documents_of_an_unknown_type_stop_no_fetch_and_no_repair() {
     let world = World::start().await;
@@ -122,7 +122,7 @@ async fn documents_of_an_unknown_type_stop_no_fetch_and_no_repair() {
     );
 }
 
-/// B3: messages that nobody can take, older than a start that another process has queued.
+/// Messages that nobody can take, older than a start that another process has queued.
 async fn behind_the_dead() -> (World, Arc<CosmosProvider>) {
     let world = one_range().await;
     let outside = world.provider().await;
@@ -166,7 +166,7 @@ async fn messages_that_nobody_can_take_do_not_hide_a_start_from_a_busy_process()
     panic!("the start of another process is never found");
 }
 
-/// B5: a document that cannot be read fails the hold after the claim.
+/// A document that cannot be read fails the hold after the claim.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_append_that_fails_midway_leaves_no_lock() {
     let world = World::start().await;
@@ -246,7 +246,7 @@ async fn an_instance_that_is_named_twice_is_deleted_once() {
     assert!(world.documents().await.iter().all(|doc| doc.get("ttl").is_some()));
 }
 
-/// D6: executions that only an append has made known.
+/// Executions that only an append has made known.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn executions_that_an_append_made_known_are_pruned_and_counted() {
     let world = World::start().await;
@@ -311,7 +311,7 @@ async fn a_backlog_that_is_given_back_again_and_again_does_not_make_the_lock_gro
     assert_eq!(world.documents_of("message").await.len(), BACKLOG, "nothing is lost");
 }
 
-/// E2: each execution sets a fresh key, clears that of the one before, and keeps one.
+/// Each execution sets a fresh key, clears that of the one before, and keeps one.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn keys_that_were_cleared_do_not_accumulate() {
     const EXECUTIONS: u64 = 30;

@@ -6,7 +6,7 @@ use duroxide::providers::{
 use duroxide::runtime::registry::ActivityRegistry;
 use duroxide::runtime::{Runtime, RuntimeOptions};
 use duroxide::{Event, EventKind, OrchestrationRegistry};
-use duroxide_cosmos::{CosmosProvider, Fetched, TurnItem, WorkLease};
+use duroxide_cosmos::{ClaimedWork, CosmosProvider, Fetched, TurnItem};
 use std::sync::Arc;
 use std::time::Duration;
 use tests::World;
@@ -197,7 +197,7 @@ pub async fn begin(provider: &CosmosProvider, instance: &str) {
 }
 
 /// Claims an activity, which must be there.
-pub async fn work(provider: &CosmosProvider, instance: &str, activity_id: u64) -> WorkLease {
+pub async fn work(provider: &CosmosProvider, instance: &str, activity_id: u64) -> ClaimedWork {
     let activity = ScheduledActivityIdentifier {
         instance: instance.to_owned(),
         execution_id: 1,
@@ -208,7 +208,7 @@ pub async fn work(provider: &CosmosProvider, instance: &str, activity_id: u64) -
         .await
         .expect("the fetch succeeds")
     {
-        Fetched::Ready(lease) => lease,
+        Fetched::Ready(claimed) => claimed,
         other => panic!("no activity {activity_id} for {instance:?}: {other:?}"),
     }
 }

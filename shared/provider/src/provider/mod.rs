@@ -64,7 +64,7 @@ pub struct TurnItem {
 
 /// A claimed work item.
 #[derive(Clone, Debug)]
-pub struct WorkLease {
+pub struct ClaimedWork {
     /// What duroxide runs.
     pub item: WorkItem,
     /// The token for ack, abandon and renew.
@@ -155,7 +155,7 @@ impl CosmosProvider {
         lock_timeout: Duration,
         session: Option<&SessionFetchConfig>,
         tags: &TagFilter,
-    ) -> Result<Fetched<WorkLease>, ProviderError> {
+    ) -> Result<Fetched<ClaimedWork>, ProviderError> {
         let request = WorkRequest {
             lock_timeout,
             session,

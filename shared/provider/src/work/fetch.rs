@@ -3,7 +3,7 @@
 use crate::error::Failure;
 use crate::hints::WorkHint;
 use crate::model::WorkDoc;
-use crate::provider::{Fetched, WorkLease};
+use crate::provider::{ClaimedWork, Fetched};
 use crate::session::SessionClaim;
 use crate::store::{Store, millis};
 use crate::token::Token;
@@ -67,7 +67,7 @@ impl Store {
         id: &str,
         request: WorkRequest<'_>,
         held: &HeldWorks,
-    ) -> Result<Fetched<WorkLease>, Failure> {
+    ) -> Result<Fetched<ClaimedWork>, Failure> {
         let Some(found) = self.container.read::<WorkDoc>(pk, id).await? else {
             return Ok(Fetched::Nothing);
         };
@@ -90,7 +90,7 @@ impl Store {
         hint: &WorkHint,
         request: WorkRequest<'_>,
         held: &HeldWorks,
-    ) -> Result<Fetched<WorkLease>, Failure> {
+    ) -> Result<Fetched<ClaimedWork>, Failure> {
         if let Some(written) = &hint.written
             && let claimed @ Fetched::Ready(_) = self.claim_work(pk, HeldWork::clone(written), request, held).await?
         {
@@ -106,7 +106,7 @@ impl Store {
         known: HeldWork,
         request: WorkRequest<'_>,
         held: &HeldWorks,
-    ) -> Result<Fetched<WorkLease>, Failure> {
+    ) -> Result<Fetched<ClaimedWork>, Failure> {
         let now = self.now();
         let HeldWork { doc, etag: seen } = known;
         let id = doc.id.as_str();
@@ -143,13 +143,13 @@ impl Store {
             Err(error) if error.is_precondition_failed() => return Ok(Fetched::Busy { until_ms: now }),
             Err(error) => return Err(error.into()),
         };
-        let lease = WorkLease {
+        let claimed = ClaimedWork {
             item,
             lock_token: Token::work(&nonce, pk.as_str(), id).encode()?,
             attempt: next.attempts,
         };
         held.put(&nonce, HeldWork { doc: next, etag }, now);
-        Ok(Fetched::Ready(lease))
+        Ok(Fetched::Ready(claimed))
     }
 
     /// The item in its newest version, if this token still holds it.
