@@ -40,6 +40,7 @@ pub(crate) struct Transport {
     observer: Option<Arc<dyn Observer>>,
     operation_timeout: Duration,
     request_timeout: Duration,
+    session_patience: Duration,
 }
 
 /// What the loop remembers between attempts.
@@ -72,6 +73,7 @@ impl Transport {
             observer: config.observer,
             operation_timeout: config.operation_timeout,
             request_timeout: config.request_timeout,
+            session_patience: config.session_patience,
         })
     }
 
@@ -89,11 +91,15 @@ impl Transport {
     pub(crate) async fn send(&self, request: &Request<'_>, deadline: Instant) -> Result<Answer, Error> {
         let mut backoff = Backoff::default();
         let mut progress = Progress::default();
+        let patient_until = Instant::now() + self.session_patience;
         loop {
             let key = self.key_for(request, &progress, deadline).await?;
             progress.attempts += 1;
             let mut attempt = self.attempt(request, &key, progress.attempts, deadline).await?;
             let verdict = judge(attempt.outcome);
+            if verdict == Verdict::BehindSession && Instant::now() >= patient_until {
+                forget(request);
+            }
             let wait = match verdict {
                 Verdict::Success => match attempt.answer.take() {
                     Some(answer) => return Ok(answer),
@@ -174,7 +180,8 @@ impl Transport {
             ),
         };
         self.report(request, number, started.elapsed(), answer.as_ref());
-        if let Some(answer) = &answer {
+        // A replica that is behind echoes what it was asked for: nothing to learn.
+        if let Some(answer) = answer.as_ref().filter(|_| judge(outcome) != Verdict::BehindSession) {
             learn(request, answer);
         }
         Ok(Attempt {
@@ -284,6 +291,16 @@ fn learn(request: &Request<'_>, answer: &Answer) {
     if let Some(token) = headers::text(&answer.headers, &headers::SESSION) {
         tokens.absorb(token);
     }
+}
+
+/// No replica has met the session for long: it names writes that are lost, and the next attempt goes without it.
+fn forget(request: &Request<'_>) {
+    match request.session {
+        Session::Apart | Session::Learn(_) => return,
+        Session::Full(tokens) => tokens.clear(),
+        Session::Range(tokens, range) => tokens.forget(range),
+    }
+    tracing::warn!(kind = ?request.kind, "no replica has met this session for long: reading without it");
 }
 
 /// An error with all its causes, because the outermost only says "error sending request".

@@ -8,8 +8,9 @@
 //! range that answers and ignore the rest. A query of one range sends that range's token only.
 //! (`tests/sessions.rs` holds the emulator to it; that the hosted gateway does so is what its SDKs rely on.)
 //!
-//! Invariants: a token never goes back, and never disappears. After a split the parent's token stays, and
-//! `ranges.rs` hands it to the children ([`inherit`](SessionTokens::inherit)), which continue the parent's LSNs.
+//! Invariants: a token never goes back, and disappears only when no replica met it for so long that it must name
+//! writes that a failover lost (`send.rs` decides). After a split the parent's token stays, and `ranges.rs` hands it
+//! to the children ([`inherit`](SessionTokens::inherit)), which continue the parent's LSNs.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -54,7 +55,12 @@ impl SessionTokens {
         }
     }
 
-    /// Forgets all: the container was made anew, and the old LSNs mean nothing.
+    /// Forgets what was seen of one range.
+    pub(crate) fn forget(&self, range: &str) {
+        self.lock().remove(range);
+    }
+
+    /// Forgets all: the container was made anew or has lost writes, and the old LSNs mean nothing.
     pub(crate) fn clear(&self) {
         self.lock().clear();
     }

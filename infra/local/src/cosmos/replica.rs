@@ -61,8 +61,14 @@ impl Replicas {
         }
     }
 
+    /// Splits a partition in all regions.
+    ///
+    /// The emulator numbers the children's writes from where *some* region stands, the service from where the write
+    /// region stands: so no region may be behind at that moment, or the sessions of the parent could never be met.
     pub(crate) async fn split(&self, db: &str, container: &str, partition_id: u32) {
         let _topology = self.inner.topology.lock().await;
+        let _alone = self.inner.gate.write().await;
+        (0..REPLICAS).for_each(|replica| self.inner.emulator.catch_up(replica));
         self.inner.emulator.split(db, container, partition_id).await;
     }
 }
