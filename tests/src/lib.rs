@@ -5,6 +5,7 @@
 //! account.
 
 mod clock;
+pub mod cloud;
 pub mod workload;
 mod world;
 

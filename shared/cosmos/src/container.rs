@@ -97,6 +97,11 @@ impl Container {
         self.shared.session.joined()
     }
 
+    /// The same in at most `most` bytes: what was heard of last is kept, for handing on what was just written.
+    pub fn recent_session_token(&self, most: usize) -> Option<String> {
+        self.shared.session.recent(most)
+    }
+
     /// Lets this client's reads see at least what another had seen. What is not a token is ignored with a warning.
     pub fn absorb_session_token(&self, token: &str) {
         self.shared.session.absorb(token);

@@ -19,7 +19,20 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 /// The newest token of each range.
 #[derive(Debug, Default)]
 pub(crate) struct SessionTokens {
-    by_range: Mutex<BTreeMap<String, Token>>,
+    by_range: Mutex<Seen>,
+}
+
+#[derive(Debug, Default)]
+struct Seen {
+    tokens: BTreeMap<String, Latest>,
+    answers: u64,
+}
+
+/// A range's token, and the number of the answer that last named it.
+#[derive(Debug)]
+struct Latest {
+    token: Token,
+    heard: u64,
 }
 
 impl SessionTokens {
@@ -35,20 +48,37 @@ impl SessionTokens {
 
     /// All tokens, in the header's form.
     pub(crate) fn joined(&self) -> Option<String> {
-        let tokens = self.lock();
-        let parts: Vec<String> = tokens.iter().map(|(range, token)| format!("{range}:{token}")).collect();
+        let seen = self.lock();
+        let parts: Vec<String> = seen.tokens.iter().map(shown).collect();
         (!parts.is_empty()).then(|| parts.join(","))
+    }
+
+    /// As many tokens as fit into `most` bytes, those of the ranges that were heard of last before others.
+    pub(crate) fn recent(&self, most: usize) -> Option<String> {
+        let seen = self.lock();
+        let mut latest: Vec<_> = seen.tokens.iter().collect();
+        latest.sort_by_key(|(_, latest)| std::cmp::Reverse(latest.heard));
+        let mut text = String::new();
+        for part in latest.into_iter().map(shown) {
+            let comma = usize::from(!text.is_empty());
+            if text.len() + comma + part.len() > most {
+                break;
+            }
+            text.extend((comma == 1).then_some(','));
+            text.push_str(&part);
+        }
+        (!text.is_empty()).then_some(text)
     }
 
     /// The token of one range, in the header's form.
     pub(crate) fn of_range(&self, range: &str) -> Option<String> {
-        self.lock().get(range).map(|token| format!("{range}:{token}"))
+        self.lock().tokens.get_key_value(range).map(shown)
     }
 
     /// A range came from `parents`: what was seen of them was seen of it.
     pub(crate) fn inherit(&self, range: &str, parents: &[String]) {
         for parent in parents {
-            let token = self.lock().get(parent).cloned();
+            let token = self.lock().tokens.get(parent).map(|latest| latest.token.clone());
             if let Some(token) = token {
                 self.merge(range, token);
             }
@@ -57,27 +87,36 @@ impl SessionTokens {
 
     /// Forgets what was seen of one range.
     pub(crate) fn forget(&self, range: &str) {
-        self.lock().remove(range);
+        self.lock().tokens.remove(range);
     }
 
     /// Forgets all: the container was made anew or has lost writes, and the old LSNs mean nothing.
     pub(crate) fn clear(&self) {
-        self.lock().clear();
+        self.lock().tokens.clear();
     }
 
     fn merge(&self, range: &str, token: Token) {
-        let mut tokens = self.lock();
-        match tokens.get_mut(range) {
-            Some(known) => known.merge(token),
+        let mut seen = self.lock();
+        seen.answers += 1;
+        let heard = seen.answers;
+        match seen.tokens.get_mut(range) {
+            Some(known) => {
+                known.token.merge(token);
+                known.heard = heard;
+            }
             None => {
-                tokens.insert(range.to_owned(), token);
+                seen.tokens.insert(range.to_owned(), Latest { token, heard });
             }
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Token>> {
+    fn lock(&self) -> MutexGuard<'_, Seen> {
         self.by_range.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+fn shown((range, latest): (&String, &Latest)) -> String {
+    format!("{range}:{}", latest.token)
 }
 
 /// A token without its range.
@@ -217,6 +256,18 @@ mod tests {
     fn a_newer_version_decides_the_regions_in_either_order() {
         assert_eq!(after(&["0:1#10#1=9#2=9", "0:2#8#1=5"]).unwrap(), "0:2#10#1=9");
         assert_eq!(after(&["0:2#8#1=5", "0:1#10#1=9#2=9"]).unwrap(), "0:2#10#1=9");
+    }
+
+    #[test]
+    fn what_was_heard_last_goes_first_when_there_is_little_room() {
+        let session = SessionTokens::default();
+        ["0:-1#12", "1:-1#7", "2:-1#9", "0:-1#13"]
+            .iter()
+            .for_each(|token| session.absorb(token));
+        assert_eq!(session.recent(1000).unwrap(), "0:-1#13,2:-1#9,1:-1#7");
+        assert_eq!(session.recent("0:-1#13,2:-1#9".len()).unwrap(), "0:-1#13,2:-1#9");
+        assert_eq!(session.recent("0:-1#13,2:-1#9".len() - 1).unwrap(), "0:-1#13");
+        assert_eq!(session.recent(3), None);
     }
 
     #[test]

@@ -8,6 +8,7 @@ use crate::hints::{Hints, WorkHint};
 use crate::model::WorkDoc;
 use crate::repair::Repaired;
 use crate::schema::container_spec;
+use crate::session::SessionClaim;
 use crate::store::Store;
 use crate::token::Token;
 use crate::turn::{Commit, Committed, Decision, HeldTurn, HeldTurns, TurnRequest};
@@ -60,6 +61,10 @@ pub struct TurnItem {
     pub lock_token: String,
     /// How often the most tried message of the turn has been fetched, this time included.
     pub attempt: u32,
+    /// Which turn of its execution it is, counting from 1 those that left something in the history.
+    pub turn: u64,
+    /// More messages are due than one turn takes: after this turn there is another, which nobody else announces.
+    pub more: bool,
 }
 
 /// A claimed work item.
@@ -182,9 +187,26 @@ impl CosmosProvider {
             .map_err(|failure| failure.of("repair"))
     }
 
+    /// Claims a session for an owner, or extends it when it is the owner's already: straight to its partition.
+    ///
+    /// # Errors
+    /// When the store cannot be reached, or the id cannot be a session's.
+    pub async fn hold_session(&self, session: &str, claim: &SessionFetchConfig) -> Result<Fetched<()>, ProviderError> {
+        match self.store.claim_session(session, claim).await {
+            Ok(SessionClaim::Owned) => Ok(Fetched::Ready(())),
+            Ok(SessionClaim::Closed { until_ms }) => Ok(Fetched::Busy { until_ms }),
+            Err(failure) => Err(failure.of("hold_session")),
+        }
+    }
+
     /// What this process has seen of the store, to be handed to the next reader (see [`Self::absorb_session`]).
     pub fn session_token(&self) -> Option<String> {
         self.store.container.session_token()
+    }
+
+    /// The same in at most `most` bytes: the newest part, which has what was just written.
+    pub fn recent_session_token(&self, most: usize) -> Option<String> {
+        self.store.container.recent_session_token(most)
     }
 
     /// Makes reads at least as new as the writes that this token stands for.

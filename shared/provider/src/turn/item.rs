@@ -4,13 +4,14 @@ use super::HeldTurn;
 use super::held::HeldMessage;
 use super::load::Past;
 use crate::error::Failure;
-use crate::model::{HistoryError, InstanceDoc, MessageDoc};
+use crate::model::{HistoryDoc, HistoryError, InstanceDoc, MessageDoc};
 use crate::provider::TurnItem;
 use crate::store::Locked;
 use crate::token::Token;
 use cosmos::PartitionKey;
 use duroxide::EventKind;
 use duroxide::providers::{DispatcherCapabilityFilter, OrchestrationItem, WorkItem};
+use std::collections::HashSet;
 use tokio::time::Instant;
 
 /// A claimed turn, before it is known to the runtime.
@@ -94,6 +95,9 @@ pub(crate) fn assemble(
         })
         .unzip();
     let Past { history, kv } = past;
+    let turn = 1 + instance
+        .as_ref()
+        .map_or(0, |instance| turns_of(&history, instance.current.execution));
     let (history, history_error) = match instance
         .as_ref()
         .map(|instance| Past::events(history, &instance.current))
@@ -143,9 +147,20 @@ pub(crate) fn assemble(
             item,
             lock_token: token,
             attempt: attempt.unwrap_or(1),
+            turn,
+            more,
         },
         held,
     })
+}
+
+/// How many turns left something in the history of an execution. A long turn has several documents of one commit.
+fn turns_of(history: &[HistoryDoc], execution: u64) -> u64 {
+    let of_execution = history.iter().filter(|doc| doc.execution == execution);
+    of_execution
+        .map(|doc| doc.commit.as_str())
+        .collect::<HashSet<_>>()
+        .len() as u64
 }
 
 /// Name and version: from the instance, else from its history, else from the message that starts it.

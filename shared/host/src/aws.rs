@@ -1,0 +1,76 @@
+//! What the AWS clients of this crate share: one configuration, made on first use.
+//!
+//! Making it reads the root certificates and the credentials, so a cold start that rings nothing must not pay for it,
+//! and one that uses two services must pay once. The neighbours are `doorbell/sqs.rs` and `secret.rs`.
+//!
+//! Endpoint, region and credentials come from the environment as everywhere in AWS; `AWS_ENDPOINT_URL` leads to a
+//! local service.
+
+use aws_config::retry::RetryConfig;
+use aws_config::timeout::TimeoutConfig;
+use aws_config::{BehaviorVersion, SdkConfig};
+use aws_sdk_sqs::error::{ProvideErrorMetadata, SdkError};
+use std::error::Error;
+use std::fmt::Write as _;
+use std::time::Duration;
+use tokio::sync::OnceCell;
+
+static SHARED: OnceCell<SdkConfig> = OnceCell::const_new();
+
+/// The configuration from the environment.
+pub(crate) async fn shared() -> &'static SdkConfig {
+    SHARED
+        .get_or_init(|| async {
+            aws_config::defaults(BehaviorVersion::latest())
+                .retry_config(retry())
+                .timeout_config(timeouts())
+                .load()
+                .await
+        })
+        .await
+}
+
+/// One quick retry: it covers a connection that died while Lambda had the process frozen. More would only use up the
+/// invocation, whose budget bounds the whole.
+pub(crate) fn retry() -> RetryConfig {
+    RetryConfig::standard()
+        .with_max_attempts(2)
+        .with_initial_backoff(Duration::from_millis(50))
+        .with_max_backoff(Duration::from_millis(100))
+}
+
+/// The services are in the same region: what takes longer than this does not come.
+pub(crate) fn timeouts() -> TimeoutConfig {
+    TimeoutConfig::builder()
+        .connect_timeout(Duration::from_secs(1))
+        .operation_attempt_timeout(Duration::from_secs(2))
+        .build()
+}
+
+/// Why a call failed, in one line: the chain of sources, then the service's own code and words. The `Debug` form of
+/// an SDK error is left out, because it holds the whole answer, and an answer may hold a secret.
+pub(crate) fn reason<E, R>(error: &SdkError<E, R>) -> String
+where
+    E: Error + ProvideErrorMetadata + 'static,
+    R: std::fmt::Debug + 'static,
+{
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(error) = source {
+        let part = error.to_string();
+        if !text.ends_with(&part) {
+            text.push_str(": ");
+            text.push_str(&part);
+        }
+        source = error.source();
+    }
+    for part in [error.code(), error.message()].into_iter().flatten() {
+        if !text.contains(part) {
+            write!(text, ": {part}").expect("writing to a string does not fail");
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+pub(crate) mod scripted;

@@ -1,0 +1,134 @@
+//! An AWS service for tests: it answers the SDK over HTTP on loopback as a script says, and keeps what it was asked.
+
+use super::{retry, timeouts};
+use aws_config::{BehaviorVersion, Region, SdkConfig};
+use aws_sdk_sqs::config::{Credentials, SharedCredentialsProvider};
+use serde_json::Value;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::process::Command;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread;
+
+/// Makes an answer, status and body, from the number of the request (from 0) and its body.
+type Script = dyn Fn(usize, &Value) -> (u16, Value) + Send + Sync;
+
+pub(crate) struct Scripted {
+    pub(crate) url: String,
+    seen: Arc<Seen>,
+}
+
+#[derive(Default)]
+struct Seen {
+    requests: Mutex<Vec<Value>>,
+    now: AtomicUsize,
+    peak: AtomicUsize,
+}
+
+impl Scripted {
+    pub(crate) fn start(script: impl Fn(usize, &Value) -> (u16, Value) + Send + Sync + 'static) -> Scripted {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let (seen, script) = (Arc::new(Seen::default()), Arc::new(script));
+        let served = Arc::clone(&seen);
+        thread::spawn(move || {
+            for stream in listener.incoming() {
+                let (seen, script) = (Arc::clone(&served), Arc::clone(&script));
+                thread::spawn(move || serve(stream.unwrap(), &seen, &*script));
+            }
+        });
+        Scripted { url, seen }
+    }
+
+    pub(crate) fn requests(&self) -> Vec<Value> {
+        self.seen.requests.lock().unwrap().clone()
+    }
+
+    /// The most requests that were on their way at once.
+    pub(crate) fn peak(&self) -> usize {
+        self.seen.peak.load(Ordering::SeqCst)
+    }
+
+    /// What a client of this service is made from.
+    pub(crate) fn sdk(&self) -> SdkConfig {
+        sdk(&self.url)
+    }
+
+    /// Runs an ignored test of this binary in a process whose environment leads to this service.
+    pub(crate) fn run_child(&self, module: &str, test: &str) {
+        let module = module.split_once("::").expect("a module path begins with its crate").1;
+        let output = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", &format!("{module}::{test}"), "--ignored", "--nocapture"])
+            .env("AWS_ENDPOINT_URL", &self.url)
+            .env("AWS_REGION", "eu-west-1")
+            .env("AWS_ACCESS_KEY_ID", "test")
+            .env("AWS_SECRET_ACCESS_KEY", "test")
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success() && said.contains("1 passed"), "{said}");
+    }
+}
+
+pub(crate) fn sdk(url: &str) -> SdkConfig {
+    let credentials = Credentials::new("test", "test", None, None, "test");
+    SdkConfig::builder()
+        .behavior_version(BehaviorVersion::latest())
+        .region(Region::new("eu-west-1"))
+        .credentials_provider(SharedCredentialsProvider::new(credentials))
+        .endpoint_url(url)
+        .retry_config(retry())
+        .timeout_config(timeouts())
+        .build()
+}
+
+/// The URL of a port where nobody listens.
+pub(crate) fn nobody() -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    format!("http://{}", listener.local_addr().unwrap())
+}
+
+fn serve(stream: TcpStream, seen: &Seen, script: &Script) {
+    let mut reader = BufReader::new(stream);
+    while let Some(body) = read_request(&mut reader) {
+        let number = {
+            let mut requests = seen.requests.lock().unwrap();
+            requests.push(body.clone());
+            requests.len() - 1
+        };
+        let now = seen.now.fetch_add(1, Ordering::SeqCst) + 1;
+        seen.peak.fetch_max(now, Ordering::SeqCst);
+        let (status, answer) = script(number, &body);
+        seen.now.fetch_sub(1, Ordering::SeqCst);
+        let answer = answer.to_string();
+        let head = format!(
+            "HTTP/1.1 {status} x\r\ncontent-type: application/x-amz-json-1.0\r\ncontent-length: {}\r\n\r\n",
+            answer.len()
+        );
+        // A client that gave up has closed the connection.
+        if reader.get_mut().write_all((head + &answer).as_bytes()).is_err() {
+            return;
+        }
+    }
+}
+
+fn read_request(reader: &mut BufReader<TcpStream>) -> Option<Value> {
+    let mut length = 0;
+    loop {
+        let mut line = String::new();
+        if reader.read_line(&mut line).ok()? == 0 {
+            return None;
+        }
+        let line = line.trim_end().to_ascii_lowercase();
+        if line.is_empty() {
+            break;
+        }
+        if let Some(value) = line.strip_prefix("content-length:") {
+            length = value.trim().parse().unwrap();
+        }
+    }
+    let mut body = vec![0; length];
+    reader.read_exact(&mut body).ok()?;
+    Some(serde_json::from_slice(&body).unwrap())
+}

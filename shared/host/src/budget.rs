@@ -1,0 +1,95 @@
+//! The budget: what is left of an invocation's time.
+//!
+//! Lambda kills an environment at its deadline, in the middle of whatever it does. So the budget ends a margin before,
+//! to leave time for the answer, and nothing is sent to the store after its end: whatever was open then is left to its
+//! lock, which expires by itself.
+
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// Kept back for handing Lambda the answer and the logs.
+const MARGIN: Duration = Duration::from_millis(300);
+
+/// A smaller deadline is a length of time. Lambda names a moment; `cargo lambda watch` names the ten minutes that are
+/// left, in the same header. No moment since 1970 is so small, and no invocation so long.
+const LENGTH_BELOW: u64 = 24 * 60 * 60 * 1000;
+
+/// Until when an invocation may work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Budget {
+    end: Instant,
+}
+
+impl Budget {
+    /// The budget of an invocation with this deadline, both in Unix ms.
+    pub fn until(deadline_ms: u64, now_ms: u64) -> Budget {
+        let left_ms = match deadline_ms {
+            length if length < LENGTH_BELOW => length,
+            moment => moment.saturating_sub(now_ms),
+        };
+        let left = Duration::from_millis(left_ms);
+        Budget::of(left.saturating_sub(MARGIN))
+    }
+
+    /// A budget of that much from now.
+    pub fn of(time: Duration) -> Budget {
+        Budget {
+            end: Instant::now() + time,
+        }
+    }
+
+    /// When it ends.
+    pub fn end(&self) -> Instant {
+        self.end
+    }
+
+    /// When all of it but `reserve` is spent.
+    pub fn end_less(&self, reserve: Duration) -> Instant {
+        self.end.checked_sub(reserve).unwrap_or_else(Instant::now)
+    }
+
+    /// What is left.
+    pub fn left(&self) -> Duration {
+        self.end.saturating_duration_since(Instant::now())
+    }
+
+    /// Whether something that takes so long still fits.
+    pub fn fits(&self, need: Duration) -> bool {
+        self.left() >= need
+    }
+
+    /// Whether it is over.
+    pub fn is_spent(&self) -> bool {
+        self.left().is_zero()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: u64 = 1_760_000_000_000;
+
+    #[tokio::test(start_paused = true)]
+    async fn it_ends_before_the_deadline_and_not_after() {
+        let budget = Budget::until(NOW + 6_000, NOW);
+        assert!(budget.fits(Duration::from_millis(5_700)));
+        assert!(!budget.fits(Duration::from_millis(5_701)));
+        tokio::time::advance(Duration::from_millis(5_699)).await;
+        assert!(!budget.is_spent());
+        tokio::time::advance(Duration::from_millis(1)).await;
+        assert!(budget.is_spent());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_deadline_in_the_past_is_a_spent_budget() {
+        for deadline in [0, NOW - 5, NOW, NOW + 100] {
+            assert!(Budget::until(deadline, NOW).is_spent(), "{deadline}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_deadline_that_is_a_length_of_time_counts_from_now() {
+        assert_eq!(Budget::until(600_000, NOW).left(), Duration::from_millis(599_700));
+    }
+}

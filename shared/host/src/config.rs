@@ -1,0 +1,350 @@
+//! The configuration of a function: one typed struct, read from the environment once per cold start.
+//!
+//! `variables.rs` says what there is to set; this module says what it means. All problems are told at once, each with
+//! its variable and what to set, so that a deployment is mended in one go. No message repeats a key.
+
+use crate::doorbell::Queues;
+use crate::log;
+use crate::secret::SecretKey;
+use crate::variables::Reader;
+use cosmos::{ClientConfig, Key, StaticKey};
+use duroxide::providers::{MAX_WORKER_TAGS, TagFilter};
+use duroxide_cosmos::CosmosConfig;
+use std::collections::{BTreeMap, HashSet};
+use std::env;
+use std::time::Duration;
+
+pub use crate::variables::{Problem, VARIABLES, Variable};
+
+/// What a function is told by its environment.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Where the state is.
+    pub cosmos: CosmosSettings,
+    /// Where rings go.
+    pub queues: Queues,
+    /// The activities that this worker function serves.
+    pub tags: TagFilter,
+    /// The numbers.
+    pub limits: Limits,
+    /// A level, or a list of `target=level`; [`log::init`] takes it.
+    pub log_level: String,
+    /// The namespace of the metrics; without one, none are written.
+    pub metrics_namespace: Option<String>,
+}
+
+/// Where the state is.
+#[derive(Clone, Debug)]
+pub struct CosmosSettings {
+    /// The account's URI.
+    pub endpoint: String,
+    /// The account's key.
+    pub key: KeySetting,
+    /// The database's name.
+    pub database: String,
+    /// The container's name.
+    pub container: String,
+}
+
+/// The account's key, or where it is kept. `Debug` does not show a key.
+#[derive(Clone, Debug)]
+pub enum KeySetting {
+    /// The key itself.
+    Plain(Key),
+    /// A secret of Secrets Manager.
+    Secret {
+        /// Its ARN.
+        arn: String,
+    },
+}
+
+/// How many, how often and how long.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// How many rings are served at once.
+    pub concurrency: usize,
+    /// After how many attempts a turn or an activity is poison.
+    pub max_attempts: u32,
+    /// How long a turn holds its instance.
+    pub turn_lock: Duration,
+    /// How long an activity holds its work item, unless renewed.
+    pub work_lock: Duration,
+    /// How long an environment owns a session, unless renewed.
+    pub session_lock: Duration,
+    /// A turn is begun only when this much of the invocation is left.
+    pub turn_reserve: Duration,
+    /// How long a cancelled activity may take to stop.
+    pub cancel_grace: Duration,
+    /// Kept back at the end of an invocation to commit or release.
+    pub commit_reserve: Duration,
+    /// How long ringing may take.
+    pub ring_timeout: Duration,
+    /// How far ahead a timer is rung.
+    pub ring_reach: Duration,
+}
+
+/// Everything that is wrong with the environment.
+#[derive(Debug, thiserror::Error)]
+#[error("the environment variables cannot be used:{}", problems.iter().map(|problem| format!("\n- {problem}")).collect::<String>())]
+pub struct ConfigError {
+    /// Each variable with what is wrong and what to set; never empty.
+    pub problems: Vec<Problem>,
+}
+
+impl Config {
+    /// Reads the process's environment.
+    ///
+    /// # Errors
+    /// With all that is missing or cannot be used.
+    pub fn from_env() -> Result<Config, ConfigError> {
+        // Text that is not Unicode fails its own check rather than being taken for absent.
+        Self::from_variables(|name| env::var_os(name).map(|text| text.to_string_lossy().into_owned()))
+    }
+
+    /// Reads variables from anywhere.
+    ///
+    /// # Errors
+    /// With all that is missing or cannot be used.
+    pub fn from_variables(get: impl Fn(&str) -> Option<String>) -> Result<Config, ConfigError> {
+        let mut reader = Reader::new(&get);
+        let cosmos = CosmosSettings::read(&mut reader);
+        let config = (
+            queues(&mut reader),
+            tags(&mut reader),
+            Limits::read(&mut reader),
+            log_level(&mut reader),
+            metrics_namespace(&mut reader),
+        );
+        match (cosmos, config, reader.problems) {
+            (Some(cosmos), (queues, tags, limits, log_level, metrics_namespace), problems) if problems.is_empty() => {
+                Ok(Config {
+                    cosmos,
+                    queues,
+                    tags,
+                    limits,
+                    log_level,
+                    metrics_namespace,
+                })
+            }
+            (_, _, problems) => Err(ConfigError { problems }),
+        }
+    }
+
+    /// What the provider connects with. It sends nothing yet; a key that is a secret is read with the first request.
+    pub fn cosmos_config(&self) -> CosmosConfig {
+        let endpoint = self.cosmos.endpoint.as_str();
+        let builder = match &self.cosmos.key {
+            KeySetting::Plain(key) => CosmosConfig::builder(endpoint, StaticKey::new(key.clone())),
+            KeySetting::Secret { arn } => CosmosConfig::builder(endpoint, SecretKey::new(arn)),
+        };
+        builder
+            .database(&self.cosmos.database)
+            .container(&self.cosmos.container)
+            .build()
+    }
+}
+
+impl CosmosSettings {
+    /// Nothing when there is no key, which is a problem told.
+    fn read(reader: &mut Reader<'_>) -> Option<CosmosSettings> {
+        let endpoint = reader.text("COSMOS_ENDPOINT");
+        if !endpoint.is_empty() {
+            // The client is the judge of what it can dial; its refusal does not repeat the text. The key is of no
+            // account here.
+            let any = Key::from_base64("YW55").expect("this is base64");
+            if let Err(error) = ClientConfig::new(&endpoint, StaticKey::new(any)) {
+                reader.problem("COSMOS_ENDPOINT", format!("is wrong: {error}"));
+            }
+        }
+        let key = key(reader);
+        let database = reader.text("COSMOS_DATABASE");
+        let container = reader.text("COSMOS_CONTAINER");
+        Some(CosmosSettings {
+            endpoint,
+            key: key?,
+            database,
+            container,
+        })
+    }
+}
+
+fn key(reader: &mut Reader<'_>) -> Option<KeySetting> {
+    match (reader.optional("COSMOS_KEY"), reader.optional("COSMOS_KEY_SECRET_ARN")) {
+        (Some(text), None) => match Key::from_base64(&text) {
+            Ok(key) => return Some(KeySetting::Plain(key)),
+            Err(error) => reader.problem("COSMOS_KEY", format!("is wrong: {error}")),
+        },
+        (None, Some(arn)) if arn.starts_with("arn:") && arn.contains(":secretsmanager:") => {
+            return Some(KeySetting::Secret { arn });
+        }
+        // Not repeated: a likely mistake is to have set the key itself.
+        (None, Some(_)) => reader.problem(
+            "COSMOS_KEY_SECRET_ARN",
+            "is not the ARN of a secret: set it to the secret's ARN, like \
+             arn:aws:secretsmanager:eu-west-1:123456789012:secret:cosmos-key-AbCdEf",
+        ),
+        (Some(_), Some(_)) => reader.problem(
+            "COSMOS_KEY",
+            "is set and COSMOS_KEY_SECRET_ARN is set: keep one, in production COSMOS_KEY_SECRET_ARN",
+        ),
+        (None, None) => reader.problem(
+            "COSMOS_KEY_SECRET_ARN",
+            "is not set and COSMOS_KEY is not set: set COSMOS_KEY_SECRET_ARN to the ARN of the secret that holds the \
+             account's key, or for development COSMOS_KEY to the key itself",
+        ),
+    }
+    None
+}
+
+fn queues(reader: &mut Reader<'_>) -> Queues {
+    let orchestrator = reader.text("ORCHESTRATOR_QUEUE_URL");
+    let worker = reader.text("WORKER_QUEUE_URL");
+    for (name, url) in [("ORCHESTRATOR_QUEUE_URL", &orchestrator), ("WORKER_QUEUE_URL", &worker)] {
+        if !url.is_empty()
+            && let Err(reason) = check_queue(url)
+        {
+            reader.problem(name, reason);
+        }
+    }
+    if !worker.is_empty() && worker == orchestrator {
+        reader.problem(
+            "WORKER_QUEUE_URL",
+            "is ORCHESTRATOR_QUEUE_URL too: each function needs a queue of its own, or it gets the other's rings",
+        );
+    }
+    const TAGGED: &str = "WORKER_TAG_QUEUE_URLS";
+    let tagged: BTreeMap<String, String> = serde_json::from_str(&reader.text(TAGGED)).unwrap_or_else(|error| {
+        reader.problem(
+            TAGGED,
+            format!("is not a JSON object from tag to URL ({error}): set it like {{\"gpu\":\"https://...\"}}"),
+        );
+        BTreeMap::new()
+    });
+    for (tag, url) in &tagged {
+        if tag.is_empty() || tag == DEFAULT_TAG {
+            reader.problem(
+                TAGGED,
+                format!("names a queue for the tag {tag:?}: set WORKER_QUEUE_URL for activities without a tag"),
+            );
+        }
+        if let Err(reason) = check_queue(url) {
+            reader.problem(TAGGED, format!("has for the tag {tag:?} a URL that {reason}"));
+        }
+    }
+    Queues {
+        orchestrator,
+        worker,
+        tagged,
+    }
+}
+
+/// Completes a sentence that begins with the variable.
+fn check_queue(url: &str) -> Result<(), String> {
+    let address = url.strip_prefix("https://").or_else(|| url.strip_prefix("http://"));
+    let (host, path) = address.and_then(|rest| rest.split_once('/')).unwrap_or_default();
+    let name = path.rsplit('/').next().unwrap_or_default();
+    if host.is_empty() || name.is_empty() || url.contains(char::is_whitespace) {
+        return Err(format!(
+            "is {url:?}, which is not a queue's URL: set it like https://sqs.eu-west-1.amazonaws.com/123456789012/turns"
+        ));
+    }
+    if name.ends_with(".fifo") {
+        return Err(format!(
+            "is {url:?}, a FIFO queue, which cannot delay single messages: set it to a standard queue"
+        ));
+    }
+    Ok(())
+}
+
+/// The word in `WORKER_TAGS` for activities without a tag.
+const DEFAULT_TAG: &str = "default";
+
+fn tags(reader: &mut Reader<'_>) -> TagFilter {
+    const NAME: &str = "WORKER_TAGS";
+    let text = reader.as_set(NAME).unwrap_or_default();
+    let mut tags: HashSet<String> = text
+        .split(',')
+        .map(|tag| tag.trim().to_owned())
+        .filter(|tag| !tag.is_empty())
+        .collect();
+    let default = tags.remove(DEFAULT_TAG);
+    if tags.len() > MAX_WORKER_TAGS {
+        reader.problem(
+            NAME,
+            format!(
+                "names {} tags: set at most {MAX_WORKER_TAGS} for one function, and serve the rest by another",
+                tags.len()
+            ),
+        );
+    }
+    match (default, tags.is_empty()) {
+        (true, true) => TagFilter::DefaultOnly,
+        (true, false) => TagFilter::DefaultAnd(tags),
+        (false, false) => TagFilter::Tags(tags),
+        (false, true) => {
+            reader.problem(
+                NAME,
+                "names no tag: set it to `default` for activities without a tag, or leave it out",
+            );
+            TagFilter::None
+        }
+    }
+}
+
+fn log_level(reader: &mut Reader<'_>) -> String {
+    let level = reader.text("LOG_LEVEL");
+    if let Err(reason) = log::filter(&level) {
+        reader.problem("LOG_LEVEL", reason);
+    }
+    level
+}
+
+fn metrics_namespace(reader: &mut Reader<'_>) -> Option<String> {
+    const NAME: &str = "METRICS_NAMESPACE";
+    let namespace = reader.as_set(NAME).filter(|text| !text.is_empty())?;
+    let plain = |character: char| character.is_ascii_alphanumeric() || ".-_/#:".contains(character);
+    if namespace.len() > 255 || namespace.starts_with([':', '/']) || !namespace.chars().all(plain) {
+        reader.problem(
+            NAME,
+            format!("is {namespace:?}: set it to at most 255 letters, digits and . - _ / # :, beginning with a letter"),
+        );
+    } else if namespace.starts_with("AWS/") {
+        reader.problem(
+            NAME,
+            format!("is {namespace:?}: set another, AWS/ is for the services themselves"),
+        );
+    }
+    Some(namespace)
+}
+
+impl Limits {
+    fn read(reader: &mut Reader<'_>) -> Limits {
+        const HALF_A_DAY: u32 = 43_200;
+        /// The longest invocation that Lambda knows.
+        const INVOCATION_MS: u32 = 900_000;
+        let seconds = |number: u32| Duration::from_secs(number.into());
+        let millis = |number: u32| Duration::from_millis(number.into());
+        Limits {
+            concurrency: reader.number("DUROXIDE_CONCURRENCY", 1..=1000) as usize,
+            max_attempts: reader.number("DUROXIDE_MAX_ATTEMPTS", 1..=u32::MAX),
+            turn_lock: seconds(reader.number("DUROXIDE_TURN_LOCK_SECONDS", 1..=HALF_A_DAY)),
+            work_lock: seconds(reader.number("DUROXIDE_WORK_LOCK_SECONDS", 15..=HALF_A_DAY)),
+            session_lock: seconds(reader.number("DUROXIDE_SESSION_LOCK_SECONDS", 1..=HALF_A_DAY)),
+            turn_reserve: millis(reader.number("DUROXIDE_TURN_RESERVE_MS", 0..=INVOCATION_MS)),
+            cancel_grace: millis(reader.number("DUROXIDE_CANCEL_GRACE_MS", 0..=INVOCATION_MS)),
+            commit_reserve: millis(reader.number("DUROXIDE_COMMIT_RESERVE_MS", 0..=INVOCATION_MS)),
+            ring_timeout: millis(reader.number("DUROXIDE_RING_TIMEOUT_MS", 1..=INVOCATION_MS)),
+            ring_reach: seconds(reader.number("DUROXIDE_RING_REACH_SECONDS", 0..=900)),
+        }
+    }
+}
+
+impl Default for Limits {
+    /// As the table of variables has them.
+    fn default() -> Limits {
+        Limits::read(&mut Reader::new(&|_| None))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,170 @@
+//! A doorbell that keeps what was rung, for tests and benchmarks.
+//!
+//! It knows no time: who takes the rings decides what a delay means. It can be told to fail and to hang, so that the
+//! bounds of its callers can be tested.
+
+use super::{Delayed, Doorbell, NotRung};
+use async_trait::async_trait;
+use std::sync::{Mutex, MutexGuard};
+use tokio::sync::watch;
+
+/// Keeps rings in the order in which they came.
+#[derive(Debug, Default)]
+pub struct Memory {
+    state: Mutex<State>,
+    held: watch::Sender<bool>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    rung: Vec<Delayed>,
+    /// How many of `rung` were taken.
+    taken: usize,
+    calls: usize,
+    failed: usize,
+    fail_next: usize,
+    fail_all: bool,
+}
+
+impl Memory {
+    /// A doorbell that takes everything.
+    pub fn new() -> Memory {
+        Memory::default()
+    }
+
+    /// What was rung since the last time.
+    pub fn take(&self) -> Vec<Delayed> {
+        let mut state = self.state();
+        let fresh = state.rung[state.taken..].to_vec();
+        state.taken = state.rung.len();
+        fresh
+    }
+
+    /// Everything that was ever rung, taken or not.
+    pub fn rung(&self) -> Vec<Delayed> {
+        self.state().rung.clone()
+    }
+
+    /// How many rings were taken in.
+    pub fn count(&self) -> usize {
+        self.state().rung.len()
+    }
+
+    /// How many rings were refused.
+    pub fn failed(&self) -> usize {
+        self.state().failed
+    }
+
+    /// How often [`Doorbell::ring`] came through, whatever it carried.
+    pub fn calls(&self) -> usize {
+        self.state().calls
+    }
+
+    /// Refuses the next `rings` rings.
+    pub fn fail_next(&self, rings: usize) {
+        self.state().fail_next = rings;
+    }
+
+    /// Refuses every ring, until told otherwise.
+    pub fn fail_all(&self, fail: bool) {
+        self.state().fail_all = fail;
+    }
+
+    /// Lets every call hang, until [`release`](Self::release). A call that is given up while it hangs rang nothing.
+    pub fn hold(&self) {
+        self.held.send_replace(true);
+    }
+
+    /// Lets the hanging calls go on.
+    pub fn release(&self) {
+        self.held.send_replace(false);
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().expect("nothing panics while it holds the lock")
+    }
+}
+
+impl State {
+    fn accept(&mut self, delayed: &Delayed) -> Result<(), NotRung> {
+        if self.fail_all || self.fail_next > 0 {
+            self.fail_next = self.fail_next.saturating_sub(1);
+            self.failed += 1;
+            return Err(NotRung {
+                ring: delayed.ring.clone(),
+                reason: "this doorbell was told to fail".to_owned(),
+            });
+        }
+        self.rung.push(delayed.clone());
+        Ok(())
+    }
+}
+
+#[async_trait]
+impl Doorbell for Memory {
+    async fn ring(&self, rings: &[Delayed]) -> Vec<NotRung> {
+        let mut held = self.held.subscribe();
+        held.wait_for(|held| !held)
+            .await
+            .expect("the sender lives as long as self");
+        let mut state = self.state();
+        state.calls += 1;
+        rings.iter().filter_map(|delayed| state.accept(delayed).err()).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ring::Ring;
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    fn rings(names: &[&str]) -> Vec<Delayed> {
+        names.iter().map(|name| Delayed::now(Ring::turn(*name))).collect()
+    }
+
+    #[tokio::test]
+    async fn what_was_rung_is_taken_once_and_remembered() {
+        let memory = Memory::new();
+        assert!(memory.ring(&rings(&["a", "b"])).await.is_empty());
+        assert_eq!(memory.take(), rings(&["a", "b"]));
+        assert!(memory.take().is_empty());
+        assert!(memory.ring(&rings(&["c"])).await.is_empty());
+        assert_eq!(memory.take(), rings(&["c"]));
+        assert_eq!(memory.rung(), rings(&["a", "b", "c"]));
+        assert_eq!((memory.count(), memory.calls(), memory.failed()), (3, 2, 0));
+    }
+
+    #[tokio::test]
+    async fn it_fails_as_told() {
+        let memory = Memory::new();
+        memory.fail_next(2);
+        let failed = memory.ring(&rings(&["a", "b", "c"])).await;
+        let failed: Vec<_> = failed.iter().map(|not| not.ring.target.instance()).collect();
+        assert_eq!(failed, ["a", "b"]);
+        memory.fail_all(true);
+        assert_eq!(memory.ring(&rings(&["d", "e"])).await.len(), 2);
+        memory.fail_all(false);
+        assert!(memory.ring(&rings(&["f"])).await.is_empty());
+        assert_eq!(memory.rung(), rings(&["c", "f"]));
+        assert_eq!(memory.failed(), 4);
+    }
+
+    #[tokio::test]
+    async fn a_held_call_waits_and_one_given_up_rings_nothing() {
+        let memory = Arc::new(Memory::new());
+        memory.hold();
+        let given_up = tokio::time::timeout(Duration::from_millis(20), memory.ring(&rings(&["a"]))).await;
+        assert!(given_up.is_err());
+        let waiting = tokio::spawn({
+            let memory = Arc::clone(&memory);
+            async move { memory.ring(&rings(&["b"])).await }
+        });
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        assert_eq!(memory.count(), 0);
+        memory.release();
+        assert!(waiting.await.unwrap().is_empty());
+        assert_eq!(memory.rung(), rings(&["b"]));
+    }
+}

@@ -1,0 +1,205 @@
+//! The doorbell of production: SQS standard queues.
+//!
+//! Rings are grouped by queue and sent in as few `SendMessageBatch` calls as the service's limits allow, the calls of
+//! one commit side by side. FIFO queues do not fit: they know no delay per message, and their groups would hold back
+//! the rings behind a busy instance.
+//!
+//! Invariant: every ring given is either taken by the service or answered as [`NotRung`].
+
+use super::{Delayed, Doorbell, NotRung};
+use crate::aws;
+use crate::ring::{Ring, Target};
+use async_trait::async_trait;
+use aws_sdk_sqs::Client;
+use aws_sdk_sqs::types::SendMessageBatchRequestEntry;
+use futures::StreamExt as _;
+use futures::stream;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::time::Duration;
+use tokio::sync::OnceCell;
+
+/// The service's limits: of one call's entries, of the bytes of all its bodies, and of a delay.
+const MAX_ENTRIES: usize = 10;
+const MAX_BYTES: usize = 256 * 1024;
+const MAX_DELAY_SECONDS: u64 = 900;
+
+/// Calls on their way at once. Each needs a connection of its own (SQS speaks HTTP/1.1), and a TLS handshake is the
+/// dearest part of a small function's ring.
+const MAX_CALLS: usize = 16;
+
+/// The URLs of the queues.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Queues {
+    /// For turns.
+    pub orchestrator: String,
+    /// For activities, except those whose tag has a queue of its own.
+    pub worker: String,
+    /// For the activities of a tag.
+    pub tagged: BTreeMap<String, String>,
+}
+
+impl Queues {
+    /// Where a ring goes.
+    pub fn url_of(&self, ring: &Ring) -> &str {
+        match &ring.target {
+            Target::Turn { .. } => &self.orchestrator,
+            Target::Work(work) => {
+                let tagged = work.tag.as_ref().and_then(|tag| self.tagged.get(tag));
+                tagged.unwrap_or(&self.worker)
+            }
+        }
+    }
+}
+
+/// Rings by SQS messages.
+pub struct Sqs {
+    client: OnceCell<Client>,
+    queues: Queues,
+}
+
+impl Sqs {
+    /// A doorbell that makes its client from the environment when it first rings.
+    pub fn new(queues: Queues) -> Sqs {
+        Sqs {
+            client: OnceCell::new(),
+            queues,
+        }
+    }
+
+    /// A doorbell that uses this client.
+    pub fn with_client(client: Client, queues: Queues) -> Sqs {
+        Sqs {
+            client: OnceCell::new_with(Some(client)),
+            queues,
+        }
+    }
+
+    async fn client(&self) -> &Client {
+        self.client
+            .get_or_init(|| async { Client::new(aws::shared().await) })
+            .await
+    }
+}
+
+impl fmt::Debug for Sqs {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Sqs")
+            .field("queues", &self.queues)
+            .finish_non_exhaustive()
+    }
+}
+
+#[async_trait]
+impl Doorbell for Sqs {
+    async fn ring(&self, rings: &[Delayed]) -> Vec<NotRung> {
+        if rings.is_empty() {
+            return Vec::new();
+        }
+        let client = self.client().await;
+        let calls: Vec<_> = calls(&self.queues, rings)
+            .into_iter()
+            .map(|call| call.send(client))
+            .collect();
+        let failures: Vec<Vec<NotRung>> = stream::iter(calls).buffer_unordered(MAX_CALLS).collect().await;
+        failures.into_iter().flatten().collect()
+    }
+}
+
+/// One `SendMessageBatch`. An entry's id is its place in `rings`.
+struct Call<'a> {
+    queue: &'a str,
+    rings: Vec<(&'a Delayed, String)>,
+    bytes: usize,
+}
+
+/// Splits rings into calls: each of one queue, within the limits. A ring that is too large by itself is a call by
+/// itself, and the service says so.
+fn calls<'a>(queues: &'a Queues, rings: &'a [Delayed]) -> Vec<Call<'a>> {
+    let mut full = Vec::new();
+    let mut open: BTreeMap<&str, Call<'a>> = BTreeMap::new();
+    for delayed in rings {
+        let body = delayed.ring.encode();
+        let queue = queues.url_of(&delayed.ring);
+        let call = open.entry(queue).or_insert_with(|| Call::to(queue));
+        if !call.has_room(body.len()) {
+            full.push(std::mem::replace(call, Call::to(queue)));
+        }
+        call.bytes += body.len();
+        call.rings.push((delayed, body));
+    }
+    full.extend(open.into_values());
+    full
+}
+
+impl<'a> Call<'a> {
+    fn to(queue: &'a str) -> Call<'a> {
+        Call {
+            queue,
+            rings: Vec::new(),
+            bytes: 0,
+        }
+    }
+
+    fn has_room(&self, bytes: usize) -> bool {
+        self.rings.is_empty() || (self.rings.len() < MAX_ENTRIES && self.bytes + bytes <= MAX_BYTES)
+    }
+
+    async fn send(mut self, client: &Client) -> Vec<NotRung> {
+        let entries = self.rings.iter_mut().enumerate().map(|(id, (delayed, body))| {
+            SendMessageBatchRequestEntry::builder()
+                .id(id.to_string())
+                .message_body(std::mem::take(body))
+                .delay_seconds(seconds(delayed.delay))
+                .build()
+                .expect("an entry with an id and a body is complete")
+        });
+        let request = client
+            .send_message_batch()
+            .queue_url(self.queue)
+            .set_entries(Some(entries.collect()));
+        let answer = match request.send().await {
+            Ok(answer) => answer,
+            Err(error) => {
+                let reason = format!("{}: {}", self.queue, aws::reason(&error));
+                return self.not_rung(|_| Some(reason.clone()));
+            }
+        };
+        self.not_rung(|id| {
+            if answer.successful().iter().any(|entry| entry.id() == id) {
+                return None;
+            }
+            let failed = answer.failed().iter().find(|entry| entry.id() == id);
+            let why = failed.map_or("the answer does not name it".to_owned(), |entry| {
+                let fault = if entry.sender_fault() { "ours" } else { "the service's" };
+                format!(
+                    "{} (the fault is {fault}): {}",
+                    entry.code(),
+                    entry.message().unwrap_or("no message")
+                )
+            });
+            Some(format!("{}: {why}", self.queue))
+        })
+    }
+
+    fn not_rung(&self, why: impl Fn(&str) -> Option<String>) -> Vec<NotRung> {
+        let failed = self.rings.iter().enumerate().filter_map(|(id, (delayed, _))| {
+            let reason = why(&id.to_string())?;
+            Some(NotRung {
+                ring: delayed.ring.clone(),
+                reason,
+            })
+        });
+        failed.collect()
+    }
+}
+
+/// A delay as the service takes it. A ring that is held back shorter than asked comes early, and its `due_ms` makes
+/// the receiver ring again.
+fn seconds(delay: Duration) -> i32 {
+    let whole = delay.as_secs() + u64::from(delay.subsec_nanos() > 0);
+    whole.min(MAX_DELAY_SECONDS) as i32
+}
+
+#[cfg(test)]
+mod tests;

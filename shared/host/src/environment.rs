@@ -1,0 +1,191 @@
+//! An execution environment: duroxide's runtime behind the gate, started once and kept warm.
+//!
+//! Starting it sends no request. A process has one, of one of two roles: its runtime has dispatchers for turns or for
+//! activities, never both, so each function scales and fails by itself.
+
+use crate::config::Limits;
+use crate::directed::Directed;
+use crate::doorbell::Doorbell;
+use crate::gate::Gate;
+use crate::meter::Meter;
+use crate::ringer::Ringer;
+use crate::ringing::Ringing;
+use cosmos::Clock;
+use duroxide::OrchestrationRegistry;
+use duroxide::providers::{Provider, TagFilter};
+use duroxide::runtime::registry::ActivityRegistry;
+use duroxide::runtime::{Runtime, RuntimeOptions};
+use duroxide_cosmos::CosmosProvider;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The runtime cleans up sessions at this interval, which the gate turns into nothing.
+const NEVER: Duration = Duration::from_secs(24 * 60 * 60);
+/// How long after its start the runtime first asks to renew an activity's lock. From then on the gate can stop it.
+const FIRST_RENEWAL: Duration = Duration::from_secs(1);
+
+/// What an environment is made from.
+#[derive(Clone)]
+pub struct Parts {
+    /// The store.
+    pub provider: Arc<dyn Provider>,
+    /// The store's directed fetches.
+    pub directed: Arc<dyn Directed>,
+    /// How rings are sent.
+    pub doorbell: Arc<dyn Doorbell>,
+    /// What counts. It should also observe the store's requests.
+    pub meter: Arc<Meter>,
+    /// The clock of the store.
+    pub clock: Arc<dyn Clock>,
+    /// The numbers.
+    pub limits: Limits,
+    /// The identity of this environment, by which it owns sessions.
+    pub id: String,
+}
+
+impl Parts {
+    /// The usual parts around a Cosmos provider.
+    pub fn of(
+        store: Arc<CosmosProvider>,
+        doorbell: Arc<dyn Doorbell>,
+        meter: Arc<Meter>,
+        limits: Limits,
+        id: impl Into<String>,
+    ) -> Parts {
+        Parts {
+            provider: Arc::clone(&store) as Arc<dyn Provider>,
+            directed: store,
+            doorbell,
+            meter,
+            clock: Arc::new(cosmos::SystemClock),
+            limits,
+            id: id.into(),
+        }
+    }
+
+    /// A provider for clients: what it queues is rung for.
+    pub fn ringing(&self) -> Ringing {
+        Ringing::new(
+            Arc::clone(&self.provider),
+            Arc::clone(&self.directed),
+            self.ringer(),
+            Arc::clone(&self.clock),
+            self.limits.ring_reach,
+        )
+    }
+
+    fn ringer(&self) -> Ringer {
+        Ringer::new(
+            Arc::clone(&self.doorbell),
+            self.limits.ring_timeout,
+            Arc::clone(&self.meter),
+        )
+    }
+}
+
+/// What an environment serves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// Turns of orchestrations.
+    Orchestrator,
+    /// Activities.
+    Worker,
+}
+
+/// See the module.
+pub struct Environment {
+    pub(crate) role: Role,
+    pub(crate) gate: Arc<Gate>,
+    pub(crate) directed: Arc<dyn Directed>,
+    pub(crate) ringer: Ringer,
+    pub(crate) meter: Arc<Meter>,
+    pub(crate) clock: Arc<dyn Clock>,
+    runtime: Arc<Runtime>,
+}
+
+impl fmt::Debug for Environment {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Environment")
+            .field("role", &self.role)
+            .field("gate", &self.gate)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Environment {
+    /// An environment that runs turns of these orchestrations.
+    pub async fn orchestrator(parts: Parts, orchestrations: OrchestrationRegistry) -> Environment {
+        let limits = &parts.limits;
+        let options = RuntimeOptions {
+            orchestration_concurrency: limits.concurrency,
+            worker_concurrency: 0,
+            worker_tag_filter: TagFilter::None,
+            orchestrator_lock_timeout: limits.turn_lock,
+            orchestrator_lock_renewal_buffer: limits.turn_lock / 3,
+            ..common(&parts)
+        };
+        let activities = ActivityRegistry::builder().build();
+        Self::start(Role::Orchestrator, parts, activities, orchestrations, options).await
+    }
+
+    /// An environment that runs these activities, as far as they have these tags.
+    pub async fn worker(parts: Parts, activities: ActivityRegistry, tags: TagFilter) -> Environment {
+        let limits = &parts.limits;
+        let options = RuntimeOptions {
+            orchestration_concurrency: 0,
+            worker_concurrency: limits.concurrency,
+            worker_tag_filter: tags,
+            worker_lock_timeout: limits.work_lock,
+            worker_lock_renewal_buffer: limits.work_lock.saturating_sub(FIRST_RENEWAL),
+            activity_cancellation_grace_period: limits.cancel_grace,
+            session_lock_timeout: limits.session_lock,
+            session_lock_renewal_buffer: limits.session_lock / 3,
+            // At capacity the runtime would skip sessions, and their rings would be lost.
+            max_sessions_per_runtime: limits.concurrency.saturating_add(1),
+            worker_node_id: Some(parts.id.clone()),
+            ..common(&parts)
+        };
+        let orchestrations = OrchestrationRegistry::builder().build();
+        Self::start(Role::Worker, parts, activities, orchestrations, options).await
+    }
+
+    async fn start(
+        role: Role,
+        parts: Parts,
+        activities: ActivityRegistry,
+        orchestrations: OrchestrationRegistry,
+        options: RuntimeOptions,
+    ) -> Environment {
+        let gate = Arc::new(Gate::new(
+            Arc::new(parts.ringing()),
+            Arc::clone(&parts.directed),
+            Arc::clone(&parts.clock),
+            parts.limits.clone(),
+        ));
+        let store = Arc::clone(&gate) as Arc<dyn Provider>;
+        let runtime = Runtime::start_with_options(store, activities, orchestrations, options).await;
+        Environment {
+            role,
+            gate,
+            ringer: parts.ringer(),
+            directed: parts.directed,
+            meter: parts.meter,
+            clock: parts.clock,
+            runtime,
+        }
+    }
+
+    /// Stops the runtime. Lambda just kills its environments; this is for tests and for hosts that live on.
+    pub async fn shutdown(self) {
+        self.runtime.shutdown(Some(0)).await;
+    }
+}
+
+fn common(parts: &Parts) -> RuntimeOptions {
+    RuntimeOptions {
+        max_attempts: parts.limits.max_attempts,
+        session_cleanup_interval: NEVER,
+        ..RuntimeOptions::default()
+    }
+}

@@ -1,0 +1,120 @@
+//! The two entry points: what a user's `main.rs` calls.
+
+use crate::budget::Budget;
+use crate::config::Config;
+use crate::doorbell::{Doorbell, Sqs};
+use crate::environment::{Environment, Parts};
+use crate::event::{BatchResponse, SqsEvent};
+use crate::log;
+use crate::meter::Meter;
+use cosmos::{Clock, SystemClock};
+use duroxide::runtime::registry::ActivityRegistry;
+use duroxide::{Client, OrchestrationRegistry};
+use duroxide_cosmos::{CosmosProvider, Ids, RandomIds};
+use lambda_runtime::{Error, LambdaEvent, service_fn};
+use std::env;
+use std::io::Write;
+use std::sync::Arc;
+use tokio::time::Instant;
+
+/// Runs the orchestrator function: each ring in its queue is one turn of one of these orchestrations.
+///
+/// ```no_run
+/// # fn my_orchestrations() -> duroxide::OrchestrationRegistry { unimplemented!() }
+/// #[tokio::main]
+/// async fn main() -> Result<(), duroxide_lambda::Error> {
+///     duroxide_lambda::orchestrator(my_orchestrations()).await
+/// }
+/// ```
+///
+/// # Errors
+/// When the configuration is wrong, or the Lambda runtime interface fails.
+pub async fn orchestrator(orchestrations: OrchestrationRegistry) -> Result<(), Error> {
+    let (config, parts) = parts_from_env().await?;
+    let environment = Environment::orchestrator(parts, orchestrations).await;
+    run(&environment, &config).await
+}
+
+/// Runs the worker function: each ring in its queue is one activity.
+///
+/// ```no_run
+/// # fn my_activities() -> duroxide::runtime::registry::ActivityRegistry { unimplemented!() }
+/// #[tokio::main]
+/// async fn main() -> Result<(), duroxide_lambda::Error> {
+///     duroxide_lambda::worker(my_activities()).await
+/// }
+/// ```
+///
+/// # Errors
+/// When the configuration is wrong, or the Lambda runtime interface fails.
+pub async fn worker(activities: ActivityRegistry) -> Result<(), Error> {
+    let (config, parts) = parts_from_env().await?;
+    let tags = config.tags.clone();
+    let environment = Environment::worker(parts, activities, tags).await;
+    run(&environment, &config).await
+}
+
+/// A duroxide client for the same environment variables: what it starts, raises and cancels is rung for.
+///
+/// # Errors
+/// When the configuration is wrong.
+pub async fn client() -> Result<Client, Error> {
+    let (_, parts) = parts_from_env().await?;
+    Ok(Client::new(Arc::new(parts.ringing())))
+}
+
+async fn parts_from_env() -> Result<(Config, Parts), Error> {
+    let config = Config::from_env().inspect_err(|error| {
+        // The logs are configured by what just failed to be read.
+        log::init("info");
+        tracing::error!(%error, "the configuration is wrong");
+    })?;
+    log::init(&config.log_level);
+    let meter = Arc::new(Meter::new(config.metrics_namespace.clone()));
+    let observer = Arc::clone(&meter);
+    let cosmos = config.cosmos_config().into_builder().observer(observer).build();
+    let store = Arc::new(CosmosProvider::connect(cosmos).await?);
+    let doorbell: Arc<dyn Doorbell> = Arc::new(Sqs::new(config.queues.clone()));
+    let parts = Parts::of(store, doorbell, meter, config.limits.clone(), environment_id());
+    Ok((config, parts))
+}
+
+/// Who this execution environment is. Lambda gives each a log stream of its own.
+fn environment_id() -> String {
+    let stream = env::var("AWS_LAMBDA_LOG_STREAM_NAME")
+        .ok()
+        .filter(|name| !name.is_empty());
+    stream.unwrap_or_else(|| RandomIds.unique())
+}
+
+async fn run(environment: &Environment, config: &Config) -> Result<(), Error> {
+    let function = env::var("AWS_LAMBDA_FUNCTION_NAME").unwrap_or_else(|_| format!("{:?}", environment.role));
+    tracing::info!(
+        function,
+        role = ?environment.role,
+        endpoint = config.cosmos.endpoint,
+        database = config.cosmos.database,
+        container = config.cosmos.container,
+        "ready"
+    );
+    let function = function.as_str();
+    lambda_runtime::run(service_fn(move |event: LambdaEvent<SqsEvent>| async move {
+        Ok::<_, Error>(invoke(environment, function, event).await)
+    }))
+    .await
+}
+
+async fn invoke(environment: &Environment, function: &str, event: LambdaEvent<SqsEvent>) -> BatchResponse {
+    let started = Instant::now();
+    let _request = log::invocation(&event.context.request_id);
+    let budget = Budget::until(event.context.deadline, SystemClock.now_ms());
+    let response = environment.serve(event.payload, budget).await;
+    let line = environment
+        .meter
+        .flush(function, started.elapsed(), SystemClock.now_ms());
+    if let Some(line) = line {
+        // Nobody can be told that the metrics cannot be written: the log goes the same way.
+        writeln!(std::io::stdout(), "{line}").unwrap_or_default();
+    }
+    response
+}

@@ -1,0 +1,107 @@
+//! What became of a ticket.
+
+use crate::doorbell::Delayed;
+use std::time::Duration;
+
+/// How a cycle ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Outcome {
+    /// It was executed, and its results are in the store.
+    Committed,
+    /// There was nothing to do: the ring was late or repeated.
+    Nothing,
+    /// Another invocation has it. The ring must come again: the holder may have fetched before the message arrived.
+    Busy {
+        /// Until when, unless it is released earlier (Unix ms).
+        until_ms: u64,
+    },
+    /// Too little of the budget was left to begin.
+    Deferred,
+    /// It was given back, to be tried again.
+    Abandoned {
+        /// Not before this time has passed.
+        delay: Duration,
+    },
+    /// The activity outlived the invocation: it was told, and given back to be tried again.
+    TimedOut,
+    /// The orchestration did not want the activity any more, or another had taken it over.
+    Cancelled,
+    /// It did not work out.
+    Failed {
+        /// Why.
+        error: String,
+    },
+}
+
+impl Outcome {
+    /// One word for logs and metrics.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Outcome::Committed => "Committed",
+            Outcome::Nothing => "Nothing",
+            Outcome::Busy { .. } => "Busy",
+            Outcome::Deferred => "Deferred",
+            Outcome::Abandoned { .. } => "Abandoned",
+            Outcome::TimedOut => "TimedOut",
+            Outcome::Cancelled => "Cancelled",
+            Outcome::Failed { .. } => "Failed",
+        }
+    }
+}
+
+/// What a commit ended for good.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Ended {
+    /// The orchestration completed.
+    Completed,
+    /// The orchestration failed.
+    Failed {
+        /// Why.
+        error: String,
+    },
+    /// The execution ended, and another follows.
+    ContinuedAsNew,
+}
+
+/// One fetch-execute-ack cycle, as far as it went.
+#[derive(Clone, Debug)]
+pub struct Cycle {
+    /// How it ended.
+    pub outcome: Outcome,
+    /// The execution, if one was claimed.
+    pub execution: Option<u64>,
+    /// The number of the turn in its execution, or the activity's id.
+    pub step: Option<u64>,
+    /// How often it was fetched, this time included.
+    pub attempt: Option<u32>,
+    /// What the turn ended.
+    pub ended: Option<Ended>,
+    /// It was tried too often, and failed for that.
+    pub poisoned: bool,
+    /// There is another turn at once, which nobody else announces.
+    pub more: bool,
+    /// The rings that its commit owes.
+    pub rings: Vec<Delayed>,
+}
+
+impl Cycle {
+    /// A cycle that never began.
+    pub(crate) fn not_begun(outcome: Outcome) -> Cycle {
+        Cycle {
+            outcome,
+            execution: None,
+            step: None,
+            attempt: None,
+            ended: None,
+            poisoned: false,
+            more: false,
+            rings: Vec::new(),
+        }
+    }
+
+    pub(crate) fn failed(error: impl Into<String>) -> Cycle {
+        Cycle::not_begun(Outcome::Failed { error: error.into() })
+    }
+}

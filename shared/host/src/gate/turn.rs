@@ -1,0 +1,173 @@
+//! One turn through the gate.
+
+use super::cycle::{Ended, Outcome};
+use super::open::Claim;
+use super::{Gate, not_open};
+use crate::plan::{Orchestration, Planner};
+use duroxide::providers::{
+    DispatcherCapabilityFilter, ExecutionMetadata, OrchestrationItem, ProviderError, ScheduledActivityIdentifier,
+    WorkItem,
+};
+use duroxide::{ErrorDetails, Event, EventKind};
+use duroxide_cosmos::{Fetched, TurnItem};
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// What the runtime commits.
+pub(super) struct TurnResult {
+    pub execution: u64,
+    pub events: Vec<Event>,
+    pub work: Vec<WorkItem>,
+    pub messages: Vec<WorkItem>,
+    pub metadata: ExecutionMetadata,
+    pub cancelled: Vec<ScheduledActivityIdentifier>,
+}
+
+impl Gate {
+    /// Waits for a ticket whose turn can be claimed.
+    pub(super) async fn next_turn(
+        &self,
+        lock_timeout: Duration,
+        filter: Option<&DispatcherCapabilityFilter>,
+    ) -> (OrchestrationItem, String, u32) {
+        self.open.leave_seat();
+        loop {
+            let ticket = self.turns.next().await;
+            if !ticket.budget.fits(self.limits.turn_reserve) {
+                ticket.answer(Outcome::Deferred);
+                continue;
+            }
+            let fetch = self.directed.fetch_turn(&ticket.target, lock_timeout, filter);
+            match Self::within(ticket.budget, "fetch_turn", fetch).await {
+                Ok(Fetched::Nothing) => ticket.answer(Outcome::Nothing),
+                Ok(Fetched::Busy { until_ms }) => ticket.answer(Outcome::Busy { until_ms }),
+                Err(error) => ticket.fail(error.to_string()),
+                Ok(Fetched::Ready(turn)) => {
+                    let (_, budget, answer) = ticket.split();
+                    let claim = Claim {
+                        instance: turn.item.instance.clone(),
+                        execution: turn.item.execution_id,
+                        step: turn.turn,
+                        attempt: turn.attempt,
+                        more: turn.more,
+                        session: None,
+                        of: known_orchestration(&turn),
+                        budget,
+                        since: Instant::now(),
+                    };
+                    self.open.open(&turn.lock_token, claim, answer);
+                    return (turn.item, turn.lock_token, turn.attempt);
+                }
+            }
+        }
+    }
+
+    pub(super) async fn commit_turn(&self, token: &str, result: TurnResult) -> Result<(), ProviderError> {
+        const OPERATION: &str = "ack_orchestration_item";
+        let claim = self.open.claim(token).ok_or_else(|| not_open(OPERATION))?;
+        let of = started(&result.events).or(claim.of);
+        let mut planner = Planner::new(self.clock.now_ms(), self.limits.ring_reach);
+        result.messages.iter().for_each(|item| planner.message(item, None));
+        result.work.iter().for_each(|item| planner.work(item, of.as_ref()));
+        let ended = ended(&result.metadata);
+        let poisoned = result.events.iter().any(is_poison);
+        let execution = result.execution;
+        let commit = self.inner.ack_orchestration_item(
+            token,
+            result.execution,
+            result.events,
+            result.work,
+            result.messages,
+            result.metadata,
+            result.cancelled,
+        );
+        match Self::within(claim.budget, OPERATION, commit).await {
+            Ok(()) => {
+                let rings = planner.finish(self.directed.session_token());
+                self.open.close_with(token, Outcome::Committed, |cycle| {
+                    cycle.execution = Some(execution);
+                    cycle.ended = ended;
+                    cycle.poisoned = poisoned;
+                    cycle.rings = rings;
+                });
+                Ok(())
+            }
+            Err(error) if claim.budget.is_spent() => {
+                // The runtime would now commit a failure in its place, with the same lock: a closed cycle refuses that.
+                let error_text = error.to_string();
+                self.open.close(token, Outcome::Failed { error: error_text });
+                Err(error)
+            }
+            Err(error) => {
+                self.open.note(token, &error.to_string());
+                Err(error)
+            }
+        }
+    }
+
+    pub(super) async fn abandon_turn(
+        &self,
+        token: &str,
+        delay: Option<Duration>,
+        ignore_attempt: bool,
+    ) -> Result<(), ProviderError> {
+        const OPERATION: &str = "abandon_orchestration_item";
+        let claim = self.open.claim(token).ok_or_else(|| not_open(OPERATION))?;
+        let abandon = self.inner.abandon_orchestration_item(token, delay, ignore_attempt);
+        let done = Self::within(claim.budget, OPERATION, abandon).await;
+        self.open.close(token, released(&done, delay));
+        done
+    }
+
+    pub(super) async fn renew_turn(&self, token: &str, extend_for: Duration) -> Result<(), ProviderError> {
+        const OPERATION: &str = "renew_orchestration_item_lock";
+        let claim = self.open.claim(token).ok_or_else(|| not_open(OPERATION))?;
+        let renew = self.inner.renew_orchestration_item_lock(token, extend_for);
+        Self::within(claim.budget, OPERATION, renew).await
+    }
+}
+
+/// The outcome of giving something back.
+pub(super) fn released(done: &Result<(), ProviderError>, delay: Option<Duration>) -> Outcome {
+    match done {
+        Ok(()) => Outcome::Abandoned {
+            delay: delay.unwrap_or_default(),
+        },
+        Err(error) => Outcome::Failed {
+            error: error.to_string(),
+        },
+    }
+}
+
+/// The orchestration of an instance that has begun.
+fn known_orchestration(turn: &TurnItem) -> Option<Orchestration> {
+    started(&turn.item.history)
+}
+
+fn started(events: &[Event]) -> Option<Orchestration> {
+    events.iter().find_map(|event| match &event.kind {
+        EventKind::OrchestrationStarted { name, version, .. } => Some(Orchestration {
+            name: name.clone(),
+            version: version.clone(),
+        }),
+        _ => None,
+    })
+}
+
+fn ended(metadata: &ExecutionMetadata) -> Option<Ended> {
+    match metadata.status.as_deref()? {
+        "Completed" => Some(Ended::Completed),
+        "Failed" => Some(Ended::Failed {
+            error: metadata.output.clone().unwrap_or_default(),
+        }),
+        "ContinuedAsNew" => Some(Ended::ContinuedAsNew),
+        _ => None,
+    }
+}
+
+fn is_poison(event: &Event) -> bool {
+    let EventKind::OrchestrationFailed { details } = &event.kind else {
+        return false;
+    };
+    matches!(details, ErrorDetails::Poison { .. })
+}

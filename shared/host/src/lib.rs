@@ -1,0 +1,65 @@
+//! `duroxide-lambda`: durable workflows of duroxide on AWS Lambda, one step per invocation.
+//!
+//! A *ring* (an SQS message) wakes a function; the function has duroxide's runtime do exactly one fetch-execute-ack
+//! cycle for the ring's target, rings for whatever the commit made due, and ends. The store is the truth and the queue
+//! is a hint: a lost ring costs time, never work.
+//!
+//! ```text
+//!   SQS batch ─> event ─> ring ─> gate ─> directed fetch ─> runtime executes ─> commit ─> plan ─> ringer ─> SQS
+//!                                   └─ ticket ──────────── answer: Cycle ────────┘         └─ verdict: served,
+//!                                                                                             again, failed
+//! ```
+//!
+//! | module | role |
+//! |---|---|
+//! | `function`, `environment`, `invocation` | entry points; the warm runtime; one batch |
+//! | `gate` | the provider that gives the runtime one cycle per ticket |
+//! | `ring`, `doorbell`, `ringer`, `ringing` | the message; how it is sent; sent in time; sent for clients |
+//! | `plan`, `verdict` | pure: which rings follow a commit; what follows from an outcome |
+//! | `budget`, `config`, `secret` | time, settings, the store's key |
+//! | `log`, `meter` | JSON logs; metrics in CloudWatch's embedded format |
+//!
+//! # Sessions on Lambda
+//!
+//! duroxide binds the activities of one session to one worker. Here the worker is the execution environment: an
+//! activity of a session that another environment holds is busy, and is rung for again until it comes to the holder or
+//! the holder's lock expires ([`Limits::session_lock`]). The lock is renewed only while an activity of the session
+//! runs, because a frozen environment does nothing. So affinity means: *at most one environment at a time* works on a
+//! session, and a warm environment that keeps getting the session's rings keeps its state. It cannot mean that a
+//! certain environment is reached: Lambda decides who gets a message. With many environments a session's next activity
+//! may wait for the lock to run out. Keep in a session what is worth rebuilding (a connection, a cache), never what is
+//! lost with the process.
+
+mod aws;
+mod budget;
+pub mod config;
+mod directed;
+pub mod doorbell;
+mod environment;
+mod event;
+mod function;
+mod gate;
+mod invocation;
+pub mod log;
+pub mod meter;
+mod plan;
+mod ring;
+mod ringer;
+mod ringing;
+mod secret;
+mod variables;
+mod verdict;
+
+pub use budget::Budget;
+pub use config::{Config, Limits};
+pub use directed::{Directed, Undirected};
+pub use doorbell::{Delayed, Doorbell};
+pub use environment::{Environment, Parts, Role};
+pub use event::{BatchItemFailure, BatchResponse, SqsEvent, SqsRecord};
+pub use function::{client, orchestrator, worker};
+pub use gate::{Cycle, Ended, Gate, Outcome};
+pub use lambda_runtime::Error;
+pub use ring::{Ring, RingError, Target, WorkTarget};
+pub use ringer::Ringer;
+pub use ringing::Ringing;
+pub use secret::SecretKey;

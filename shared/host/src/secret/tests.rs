@@ -1,0 +1,185 @@
+use super::*;
+use crate::aws::scripted::{Scripted, nobody, sdk};
+use futures::future::join_all;
+use serde_json::{Value, json};
+use std::sync::Arc;
+
+const ARN: &str = "arn:aws:secretsmanager:eu-west-1:1:secret:cosmos-AbCdEf";
+
+/// `first`, `second`, `third` in base64.
+const KEYS: [&str; 3] = ["Zmlyc3Q=", "c2Vjb25k", "dGhpcmQ="];
+
+fn key(number: usize) -> Key {
+    Key::from_base64(KEYS[number]).unwrap()
+}
+
+fn source(server: &Scripted) -> SecretKey {
+    SecretKey::with_client(Client::new(&server.sdk()), ARN)
+}
+
+/// Rotates the key with every reading, slowly enough that concurrent readings would meet.
+fn rotating() -> Scripted {
+    Scripted::start(|number, request| {
+        assert_eq!(request["SecretId"], ARN);
+        std::thread::sleep(Duration::from_millis(50));
+        (200, json!({"ARN": ARN, "SecretString": KEYS[number]}))
+    })
+}
+
+fn constant(answer: Value) -> Scripted {
+    Scripted::start(move |_, _| (200, answer.clone()))
+}
+
+#[tokio::test]
+async fn the_key_is_read_once_however_many_ask() {
+    let server = rotating();
+    let source = source(&server);
+    assert!(server.requests().is_empty(), "nothing is read before it is needed");
+    for answer in join_all((0..10).map(|_| source.key())).await {
+        assert!(answer.unwrap() == key(0));
+    }
+    assert!(source.key().await.unwrap() == key(0));
+    assert_eq!(server.requests().len(), 1);
+}
+
+#[tokio::test]
+async fn ten_refusals_make_one_reading_and_so_does_a_straggler() {
+    let server = rotating();
+    let source = source(&server);
+    source.key().await.unwrap();
+    for answer in join_all((0..10).map(|_| source.refresh())).await {
+        assert!(answer.unwrap() == key(1));
+    }
+    assert!(
+        source.refresh().await.unwrap() == key(1),
+        "its request was signed before the refresh"
+    );
+    assert!(source.key().await.unwrap() == key(1), "the new key stays");
+    assert_eq!(server.requests().len(), 2);
+    tokio::time::sleep(STRAGGLER).await;
+    assert!(source.refresh().await.unwrap() == key(2));
+    assert_eq!(server.requests().len(), 3);
+}
+
+#[tokio::test]
+async fn a_refusal_right_after_the_first_reading_reads_again() {
+    let server = rotating();
+    let source = source(&server);
+    source.key().await.unwrap();
+    assert!(source.refresh().await.unwrap() == key(1));
+}
+
+#[tokio::test]
+async fn a_failure_is_shared_by_those_who_wait_and_not_remembered() {
+    let server = Scripted::start(|number, _| {
+        std::thread::sleep(Duration::from_millis(50));
+        match number {
+            0 => (
+                400,
+                json!({"__type": "ResourceNotFoundException", "Message": "no such secret"}),
+            ),
+            _ => (200, json!({"SecretString": KEYS[0]})),
+        }
+    });
+    let source = source(&server);
+    for answer in join_all((0..10).map(|_| source.key())).await {
+        let error = answer.unwrap_err().to_string();
+        for part in [ARN, "no such secret", "secretsmanager:GetSecretValue"] {
+            assert!(error.contains(part), "{error}");
+        }
+    }
+    assert_eq!(server.requests().len(), 1);
+    assert!(source.key().await.unwrap() == key(0));
+}
+
+#[tokio::test]
+async fn a_refresh_that_fails_leaves_no_key_that_was_refused() {
+    let server = Scripted::start(|number, _| match number {
+        1 => (400, json!({"__type": "AccessDeniedException", "Message": "no"})),
+        _ => (200, json!({"SecretString": KEYS[number / 2]})),
+    });
+    let source = source(&server);
+    source.key().await.unwrap();
+    source.refresh().await.unwrap_err();
+    assert!(source.key().await.unwrap() == key(1), "it is read again");
+}
+
+#[tokio::test]
+async fn a_reading_that_is_given_up_does_not_block_the_next() {
+    let server = Scripted::start(|number, _| {
+        std::thread::sleep(Duration::from_millis(if number == 0 { 1500 } else { 0 }));
+        (200, json!({"SecretString": KEYS[0]}))
+    });
+    let source = Arc::new(source(&server));
+    let given_up = tokio::time::timeout(Duration::from_millis(200), source.key()).await;
+    assert!(given_up.is_err());
+    assert!(source.key().await.unwrap() == key(0));
+}
+
+#[test]
+fn the_key_is_the_text_or_a_field_of_it() {
+    for text in [
+        "Zmlyc3Q=",
+        " Zmlyc3Q=\n",
+        r#"{"key":"Zmlyc3Q="}"#,
+        r#" {"account":"a","key":"Zmlyc3Q=","n":1} "#,
+    ] {
+        assert!(key_in(text) == Ok(key(0)), "{text}");
+    }
+}
+
+#[tokio::test]
+async fn a_secret_that_is_no_key_is_refused_without_being_shown() {
+    for (secret, why) in [
+        (json!({"SecretString": "hush*hush"}), "not base64"),
+        (json!({"SecretString": ""}), "empty"),
+        (
+            json!({"SecretString": r#"{"password":"hush*hush"}"#}),
+            "without a text in the field `key`",
+        ),
+        (
+            json!({"SecretString": r#"{"key":{"a":"hush*hush"}}"#}),
+            "without a text in the field `key`",
+        ),
+        (json!({"SecretString": r#"{"key":"hush*hush"}"#}), "not base64"),
+        (json!({"SecretString": r#"{"key": hush*hush"#}), "without a text"),
+        (json!({"SecretBinary": "aHVzaCpodXNo"}), "binary data"),
+    ] {
+        let source = source(&constant(secret.clone()));
+        let error = source.key().await.unwrap_err();
+        let shown = format!("{error} {error:?} {source:?}");
+        assert!(shown.contains(why) && shown.contains(ARN), "{secret}: {shown}");
+        assert!(shown.contains("store the account's key as text"), "{shown}");
+        assert!(!shown.contains("hush") && !shown.contains("aHVz"), "{shown}");
+    }
+}
+
+#[tokio::test]
+async fn a_service_that_cannot_be_reached_is_told_with_the_secret() {
+    let source = SecretKey::with_client(Client::new(&sdk(&nobody())), ARN);
+    let error = source.key().await.unwrap_err().to_string();
+    assert!(error.contains(ARN) && error.contains("dispatch failure"), "{error}");
+}
+
+#[tokio::test]
+async fn debug_never_shows_the_key() {
+    let source = source(&constant(json!({"SecretString": KEYS[0]})));
+    source.key().await.unwrap();
+    let shown = format!("{source:?}");
+    assert!(shown.contains(ARN) && !shown.contains("Zmlyc3Q"), "{shown}");
+}
+
+#[test]
+fn the_client_is_made_from_the_environment_with_the_first_request() {
+    let server = constant(json!({"SecretString": KEYS[0]}));
+    server.run_child(module_path!(), "child_that_reads_by_its_environment");
+    assert_eq!(server.requests().len(), 1);
+}
+
+#[tokio::test]
+#[ignore = "run by another test, in a process of its own"]
+async fn child_that_reads_by_its_environment() {
+    let source = SecretKey::new(ARN);
+    assert!(!source.client.initialized());
+    assert!(source.key().await.unwrap() == key(0));
+}

@@ -1,0 +1,220 @@
+//! Every environment variable that this crate reads, in one table.
+//!
+//! The parser (`config.rs`) reads through [`Reader`], which looks a name up here and takes the default from here, so
+//! nothing is read that the table does not list. The deployment template is compared with the same table.
+//!
+//! AWS's own variables (`AWS_REGION`, `AWS_ENDPOINT_URL`, `AWS_LAMBDA_*`) are set by Lambda and read by its crates:
+//! they are not listed.
+
+use std::fmt;
+use std::ops::RangeInclusive;
+
+/// One environment variable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Variable {
+    /// Its name.
+    pub name: &'static str,
+    /// Whether a function does not start without it.
+    pub required: bool,
+    /// What holds when it is not set.
+    pub default: Option<&'static str>,
+    /// What it says, for the documentation.
+    pub meaning: &'static str,
+}
+
+const fn required(name: &'static str, meaning: &'static str) -> Variable {
+    Variable {
+        name,
+        required: true,
+        default: None,
+        meaning,
+    }
+}
+
+const fn optional(name: &'static str, default: Option<&'static str>, meaning: &'static str) -> Variable {
+    Variable {
+        name,
+        required: false,
+        default,
+        meaning,
+    }
+}
+
+/// All of them.
+pub const VARIABLES: &[Variable] = &[
+    required(
+        "COSMOS_ENDPOINT",
+        "the account's URI, like https://my-account.documents.azure.com",
+    ),
+    optional(
+        "COSMOS_KEY",
+        None,
+        "the account's read-write key in base64, for development; either this or COSMOS_KEY_SECRET_ARN",
+    ),
+    optional(
+        "COSMOS_KEY_SECRET_ARN",
+        None,
+        "the ARN of the Secrets Manager secret that holds the account's key; either this or COSMOS_KEY",
+    ),
+    optional("COSMOS_DATABASE", Some("duroxide"), "the database's name"),
+    optional("COSMOS_CONTAINER", Some("workflows"), "the container's name"),
+    required(
+        "ORCHESTRATOR_QUEUE_URL",
+        "the URL of the SQS standard queue that wakes the orchestrator function",
+    ),
+    required(
+        "WORKER_QUEUE_URL",
+        "the URL of the SQS standard queue that wakes the worker function",
+    ),
+    optional(
+        "WORKER_TAG_QUEUE_URLS",
+        Some("{}"),
+        "a JSON object from an activity tag to the URL of its own queue; tags without one use WORKER_QUEUE_URL",
+    ),
+    optional(
+        "WORKER_TAGS",
+        Some("default"),
+        "the activity tags that this worker function serves, separated by commas; `default` stands for no tag",
+    ),
+    optional(
+        "DUROXIDE_CONCURRENCY",
+        Some("10"),
+        "how many rings of a batch are served at once, 1 to 1000",
+    ),
+    optional(
+        "DUROXIDE_MAX_ATTEMPTS",
+        Some("10"),
+        "after how many attempts a turn or an activity fails as poison",
+    ),
+    optional(
+        "DUROXIDE_TURN_LOCK_SECONDS",
+        Some("30"),
+        "how long a turn that died keeps its instance locked",
+    ),
+    optional(
+        "DUROXIDE_WORK_LOCK_SECONDS",
+        Some("30"),
+        "how long an activity that died keeps its work item locked, at least 15",
+    ),
+    optional(
+        "DUROXIDE_SESSION_LOCK_SECONDS",
+        Some("30"),
+        "how long an environment that is gone keeps its sessions",
+    ),
+    optional(
+        "DUROXIDE_TURN_RESERVE_MS",
+        Some("3000"),
+        "a turn is begun only when this much of the invocation is left",
+    ),
+    optional(
+        "DUROXIDE_CANCEL_GRACE_MS",
+        Some("2000"),
+        "how long a cancelled activity may take to stop",
+    ),
+    optional(
+        "DUROXIDE_COMMIT_RESERVE_MS",
+        Some("2000"),
+        "kept back at the end of an invocation to commit or release",
+    ),
+    optional(
+        "DUROXIDE_RING_TIMEOUT_MS",
+        Some("2000"),
+        "how long ringing after a commit may take; what is not rung by then is left to maintenance",
+    ),
+    optional(
+        "DUROXIDE_RING_REACH_SECONDS",
+        Some("900"),
+        "timers due within this time are rung with a delay, later ones by maintenance; at most 900",
+    ),
+    optional(
+        "LOG_LEVEL",
+        Some("info"),
+        "off, error, warn, info, debug or trace, or a list such as info,duroxide=debug",
+    ),
+    optional(
+        "METRICS_NAMESPACE",
+        Some("duroxide-lambda"),
+        "the CloudWatch namespace of the metrics; set to nothing, no metrics are written",
+    ),
+];
+
+/// One variable that cannot be used. Its text is never repeated where it may be a secret.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problem {
+    /// Which.
+    pub variable: &'static str,
+    /// What is wrong, and what to set.
+    pub reason: String,
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.variable, self.reason)
+    }
+}
+
+/// Reads variables of the table, and collects what is wrong with them.
+pub(crate) struct Reader<'a> {
+    get: &'a dyn Fn(&str) -> Option<String>,
+    pub(crate) problems: Vec<Problem>,
+}
+
+impl<'a> Reader<'a> {
+    pub(crate) fn new(get: &'a dyn Fn(&str) -> Option<String>) -> Reader<'a> {
+        Reader {
+            get,
+            problems: Vec::new(),
+        }
+    }
+
+    pub(crate) fn problem(&mut self, variable: &'static str, reason: impl Into<String>) {
+        self.problems.push(Problem {
+            variable,
+            reason: reason.into(),
+        });
+    }
+
+    /// The variable's text if it is set, be it to nothing; else its default.
+    pub(crate) fn as_set(&mut self, name: &'static str) -> Option<String> {
+        let text = (self.get)(name).or_else(|| known(name).default.map(str::to_owned))?;
+        Some(text.trim().to_owned())
+    }
+
+    /// The variable's text. One that is set to nothing counts as not set: a template can hardly leave one out.
+    pub(crate) fn optional(&mut self, name: &'static str) -> Option<String> {
+        let variable = known(name);
+        (self.get)(name)
+            .map(|text| text.trim().to_owned())
+            .filter(|text| !text.is_empty())
+            .or_else(|| variable.default.map(str::to_owned))
+    }
+
+    /// The variable's text, where it must have one; on a problem, nothing.
+    pub(crate) fn text(&mut self, name: &'static str) -> String {
+        self.optional(name).unwrap_or_else(|| {
+            self.problem(name, format!("is not set: set it to {}", known(name).meaning));
+            String::new()
+        })
+    }
+
+    /// The variable's whole number within a range; on a problem, the range's start.
+    pub(crate) fn number(&mut self, name: &'static str, range: RangeInclusive<u32>) -> u32 {
+        let text = self.text(name);
+        match text.parse() {
+            Ok(number) if range.contains(&number) => number,
+            _ => {
+                let (least, most) = (range.start(), range.end());
+                let reason = format!("is {text:?}: set it to a whole number from {least} to {most}");
+                self.problem(name, reason);
+                *range.start()
+            }
+        }
+    }
+}
+
+fn known(name: &'static str) -> &'static Variable {
+    VARIABLES
+        .iter()
+        .find(|variable| variable.name == name)
+        .expect("a variable that is read is in the table")
+}

@@ -1,0 +1,244 @@
+//! A cloud in one process: the two functions on one store, joined by a doorbell in memory.
+//!
+//! Each function and the client reach the store through a door of their own, so that their requests are counted
+//! apart. Nothing runs by itself: a test feeds rings to the functions, one event at a time or all with [`Cloud::settle`].
+
+use crate::world::{World, connect};
+use cosmos::{Clock, SystemClock};
+use duroxide::providers::TagFilter;
+use duroxide::runtime::registry::ActivityRegistry;
+use duroxide::{Client, OrchestrationRegistry};
+use duroxide_cosmos::CosmosProvider;
+use duroxide_lambda::doorbell::Memory;
+use duroxide_lambda::meter::Meter;
+use duroxide_lambda::{BatchResponse, Budget, Delayed, Doorbell, Environment, Limits, Parts, Ring, Target};
+use duroxide_lambda::{SqsEvent, SqsRecord};
+use local::{Door, ServerOptions};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// How long a test waits for what must come.
+const PATIENCE: Duration = Duration::from_secs(120);
+/// The time of one invocation, unless a test says otherwise.
+pub const INVOCATION: Duration = Duration::from_secs(60);
+
+/// What a cloud is made from.
+pub struct CloudOptions {
+    /// The store's server.
+    pub server: ServerOptions,
+    /// The functions' numbers.
+    pub limits: Limits,
+    /// What the worker function serves.
+    pub tags: TagFilter,
+    /// The time of store and functions.
+    pub clock: Arc<dyn Clock>,
+}
+
+impl Default for CloudOptions {
+    fn default() -> Self {
+        CloudOptions {
+            server: ServerOptions::default(),
+            limits: Limits::default(),
+            tags: TagFilter::DefaultOnly,
+            clock: Arc::new(SystemClock),
+        }
+    }
+}
+
+/// See the module.
+pub struct Cloud {
+    /// The store.
+    pub world: World,
+    /// Where all rings go.
+    pub bell: Arc<Memory>,
+    /// The orchestrator function.
+    pub orchestrator: Function,
+    /// The worker function.
+    pub worker: Function,
+    /// A client whose requests are rung for.
+    pub client: Client,
+    /// The client's way to the store.
+    pub client_door: Door,
+    /// The client's provider, which queues without ringing.
+    pub silent: Arc<CosmosProvider>,
+    clock: Arc<dyn Clock>,
+    limits: Limits,
+}
+
+/// One function: its only execution environment, and what it counts.
+pub struct Function {
+    /// The warm runtime.
+    pub environment: Environment,
+    /// Its way to the store.
+    pub door: Door,
+    /// What it counted.
+    pub meter: Arc<Meter>,
+    /// Its provider, without the gate.
+    pub store: Arc<CosmosProvider>,
+}
+
+impl Cloud {
+    /// A cloud with defaults.
+    pub async fn start(orchestrations: OrchestrationRegistry, activities: ActivityRegistry) -> Cloud {
+        Cloud::with(CloudOptions::default(), orchestrations, activities).await
+    }
+
+    /// A cloud of these options.
+    pub async fn with(
+        options: CloudOptions,
+        orchestrations: OrchestrationRegistry,
+        activities: ActivityRegistry,
+    ) -> Cloud {
+        let CloudOptions {
+            server,
+            limits,
+            tags,
+            clock,
+        } = options;
+        let world = World::local(server).await;
+        let bell = Arc::new(Memory::new());
+        let turns = Base::new(&world, &clock, &bell, &limits, "environment-of-turns").await;
+        let works = Base::new(&world, &clock, &bell, &limits, "environment-of-work").await;
+        let clients = Base::new(&world, &clock, &bell, &limits, "client").await;
+        let client = Client::new(Arc::new(clients.parts.ringing()));
+        let orchestrator = turns
+            .function(|parts| Environment::orchestrator(parts, orchestrations))
+            .await;
+        let worker = works
+            .function(|parts| Environment::worker(parts, activities, tags))
+            .await;
+        Cloud {
+            world,
+            bell,
+            orchestrator,
+            worker,
+            client,
+            client_door: clients.door,
+            silent: clients.store,
+            clock,
+            limits,
+        }
+    }
+
+    /// One more environment of the worker function.
+    pub async fn another_worker(&self, id: &str, activities: ActivityRegistry, tags: TagFilter) -> Function {
+        let base = Base::new(&self.world, &self.clock, &self.bell, &self.limits, id).await;
+        base.function(|parts| Environment::worker(parts, activities, tags))
+            .await
+    }
+
+    /// One more environment of the orchestrator function.
+    pub async fn another_orchestrator(&self, id: &str, orchestrations: OrchestrationRegistry) -> Function {
+        let base = Base::new(&self.world, &self.clock, &self.bell, &self.limits, id).await;
+        base.function(|parts| Environment::orchestrator(parts, orchestrations))
+            .await
+    }
+
+    /// Feeds every ring to its function, as SQS would, in batches of ten, until none is left; delays are waited for.
+    /// Records that are reported as failed come again.
+    pub async fn settle(&self) {
+        let limit = Instant::now() + PATIENCE;
+        let mut waiting: Vec<(Instant, Ring)> = Vec::new();
+        loop {
+            let now = Instant::now();
+            waiting.extend(self.bell.take().into_iter().map(|ring| arrival(ring, now)));
+            let (due, later): (Vec<_>, Vec<_>) = waiting.into_iter().partition(|(at, _)| *at <= now);
+            waiting = later;
+            if due.is_empty() {
+                let Some(next) = waiting.iter().map(|(at, _)| *at).min() else {
+                    return;
+                };
+                assert!(next < limit, "rings go on for ever: {waiting:?}");
+                tokio::time::sleep_until(next).await;
+                continue;
+            }
+            assert!(now < limit, "rings go on for ever: {due:?}");
+            let (turns, works): (Vec<Ring>, Vec<Ring>) = due
+                .into_iter()
+                .map(|(_, ring)| ring)
+                .partition(|ring| matches!(ring.target, Target::Turn { .. }));
+            let (failed_turns, failed_works) = futures::join!(self.orchestrator.feed(&turns), self.worker.feed(&works));
+            let again = now + Duration::from_millis(100);
+            waiting.extend(failed_turns.into_iter().chain(failed_works).map(|ring| (again, ring)));
+        }
+    }
+}
+
+/// When SQS would deliver a ring: it counts in whole seconds.
+fn arrival(delayed: Delayed, now: Instant) -> (Instant, Ring) {
+    let seconds = delayed.delay.as_millis().div_ceil(1000) as u64;
+    (now + Duration::from_secs(seconds), delayed.ring)
+}
+
+impl Function {
+    /// One invocation with these rings.
+    pub async fn invoke(&self, rings: &[Ring]) -> BatchResponse {
+        self.invoke_within(rings, INVOCATION).await
+    }
+
+    /// One invocation with so much time.
+    pub async fn invoke_within(&self, rings: &[Ring], time: Duration) -> BatchResponse {
+        self.environment.serve(event(rings), Budget::of(time)).await
+    }
+
+    /// Invocations of ten rings each, one after the other; answers the rings that were reported as failed.
+    async fn feed(&self, rings: &[Ring]) -> Vec<Ring> {
+        let mut failed = Vec::new();
+        for batch in rings.chunks(10) {
+            let response = self.invoke(batch).await;
+            for failure in response.batch_item_failures {
+                let index: usize = failure.item_identifier.parse().expect("the id of a record of ours");
+                failed.push(batch[index].clone());
+            }
+        }
+        failed
+    }
+}
+
+/// An SQS event; the message ids are the places in the batch.
+pub fn event(rings: &[Ring]) -> SqsEvent {
+    raw_event(rings.iter().map(Ring::encode))
+}
+
+/// An SQS event of any bodies; the message ids are the places in the batch.
+pub fn raw_event(bodies: impl IntoIterator<Item = String>) -> SqsEvent {
+    let records = bodies.into_iter().enumerate().map(|(index, body)| SqsRecord {
+        message_id: index.to_string(),
+        body,
+    });
+    SqsEvent {
+        records: records.collect(),
+    }
+}
+
+/// What every participant has.
+struct Base {
+    door: Door,
+    store: Arc<CosmosProvider>,
+    parts: Parts,
+}
+
+impl Base {
+    async fn new(world: &World, clock: &Arc<dyn Clock>, bell: &Arc<Memory>, limits: &Limits, id: &str) -> Base {
+        let door = world.server().open_door().await.expect("a door opens");
+        let meter = Arc::new(Meter::new(Some("tests".to_owned())));
+        let observer = Arc::clone(&meter);
+        let config = world.builder_through(&door).clock(Arc::clone(clock)).observer(observer);
+        let store = connect(config).await;
+        let doorbell = Arc::clone(bell) as Arc<dyn Doorbell>;
+        let mut parts = Parts::of(Arc::clone(&store), doorbell, meter, limits.clone(), id);
+        parts.clock = Arc::clone(clock);
+        Base { door, store, parts }
+    }
+
+    async fn function<F: Future<Output = Environment>>(self, start: impl FnOnce(Parts) -> F) -> Function {
+        let meter = Arc::clone(&self.parts.meter);
+        Function {
+            environment: start(self.parts).await,
+            door: self.door,
+            meter,
+            store: self.store,
+        }
+    }
+}

@@ -1,0 +1,39 @@
+//! Real parts: the functions' own binaries under `cargo lambda`'s Runtime API, and the SQS and Secrets Manager of moto.
+//!
+//! ```text
+//!   test ── invoke ──> LambdaApi ── /next ──> Function (a process, unmodified)
+//!     │                                          │ rings, reads its key
+//!     └──── Queue (receive, settle) ────────> Moto <┘
+//! ```
+//!
+//! The test plays Lambda's event source mapping: it receives a queue's messages, invokes the function with them as one
+//! SQS event, and deletes what was not reported failed.
+//!
+//! | module | role |
+//! |---|---|
+//! | `venv` | `cargo-lambda` and `moto[server]` from PyPI, installed once per target directory |
+//! | `build` | the functions' binaries, built as the tests were |
+//! | `process` | a child process whose lines are kept, killed on drop |
+//! | `lambda_api`, `function` | the Runtime API, and the functions that serve it |
+//! | `moto`, `queue`, `event`, `secret` | the AWS side |
+//!
+//! Keep these values in a test's own variables, never in a `static`: a static is not dropped, and its process stays.
+
+mod build;
+mod event;
+mod function;
+mod lambda_api;
+mod moto;
+mod process;
+mod queue;
+mod secret;
+mod venv;
+
+pub use build::build;
+pub use event::Batch;
+pub use function::Function;
+pub use lambda_api::LambdaApi;
+pub use moto::Moto;
+pub use queue::{Fed, Queue};
+pub use secret::Secret;
+pub use venv::Venv;

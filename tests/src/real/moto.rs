@@ -1,0 +1,87 @@
+//! moto: AWS's APIs in a process of one's own, empty at its start.
+
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::Result;
+use aws_sdk_secretsmanager as secretsmanager;
+use aws_sdk_sqs as sqs;
+
+use super::process::Process;
+use super::venv::Venv;
+
+const START: Duration = Duration::from_secs(60);
+const REGION: &str = "eu-central-1";
+/// moto takes any credentials; requests must be signed with some.
+const ACCESS_KEY: &str = "AKIDEXAMPLE";
+const SECRET_KEY: &str = "not-a-secret";
+
+/// A running moto server.
+#[derive(Debug)]
+pub struct Moto {
+    endpoint: String,
+    _process: Process,
+}
+
+impl Moto {
+    /// Starts a server on a free port.
+    pub async fn start(venv: &Venv) -> Result<Moto> {
+        let mut command = Command::new(venv.python());
+        command
+            .args(["-m", "moto.server", "-H", "127.0.0.1", "-p", "0"])
+            .env("PYTHONUNBUFFERED", "1");
+        let mut process = Process::spawn("moto", &mut command)?;
+        // It listens before it says so, and chose the port itself.
+        let port = process.wait_for(START, port_of).await?;
+        Ok(Moto {
+            endpoint: format!("http://127.0.0.1:{port}"),
+            _process: process,
+        })
+    }
+
+    /// The address of all its services.
+    pub fn endpoint(&self) -> &str {
+        &self.endpoint
+    }
+
+    /// The variables by which a function's AWS SDK comes here.
+    pub fn env(&self) -> Vec<(String, String)> {
+        [
+            ("AWS_ENDPOINT_URL", self.endpoint.as_str()),
+            ("AWS_REGION", REGION),
+            ("AWS_DEFAULT_REGION", REGION),
+            ("AWS_ACCESS_KEY_ID", ACCESS_KEY),
+            ("AWS_SECRET_ACCESS_KEY", SECRET_KEY),
+        ]
+        .map(|(name, value)| (name.to_owned(), value.to_owned()))
+        .to_vec()
+    }
+
+    /// A client of its SQS.
+    pub fn sqs(&self) -> sqs::Client {
+        let config = sqs::Config::builder()
+            .behavior_version(sqs::config::BehaviorVersion::latest())
+            .region(sqs::config::Region::new(REGION))
+            .credentials_provider(sqs::config::Credentials::new(
+                ACCESS_KEY, SECRET_KEY, None, None, "test",
+            ))
+            .endpoint_url(&self.endpoint);
+        sqs::Client::from_conf(config.build())
+    }
+
+    /// A client of its Secrets Manager.
+    pub fn secrets(&self) -> secretsmanager::Client {
+        let credentials = secretsmanager::config::Credentials::new(ACCESS_KEY, SECRET_KEY, None, None, "test");
+        let config = secretsmanager::Config::builder()
+            .behavior_version(secretsmanager::config::BehaviorVersion::latest())
+            .region(secretsmanager::config::Region::new(REGION))
+            .credentials_provider(credentials)
+            .endpoint_url(&self.endpoint);
+        secretsmanager::Client::from_conf(config.build())
+    }
+}
+
+fn port_of(line: &str) -> Option<u16> {
+    let (_, port) = line.split_once("Running on http://127.0.0.1:")?;
+    port.trim().parse().ok()
+}
