@@ -33,6 +33,12 @@ pub struct Call<Ask> {
     pub ask: Ask,
 }
 
+impl<Ask> Call<Ask> {
+    pub fn new(key: Key, ask: Ask) -> Call<Ask> {
+        Call { key, ask }
+    }
+}
+
 pub fn registry<S: Shop>(shop: S) -> ActivityRegistry {
     let counter = Counter {
         shop: Arc::new(shop),

@@ -8,12 +8,13 @@
 //! Invariant: an order that does not end as shipped has been undone, or fails with an error that says what to do by hand.
 //! Neighbours: `order` (in and out), `saga` (undoing), `parcel` (the children), `activities` (by name).
 
-use crate::activities::{CHARGE_CARD, Call, RECALL_PARCEL, REFUND_CARD, RELEASE_STOCK, RESERVE_STOCK};
+use crate::activities::{CHARGE_CARD, Call, RESERVE_STOCK};
 use crate::order::{Decision, Order, Outcome, Why};
 use crate::parcel::{self, SHIP_PARCEL, ShipParcel};
 use crate::progress::{self, Stage};
-use crate::saga::{self, Compensation, Saga};
-use crate::shop::{Answer, Charge, Key, Recall, Refund, Release, Reserve};
+use crate::retries;
+use crate::saga::{Compensation, Saga};
+use crate::shop::{Answer, Charge, Key, Reserve};
 use duroxide::{Either2, OrchestrationContext};
 
 /// Fulfils an [`Order`]; the output is an [`Outcome`], both as JSON.
@@ -61,20 +62,11 @@ async fn secure(ctx: &OrchestrationContext, order: &Order, saga: &mut Saga) -> R
     progress::reach(ctx, Stage::Securing);
     let instance = ctx.instance_id();
     let (reservation, charge) = (Key::of(&instance, "reserve"), Key::of(&instance, "charge"));
-    let reserve = Call {
-        key: reservation.clone(),
-        ask: Reserve {
-            lines: order.lines.clone(),
-        },
-    };
-    let pay = Call {
-        key: charge.clone(),
-        ask: Charge {
-            customer: order.customer.clone(),
-            cents: order.total_cents,
-        },
-    };
-    let retries = saga::forward_retries(order.retry_delay());
+    let (lines, customer) = (order.lines.clone(), order.customer.clone());
+    let cents = order.total_cents;
+    let reserve = Call::new(reservation.clone(), Reserve { lines });
+    let pay = Call::new(charge.clone(), Charge { customer, cents });
+    let retries = retries::of_a_step(order.retry_delay());
     let (reserved, charged) = ctx
         .join2(
             ctx.schedule_activity_with_retry_typed(RESERVE_STOCK, &reserve, retries.clone()),
@@ -82,10 +74,10 @@ async fn secure(ctx: &OrchestrationContext, order: &Order, saga: &mut Saga) -> R
         )
         .await;
     if may_have_happened(&reserved) {
-        saga.push(release(&instance, reservation));
+        saga.push(Compensation::release(&instance, reservation));
     }
     if may_have_happened(&charged) {
-        saga.push(refund(&instance, order, charge));
+        saga.push(Compensation::refund(&instance, charge, order));
     }
     let reserved = settled(reserved, Why::OutOfStock, "reserving the stock");
     let charged = settled(charged, Why::CardDeclined, "charging the card");
@@ -161,7 +153,7 @@ async fn ship(ctx: &OrchestrationContext, order: &Order, saga: &mut Saga) -> Res
     let mut refusal = None;
     for (number, answer) in (1..).zip(answers) {
         if may_have_happened(&answer) {
-            saga.push(recall(&instance, number));
+            saga.push(Compensation::recall(&instance, number));
         }
         match settled(answer, Why::NotShippable, &format!("shipping parcel {number}")) {
             Ok(reference) => {
@@ -218,36 +210,4 @@ fn settled(answer: Result<Answer, String>, refused: Why, step: &str) -> Result<S
             reason: format!("{step}: {error}"),
         }),
     }
-}
-
-fn release(instance: &str, reservation: Key) -> Compensation {
-    let by_hand = format!("release the stock reserved under {reservation}");
-    Compensation::new(
-        RELEASE_STOCK,
-        Key::of(instance, "release"),
-        Release { reservation },
-        by_hand,
-    )
-}
-
-fn refund(instance: &str, order: &Order, charge: Key) -> Compensation {
-    let Order {
-        customer,
-        total_cents: cents,
-        ..
-    } = order;
-    let by_hand = format!("refund {cents} cents to {customer}, charged under {charge}");
-    let ask = Refund {
-        charge,
-        customer: customer.clone(),
-        cents: *cents,
-    };
-    Compensation::new(REFUND_CARD, Key::of(instance, "refund"), ask, by_hand)
-}
-
-fn recall(instance: &str, number: usize) -> Compensation {
-    let parcel = parcel::instance_of(instance, number);
-    let pick_up = parcel::pick_up_key(&parcel);
-    let by_hand = format!("recall parcel {number}, picked up under {pick_up}");
-    Compensation::new(RECALL_PARCEL, Key::of(&parcel, "recall"), Recall { pick_up }, by_hand)
 }

@@ -28,6 +28,7 @@
 //! | [`order`] | input and output: typed, checked, money in integer cents |
 //! | `fulfil` | the orchestration: parallel steps, an event with a deadline, a timer, children |
 //! | `parcel` | the child orchestration: a retry loop that says how far it is |
+//! | `retries` | how often anything is tried |
 //! | `saga` | compensation: what was done is undone, last first |
 //! | [`progress`] | what a client can watch while it runs |
 //! | [`shop`] | the world outside, and why every call of it carries an idempotency key |
@@ -35,8 +36,8 @@
 //!
 //! # Using it
 //!
-//! Start [`FULFIL_ORDER`] with an [`Order`] as JSON. Take the order's id as the instance id: a second start of the same
-//! order then finds the first one, instead of charging twice. Approve or cancel with `Client::enqueue_event` on the queues
+//! Start [`FULFIL_ORDER`] with an [`Order`] as JSON. Take the order's id as the instance id: an order that is
+//! started twice is then fulfilled once. Approve or cancel with `Client::enqueue_event` on the queues
 //! [`APPROVAL`] and [`CANCELLATION`] (never `raise_event`: that is lost unless the workflow is waiting at that moment), after
 //! `start_orchestration` has returned. Do not stop an order with `Client::cancel_instance`: duroxide then ends the
 //! orchestration where it stands, and nothing is refunded.
@@ -69,6 +70,7 @@ mod fulfil;
 pub mod order;
 mod parcel;
 pub mod progress;
+mod retries;
 mod saga;
 pub mod shop;
 

@@ -5,7 +5,7 @@
 //! that the parent can recall a parcel of which it never heard. Neighbours: `fulfil` starts it.
 
 use crate::activities::{Call, PICK_UP_PARCEL};
-use crate::saga;
+use crate::retries;
 use crate::shop::{Answer, Key, PickUp};
 use duroxide::OrchestrationContext;
 use serde::{Deserialize, Serialize};
@@ -45,17 +45,12 @@ pub async fn ship_parcel(ctx: OrchestrationContext, input: String) -> Result<Str
 /// Asks the carrier until it answers. `schedule_activity_with_retry` is this same loop; written out, it can tell the
 /// client and the carrier which attempt this is.
 async fn pick_up(ctx: &OrchestrationContext, parcel: ShipParcel, key: Key) -> Result<Answer, String> {
-    let policy = saga::forward_retries(parcel.retry_delay);
+    let policy = retries::of_a_step(parcel.retry_delay);
     let mut attempt = 1;
     loop {
         ctx.set_custom_status(format!("attempt {attempt} of {}", policy.max_attempts));
-        let call = Call {
-            key: key.clone(),
-            ask: PickUp {
-                address: parcel.address.clone(),
-                attempt,
-            },
-        };
+        let address = parcel.address.clone();
+        let call = Call::new(key.clone(), PickUp { address, attempt });
         match ctx.schedule_activity_typed(PICK_UP_PARCEL, &call).await {
             Err(_) if attempt < policy.max_attempts => ctx.schedule_timer(policy.delay_for_attempt(attempt)).await,
             answer => return answer,

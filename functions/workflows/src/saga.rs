@@ -9,31 +9,14 @@
 //! asking it when a client cancels the instance, when an activity killed its worker on every delivery (poison), and when
 //! the code was changed under a running instance (nondeterminism).
 
-use crate::activities::Call;
-use crate::shop::Key;
-use duroxide::{BackoffStrategy, OrchestrationContext, RetryPolicy};
+use crate::activities::{Call, RECALL_PARCEL, REFUND_CARD, RELEASE_STOCK};
+use crate::order::Order;
+use crate::parcel;
+use crate::retries;
+use crate::shop::{Key, Recall, Refund, Release};
+use duroxide::{OrchestrationContext, RetryPolicy};
 use serde::Serialize;
 use std::time::Duration;
-
-/// How often a step is tried.
-const ATTEMPTS: u32 = 4;
-/// How often a compensation is tried: longer, for there is nothing behind it but a person.
-const ATTEMPTS_TO_UNDO: u32 = 10;
-const LONGEST_PAUSE: Duration = Duration::from_secs(5 * 60);
-
-/// The retries of a step.
-pub fn forward_retries(first_pause: Duration) -> RetryPolicy {
-    retries(ATTEMPTS, first_pause)
-}
-
-fn retries(attempts: u32, first_pause: Duration) -> RetryPolicy {
-    // No `with_timeout`: duroxide does not retry an attempt that timed out, it only stops waiting for it.
-    RetryPolicy::new(attempts).with_backoff(BackoffStrategy::Exponential {
-        base: first_pause,
-        multiplier: 2.0,
-        max: LONGEST_PAUSE,
-    })
-}
 
 /// The compensations due, should the order fail now.
 pub struct Saga {
@@ -41,31 +24,12 @@ pub struct Saga {
     retries: RetryPolicy,
 }
 
-/// One compensation.
-pub struct Compensation {
-    activity: &'static str,
-    input: String,
-    by_hand: String,
-}
-
-impl Compensation {
-    /// An activity under its own key, and what a person has to do should it never succeed.
-    pub fn new(activity: &'static str, key: Key, ask: impl Serialize, by_hand: String) -> Compensation {
-        let input = serde_json::to_string(&Call { key, ask }).expect("an ask is plain data, with field names for keys");
-        Compensation {
-            activity,
-            input,
-            by_hand,
-        }
-    }
-}
-
 impl Saga {
     /// Nothing to undo yet.
     pub fn new(first_pause: Duration) -> Saga {
         Saga {
             compensations: Vec::new(),
-            retries: retries(ATTEMPTS_TO_UNDO, first_pause),
+            retries: retries::of_a_compensation(first_pause),
         }
     }
 
@@ -87,5 +51,51 @@ impl Saga {
             }
         }
         if by_hand.is_empty() { Ok(undone) } else { Err(by_hand) }
+    }
+}
+
+/// An activity that undoes a step, and what a person has to do should it never succeed.
+pub struct Compensation {
+    activity: &'static str,
+    input: String,
+    by_hand: String,
+}
+
+impl Compensation {
+    /// Gives back what the order's instance reserved under this key.
+    pub fn release(instance: &str, reservation: Key) -> Compensation {
+        let by_hand = format!("release the stock reserved under {reservation}");
+        let call = Call::new(Key::of(instance, "release"), Release { reservation });
+        Compensation::new(RELEASE_STOCK, call, by_hand)
+    }
+
+    /// Gives back what the order's instance charged under this key.
+    pub fn refund(instance: &str, charge: Key, order: &Order) -> Compensation {
+        let (customer, cents) = (order.customer.clone(), order.total_cents);
+        let by_hand = format!("refund {cents} cents to {customer}, charged under {charge}");
+        let ask = Refund {
+            charge,
+            customer,
+            cents,
+        };
+        Compensation::new(REFUND_CARD, Call::new(Key::of(instance, "refund"), ask), by_hand)
+    }
+
+    /// Calls back a parcel of the order's instance.
+    pub fn recall(instance: &str, number: usize) -> Compensation {
+        let parcel = parcel::instance_of(instance, number);
+        let pick_up = parcel::pick_up_key(&parcel);
+        let by_hand = format!("recall parcel {number}, picked up under {pick_up}");
+        let call = Call::new(Key::of(&parcel, "recall"), Recall { pick_up });
+        Compensation::new(RECALL_PARCEL, call, by_hand)
+    }
+
+    fn new(activity: &'static str, call: Call<impl Serialize>, by_hand: String) -> Compensation {
+        let input = serde_json::to_string(&call).expect("a call is plain data, with field names for keys");
+        Compensation {
+            activity,
+            input,
+            by_hand,
+        }
     }
 }

@@ -33,6 +33,21 @@ async fn an_order_is_reserved_charged_and_shipped_once_each() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn an_order_placed_again_is_not_charged_again() {
+    let ledger = Ledger::default();
+    let world = World::with(ledger.clone()).await;
+    world.place(&order("a")).await;
+    world.place(&order("a")).await;
+    let first = world.outcome("a").await;
+    assert!(matches!(first, Ok(Outcome::Shipped { .. })), "{first:?}");
+    world.place(&order("a")).await;
+    // The one behind it has been fulfilled by the time that the repeated one would have been.
+    world.fulfil(&order("b")).await.expect("another order");
+    assert_eq!(world.outcome("a").await, first);
+    assert_eq!((ledger.calls("charge"), ledger.count("charge a/charge")), (2, 1));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn the_card_is_charged_while_the_stock_is_being_reserved() {
     let ledger = Ledger::where_both_begin_before_either_ends();
     let world = World::with(ledger.clone()).await;
