@@ -5,14 +5,16 @@
 
 use crate::world::{World, connect};
 use cosmos::{Clock, SystemClock};
-use duroxide::providers::TagFilter;
+use duroxide::providers::{Provider, TagFilter};
 use duroxide::runtime::registry::ActivityRegistry;
 use duroxide::{Client, OrchestrationRegistry};
 use duroxide_cosmos::CosmosProvider;
 use duroxide_lambda::doorbell::Memory;
 use duroxide_lambda::meter::Meter;
 use duroxide_lambda::{BatchResponse, Budget, Delayed, Doorbell, Environment, Limits, Parts, Ring, Target};
-use duroxide_lambda::{SqsEvent, SqsRecord};
+use duroxide_lambda::{Ringing, SqsEvent, SqsRecord};
+use futures::StreamExt as _;
+use futures::stream::FuturesUnordered;
 use local::{Door, ServerOptions};
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,6 +22,8 @@ use tokio::time::Instant;
 
 /// How long a test waits for what must come.
 const PATIENCE: Duration = Duration::from_secs(120);
+/// How often [`Cloud::settle`] looks for new rings.
+const TICK: Duration = Duration::from_millis(10);
 /// The time of one invocation, unless a test says otherwise.
 pub const INVOCATION: Duration = Duration::from_secs(60);
 
@@ -58,6 +62,8 @@ pub struct Cloud {
     pub worker: Function,
     /// A client whose requests are rung for.
     pub client: Client,
+    /// The client's provider.
+    pub ringing: Arc<Ringing>,
     /// The client's way to the store.
     pub client_door: Door,
     /// The client's provider, which queues without ringing.
@@ -101,7 +107,8 @@ impl Cloud {
         let turns = Base::new(&world, &clock, &bell, &limits, "environment-of-turns").await;
         let works = Base::new(&world, &clock, &bell, &limits, "environment-of-work").await;
         let clients = Base::new(&world, &clock, &bell, &limits, "client").await;
-        let client = Client::new(Arc::new(clients.parts.ringing()));
+        let ringing = Arc::new(clients.parts.ringing());
+        let client = Client::new(Arc::clone(&ringing) as Arc<dyn Provider>);
         let orchestrator = turns
             .function(|parts| Environment::orchestrator(parts, orchestrations))
             .await;
@@ -114,6 +121,7 @@ impl Cloud {
             orchestrator,
             worker,
             client,
+            ringing,
             client_door: clients.door,
             silent: clients.store,
             clock,
@@ -135,34 +143,75 @@ impl Cloud {
             .await
     }
 
+    /// The same, whose time is not the others'.
+    pub async fn another_orchestrator_at(
+        &self,
+        clock: Arc<dyn Clock>,
+        id: &str,
+        orchestrations: OrchestrationRegistry,
+    ) -> Function {
+        let base = Base::new(&self.world, &clock, &self.bell, &self.limits, id).await;
+        base.function(|parts| Environment::orchestrator(parts, orchestrations))
+            .await
+    }
+
     /// Feeds every ring to its function, as SQS would, in batches of ten, until none is left; delays are waited for.
-    /// Records that are reported as failed come again.
+    /// Records that are reported as failed come again. Turns run in one invocation at a time, activities in as many as
+    /// it takes: a long one does not keep the others waiting.
     pub async fn settle(&self) {
+        self.settle_through(|ring| vec![ring]).await;
+    }
+
+    /// The same, by a queue that makes of each ring what `post` says: nothing, itself, several.
+    pub async fn settle_through(&self, mut post: impl FnMut(Ring) -> Vec<Ring>) {
         let limit = Instant::now() + PATIENCE;
         let mut waiting: Vec<(Instant, Ring)> = Vec::new();
+        let mut running = FuturesUnordered::new();
+        let mut turning = false;
         loop {
             let now = Instant::now();
-            waiting.extend(self.bell.take().into_iter().map(|ring| arrival(ring, now)));
-            let (due, later): (Vec<_>, Vec<_>) = waiting.into_iter().partition(|(at, _)| *at <= now);
-            waiting = later;
-            if due.is_empty() {
-                let Some(next) = waiting.iter().map(|(at, _)| *at).min() else {
-                    return;
-                };
-                assert!(next < limit, "rings go on for ever: {waiting:?}");
-                tokio::time::sleep_until(next).await;
-                continue;
+            for delayed in self.bell.take() {
+                let (at, ring) = arrival(delayed, now);
+                waiting.extend(post(ring).into_iter().map(|ring| (at, ring)));
             }
-            assert!(now < limit, "rings go on for ever: {due:?}");
-            let (turns, works): (Vec<Ring>, Vec<Ring>) = due
-                .into_iter()
-                .map(|(_, ring)| ring)
-                .partition(|ring| matches!(ring.target, Target::Turn { .. }));
-            let (failed_turns, failed_works) = futures::join!(self.orchestrator.feed(&turns), self.worker.feed(&works));
-            let again = now + Duration::from_millis(100);
-            waiting.extend(failed_turns.into_iter().chain(failed_works).map(|ring| (again, ring)));
+            assert!(now < limit, "rings go on for ever: {waiting:?}");
+            let is_turn = |ring: &Ring| matches!(ring.target, Target::Turn { .. });
+            let works: Vec<Ring> = drain(&mut waiting, usize::MAX, |at, ring| at <= now && !is_turn(ring));
+            for batch in works.chunks(10) {
+                running.push(self.worker.feed(batch.to_vec(), false));
+            }
+            if !turning {
+                let turns: Vec<Ring> = drain(&mut waiting, 10, |at, ring| at <= now && is_turn(ring));
+                turning = !turns.is_empty();
+                if turning {
+                    running.push(self.orchestrator.feed(turns, true));
+                }
+            }
+            if running.is_empty() && waiting.is_empty() {
+                return;
+            }
+            // An activity may ring before it ends, so the doorbell is looked at now and then.
+            let ended = tokio::time::timeout(TICK, running.next()).await;
+            if let Ok(Some((was_turning, failed))) = ended {
+                turning &= !was_turning;
+                let again = Instant::now() + Duration::from_millis(100);
+                waiting.extend(failed.into_iter().map(|ring| (again, ring)));
+            } else if running.is_empty() {
+                tokio::time::sleep(TICK).await;
+            }
         }
     }
+}
+
+/// Takes out up to `most` rings that are wanted, in order.
+fn drain(waiting: &mut Vec<(Instant, Ring)>, most: usize, wanted: impl Fn(Instant, &Ring) -> bool) -> Vec<Ring> {
+    let mut left = most;
+    let taken = waiting.extract_if(.., |(at, ring)| {
+        let takes = left > 0 && wanted(*at, ring);
+        left -= usize::from(takes);
+        takes
+    });
+    taken.map(|(_, ring)| ring).collect()
 }
 
 /// When SQS would deliver a ring: it counts in whole seconds.
@@ -182,17 +231,14 @@ impl Function {
         self.environment.serve(event(rings), Budget::of(time)).await
     }
 
-    /// Invocations of ten rings each, one after the other; answers the rings that were reported as failed.
-    async fn feed(&self, rings: &[Ring]) -> Vec<Ring> {
-        let mut failed = Vec::new();
-        for batch in rings.chunks(10) {
-            let response = self.invoke(batch).await;
-            for failure in response.batch_item_failures {
-                let index: usize = failure.item_identifier.parse().expect("the id of a record of ours");
-                failed.push(batch[index].clone());
-            }
-        }
-        failed
+    /// One invocation; answers `mark`, and the rings that were reported as failed.
+    async fn feed(&self, rings: Vec<Ring>, mark: bool) -> (bool, Vec<Ring>) {
+        let response = self.invoke(&rings).await;
+        let failed = response.batch_item_failures.iter().map(|failure| {
+            let index: usize = failure.item_identifier.parse().expect("the id of a record of ours");
+            rings[index].clone()
+        });
+        (mark, failed.collect())
     }
 }
 

@@ -16,6 +16,9 @@ use std::collections::HashMap;
 use std::time::Duration;
 use tokio::time::Instant;
 
+/// How far ringing may reach into the margin between the budget's end and the deadline.
+const LAST_RINGS: Duration = Duration::from_millis(150);
+
 /// The records of one batch that ring for the same target.
 #[derive(Debug)]
 struct Group {
@@ -54,7 +57,7 @@ impl Environment {
         let mut rings = std::mem::take(&mut cycle.rings);
         let owed = rings.len() + again.len();
         rings.extend(again.iter().cloned());
-        let not_rung = self.ringer.ring(rings).await;
+        let not_rung = self.ringer.ring_within(budget.left() + LAST_RINGS, rings).await;
         let lost = not_rung
             .iter()
             .any(|lost| again.iter().any(|delayed| delayed.ring == lost.ring));
@@ -88,7 +91,7 @@ impl Environment {
         match outcome {
             Outcome::Busy { .. } => ring.tries = group.tries().saturating_add(1),
             // What was given back is not due before: a ring that comes early must know it.
-            Outcome::Abandoned { delay } if !delay.is_zero() => {
+            Outcome::Abandoned { .. } | Outcome::TimedOut if !delay.is_zero() => {
                 ring.due_ms = Some(self.clock.now_ms().saturating_add(delay.as_millis() as u64));
             }
             _ => {}

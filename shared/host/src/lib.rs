@@ -47,7 +47,6 @@ mod ring;
 mod ringer;
 mod ringing;
 mod secret;
-mod variables;
 mod verdict;
 
 pub use budget::Budget;

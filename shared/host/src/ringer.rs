@@ -27,13 +27,19 @@ impl Ringer {
 
     /// Sends the rings and answers those that were not taken, after the time limit at the latest.
     pub async fn ring(&self, rings: Vec<Delayed>) -> Vec<NotRung> {
+        self.ring_within(self.limit, rings).await
+    }
+
+    /// The same in an invocation that has only so much time left.
+    pub async fn ring_within(&self, left: Duration, rings: Vec<Delayed>) -> Vec<NotRung> {
         if rings.is_empty() {
             return Vec::new();
         }
-        let failed = match tokio::time::timeout(self.limit, self.doorbell.ring(&rings)).await {
+        let limit = self.limit.min(left);
+        let failed = match tokio::time::timeout(limit, self.doorbell.ring(&rings)).await {
             Ok(failed) => failed,
             // Some may have been sent all the same: then the repeated ring finds nothing to do.
-            Err(_) => not_in_time(&rings, self.limit),
+            Err(_) => not_in_time(&rings, limit),
         };
         self.meter.rings(rings.len().saturating_sub(failed.len()), failed.len());
         for not_rung in failed.iter().take(LOGGED) {

@@ -3,6 +3,7 @@
 use std::ffi::OsStr;
 use std::path::Path;
 use std::process::Command;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use anyhow::Result;
@@ -39,7 +40,7 @@ impl Function {
             .env("AWS_LAMBDA_FUNCTION_MEMORY_SIZE", "256")
             .env("AWS_LAMBDA_INITIALIZATION_TYPE", "on-demand")
             .env("AWS_LAMBDA_LOG_GROUP_NAME", format!("/aws/lambda/{name}"))
-            .env("AWS_LAMBDA_LOG_STREAM_NAME", format!("{name}/[$LATEST]/1"))
+            .env("AWS_LAMBDA_LOG_STREAM_NAME", log_stream())
             .envs(env);
         let process = Process::spawn(name, &mut command)?;
         Ok(Function { process })
@@ -82,4 +83,11 @@ impl Function {
     pub fn kill(&mut self) {
         self.process.kill();
     }
+}
+
+/// A name that no other environment has: on Lambda each has a log stream of its own, and is known by it.
+fn log_stream() -> String {
+    static STARTED: AtomicU64 = AtomicU64::new(0);
+    let number = STARTED.fetch_add(1, Ordering::Relaxed);
+    format!("2026/01/01/[$LATEST]{:016x}{number:016x}", std::process::id())
 }

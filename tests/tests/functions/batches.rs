@@ -1,1 +1,243 @@
-//! To be written.
+//! Batches: what is for different targets runs at once, what is for one target is one cycle, and each record is
+//! answered for by itself.
+
+use crate::support::*;
+use async_trait::async_trait;
+use duroxide::providers::{
+    DispatcherCapabilityFilter, ProviderError, ScheduledActivityIdentifier, SessionFetchConfig, TagFilter,
+};
+use duroxide::runtime::registry::ActivityRegistry;
+use duroxide::{ActivityContext, OrchestrationContext, OrchestrationRegistry};
+use duroxide_cosmos::{ClaimedWork, CosmosProvider, Fetched, TurnItem};
+use duroxide_lambda::meter::Meter;
+use duroxide_lambda::{Budget, Directed, Environment, Limits, Parts, Ring};
+use local::Faults;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+use tests::cloud::{Cloud, CloudOptions, INVOCATION, event};
+use tests::workload;
+use tokio::sync::Barrier;
+use tokio::time::timeout;
+
+/// An orchestration of one activity, `Work`, whose turns are counted.
+fn orchestrations(turns: &Arc<AtomicUsize>) -> OrchestrationRegistry {
+    let turns = Arc::clone(turns);
+    OrchestrationRegistry::builder()
+        .register("One", move |ctx: OrchestrationContext, input: String| {
+            turns.fetch_add(1, Ordering::SeqCst);
+            async move { ctx.schedule_activity("Work", input).await }
+        })
+        .build()
+}
+
+async fn started(cloud: &Cloud, count: usize) -> Vec<Ring> {
+    let mut rings = Vec::new();
+    for n in 0..count {
+        rings.push(start(cloud, &format!("i{n}"), "One", "").await);
+    }
+    rings
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn ten_activities_of_a_batch_run_at_once() {
+    let meeting = Arc::new(Barrier::new(10));
+    let work = move |_: ActivityContext, _: String| {
+        let meeting = Arc::clone(&meeting);
+        async move {
+            meeting.wait().await;
+            Ok("met".to_owned())
+        }
+    };
+    let activities = ActivityRegistry::builder().register("Work", work).build();
+    let cloud = Cloud::start(orchestrations(&Arc::default()), activities).await;
+    let starts = started(&cloud, 10).await;
+    serve(&cloud.orchestrator, &starts).await;
+    let works = plain(cloud.bell.take());
+    assert_eq!(works.len(), 10);
+    let met = timeout(LIMIT, serve(&cloud.worker, &works)).await;
+    met.expect("none waits for another's end");
+    cloud.settle().await;
+    assert_eq!(output(&cloud, "i9").await, "met");
+}
+
+/// A store whose fetches wait for each other.
+#[derive(Debug)]
+struct Meeting {
+    store: Arc<CosmosProvider>,
+    barrier: Barrier,
+}
+
+#[async_trait]
+impl Directed for Meeting {
+    async fn fetch_turn(
+        &self,
+        instance: &str,
+        lock_timeout: Duration,
+        filter: Option<&DispatcherCapabilityFilter>,
+    ) -> Result<Fetched<TurnItem>, ProviderError> {
+        self.barrier.wait().await;
+        self.store.fetch_turn(instance, lock_timeout, filter).await
+    }
+
+    async fn fetch_work(
+        &self,
+        activity: &ScheduledActivityIdentifier,
+        lock_timeout: Duration,
+        session: Option<&SessionFetchConfig>,
+        tags: &TagFilter,
+    ) -> Result<Fetched<ClaimedWork>, ProviderError> {
+        self.store.fetch_work(activity, lock_timeout, session, tags).await
+    }
+
+    async fn hold_session(&self, session: &str, claim: &SessionFetchConfig) -> Result<Fetched<()>, ProviderError> {
+        self.store.hold_session(session, claim).await
+    }
+
+    fn session_token(&self) -> Option<String> {
+        self.store.session_token()
+    }
+
+    fn absorb_session(&self, token: &str) {
+        self.store.absorb_session(token);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn ten_turns_of_a_batch_run_at_once() {
+    let cloud = Cloud::start(orchestrations(&Arc::default()), workload::activities()).await;
+    let meter = Arc::new(Meter::new(None));
+    let store = Arc::clone(&cloud.orchestrator.store);
+    let bell = Arc::clone(&cloud.bell);
+    let mut parts = Parts::of(Arc::clone(&store), bell, meter, Limits::default(), "meeting");
+    let barrier = Barrier::new(10);
+    parts.directed = Arc::new(Meeting { store, barrier });
+    let environment = Environment::orchestrator(parts, orchestrations(&Arc::default())).await;
+    let starts = started(&cloud, 10).await;
+    let met = timeout(LIMIT, environment.serve(event(&starts), Budget::of(INVOCATION))).await;
+    assert_eq!(failed(&met.expect("none waits for another's end")), [""; 0]);
+    assert_eq!(cloud.bell.take().len(), 10, "each has committed");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn ten_rings_for_one_instance_are_one_turn() {
+    let turns = Arc::new(AtomicUsize::new(0));
+    let cloud = Cloud::start(orchestrations(&turns), workload::activities()).await;
+    let ring = start(&cloud, "order", "One", "").await;
+    cloud.orchestrator.door.reset();
+    serve(&cloud.orchestrator, &vec![ring; 10]).await;
+    assert_eq!(turns.load(Ordering::SeqCst), 1);
+    assert_eq!(cloud.orchestrator.door.counts().requests, 3);
+    assert_eq!(cloud.bell.take().len(), 1);
+    assert_eq!(metrics(&cloud.orchestrator)["Turns"], 1);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn rings_for_one_target_are_one_cycle_whatever_else_they_say() {
+    let runs = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&runs);
+    let work = move |_: ActivityContext, _: String| {
+        counted.fetch_add(1, Ordering::SeqCst);
+        async move { Ok(String::new()) }
+    };
+    let activities = ActivityRegistry::builder().register("Work", work).build();
+    let turns = Arc::new(AtomicUsize::new(0));
+    let cloud = Cloud::start(orchestrations(&turns), activities).await;
+    let [a, b, c] = <[Ring; 3]>::try_from(started(&cloud, 3).await).expect("three");
+    let tired = Ring { tries: 3, ..b.clone() };
+    let strange = Ring {
+        session: None,
+        ..a.clone()
+    };
+    let batch = [&a, &b, &strange, &c, &tired, &a].map(Clone::clone);
+    serve(&cloud.orchestrator, &batch).await;
+    assert_eq!(turns.load(Ordering::SeqCst), 3);
+    let works = plain(cloud.bell.take());
+    assert_eq!(works.len(), 3);
+    let mut bare = works[0].clone();
+    if let duroxide_lambda::Target::Work(work) = &mut bare.target {
+        (work.orchestration, work.version) = (None, None);
+    }
+    serve(
+        &cloud.worker,
+        &[works.as_slice(), &works, std::slice::from_ref(&bare)].concat(),
+    )
+    .await;
+    assert_eq!(runs.load(Ordering::SeqCst), 3);
+    assert_eq!(metrics(&cloud.worker)["Activities"], 3);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn more_rings_than_dispatchers_are_all_served() {
+    let (now, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    let (current, highest) = (Arc::clone(&now), Arc::clone(&most));
+    let work = move |_: ActivityContext, _: String| {
+        let (current, highest) = (Arc::clone(&current), Arc::clone(&highest));
+        async move {
+            highest.fetch_max(current.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+            tokio::time::sleep(Duration::from_millis(20)).await;
+            current.fetch_sub(1, Ordering::SeqCst);
+            Ok("done".to_owned())
+        }
+    };
+    let options = CloudOptions {
+        limits: Limits {
+            concurrency: 3,
+            ..Limits::default()
+        },
+        ..CloudOptions::default()
+    };
+    let activities = ActivityRegistry::builder().register("Work", work).build();
+    let cloud = Cloud::with(options, orchestrations(&Arc::default()), activities).await;
+    let starts = started(&cloud, 25).await;
+    serve(&cloud.orchestrator, &starts).await;
+    let works = plain(cloud.bell.take());
+    assert_eq!(works.len(), 25);
+    serve(&cloud.worker, &works).await;
+    serve(&cloud.orchestrator, &plain(cloud.bell.take())).await;
+    for n in 0..25 {
+        assert_eq!(output(&cloud, &format!("i{n}")).await, "done");
+    }
+    assert!(most.load(Ordering::SeqCst) <= 3);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_empty_batch_is_answered_and_costs_nothing() {
+    let cloud = Cloud::start(workload::orchestrations(), workload::activities()).await;
+    for function in [&cloud.orchestrator, &cloud.worker] {
+        serve(function, &[]).await;
+        assert_eq!(function.door.counts().requests, 0);
+    }
+    assert_eq!(cloud.bell.calls(), 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_store_that_is_down_fails_all_records_and_nothing_is_lost() {
+    let cloud = Cloud::start(workload::orchestrations(), workload::activities()).await;
+    let mut rings = Vec::new();
+    for n in 0..3 {
+        rings.push(start(&cloud, &format!("i{n}"), "HelloCities", "1").await);
+    }
+    let unavailable = Faults {
+        unavailable: 1.0,
+        ..Faults::default()
+    };
+    let gone = Faults {
+        lost_before: 1.0,
+        ..Faults::default()
+    };
+    let enough = Limits::default().turn_reserve + Duration::from_millis(500);
+    for faults in [unavailable, gone] {
+        cloud.orchestrator.door.set_faults(faults);
+        let response = cloud.orchestrator.invoke_within(&rings, enough).await;
+        assert_eq!(failed(&response), ["0", "1", "2"]);
+        assert_eq!(metrics(&cloud.orchestrator)["Failed"], 3);
+    }
+    assert!(cloud.bell.take().is_empty());
+    cloud.orchestrator.door.clear_faults();
+    serve(&cloud.orchestrator, &rings).await;
+    cloud.settle().await;
+    for n in 0..3 {
+        assert!(output(&cloud, &format!("i{n}")).await.contains("Oslo"));
+    }
+}

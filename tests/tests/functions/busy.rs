@@ -1,1 +1,205 @@
-//! To be written.
+//! Busy is not lost: a ring that meets a held lock costs one request and no waiting, and comes again.
+
+use crate::support::*;
+use duroxide::providers::{Provider, TagFilter};
+use duroxide::{OrchestrationContext, OrchestrationRegistry, OrchestrationStatus};
+use duroxide_cosmos::Fetched;
+use duroxide_lambda::{Ring, WorkTarget};
+use local::RequestKind::{Query, Read};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+use tests::cloud::Cloud;
+use tests::workload;
+
+/// Longer than any test.
+const HELD: Duration = Duration::from_secs(600);
+const SECOND: Duration = Duration::from_secs(1);
+
+/// Holds the next turn of an instance, as another invocation would; answers the lock token.
+async fn hold_turn(cloud: &Cloud, instance: &str) -> String {
+    let fetched = cloud.silent.fetch_turn(instance, HELD, None).await;
+    match fetched.expect("a fetch") {
+        Fetched::Ready(turn) => turn.lock_token,
+        other => panic!("there is a turn to hold, not {other:?}"),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_ring_that_meets_a_held_turn_costs_one_request_and_leads_to_the_turn_later() {
+    let cloud = Cloud::start(workload::orchestrations(), workload::activities()).await;
+    let first = start(&cloud, "order", "HelloCities", "1").await;
+    let token = hold_turn(&cloud, "order").await;
+
+    // That it returns while the lock is held is the proof that it does not wait.
+    let (response, bill) = bill(&cloud.orchestrator.door, cloud.orchestrator.invoke(&[first])).await;
+    assert_eq!(failed(&response), [""; 0]);
+    bill.is(&[Query], 1);
+    assert_eq!(metrics(&cloud.orchestrator)["Busy"], 1);
+    let again = only(cloud.bell.take());
+    assert_eq!(
+        (&again.ring.target, again.ring.tries, again.ring.due_ms),
+        (&turn_of("order"), 1, None)
+    );
+    assert_eq!(again.delay, SECOND);
+
+    let released = cloud.silent.abandon_orchestration_item(&token, None, true).await;
+    released.expect("the turn is given back");
+    serve(&cloud.orchestrator, &[again.ring]).await;
+    cloud.settle().await;
+    assert!(output(&cloud, "order").await.contains("Oslo"));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_busy_instance_is_rung_at_growing_pauses() {
+    let cloud = Cloud::start(workload::orchestrations(), workload::activities()).await;
+    let mut ring = start(&cloud, "order", "HelloCities", "1").await;
+    hold_turn(&cloud, "order").await;
+    let mut pauses = Vec::new();
+    for tries in 1..=7 {
+        serve(&cloud.orchestrator, &[ring]).await;
+        let again = only(cloud.bell.take());
+        assert_eq!(again.ring.tries, tries);
+        pauses.push(again.delay.as_secs());
+        ring = again.ring;
+    }
+    assert_eq!(pauses, [1, 2, 4, 8, 16, 16, 16]);
+    // A fresh ring beside a tired one is a sign that something new has come.
+    serve(&cloud.orchestrator, &[ring, Ring::turn("order")]).await;
+    assert_eq!(only(cloud.bell.take()).delay, SECOND);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_ring_that_meets_a_held_activity_costs_one_request_and_leads_to_it_later() {
+    let cloud = Cloud::start(workload::orchestrations(), workload::activities()).await;
+    let first = start(&cloud, "order", "HelloCities", "1").await;
+    serve(&cloud.orchestrator, &[first]).await;
+    let work = only(cloud.bell.take()).ring;
+    let activity = work_of(&work).identifier();
+    let held = cloud
+        .silent
+        .fetch_work(&activity, HELD, None, &TagFilter::DefaultOnly)
+        .await;
+    let Fetched::Ready(held) = held.expect("a fetch") else {
+        panic!("there is an activity to hold");
+    };
+    let (response, bill) = bill(&cloud.worker.door, cloud.worker.invoke(std::slice::from_ref(&work))).await;
+    assert_eq!(failed(&response), [""; 0]);
+    bill.is(&[Read], 1);
+    let again = only(cloud.bell.take());
+    assert_eq!((&again.ring.target, again.ring.tries), (&work.target, 1));
+    assert_eq!(again.delay, SECOND);
+
+    let released = cloud.silent.abandon_work_item(&held.lock_token, None, true).await;
+    released.expect("the activity is given back");
+    serve(&cloud.worker, &[again.ring]).await;
+    cloud.settle().await;
+    assert!(output(&cloud, "order").await.contains("Oslo"));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_busy_record_fails_when_its_ring_cannot_be_sent_again() {
+    let cloud = Cloud::start(workload::orchestrations(), workload::activities()).await;
+    let ring = start(&cloud, "order", "HelloCities", "1").await;
+    let free = start(&cloud, "free", "HelloCities", "1").await;
+    hold_turn(&cloud, "order").await;
+    cloud.bell.fail_all(true);
+    let batch = [ring.clone(), free, ring];
+    let response = cloud.orchestrator.invoke(&batch).await;
+    // The committed one is served, though its own ring was lost as well.
+    assert_eq!(failed(&response), ["0", "2"]);
+    assert_eq!(metrics(&cloud.orchestrator)["RingsFailed"], 2);
+}
+
+/// Two messages; the second comes when the holder has fetched and not yet committed.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_message_that_arrives_during_a_turn_leads_to_another_turn_without_maintenance() {
+    let orchestrations = || {
+        let inbox = |ctx: OrchestrationContext, _: String| async move { Ok(ctx.dequeue_event("inbox").await) };
+        OrchestrationRegistry::builder().register("Inbox", inbox).build()
+    };
+    let cloud = Cloud::start(orchestrations(), workload::activities()).await;
+    let other = cloud.another_orchestrator("other", orchestrations()).await;
+    let first = start(&cloud, "order", "Inbox", "").await;
+    // The view and the claim have passed; what is held is the commit.
+    cloud.orchestrator.door.reset();
+    let commit = cloud.orchestrator.door.hold_when(|log| log.len() == 2);
+    let holder = cloud.orchestrator.invoke(std::slice::from_ref(&first));
+    let meanwhile = async {
+        until("the commit is held", async || commit.is_reached()).await;
+        let queued = cloud.client.enqueue_event("order", "inbox", "late").await;
+        queued.expect("it is queued");
+        let late = only(cloud.bell.take()).ring;
+        serve(&other, &[late]).await;
+        drop(commit);
+        only(cloud.bell.take())
+    };
+    let (response, again) = futures::join!(holder, meanwhile);
+    assert_eq!(failed(&response), [""; 0]);
+    assert!(
+        matches!(status(&cloud, "order").await, OrchestrationStatus::Running { .. }),
+        "the holder did not see it"
+    );
+    assert!(cloud.bell.take().is_empty(), "nobody else rings");
+    assert_eq!((again.delay, again.ring.tries), (SECOND, 1));
+    serve(&other, &[again.ring]).await;
+    assert_eq!(output(&cloud, "order").await, "late");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_two_environments_that_race_for_an_instance_one_has_the_turn() {
+    let turns = Arc::new(AtomicUsize::new(0));
+    let orchestrations = || {
+        let turns = Arc::clone(&turns);
+        let quick = move |_: OrchestrationContext, _: String| {
+            turns.fetch_add(1, Ordering::SeqCst);
+            async move { Ok("done".to_owned()) }
+        };
+        OrchestrationRegistry::builder().register("Quick", quick).build()
+    };
+    let cloud = Cloud::start(orchestrations(), workload::activities()).await;
+    let other = cloud.another_orchestrator("other", orchestrations()).await;
+    for n in 1..=20 {
+        let instance = format!("i{n}");
+        let ring = [start(&cloud, &instance, "Quick", "").await];
+        let (one, two) = futures::join!(cloud.orchestrator.invoke(&ring), other.invoke(&ring));
+        assert_eq!((failed(&one), failed(&two)), (vec![], vec![]));
+        // Who was busy rings again, and finds nothing.
+        serve(&other, &plain(cloud.bell.take())).await;
+        assert_eq!(turns.load(Ordering::SeqCst), n, "{instance}");
+        assert_eq!(output(&cloud, &instance).await, "done");
+    }
+    let counted = [metrics(&cloud.orchestrator), metrics(&other)];
+    let committed: u64 = counted.iter().filter_map(|line| line["Committed"].as_u64()).sum();
+    assert_eq!(committed, 20, "{counted:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_ring_for_a_work_item_that_waits_for_its_retry_is_served() {
+    let cloud = Cloud::start(workload::orchestrations(), workload::activities()).await;
+    let first = start(&cloud, "order", "HelloCities", "1").await;
+    serve(&cloud.orchestrator, &[first]).await;
+    let work = only(cloud.bell.take()).ring;
+    let activity = work_of(&work).identifier();
+    let held = cloud
+        .silent
+        .fetch_work(&activity, HELD, None, &TagFilter::DefaultOnly)
+        .await;
+    let Fetched::Ready(held) = held.expect("a fetch") else {
+        panic!("there is an activity to hold");
+    };
+    let delay = Some(Duration::from_secs(2));
+    let released = cloud.silent.abandon_work_item(&held.lock_token, delay, false).await;
+    released.expect("the activity is given back");
+    // Whoever gave it back rings with this time.
+    let due = Ring {
+        due_ms: Some(cosmos::Clock::now_ms(&cosmos::SystemClock) + 2_000),
+        ..Ring::work(WorkTarget::clone(work_of(&work)))
+    };
+    serve(&cloud.worker, &[due]).await;
+    let again = only(cloud.bell.take());
+    assert!(again.delay > Duration::ZERO && again.delay <= Duration::from_secs(2));
+    tokio::time::sleep(again.delay).await;
+    serve(&cloud.worker, &[again.ring]).await;
+    assert_eq!(metrics(&cloud.worker)["Committed"], 1);
+}

@@ -1,1 +1,193 @@
-//! To be written.
+//! Clients in a world where nobody polls: what they queue is rung for.
+
+use crate::support::*;
+use cosmos::{Clock, SystemClock};
+use duroxide::providers::{Provider, WorkItem};
+use duroxide::runtime::registry::ActivityRegistry;
+use duroxide::{ActivityContext, OrchestrationContext, OrchestrationRegistry, OrchestrationStatus};
+use duroxide_lambda::Ring;
+use std::time::Duration;
+use tests::cloud::Cloud;
+use tests::workload;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn whatever_a_client_queues_is_one_request_and_one_ring() {
+    let cloud = Cloud::start(workload::orchestrations(), workload::activities()).await;
+    let client = &cloud.client;
+    client.start_orchestration("a", "Event", "").await.expect("it starts");
+    assert_rung(&cloud, "a");
+    let versioned = client.start_orchestration_versioned("b", "Event", "1.0.0", "").await;
+    versioned.expect("it starts");
+    assert_rung(&cloud, "b");
+    client.raise_event("a", "Go", "x").await.expect("it is raised");
+    assert_rung(&cloud, "a");
+    client.enqueue_event("a", "inbox", "x").await.expect("it is queued");
+    assert_rung(&cloud, "a");
+    client.cancel_instance("b", "no need").await.expect("it is cancelled");
+    assert_rung(&cloud, "b");
+    assert_eq!(cloud.client_door.counts().requests, 5);
+}
+
+#[track_caller]
+fn assert_rung(cloud: &Cloud, instance: &str) {
+    let rung = only(cloud.bell.take());
+    assert_eq!(rung.delay, Duration::ZERO);
+    let Ring { session, .. } = rung.ring.clone();
+    assert!(session.is_some_and(|session| !session.is_empty()));
+    let bare = Ring {
+        session: None,
+        ..rung.ring
+    };
+    assert_eq!(bare, Ring::turn(instance));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_queued_for_later_is_rung_for_later() {
+    let cloud = Cloud::start(workload::orchestrations(), workload::activities()).await;
+    let message = |instance: &str| WorkItem::QueueMessage {
+        instance: instance.to_owned(),
+        name: "inbox".to_owned(),
+        data: "x".to_owned(),
+    };
+    let minutes = |minutes: u64| Some(Duration::from_secs(60 * minutes));
+    let asked = SystemClock.now_ms();
+    let queued = cloud
+        .ringing
+        .enqueue_for_orchestrator(message("soon"), minutes(5))
+        .await;
+    queued.expect("it is queued");
+    let rung = only(cloud.bell.take());
+    let due = rung.ring.due_ms.expect("it is for later");
+    assert_eq!(
+        (&rung.ring.target, rung.delay),
+        (&turn_of("soon"), Duration::from_secs(300))
+    );
+    assert!((asked + 300_000..=SystemClock.now_ms() + 300_000).contains(&due));
+    let queued = cloud
+        .ringing
+        .enqueue_for_orchestrator(message("late"), minutes(16))
+        .await;
+    queued.expect("it is queued");
+    assert!(
+        cloud.bell.take().is_empty(),
+        "beyond the reach it is left to maintenance"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_client_without_a_doorbell_still_queues() {
+    let cloud = Cloud::start(workload::orchestrations(), workload::activities()).await;
+    cloud.bell.fail_all(true);
+    let started = cloud.client.start_orchestration("order", "HelloCities", "1").await;
+    started.expect("the ring is a hint");
+    cloud.bell.fail_all(false);
+    serve(&cloud.orchestrator, &[Ring::turn("order")]).await;
+    cloud.settle().await;
+    assert!(output(&cloud, "order").await.contains("Oslo"));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_client_with_a_hanging_doorbell_is_answered_in_bounded_time() {
+    let cloud = Cloud::start(workload::orchestrations(), workload::activities()).await;
+    cloud.bell.hold();
+    let started = tokio::time::timeout(LIMIT, cloud.client.start_orchestration("order", "HelloCities", "1")).await;
+    started.expect("it does not hang").expect("it starts");
+    cloud.bell.release();
+    assert_eq!(cloud.bell.count(), 0);
+    serve(&cloud.orchestrator, &[Ring::turn("order")]).await;
+    assert_eq!(metrics(&cloud.orchestrator)["Committed"], 1);
+}
+
+/// An activity raises an event for its own instance's friend, and starts another.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_an_activity_queues_by_its_client_is_rung_for() {
+    let orchestrations = OrchestrationRegistry::builder()
+        .register("Host", |ctx: OrchestrationContext, _: String| async move {
+            ctx.schedule_activity("Invite", "").await
+        })
+        .register("Friend", |ctx: OrchestrationContext, _: String| async move {
+            Ok(ctx.schedule_wait("Go").await)
+        })
+        .register("Guest", |ctx: OrchestrationContext, _: String| async move {
+            Ok(ctx.dequeue_event("inbox").await)
+        })
+        .build();
+    let invite = |ctx: ActivityContext, _: String| async move {
+        let client = ctx.get_client();
+        let invited = async {
+            client.start_orchestration("guest", "Guest", "").await?;
+            client.enqueue_event("guest", "inbox", "welcome").await?;
+            client.raise_event("friend", "Go", "come").await
+        };
+        invited.await.map_err(|error| error.to_string())?;
+        Ok("invited".to_owned())
+    };
+    let activities = ActivityRegistry::builder().register("Invite", invite).build();
+    let cloud = Cloud::start(orchestrations, activities).await;
+    let friend = start(&cloud, "friend", "Friend", "").await;
+    serve(&cloud.orchestrator, &[friend]).await;
+    let host = start(&cloud, "host", "Host", "").await;
+    serve(&cloud.orchestrator, &[host]).await;
+    serve(&cloud.worker, &plain(cloud.bell.take())).await;
+    let rung = cloud.bell.take();
+    let targets: Vec<&str> = rung.iter().map(|rung| rung.ring.target.instance()).collect();
+    assert_eq!(targets, ["guest", "guest", "friend", "host"]);
+    assert!(rung.iter().all(|rung| rung.ring.session.is_some()));
+    serve(&cloud.orchestrator, &plain(rung)).await;
+    for (instance, said) in [("host", "invited"), ("friend", "come"), ("guest", "welcome")] {
+        assert_eq!(output(&cloud, instance).await, said);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_client_manages_instances() {
+    let cloud = Cloud::start(workload::orchestrations(), workload::activities()).await;
+    let client = &cloud.client;
+    client
+        .start_orchestration("keys", "Keys", "1")
+        .await
+        .expect("it starts");
+    client
+        .start_orchestration("parent", "Parent", "1")
+        .await
+        .expect("it starts");
+    client
+        .start_orchestration("unwanted", "Event", "1")
+        .await
+        .expect("it starts");
+    cloud.settle().await;
+    client
+        .cancel_instance("unwanted", "no need")
+        .await
+        .expect("it is cancelled");
+    cloud.settle().await;
+    assert!(matches!(
+        status(&cloud, "unwanted").await,
+        OrchestrationStatus::Failed { .. }
+    ));
+    assert!(client.has_management_capability());
+    let mut all = client.list_all_instances().await.expect("a list");
+    all.sort();
+    assert_eq!(all, ["child-of-parent", "keys", "parent", "unwanted"]);
+    let failed = client.list_instances_by_status("Failed").await.expect("a list");
+    assert_eq!(failed, ["unwanted"]);
+    let info = client.get_instance_info("keys").await.expect("info");
+    assert_eq!(
+        (info.orchestration_name.as_str(), info.status.as_str()),
+        ("Keys", "Completed")
+    );
+    let kept = client.get_kv_value("keys", "greeting").await.expect("a value");
+    assert_eq!(kept.as_deref(), Some("Hello 1!"));
+    let depths = client.get_queue_depths().await.expect("depths");
+    assert_eq!((depths.orchestrator_queue, depths.worker_queue), (0, 0));
+    let metrics = client.get_system_metrics().await.expect("metrics");
+    assert_eq!((metrics.total_instances, metrics.completed_instances), (4, 3));
+    let tree = client.get_instance_tree("parent").await.expect("a tree");
+    assert_eq!(tree.all_ids.len(), 2);
+    client.delete_instance("parent", false).await.expect("it is deleted");
+    assert!(matches!(
+        status(&cloud, "child-of-parent").await,
+        OrchestrationStatus::NotFound
+    ));
+    assert_eq!(cloud.bell.take().len(), 0, "management rings nobody");
+}

@@ -1,28 +1,257 @@
-//! Exactly one cycle per ring.
+//! Exactly one cycle per ring: one fetch, one execution, one commit; counted at the function's own door.
 
-use duroxide::runtime::OrchestrationStatus;
-use tests::cloud::Cloud;
+use crate::support::*;
+use duroxide::runtime::registry::ActivityRegistry;
+use duroxide::{ActivityContext, OrchestrationContext, OrchestrationRegistry};
+use duroxide_lambda::{Limits, Ring, WorkTarget};
+use local::RequestKind::{Batch, Create, Query, Read, Replace};
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use tests::cloud::{Cloud, CloudOptions};
 use tests::workload;
 
+/// How often user code ran.
+#[derive(Clone, Default)]
+struct Runs {
+    turns: Arc<AtomicUsize>,
+    activities: Arc<AtomicUsize>,
+}
+
+impl Runs {
+    fn so_far(&self) -> (usize, usize) {
+        (
+            self.turns.load(Ordering::SeqCst),
+            self.activities.load(Ordering::SeqCst),
+        )
+    }
+
+    /// An orchestration of one activity and two turns.
+    fn orchestrations(&self) -> OrchestrationRegistry {
+        let turns = Arc::clone(&self.turns);
+        let one = move |ctx: OrchestrationContext, input: String| {
+            turns.fetch_add(1, Ordering::SeqCst);
+            async move { ctx.schedule_activity("Say", input).await }
+        };
+        OrchestrationRegistry::builder()
+            .register_versioned("One", "2.3.4", one)
+            .build()
+    }
+
+    /// An activity that says whose it is.
+    fn activities(&self) -> ActivityRegistry {
+        let activities = Arc::clone(&self.activities);
+        let say = move |ctx: ActivityContext, _: String| {
+            activities.fetch_add(1, Ordering::SeqCst);
+            async move { Ok(format!("{} {}", ctx.orchestration_name(), ctx.orchestration_version())) }
+        };
+        ActivityRegistry::builder().register("Say", say).build()
+    }
+
+    async fn cloud(&self) -> Cloud {
+        Cloud::start(self.orchestrations(), self.activities()).await
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_workload_runs_to_its_end_by_rings_alone() {
+async fn a_ring_is_one_fetch_one_execution_and_one_commit() {
+    let runs = Runs::default();
+    let cloud = runs.cloud().await;
+    let first = start(&cloud, "order", "One", "").await;
+
+    let (response, bill_of_first) = bill(&cloud.orchestrator.door, cloud.orchestrator.invoke(&[first])).await;
+    assert_eq!((failed(&response), runs.so_far()), (vec![], (1, 0)));
+    bill_of_first.is(&[Query, Create, Batch], 3);
+
+    let work = only(cloud.bell.take()).ring;
+    let (response, bill_of_work) = bill(&cloud.worker.door, cloud.worker.invoke(&[work])).await;
+    assert_eq!((failed(&response), runs.so_far()), (vec![], (1, 1)));
+    bill_of_work.is(&[Read, Replace, Batch], 3);
+
+    let second = only(cloud.bell.take()).ring;
+    let (response, bill_of_second) = bill(&cloud.orchestrator.door, cloud.orchestrator.invoke(&[second])).await;
+    assert_eq!((failed(&response), runs.so_far()), (vec![], (2, 1)));
+    // The claim and the past go out together, in either order.
+    assert_eq!((bill_of_second.counts.requests, bill_of_second.rounds), (4, 3));
+    assert_eq!((bill_of_second.counts.queries, bill_of_second.counts.batches), (2, 1));
+
+    assert_eq!(output(&cloud, "order").await, "One 2.3.4");
+    assert!(cloud.bell.take().is_empty(), "what has ended rings nobody");
+    assert_eq!(cloud.worker.door.counts().cross_partition_queries, 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_turn_ring_that_finds_nothing_costs_one_request_and_is_served() {
+    let runs = Runs::default();
+    let cloud = runs.cloud().await;
+    let first = start(&cloud, "order", "One", "").await;
+    serve(&cloud.orchestrator, std::slice::from_ref(&first)).await;
+    let work = cloud.bell.take();
+    // The same once more; one for nobody.
+    assert_nothing_to_do(&cloud, &first).await;
+    assert_nothing_to_do(&cloud, &Ring::turn("nobody")).await;
+    serve(&cloud.worker, &plain(work)).await;
+    let second = only(cloud.bell.take()).ring;
+    serve(&cloud.orchestrator, std::slice::from_ref(&second)).await;
+    assert_eq!(output(&cloud, "order").await, "One 2.3.4");
+    for late in [first, second, Ring::turn("order")] {
+        assert_nothing_to_do(&cloud, &late).await;
+    }
+    assert_eq!(runs.so_far(), (2, 1));
+}
+
+async fn assert_nothing_to_do(cloud: &Cloud, ring: &Ring) {
+    let rung = cloud.bell.count();
+    let (response, bill) = bill(
+        &cloud.orchestrator.door,
+        cloud.orchestrator.invoke(std::slice::from_ref(ring)),
+    )
+    .await;
+    assert_eq!(failed(&response), [""; 0]);
+    bill.is(&[Query], 1);
+    assert_eq!(cloud.bell.count(), rung, "it rings nobody");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_work_ring_that_finds_nothing_costs_one_request_and_is_served() {
+    let runs = Runs::default();
+    let cloud = runs.cloud().await;
+    let first = start(&cloud, "order", "One", "").await;
+    serve(&cloud.orchestrator, &[first]).await;
+    let done = only(cloud.bell.take()).ring;
+    serve(&cloud.worker, std::slice::from_ref(&done)).await;
+    let elsewhere = |instance: &str, activity: u64| {
+        let work = WorkTarget {
+            instance: instance.to_owned(),
+            activity,
+            ..work_of(&done).clone()
+        };
+        Ring::work(work)
+    };
+    let rung = cloud.bell.count();
+    for ring in [done.clone(), elsewhere("order", 77), elsewhere("nobody", 2)] {
+        let (response, bill) = bill(&cloud.worker.door, cloud.worker.invoke(&[ring])).await;
+        assert_eq!(failed(&response), [""; 0]);
+        bill.is(&[Read], 1);
+    }
+    assert_eq!((runs.so_far(), cloud.bell.count()), ((1, 1), rung));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_work_ring_for_a_cancelled_activity_finds_nothing() {
     let cloud = Cloud::start(workload::orchestrations(), workload::activities()).await;
-    cloud
-        .client
-        .start_orchestration("HelloCities-1", "HelloCities", "1")
-        .await
-        .expect("it starts");
+    let first = start(&cloud, "choice", "Select", "1").await;
+    serve(&cloud.orchestrator, &[first]).await;
+    let (work, timer): (Vec<Ring>, Vec<Ring>) = plain(cloud.bell.take())
+        .into_iter()
+        .partition(|ring| ring.target != turn_of("choice"));
+    until("the timer wins", async || {
+        serve(&cloud.orchestrator, &timer).await;
+        matches!(
+            status(&cloud, "choice").await,
+            duroxide::OrchestrationStatus::Completed { .. }
+        )
+    })
+    .await;
+    let (response, bill) = bill(&cloud.worker.door, cloud.worker.invoke(&work)).await;
+    assert_eq!(failed(&response), [""; 0]);
+    bill.is(&[Read], 1);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_work_ring_without_its_orchestration_costs_a_read_and_the_activity_knows_no_less() {
+    let runs = Runs::default();
+    let cloud = runs.cloud().await;
+    let first = start(&cloud, "order", "One", "").await;
+    serve(&cloud.orchestrator, &[first]).await;
+    let told = only(cloud.bell.take()).ring;
+    let bare = Ring::work(WorkTarget {
+        orchestration: None,
+        version: None,
+        ..work_of(&told).clone()
+    });
+    let (response, bill) = bill(&cloud.worker.door, cloud.worker.invoke(&[bare])).await;
+    assert_eq!(failed(&response), [""; 0]);
+    assert!(bill.counts.requests > 3, "the history is read: {bill:?}");
     cloud.settle().await;
-    let status = cloud
-        .client
-        .get_orchestration_status("HelloCities-1")
-        .await
-        .expect("a status");
-    assert!(matches!(status, OrchestrationStatus::Completed { .. }), "{status:?}");
-    println!(
-        "{:?} {:?} rings {}",
-        cloud.orchestrator.door.counts(),
-        cloud.worker.door.counts(),
-        cloud.bell.count()
-    );
+    assert_eq!(output(&cloud, "order").await, "One 2.3.4");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_an_activity_reads_comes_from_the_store() {
+    let orchestrations = OrchestrationRegistry::builder()
+        .register("Look", |ctx: OrchestrationContext, other: String| async move {
+            ctx.set_custom_status("looking");
+            ctx.schedule_activity("Look", other).await
+        })
+        .register(
+            "Given",
+            |_: OrchestrationContext, input: String| async move { Ok(input) },
+        )
+        .build();
+    let look = |ctx: ActivityContext, other: String| async move {
+        let client = ctx.get_client();
+        let mine = client.get_orchestration_status(ctx.instance_id()).await;
+        let other = client.get_orchestration_status(&other).await;
+        Ok(format!("{:?}; {:?}", mine.expect("a status"), other.expect("a status")))
+    };
+    let activities = ActivityRegistry::builder().register("Look", look).build();
+    let cloud = Cloud::start(orchestrations, activities).await;
+    for (instance, orchestration, input) in [("given", "Given", "a result"), ("looking", "Look", "given")] {
+        let started = cloud.client.start_orchestration(instance, orchestration, input).await;
+        started.expect("it starts");
+        cloud.settle().await;
+    }
+    let seen = output(&cloud, "looking").await;
+    let (mine, other) = seen.split_once("; ").expect("two statuses");
+    assert!(mine.contains("Running") && mine.contains("looking"), "{mine}");
+    assert!(other.contains("Completed") && other.contains("a result"), "{other}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_runtime_is_started_once() {
+    let seats = Arc::new(Mutex::new(BTreeSet::new()));
+    let seen = Arc::clone(&seats);
+    let orchestrations = OrchestrationRegistry::builder()
+        .register("Seat", move |_: OrchestrationContext, _: String| {
+            // A turn runs on the task of its dispatcher.
+            let seat = tokio::task::id().to_string();
+            seen.lock().expect("no panic").insert(seat);
+            async move { Ok(String::new()) }
+        })
+        .build();
+    let options = CloudOptions {
+        limits: Limits {
+            concurrency: 1,
+            ..Limits::default()
+        },
+        ..CloudOptions::default()
+    };
+    let cloud = Cloud::with(options, orchestrations, workload::activities()).await;
+    for n in 0..10 {
+        let ring = start(&cloud, &format!("i{n}"), "Seat", "").await;
+        serve(&cloud.orchestrator, &[ring]).await;
+    }
+    let seats = seats.lock().expect("no panic").clone();
+    assert_eq!(seats.len(), 1, "ten invocations had one dispatcher: {seats:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn instances_may_have_any_name() {
+    let cloud = Cloud::start(workload::orchestrations(), workload::activities()).await;
+    let names = [
+        "a/b\\c?d#e\"f%25 '",
+        "Zürich ☃ 日本 \u{1f980}",
+        "\u{fffe}\u{ffff}",
+        "tab\tand\nline",
+        " ",
+    ];
+    for name in names {
+        let started = cloud.client.start_orchestration(name, "Parent", "you").await;
+        started.expect("it starts");
+    }
+    cloud.settle().await;
+    for name in names {
+        assert_eq!(output(&cloud, name).await, "Hello you!", "{name:?}");
+    }
 }

@@ -1,1 +1,245 @@
-//! To be written.
+//! Work that takes longer than its lock: the lock is renewed, and the work stops when nobody wants it or it is lost.
+
+use crate::activities::*;
+use cosmos::Clock;
+use duroxide_lambda::Limits;
+use local::Faults;
+use std::slice::from_ref;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use tests::cloud::{Cloud, Function};
+use tokio::time::Instant;
+
+/// The runtime first asks to renew such a lock after two seconds; the gate then renews it every second.
+const LOCK: Duration = Duration::from_secs(3);
+
+fn limits() -> Limits {
+    Limits {
+        concurrency: 2,
+        work_lock: LOCK,
+        turn_lock: LOCK,
+        cancel_grace: Duration::from_millis(500),
+        ..Limits::default()
+    }
+}
+
+fn away() -> Faults {
+    Faults {
+        unavailable: 1.0,
+        ..Faults::default()
+    }
+}
+
+/// Until when the activity of an instance is held.
+async fn held_until(cloud: &Cloud, instance: &str) -> u64 {
+    let item = work_item(cloud, instance).await.expect("a work item");
+    item["until"].as_u64().expect("a time")
+}
+
+/// Waits until so many requests were written to a function's door.
+async fn replaces(function: &Function, count: u64) {
+    until(|| function.door.counts().replaces >= count).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_lock_is_renewed_while_its_activity_runs_by_one_request_each_time() {
+    let (cloud, stage, clock) = cloud(limits()).await;
+    let ring = schedule(&cloud, "order", "Patient").await;
+    let another = cloud
+        .another_worker("another", stage.activities(), Default::default())
+        .await;
+    let watch = async {
+        until(|| stage.count("began", "order") == 1).await;
+        let first = held_until(&cloud, "order").await;
+        // Past the end of the lock that was claimed, it is held.
+        until(|| clock.now_ms() > first).await;
+        assert!(held_until(&cloud, "order").await > clock.now_ms());
+        served(&another.invoke(from_ref(&ring)).await);
+        assert_outcomes(&another, &[("Busy", 1)]);
+        assert_eq!(another.door.counts().requests, 1);
+        let again = only(cloud.bell.take());
+        assert_eq!((&again.ring.target, again.ring.tries), (&ring.target, 1));
+        assert!(again.delay >= Duration::from_secs(1), "{again:?}");
+        replaces(&cloud.worker, 5).await;
+        stage.let_go("order");
+    };
+    let (response, ()) = futures::join!(cloud.worker.invoke(from_ref(&ring)), watch);
+    served(&response);
+    assert_outcomes(&cloud.worker, &[("Committed", 1)]);
+    assert_eq!(stage.count("told", "order"), 0);
+    let counts = cloud.worker.door.counts();
+    let renewals = counts.replaces - 1;
+    assert_eq!((counts.reads, counts.batches), (1, 1), "{counts:?}");
+    assert_eq!(counts.requests, 2 + renewals + 1, "{counts:?}");
+    assert_output(&conclude(&cloud, "order").await, "done");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_store_that_is_away_for_less_than_the_lock_does_not_stop_an_activity() {
+    let longer = Limits {
+        work_lock: 3 * LOCK,
+        ..limits()
+    };
+    let (cloud, stage, _) = cloud(longer).await;
+    let ring = schedule(&cloud, "order", "Patient").await;
+    let watch = async {
+        until(|| stage.count("began", "order") == 1).await;
+        let first = held_until(&cloud, "order").await;
+        cloud.worker.door.set_faults(away());
+        replaces(&cloud.worker, 4).await;
+        cloud.worker.door.clear_faults();
+        while held_until(&cloud, "order").await == first {
+            assert_eq!(stage.count("told", "order"), 0);
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        stage.let_go("order");
+    };
+    let (response, ()) = futures::join!(cloud.worker.invoke(from_ref(&ring)), watch);
+    served(&response);
+    assert_output(&conclude(&cloud, "order").await, "done");
+    assert_eq!((stage.count("told", "order"), stage.count("began", "order")), (0, 1));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_activity_whose_lock_ran_out_is_told_at_once_and_runs_again_later() {
+    let (cloud, stage, _) = cloud(limits()).await;
+    let ring = schedule(&cloud, "order", "Patient").await;
+    let began = Instant::now();
+    let watch = async {
+        until(|| stage.count("began", "order") == 1).await;
+        cloud.worker.door.set_faults(away());
+        until(|| stage.count("told", "order") == 1).await;
+    };
+    let (response, ()) = futures::join!(cloud.worker.invoke(from_ref(&ring)), watch);
+    // Another may run it from the end of the lock on: the first must not go on for long.
+    let told = stage.times("told", "order")[0] - began;
+    assert!(told < 4 * LOCK, "told only after {told:?}");
+    served(&response);
+    cloud.worker.door.clear_faults();
+    let item = work_item(&cloud, "order").await.expect("the item is not dropped");
+    assert_eq!(item["attempts"], 1, "{item}");
+    let again = only(cloud.bell.take());
+    let another = cloud
+        .another_worker("another", stage.activities(), Default::default())
+        .await;
+    stage.let_go("order");
+    tokio::time::sleep(again.delay).await;
+    served(&another.invoke(&[again.ring]).await);
+    assert_outcomes(&another, &[("Committed", 1)]);
+    assert_output(&conclude(&cloud, "order").await, "done");
+    assert_eq!(stage.count("began", "order"), 2);
+}
+
+/// As after a pause of the whole machine: the store says that the lock is over, though nobody has taken it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_activity_whose_lock_ran_out_unnoticed_is_rung_for_again() {
+    let (cloud, stage, clock) = cloud(limits()).await;
+    let ring = schedule(&cloud, "order", "Patient").await;
+    let watch = async {
+        until(|| stage.count("began", "order") == 1).await;
+        clock.advance(LOCK);
+        until(|| stage.count("told", "order") == 1).await;
+    };
+    let (response, ()) = futures::join!(cloud.worker.invoke(from_ref(&ring)), watch);
+    served(&response);
+    assert!(work_item(&cloud, "order").await.is_some());
+    let again = only(cloud.bell.take());
+    clock.advance(again.delay);
+    stage.let_go("order");
+    served(&cloud.worker.invoke(&[again.ring]).await);
+    assert_output(&conclude(&cloud, "order").await, "done");
+}
+
+/// The store takes the renewal and does not answer, until after the moment when the activity must be told.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_renewal_that_hangs_does_not_keep_an_activity_from_being_told() {
+    let (cloud, stage, _) = cloud(limits()).await;
+    let ring = schedule(&cloud, "order", "Patient").await;
+    let door = cloud.worker.door.clone();
+    let held = Arc::new(Mutex::new(None));
+    let slot = Arc::clone(&held);
+    stage.then(move || *slot.lock().expect("no panic") = Some(door.hold_when(|_| true)));
+    let began = Instant::now();
+    let time = Duration::from_secs(6);
+    served(&cloud.worker.invoke_within(&[ring], time).await);
+    assert!(began.elapsed() < time, "{:?}", began.elapsed());
+    assert_eq!(stage.count("told", "order"), 1);
+    assert!(work_item(&cloud, "order").await.is_some());
+    assert_eq!(cloud.bell.take().len(), 1);
+}
+
+async fn cancel(cloud: &Cloud, instance: &str) {
+    cloud
+        .client
+        .cancel_instance(instance, "not wanted")
+        .await
+        .expect("cancelled");
+    let turn = only(cloud.bell.take());
+    served(&cloud.orchestrator.invoke(&[turn.ring]).await);
+    assert!(work_item(cloud, instance).await.is_none(), "its work item is gone");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_cancelled_orchestration_stops_its_running_activity() {
+    let (cloud, stage, _) = cloud(limits()).await;
+    let ring = schedule(&cloud, "order", "Patient").await;
+    let watch = async {
+        until(|| stage.count("began", "order") == 1).await;
+        cancel(&cloud, "order").await;
+        Instant::now()
+    };
+    let (response, cancelled) = futures::join!(cloud.worker.invoke(from_ref(&ring)), watch);
+    served(&response);
+    let told = stage.times("told", "order")[0].saturating_duration_since(cancelled);
+    assert!(told < LOCK, "within a renewal: {told:?}");
+    assert_outcomes(&cloud.worker, &[("Cancelled", 1)]);
+    assert!(cloud.bell.take().is_empty());
+
+    let next = schedule(&cloud, "next", "Quick").await;
+    served(&cloud.worker.invoke(&[next]).await);
+    assert_output(&conclude(&cloud, "next").await, "quick");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_activity_that_ends_after_its_orchestration_was_cancelled_is_no_failure() {
+    let (cloud, stage, _) = cloud(limits()).await;
+    let ring = schedule(&cloud, "order", "Patient").await;
+    let watch = async {
+        until(|| stage.count("began", "order") == 1).await;
+        cancel(&cloud, "order").await;
+        stage.let_go("order");
+    };
+    let (response, ()) = futures::join!(cloud.worker.invoke(from_ref(&ring)), watch);
+    served(&response);
+    assert_outcomes(&cloud.worker, &[("Cancelled", 1)]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn the_lock_of_a_long_turn_is_renewed() {
+    let (cloud, stage, clock) = cloud(limits()).await;
+    let ring = start(&cloud, "order", "Slow", "").await;
+    let another = cloud.another_orchestrator("another", stage.orchestrations()).await;
+    let watch = async {
+        until(|| stage.count("began", "order") == 1).await;
+        let lock = cloud.world.document("order", "lock").await.expect("a lock");
+        let first = lock["until"].as_u64().expect("a time");
+        until(|| clock.now_ms() > first).await;
+        served(&another.invoke(from_ref(&ring)).await);
+        assert_outcomes(&another, &[("Busy", 1)]);
+        cloud.bell.take();
+        let renewals = cloud.orchestrator.door.counts().replaces;
+        assert!(renewals > 0);
+        stage.let_go("order");
+        renewals
+    };
+    let (response, renewals) = futures::join!(cloud.orchestrator.invoke(from_ref(&ring)), watch);
+    served(&response);
+    let counts = cloud.orchestrator.door.counts();
+    // The fetch asks once and claims by a create; each renewal is one replace; the commit is one batch.
+    assert!(
+        counts.replaces >= renewals && counts.requests == 3 + counts.replaces,
+        "{counts:?}"
+    );
+    assert_output(&status(&cloud, "order").await, "slow");
+    assert_eq!(stage.count("began", "order"), 1);
+}

@@ -1,1 +1,304 @@
+use super::*;
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
+const KEY: &str = "c2VjcmV0LXNlY3JldA==";
+const ARN: &str = "arn:aws:secretsmanager:eu-west-1:123456789012:secret:cosmos-AbCdEf";
+
+/// The least that works, with some variables changed or (by `None`) left out.
+fn from(changes: &[(&str, Option<&str>)]) -> Result<Config, ConfigError> {
+    let mut variables = HashMap::from([
+        ("COSMOS_ENDPOINT", "https://x.documents.azure.com"),
+        ("COSMOS_KEY", KEY),
+        ("ORCHESTRATOR_QUEUE_URL", "https://sqs.eu-west-1.amazonaws.com/1/turns"),
+        ("WORKER_QUEUE_URL", "https://sqs.eu-west-1.amazonaws.com/1/work"),
+    ]);
+    for (name, value) in changes {
+        match value {
+            Some(value) => variables.insert(name, value),
+            None => variables.remove(name),
+        };
+    }
+    Config::from_variables(|name| variables.get(name).map(|value| (*value).to_owned()))
+}
+
+fn with(name: &str, value: &str) -> Result<Config, ConfigError> {
+    from(&[(name, Some(value))])
+}
+
+fn tags(names: &[&str]) -> std::collections::HashSet<String> {
+    names.iter().map(|name| (*name).to_owned()).collect()
+}
+
+#[test]
+fn the_least_that_must_be_set_gives_the_defaults_of_the_table() {
+    let config = from(&[]).unwrap();
+    assert_eq!(config.cosmos.endpoint, "https://x.documents.azure.com");
+    assert!(matches!(&config.cosmos.key, KeySetting::Plain(key) if *key == Key::from_base64(KEY).unwrap()));
+    assert_eq!(
+        (config.cosmos.database.as_str(), config.cosmos.container.as_str()),
+        ("duroxide", "workflows")
+    );
+    assert_eq!(
+        config.queues.orchestrator,
+        "https://sqs.eu-west-1.amazonaws.com/1/turns"
+    );
+    assert_eq!(config.queues.worker, "https://sqs.eu-west-1.amazonaws.com/1/work");
+    assert!(config.queues.tagged.is_empty());
+    assert_eq!(config.tags, TagFilter::DefaultOnly);
+    assert_eq!(config.limits, Limits::default());
+    assert_eq!(
+        (config.log_level.as_str(), config.metrics_namespace.as_deref()),
+        ("info", Some("duroxide-lambda"))
+    );
+    assert_eq!(
+        Limits::default(),
+        Limits {
+            concurrency: 10,
+            max_attempts: 10,
+            turn_lock: Duration::from_secs(30),
+            work_lock: Duration::from_secs(30),
+            session_lock: Duration::from_secs(30),
+            turn_reserve: Duration::from_secs(3),
+            cancel_grace: Duration::from_secs(2),
+            commit_reserve: Duration::from_secs(2),
+            ring_timeout: Duration::from_secs(2),
+            ring_reach: Duration::from_secs(900),
+        }
+    );
+}
+
+#[test]
+fn everything_can_be_set() {
+    let config = from(&[
+        ("COSMOS_KEY", None),
+        ("COSMOS_KEY_SECRET_ARN", Some(ARN)),
+        ("COSMOS_DATABASE", Some("db")),
+        ("COSMOS_CONTAINER", Some(" c ")),
+        (
+            "WORKER_TAG_QUEUE_URLS",
+            Some(r#"{"gpu":"http://localhost:5000/1/gpu"}"#),
+        ),
+        ("WORKER_TAGS", Some("gpu")),
+        ("DUROXIDE_CONCURRENCY", Some("1000")),
+        ("DUROXIDE_MAX_ATTEMPTS", Some("1")),
+        ("DUROXIDE_TURN_LOCK_SECONDS", Some("11")),
+        ("DUROXIDE_WORK_LOCK_SECONDS", Some("15")),
+        ("DUROXIDE_SESSION_LOCK_SECONDS", Some("12")),
+        ("DUROXIDE_TURN_RESERVE_MS", Some("13")),
+        ("DUROXIDE_CANCEL_GRACE_MS", Some("14")),
+        ("DUROXIDE_COMMIT_RESERVE_MS", Some("16")),
+        ("DUROXIDE_RING_TIMEOUT_MS", Some("17")),
+        ("DUROXIDE_RING_REACH_SECONDS", Some("18")),
+        ("LOG_LEVEL", Some("warn,duroxide=debug")),
+        ("METRICS_NAMESPACE", Some("shop/orders")),
+    ])
+    .unwrap();
+    assert!(matches!(&config.cosmos.key, KeySetting::Secret { arn } if arn == ARN));
+    assert_eq!(
+        (config.cosmos.database.as_str(), config.cosmos.container.as_str()),
+        ("db", "c")
+    );
+    let gpu = ("gpu".to_owned(), "http://localhost:5000/1/gpu".to_owned());
+    assert_eq!(config.queues.tagged, BTreeMap::from([gpu]));
+    assert_eq!(config.tags, TagFilter::Tags(tags(&["gpu"])));
+    assert_eq!(
+        config.limits,
+        Limits {
+            concurrency: 1000,
+            max_attempts: 1,
+            turn_lock: Duration::from_secs(11),
+            work_lock: Duration::from_secs(15),
+            session_lock: Duration::from_secs(12),
+            turn_reserve: Duration::from_millis(13),
+            cancel_grace: Duration::from_millis(14),
+            commit_reserve: Duration::from_millis(16),
+            ring_timeout: Duration::from_millis(17),
+            ring_reach: Duration::from_secs(18),
+        }
+    );
+    assert_eq!(
+        (config.log_level.as_str(), config.metrics_namespace.as_deref()),
+        ("warn,duroxide=debug", Some("shop/orders"))
+    );
+}
+
+#[test]
+fn what_is_read_is_the_table_no_more_and_no_less() {
+    let read = RefCell::new(BTreeSet::new());
+    let error = Config::from_variables(|name| {
+        read.borrow_mut().insert(name.to_owned());
+        None
+    })
+    .unwrap_err();
+    let table: BTreeSet<String> = VARIABLES.iter().map(|variable| variable.name.to_owned()).collect();
+    assert_eq!(*read.borrow(), table);
+    assert_eq!(table.len(), VARIABLES.len(), "each name once");
+    let told: BTreeSet<_> = error.problems.iter().map(|problem| problem.variable).collect();
+    let mut required: BTreeSet<_> = VARIABLES.iter().filter(|v| v.required).map(|v| v.name).collect();
+    required.insert("COSMOS_KEY_SECRET_ARN");
+    assert_eq!(told, required, "all are told at once");
+    for line in error.to_string().lines().skip(1) {
+        assert!(line.contains("is not set") && line.contains("set "), "{line}");
+    }
+}
+
+#[test]
+fn a_variable_set_to_nothing_counts_as_not_set_unless_that_means_something() {
+    let blank = |name| from(&[(name, Some("  "))]);
+    assert_eq!(blank("COSMOS_DATABASE").unwrap().cosmos.database, "duroxide");
+    assert_eq!(blank("DUROXIDE_CONCURRENCY").unwrap().limits.concurrency, 10);
+    assert!(matches!(
+        blank("COSMOS_KEY_SECRET_ARN").unwrap().cosmos.key,
+        KeySetting::Plain(_)
+    ));
+    assert_eq!(blank("METRICS_NAMESPACE").unwrap().metrics_namespace, None);
+    assert_eq!(
+        blank("COSMOS_ENDPOINT").unwrap_err().problems[0].variable,
+        "COSMOS_ENDPOINT"
+    );
+    assert_eq!(blank("WORKER_TAGS").unwrap_err().problems[0].variable, "WORKER_TAGS");
+}
+
+#[test]
+fn tags_become_a_filter() {
+    for (text, filter) in [
+        ("default", TagFilter::DefaultOnly),
+        (" default , ", TagFilter::DefaultOnly),
+        ("gpu", TagFilter::Tags(tags(&["gpu"]))),
+        ("gpu,cpu,gpu", TagFilter::Tags(tags(&["gpu", "cpu"]))),
+        ("default,gpu", TagFilter::DefaultAnd(tags(&["gpu"]))),
+        (
+            "a,b,c,d,e,default",
+            TagFilter::DefaultAnd(tags(&["a", "b", "c", "d", "e"])),
+        ),
+    ] {
+        assert_eq!(with("WORKER_TAGS", text).unwrap().tags, filter, "{text}");
+    }
+}
+
+#[test]
+fn what_cannot_be_used_is_named_with_what_to_set() {
+    for (name, value, why) in [
+        ("COSMOS_ENDPOINT", "http://elsewhere.example", "https"),
+        (
+            "COSMOS_ENDPOINT",
+            "AccountEndpoint=https://x;AccountKey=hush",
+            "connection string",
+        ),
+        ("COSMOS_KEY", "hush*hush", "base64"),
+        ("ORCHESTRATOR_QUEUE_URL", "turns", "not a queue's URL"),
+        (
+            "ORCHESTRATOR_QUEUE_URL",
+            "arn:aws:sqs:eu-west-1:1:turns",
+            "not a queue's URL",
+        ),
+        (
+            "ORCHESTRATOR_QUEUE_URL",
+            "https://sqs.eu-west-1.amazonaws.com/",
+            "not a queue's URL",
+        ),
+        (
+            "ORCHESTRATOR_QUEUE_URL",
+            "https://sqs/1/turns.fifo",
+            "set it to a standard queue",
+        ),
+        ("WORKER_QUEUE_URL", "https://sqs/1/work.fifo", "FIFO"),
+        (
+            "WORKER_QUEUE_URL",
+            "https://sqs.eu-west-1.amazonaws.com/1/turns",
+            "a queue of its own",
+        ),
+        ("WORKER_TAG_QUEUE_URLS", "gpu=https://sqs/1/gpu", "JSON object"),
+        ("WORKER_TAG_QUEUE_URLS", r#"["https://sqs/1/gpu"]"#, "JSON object"),
+        ("WORKER_TAG_QUEUE_URLS", r#"{"gpu":7}"#, "JSON object"),
+        ("WORKER_TAG_QUEUE_URLS", r#"{"gpu":"https://sqs/1/gpu.fifo"}"#, "FIFO"),
+        ("WORKER_TAG_QUEUE_URLS", r#"{"gpu":"gpu"}"#, "for the tag \"gpu\""),
+        (
+            "WORKER_TAG_QUEUE_URLS",
+            r#"{"default":"https://sqs/1/x"}"#,
+            "WORKER_QUEUE_URL",
+        ),
+        ("WORKER_TAGS", ",", "names no tag"),
+        ("WORKER_TAGS", "a,b,c,d,e,f", "at most 5"),
+        ("DUROXIDE_CONCURRENCY", "0", "from 1 to 1000"),
+        ("DUROXIDE_CONCURRENCY", "1001", "from 1 to 1000"),
+        ("DUROXIDE_CONCURRENCY", "ten", "whole number"),
+        ("DUROXIDE_CONCURRENCY", "-1", "whole number"),
+        ("DUROXIDE_MAX_ATTEMPTS", "0", "from 1"),
+        ("DUROXIDE_TURN_LOCK_SECONDS", "0", "from 1"),
+        ("DUROXIDE_WORK_LOCK_SECONDS", "14", "from 15"),
+        ("DUROXIDE_SESSION_LOCK_SECONDS", "0", "from 1"),
+        ("DUROXIDE_TURN_RESERVE_MS", "3s", "whole number"),
+        ("DUROXIDE_RING_TIMEOUT_MS", "0", "from 1"),
+        ("DUROXIDE_RING_REACH_SECONDS", "901", "to 900"),
+        ("LOG_LEVEL", "inof", "not a level"),
+        ("LOG_LEVEL", "info,duroxide=loud", "set it to off"),
+        ("METRICS_NAMESPACE", "AWS/Lambda", "AWS/"),
+        ("METRICS_NAMESPACE", "a namespace", "letters"),
+    ] {
+        let error = with(name, value).unwrap_err();
+        assert_eq!(error.problems.len(), 1, "{error}");
+        assert_eq!(error.problems[0].variable, name);
+        let shown = format!("{error} {error:?}");
+        assert!(error.to_string().contains(why), "{name}={value}: {error}");
+        assert!(!shown.contains("hush"), "{shown}");
+    }
+}
+
+#[test]
+fn exactly_one_key_is_set() {
+    let both = from(&[("COSMOS_KEY_SECRET_ARN", Some(ARN))]).unwrap_err().to_string();
+    assert!(
+        both.contains("COSMOS_KEY is set and COSMOS_KEY_SECRET_ARN is set") && !both.contains(KEY),
+        "{both}"
+    );
+    let none = from(&[("COSMOS_KEY", None)]).unwrap_err().to_string();
+    assert!(
+        none.contains("COSMOS_KEY is not set") && none.contains("COSMOS_KEY_SECRET_ARN is not set"),
+        "{none}"
+    );
+    let mistaken = from(&[("COSMOS_KEY", None), ("COSMOS_KEY_SECRET_ARN", Some(KEY))]).unwrap_err();
+    let mistaken = format!("{mistaken} {mistaken:?}");
+    assert!(
+        mistaken.contains("not the ARN of a secret") && !mistaken.contains(KEY),
+        "{mistaken}"
+    );
+}
+
+#[test]
+fn all_problems_are_told_at_once() {
+    let error = from(&[
+        ("COSMOS_KEY", None),
+        ("WORKER_QUEUE_URL", Some("w.fifo")),
+        ("DUROXIDE_CONCURRENCY", Some("0")),
+        ("DUROXIDE_MAX_ATTEMPTS", Some("0")),
+        ("LOG_LEVEL", Some("?")),
+    ])
+    .unwrap_err();
+    assert_eq!(error.problems.len(), 5, "{error}");
+    assert_eq!(error.to_string().lines().count(), 6, "{error}");
+}
+
+#[test]
+fn the_key_does_not_show_in_debug() {
+    let config = from(&[]).unwrap();
+    let shown = format!("{config:?} {:?}", config.cosmos_config());
+    assert!(
+        !shown.contains("c2VjcmV0") && !shown.contains("115, 101, 99") && shown.contains("redacted"),
+        "{shown}"
+    );
+}
+
+#[test]
+fn the_provider_is_told_where_its_container_is() {
+    let config = from(&[
+        ("COSMOS_KEY", None),
+        ("COSMOS_KEY_SECRET_ARN", Some(ARN)),
+        ("COSMOS_DATABASE", Some("db")),
+    ]);
+    let shown = format!("{:?}", config.unwrap().cosmos_config());
+    for part in ["https://x.documents.azure.com", "\"db\"", "\"workflows\""] {
+        assert!(shown.contains(part), "{shown}");
+    }
+}

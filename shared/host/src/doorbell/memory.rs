@@ -86,17 +86,18 @@ impl Memory {
 }
 
 impl State {
-    fn accept(&mut self, delayed: &Delayed) -> Result<(), NotRung> {
+    /// Keeps the ring, or answers why not.
+    fn keep(&mut self, delayed: &Delayed) -> Option<NotRung> {
         if self.fail_all || self.fail_next > 0 {
             self.fail_next = self.fail_next.saturating_sub(1);
             self.failed += 1;
-            return Err(NotRung {
+            return Some(NotRung {
                 ring: delayed.ring.clone(),
                 reason: "this doorbell was told to fail".to_owned(),
             });
         }
         self.rung.push(delayed.clone());
-        Ok(())
+        None
     }
 }
 
@@ -109,7 +110,7 @@ impl Doorbell for Memory {
             .expect("the sender lives as long as self");
         let mut state = self.state();
         state.calls += 1;
-        rings.iter().filter_map(|delayed| state.accept(delayed).err()).collect()
+        rings.iter().filter_map(|delayed| state.keep(delayed)).collect()
     }
 }
 

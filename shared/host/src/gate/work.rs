@@ -74,6 +74,10 @@ impl Gate {
     pub(super) async fn complete_work(&self, token: &str, completion: Option<WorkItem>) -> Result<(), ProviderError> {
         const OPERATION: &str = "ack_work_item";
         let claim = self.open.claim(token).ok_or_else(|| not_open(OPERATION))?;
+        // An activity that stops as soon as it is told may still be heard by the runtime: what it then says is not its
+        // result, but that it was told. One that had just come to its end counts, for the lock is still held.
+        let stopped = self.open.stopped(token).is_some();
+        let completion = completion.filter(|completion| !(stopped && is_failure(completion)));
         let Some(completion) = completion else {
             return self.stop_work(token, &claim).await;
         };
@@ -243,6 +247,10 @@ fn misdirected(target: &WorkTarget, tags: &TagFilter) -> String {
          function, or give the tag a queue of its own in WORKER_TAG_QUEUE_URLS",
         target.activity, target.instance
     )
+}
+
+fn is_failure(completion: &WorkItem) -> bool {
+    matches!(completion, WorkItem::ActivityFailed { .. })
 }
 
 fn is_poison(completion: &WorkItem) -> bool {

@@ -39,11 +39,12 @@ pub fn init(level: &str) {
 /// Reads a level or a list of `target=level`; else completes a sentence that begins with the variable.
 pub(crate) fn filter(level: &str) -> Result<Targets, String> {
     // `Targets` takes a word that is no level for a target, which would turn everything else off.
-    let stray = level
-        .split(',')
-        .map(str::trim)
+    let parts: Vec<&str> = level.split(',').map(str::trim).collect();
+    let stray = parts
+        .iter()
         .find(|part| !part.contains('=') && part.parse::<LevelFilter>().is_err());
-    let wrong = match (stray, level.parse::<Targets>()) {
+    // Nor does it expect spaces: they would become part of the target.
+    let wrong = match (stray, parts.join(",").parse::<Targets>()) {
         (None, Ok(targets)) => return Ok(targets),
         (Some(word), _) => format!("{word:?} is not a level"),
         (None, Err(error)) => error.to_string(),

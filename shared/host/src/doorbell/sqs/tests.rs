@@ -3,6 +3,7 @@ use crate::aws::scripted::{Scripted, nobody, sdk};
 use crate::ring::WorkTarget;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
 fn queues() -> Queues {
@@ -92,8 +93,13 @@ fn a_delay_is_rounded_up_to_seconds_and_capped() {
 
 #[tokio::test]
 async fn rings_are_sent_ten_per_call_and_the_calls_side_by_side() {
-    let server = Scripted::start(|_, request| {
-        std::thread::sleep(Duration::from_millis(100));
+    // No call is answered before all have come; if they come one by one, the first gives up waiting.
+    let arrived = AtomicUsize::new(0);
+    let server = Scripted::start(move |_, request| {
+        let (started, _) = (Instant::now(), arrived.fetch_add(1, Ordering::SeqCst));
+        while arrived.load(Ordering::SeqCst) < 3 && started.elapsed() < Duration::from_millis(1500) {
+            std::thread::sleep(Duration::from_millis(5));
+        }
         answer(request, &[])
     });
     assert!(doorbell(&server).ring(&turns(25)).await.is_empty());

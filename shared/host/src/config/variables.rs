@@ -1,6 +1,6 @@
 //! Every environment variable that this crate reads, in one table.
 //!
-//! The parser (`config.rs`) reads through [`Reader`], which looks a name up here and takes the default from here, so
+//! The parser (`read.rs`) reads through [`Reader`], which looks a name up here and takes the default from here, so
 //! nothing is read that the table does not list. The deployment template is compared with the same table.
 //!
 //! AWS's own variables (`AWS_REGION`, `AWS_ENDPOINT_URL`, `AWS_LAMBDA_*`) are set by Lambda and read by its crates:
@@ -154,20 +154,20 @@ impl fmt::Display for Problem {
 }
 
 /// Reads variables of the table, and collects what is wrong with them.
-pub(crate) struct Reader<'a> {
+pub(super) struct Reader<'a> {
     get: &'a dyn Fn(&str) -> Option<String>,
-    pub(crate) problems: Vec<Problem>,
+    pub(super) problems: Vec<Problem>,
 }
 
 impl<'a> Reader<'a> {
-    pub(crate) fn new(get: &'a dyn Fn(&str) -> Option<String>) -> Reader<'a> {
+    pub(super) fn new(get: &'a dyn Fn(&str) -> Option<String>) -> Reader<'a> {
         Reader {
             get,
             problems: Vec::new(),
         }
     }
 
-    pub(crate) fn problem(&mut self, variable: &'static str, reason: impl Into<String>) {
+    pub(super) fn problem(&mut self, variable: &'static str, reason: impl Into<String>) {
         self.problems.push(Problem {
             variable,
             reason: reason.into(),
@@ -175,13 +175,13 @@ impl<'a> Reader<'a> {
     }
 
     /// The variable's text if it is set, be it to nothing; else its default.
-    pub(crate) fn as_set(&mut self, name: &'static str) -> Option<String> {
+    pub(super) fn as_set(&mut self, name: &'static str) -> Option<String> {
         let text = (self.get)(name).or_else(|| known(name).default.map(str::to_owned))?;
         Some(text.trim().to_owned())
     }
 
     /// The variable's text. One that is set to nothing counts as not set: a template can hardly leave one out.
-    pub(crate) fn optional(&mut self, name: &'static str) -> Option<String> {
+    pub(super) fn optional(&mut self, name: &'static str) -> Option<String> {
         let variable = known(name);
         (self.get)(name)
             .map(|text| text.trim().to_owned())
@@ -190,7 +190,7 @@ impl<'a> Reader<'a> {
     }
 
     /// The variable's text, where it must have one; on a problem, nothing.
-    pub(crate) fn text(&mut self, name: &'static str) -> String {
+    pub(super) fn text(&mut self, name: &'static str) -> String {
         self.optional(name).unwrap_or_else(|| {
             self.problem(name, format!("is not set: set it to {}", known(name).meaning));
             String::new()
@@ -198,7 +198,7 @@ impl<'a> Reader<'a> {
     }
 
     /// The variable's whole number within a range; on a problem, the range's start.
-    pub(crate) fn number(&mut self, name: &'static str, range: RangeInclusive<u32>) -> u32 {
+    pub(super) fn number(&mut self, name: &'static str, range: RangeInclusive<u32>) -> u32 {
         let text = self.text(name);
         match text.parse() {
             Ok(number) if range.contains(&number) => number,

@@ -1,152 +1,21 @@
-//! The configuration of a function: one typed struct, read from the environment once per cold start.
-//!
-//! `variables.rs` says what there is to set; this module says what it means. All problems are told at once, each with
-//! its variable and what to set, so that a deployment is mended in one go. No message repeats a key.
+//! What the variables mean, group by group. Each function tells its problems to the [`Reader`] and answers something
+//! all the same, so that the next group is checked, too.
 
+use super::variables::Reader;
+use super::{CosmosSettings, KeySetting, Limits};
 use crate::doorbell::Queues;
 use crate::log;
-use crate::secret::SecretKey;
-use crate::variables::Reader;
 use cosmos::{ClientConfig, Key, StaticKey};
 use duroxide::providers::{MAX_WORKER_TAGS, TagFilter};
-use duroxide_cosmos::CosmosConfig;
 use std::collections::{BTreeMap, HashSet};
-use std::env;
 use std::time::Duration;
 
-pub use crate::variables::{Problem, VARIABLES, Variable};
-
-/// What a function is told by its environment.
-#[derive(Clone, Debug)]
-pub struct Config {
-    /// Where the state is.
-    pub cosmos: CosmosSettings,
-    /// Where rings go.
-    pub queues: Queues,
-    /// The activities that this worker function serves.
-    pub tags: TagFilter,
-    /// The numbers.
-    pub limits: Limits,
-    /// A level, or a list of `target=level`; [`log::init`] takes it.
-    pub log_level: String,
-    /// The namespace of the metrics; without one, none are written.
-    pub metrics_namespace: Option<String>,
-}
-
-/// Where the state is.
-#[derive(Clone, Debug)]
-pub struct CosmosSettings {
-    /// The account's URI.
-    pub endpoint: String,
-    /// The account's key.
-    pub key: KeySetting,
-    /// The database's name.
-    pub database: String,
-    /// The container's name.
-    pub container: String,
-}
-
-/// The account's key, or where it is kept. `Debug` does not show a key.
-#[derive(Clone, Debug)]
-pub enum KeySetting {
-    /// The key itself.
-    Plain(Key),
-    /// A secret of Secrets Manager.
-    Secret {
-        /// Its ARN.
-        arn: String,
-    },
-}
-
-/// How many, how often and how long.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Limits {
-    /// How many rings are served at once.
-    pub concurrency: usize,
-    /// After how many attempts a turn or an activity is poison.
-    pub max_attempts: u32,
-    /// How long a turn holds its instance.
-    pub turn_lock: Duration,
-    /// How long an activity holds its work item, unless renewed.
-    pub work_lock: Duration,
-    /// How long an environment owns a session, unless renewed.
-    pub session_lock: Duration,
-    /// A turn is begun only when this much of the invocation is left.
-    pub turn_reserve: Duration,
-    /// How long a cancelled activity may take to stop.
-    pub cancel_grace: Duration,
-    /// Kept back at the end of an invocation to commit or release.
-    pub commit_reserve: Duration,
-    /// How long ringing may take.
-    pub ring_timeout: Duration,
-    /// How far ahead a timer is rung.
-    pub ring_reach: Duration,
-}
-
-/// Everything that is wrong with the environment.
-#[derive(Debug, thiserror::Error)]
-#[error("the environment variables cannot be used:{}", problems.iter().map(|problem| format!("\n- {problem}")).collect::<String>())]
-pub struct ConfigError {
-    /// Each variable with what is wrong and what to set; never empty.
-    pub problems: Vec<Problem>,
-}
-
-impl Config {
-    /// Reads the process's environment.
-    ///
-    /// # Errors
-    /// With all that is missing or cannot be used.
-    pub fn from_env() -> Result<Config, ConfigError> {
-        // Text that is not Unicode fails its own check rather than being taken for absent.
-        Self::from_variables(|name| env::var_os(name).map(|text| text.to_string_lossy().into_owned()))
-    }
-
-    /// Reads variables from anywhere.
-    ///
-    /// # Errors
-    /// With all that is missing or cannot be used.
-    pub fn from_variables(get: impl Fn(&str) -> Option<String>) -> Result<Config, ConfigError> {
-        let mut reader = Reader::new(&get);
-        let cosmos = CosmosSettings::read(&mut reader);
-        let config = (
-            queues(&mut reader),
-            tags(&mut reader),
-            Limits::read(&mut reader),
-            log_level(&mut reader),
-            metrics_namespace(&mut reader),
-        );
-        match (cosmos, config, reader.problems) {
-            (Some(cosmos), (queues, tags, limits, log_level, metrics_namespace), problems) if problems.is_empty() => {
-                Ok(Config {
-                    cosmos,
-                    queues,
-                    tags,
-                    limits,
-                    log_level,
-                    metrics_namespace,
-                })
-            }
-            (_, _, problems) => Err(ConfigError { problems }),
-        }
-    }
-
-    /// What the provider connects with. It sends nothing yet; a key that is a secret is read with the first request.
-    pub fn cosmos_config(&self) -> CosmosConfig {
-        let endpoint = self.cosmos.endpoint.as_str();
-        let builder = match &self.cosmos.key {
-            KeySetting::Plain(key) => CosmosConfig::builder(endpoint, StaticKey::new(key.clone())),
-            KeySetting::Secret { arn } => CosmosConfig::builder(endpoint, SecretKey::new(arn)),
-        };
-        builder
-            .database(&self.cosmos.database)
-            .container(&self.cosmos.container)
-            .build()
-    }
-}
+/// The word in `WORKER_TAGS` for activities without a tag.
+const DEFAULT_TAG: &str = "default";
 
 impl CosmosSettings {
     /// Nothing when there is no key, which is a problem told.
-    fn read(reader: &mut Reader<'_>) -> Option<CosmosSettings> {
+    pub(super) fn read(reader: &mut Reader<'_>) -> Option<CosmosSettings> {
         let endpoint = reader.text("COSMOS_ENDPOINT");
         if !endpoint.is_empty() {
             // The client is the judge of what it can dial; its refusal does not repeat the text. The key is of no
@@ -196,7 +65,7 @@ fn key(reader: &mut Reader<'_>) -> Option<KeySetting> {
     None
 }
 
-fn queues(reader: &mut Reader<'_>) -> Queues {
+pub(super) fn queues(reader: &mut Reader<'_>) -> Queues {
     let orchestrator = reader.text("ORCHESTRATOR_QUEUE_URL");
     let worker = reader.text("WORKER_QUEUE_URL");
     for (name, url) in [("ORCHESTRATOR_QUEUE_URL", &orchestrator), ("WORKER_QUEUE_URL", &worker)] {
@@ -256,10 +125,7 @@ fn check_queue(url: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// The word in `WORKER_TAGS` for activities without a tag.
-const DEFAULT_TAG: &str = "default";
-
-fn tags(reader: &mut Reader<'_>) -> TagFilter {
+pub(super) fn tags(reader: &mut Reader<'_>) -> TagFilter {
     const NAME: &str = "WORKER_TAGS";
     let text = reader.as_set(NAME).unwrap_or_default();
     let mut tags: HashSet<String> = text
@@ -291,7 +157,7 @@ fn tags(reader: &mut Reader<'_>) -> TagFilter {
     }
 }
 
-fn log_level(reader: &mut Reader<'_>) -> String {
+pub(super) fn log_level(reader: &mut Reader<'_>) -> String {
     let level = reader.text("LOG_LEVEL");
     if let Err(reason) = log::filter(&level) {
         reader.problem("LOG_LEVEL", reason);
@@ -299,7 +165,7 @@ fn log_level(reader: &mut Reader<'_>) -> String {
     level
 }
 
-fn metrics_namespace(reader: &mut Reader<'_>) -> Option<String> {
+pub(super) fn metrics_namespace(reader: &mut Reader<'_>) -> Option<String> {
     const NAME: &str = "METRICS_NAMESPACE";
     let namespace = reader.as_set(NAME).filter(|text| !text.is_empty())?;
     let plain = |character: char| character.is_ascii_alphanumeric() || ".-_/#:".contains(character);
@@ -318,7 +184,7 @@ fn metrics_namespace(reader: &mut Reader<'_>) -> Option<String> {
 }
 
 impl Limits {
-    fn read(reader: &mut Reader<'_>) -> Limits {
+    pub(super) fn read(reader: &mut Reader<'_>) -> Limits {
         const HALF_A_DAY: u32 = 43_200;
         /// The longest invocation that Lambda knows.
         const INVOCATION_MS: u32 = 900_000;
@@ -338,13 +204,3 @@ impl Limits {
         }
     }
 }
-
-impl Default for Limits {
-    /// As the table of variables has them.
-    fn default() -> Limits {
-        Limits::read(&mut Reader::new(&|_| None))
-    }
-}
-
-#[cfg(test)]
-mod tests;

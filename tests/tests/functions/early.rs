@@ -1,0 +1,162 @@
+//! Rings that come before their time are rung again for the rest of it.
+
+use crate::support::*;
+use cosmos::{Clock, SystemClock};
+use duroxide::{OrchestrationContext, OrchestrationRegistry, OrchestrationStatus};
+use duroxide_lambda::{Delayed, Ring};
+use local::RequestKind::Query;
+use std::sync::Arc;
+use std::time::Duration;
+use tests::ShiftedClock;
+use tests::cloud::{Cloud, CloudOptions};
+use tests::workload;
+
+/// Waits for an event and then for a timer, both scheduled at once.
+fn orchestrations() -> OrchestrationRegistry {
+    let both = |ctx: OrchestrationContext, seconds: String| async move {
+        let seconds = seconds.parse().map_err(|_| "not a number".to_owned())?;
+        let timer = ctx.schedule_timer(Duration::from_secs(seconds));
+        let event = ctx.schedule_wait("Go");
+        let said = event.await;
+        timer.await;
+        Ok(said)
+    };
+    let wait = |ctx: OrchestrationContext, millis: String| async move {
+        let millis = millis.parse().map_err(|_| "not a number".to_owned())?;
+        ctx.schedule_timer(Duration::from_millis(millis)).await;
+        Ok("fired".to_owned())
+    };
+    OrchestrationRegistry::builder()
+        .register("Both", both)
+        .register("Wait", wait)
+        .build()
+}
+
+fn now() -> u64 {
+    SystemClock.now_ms()
+}
+
+/// The delay must be what is left until the ring is due.
+#[track_caller]
+fn assert_for_the_rest(again: &Delayed, due: u64, asked: u64) {
+    let (soonest, latest) = (due.saturating_sub(now()), due - asked);
+    let delay = again.delay.as_millis() as u64;
+    assert_eq!(again.ring.due_ms, Some(due));
+    assert!((soonest..=latest).contains(&delay), "{soonest} <= {delay} <= {latest}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_ring_before_its_timer_is_due_is_rung_again_for_the_rest() {
+    let clock = Arc::new(ShiftedClock::default());
+    let options = CloudOptions {
+        clock: Arc::clone(&clock) as Arc<dyn Clock>,
+        ..CloudOptions::default()
+    };
+    let cloud = Cloud::with(options, orchestrations(), workload::activities()).await;
+    let first = start(&cloud, "order", "Wait", "300000").await;
+    serve(&cloud.orchestrator, &[first]).await;
+    let timer = only(cloud.bell.take());
+    let due = timer.ring.due_ms.expect("it is for later");
+    assert_for_the_rest(&timer, due, due - 300_000);
+
+    let asked = now();
+    let (response, bill) = bill(&cloud.orchestrator.door, cloud.orchestrator.invoke(&[timer.ring])).await;
+    assert_eq!(failed(&response), [""; 0]);
+    bill.is(&[Query], 1);
+    let again = only(cloud.bell.take());
+    assert_eq!(again.ring.target, turn_of("order"));
+    assert_for_the_rest(&again, due, asked);
+
+    // A busy doorbell must not lose it: then the record comes again.
+    cloud.bell.fail_all(true);
+    let response = cloud.orchestrator.invoke(std::slice::from_ref(&again.ring)).await;
+    assert_eq!(failed(&response), ["0"]);
+    cloud.bell.fail_all(false);
+
+    clock.advance(again.delay);
+    serve(&cloud.orchestrator, &[again.ring]).await;
+    assert_eq!(output(&cloud, "order").await, "fired");
+    assert!(cloud.bell.take().is_empty(), "a ring in time is not repeated");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_early_ring_is_kept_when_another_of_its_batch_leads_to_a_commit() {
+    let cloud = Cloud::start(orchestrations(), workload::activities()).await;
+    let first = start(&cloud, "order", "Both", "600").await;
+    serve(&cloud.orchestrator, &[first]).await;
+    let timer = only(cloud.bell.take()).ring;
+    let due = timer.due_ms.expect("it is for later");
+    let raised = cloud.client.raise_event("order", "Go", "gone").await;
+    raised.expect("it is raised");
+    let event = only(cloud.bell.take()).ring;
+    let asked = now();
+    serve(&cloud.orchestrator, &[timer.clone(), event, timer]).await;
+    assert_eq!(metrics(&cloud.orchestrator)["Committed"], 2, "the event had its turn");
+    let again = only(cloud.bell.take());
+    assert_for_the_rest(&again, due, asked);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_early_ring_is_kept_when_its_instance_is_busy() {
+    let cloud = Cloud::start(orchestrations(), workload::activities()).await;
+    let first = start(&cloud, "order", "Both", "600").await;
+    serve(&cloud.orchestrator, &[first]).await;
+    let timer = only(cloud.bell.take()).ring;
+    let due = timer.due_ms.expect("it is for later");
+    let raised = cloud.client.raise_event("order", "Go", "gone").await;
+    raised.expect("it is raised");
+    let held = cloud.silent.fetch_turn("order", Duration::from_secs(600), None).await;
+    held.expect("somebody else has the turn");
+    serve(&cloud.orchestrator, &[timer, only(cloud.bell.take()).ring]).await;
+    let (at_once, later): (Vec<Delayed>, Vec<Delayed>) = cloud
+        .bell
+        .take()
+        .into_iter()
+        .partition(|again| again.ring.due_ms.is_none());
+    assert_eq!(only(at_once).ring.tries, 1);
+    assert_eq!(only(later).ring.due_ms, Some(due));
+}
+
+/// A clock that is late.
+#[derive(Debug)]
+struct Behind(Duration);
+
+impl Clock for Behind {
+    fn now_ms(&self) -> u64 {
+        now() - self.0.as_millis() as u64
+    }
+}
+
+/// The ring comes when the timer is due by everybody's clock but the function's.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_function_whose_clock_is_behind_rings_again_until_its_own_time_has_come() {
+    let cloud = Cloud::start(orchestrations(), workload::activities()).await;
+    let behind = Arc::new(Behind(Duration::from_secs(3)));
+    let late = cloud.another_orchestrator_at(behind, "late", orchestrations()).await;
+    let first = start(&cloud, "order", "Wait", "200").await;
+    serve(&cloud.orchestrator, &[first]).await;
+    let mut ring = only(cloud.bell.take()).ring;
+    let due = ring.due_ms.expect("it is for later");
+    until("it is due", async || now() >= due).await;
+    let mut rounds = 0;
+    until("the turn has happened", async || {
+        serve(&late, std::slice::from_ref(&ring)).await;
+        let rung: Vec<Ring> = match cloud.bell.take().as_slice() {
+            [] => vec![],
+            [again] => {
+                assert!(again.delay > Duration::ZERO && again.delay <= Duration::from_secs(3));
+                tokio::time::sleep(again.delay).await;
+                vec![again.ring.clone()]
+            }
+            more => panic!("one ring at most, not {more:?}"),
+        };
+        rounds += 1;
+        let done = rung.is_empty();
+        ring = rung.into_iter().next().unwrap_or_else(|| ring.clone());
+        done
+    })
+    .await;
+    assert!(rounds >= 2, "its clock was behind");
+    let status = status(&cloud, "order").await;
+    assert!(matches!(status, OrchestrationStatus::Completed { .. }), "{status:?}");
+}

@@ -1,0 +1,72 @@
+//! Between invocations nothing happens: no request leaves the process, however long Lambda keeps it frozen.
+
+use crate::support::*;
+use duroxide::runtime::registry::ActivityRegistry;
+use duroxide::{ActivityContext, OrchestrationContext, OrchestrationRegistry};
+use std::time::Duration;
+use tests::cloud::Cloud;
+use tests::workload;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn starting_an_environment_sends_no_request() {
+    let cloud = Cloud::start(workload::orchestrations(), workload::activities()).await;
+    let first = start(&cloud, "order", "HelloCities", "1").await;
+    // A turn later everything that the start could have sent has been sent.
+    serve(&cloud.orchestrator, &[first]).await;
+    assert_eq!(cloud.orchestrator.door.counts().requests, 3, "the turn's own");
+    assert_eq!(cloud.worker.door.counts().requests, 0);
+}
+
+/// The runtime's own time is moved: its pollers, its session manager and its gauges wake as after a real day.
+#[tokio::test]
+async fn a_frozen_environment_sends_no_request() {
+    let orchestrations = OrchestrationRegistry::builder()
+        .register("Bound", |ctx: OrchestrationContext, _: String| async move {
+            ctx.schedule_activity_on_session("Work", "", "a session").await
+        })
+        .build();
+    let activities = ActivityRegistry::builder()
+        .register(
+            "Work",
+            |_: ActivityContext, _: String| async move { Ok("done".to_owned()) },
+        )
+        .build();
+    let cloud = Cloud::start(orchestrations, activities).await;
+    let first = start(&cloud, "order", "Bound", "").await;
+    serve(&cloud.orchestrator, std::slice::from_ref(&first)).await;
+    let work = only(cloud.bell.take()).ring;
+    serve(&cloud.worker, std::slice::from_ref(&work)).await;
+    cloud.orchestrator.door.reset();
+    cloud.worker.door.reset();
+
+    tokio::time::pause();
+    for step in [
+        Duration::from_secs(1),
+        Duration::from_secs(60),
+        Duration::from_secs(3_600),
+    ] {
+        for _ in 0..60 {
+            tokio::time::advance(step).await;
+            tokio::task::yield_now().await;
+        }
+    }
+    tokio::time::resume();
+
+    // Whatever the freeze sent was sent before these, which find nothing.
+    serve(&cloud.orchestrator, &[first]).await;
+    serve(&cloud.worker, &[work]).await;
+    let sent = (&cloud.orchestrator, &cloud.worker);
+    assert_eq!(
+        sent.0.door.counts().requests,
+        4,
+        "the turn that was due: {:?}",
+        sent.0.door.log()
+    );
+    assert_eq!(
+        sent.1.door.counts().requests,
+        1,
+        "a read in vain: {:?}",
+        sent.1.door.log()
+    );
+    assert_eq!(output(&cloud, "order").await, "done");
+}

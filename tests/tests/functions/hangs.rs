@@ -1,0 +1,256 @@
+//! A store that does not answer: the invocation ends all the same, nothing is sent after its end, and whatever the
+//! store made of the request that hung, there is one turn and one result in the end.
+
+use crate::activities::*;
+use duroxide::runtime::OrchestrationStatus;
+use duroxide_lambda::{Limits, Ring};
+use local::{Door, Faults, Hold};
+use std::slice::from_ref;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use tests::cloud::{Cloud, Function};
+use tokio::time::Instant;
+
+/// The time of an invocation that hangs.
+const SHORT: Duration = Duration::from_millis(2_000);
+/// How much a slow machine may add to what ends by a timer.
+const SLACK: Duration = Duration::from_secs(5);
+
+fn limits() -> Limits {
+    Limits {
+        concurrency: 1,
+        turn_reserve: Duration::from_millis(500),
+        cancel_grace: Duration::from_millis(100),
+        commit_reserve: Duration::from_millis(400),
+        ..Limits::default()
+    }
+}
+
+/// Whether the request that hangs is done by the store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Done {
+    Yes,
+    No,
+}
+
+/// Lets the next write hang: it is held and not done, or it is done, its answer is lost, and what is sent next is held.
+fn hang(door: &Door, done: Done) -> Hold {
+    let before = door.log().len();
+    match done {
+        Done::No => door.hold_when(move |log| log.len() >= before),
+        Done::Yes => {
+            door.set_faults(Faults {
+                lost_after: 1.0,
+                writes_only: true,
+                limit: Some(1),
+                ..Faults::default()
+            });
+            door.hold_when(move |log| log.len() > before)
+        }
+    }
+}
+
+/// Has the commit of the workflow code that runs next hang.
+fn hang_commit(stage: &Stage, function: &Function, done: Done) -> Arc<Mutex<Option<Hold>>> {
+    let held = Arc::new(Mutex::new(None));
+    let (door, slot) = (function.door.clone(), Arc::clone(&held));
+    stage.then(move || *slot.lock().expect("no panic") = Some(hang(&door, done)));
+    held
+}
+
+/// An invocation that hangs: it ends in time, and the record comes again.
+async fn hangs(function: &Function, ring: &Ring) {
+    let began = Instant::now();
+    failed(&function.invoke_within(from_ref(ring), SHORT).await, 1);
+    let took = began.elapsed();
+    assert!(took >= SHORT && took < SHORT + SLACK, "{took:?}");
+    assert_outcomes(function, &[("Failed", 1)]);
+}
+
+/// Serves another instance. With one dispatcher, it also shows that the last cycle is over for the runtime.
+async fn serves_on(cloud: &Cloud) {
+    let ring = schedule(cloud, "next", "Quick").await;
+    served(&cloud.worker.invoke(&[ring]).await);
+    assert_output(&conclude(cloud, "next").await, "quick");
+    counted(&cloud.orchestrator);
+    counted(&cloud.worker);
+}
+
+/// No lock or work item is held for longer than its lock lasts from now.
+async fn assert_nothing_is_stuck(cloud: &Cloud, now_ms: u64) {
+    let longest = now_ms + 30_000;
+    for document in cloud.world.documents().await {
+        let until = document["until"].as_u64().unwrap_or(0);
+        assert!(until <= longest, "{document}");
+    }
+}
+
+async fn a_hanging_turn_happens_once(done: Done) {
+    let (cloud, stage, clock) = cloud(limits()).await;
+    let ring = start(&cloud, "order", "Run", "Quick").await;
+    let held = hang_commit(&stage, &cloud.orchestrator, done);
+    hangs(&cloud.orchestrator, &ring).await;
+    let before = requests_for(&cloud.orchestrator, "order");
+    serves_on(&cloud).await;
+    assert_eq!(
+        requests_for(&cloud.orchestrator, "order"),
+        before,
+        "the runtime's failure must not be committed"
+    );
+    assert_nothing_is_stuck(&cloud, cosmos::Clock::now_ms(&*clock)).await;
+
+    if done == Done::No {
+        assert!(matches!(status(&cloud, "order").await, OrchestrationStatus::NotFound));
+        served(&cloud.orchestrator.invoke(from_ref(&ring)).await);
+        assert_outcomes(&cloud.orchestrator, &[("Busy", 1)]);
+        cloud.bell.take();
+        clock.advance(limits().turn_lock);
+    }
+    served(&cloud.orchestrator.invoke(from_ref(&ring)).await);
+    let once = if done == Done::Yes { "Nothing" } else { "Committed" };
+    assert_outcomes(&cloud.orchestrator, &[(once, 1)]);
+    // What was held comes through at last, or is given up by the server: it changes nothing.
+    drop(held.lock().expect("no panic").take());
+
+    let work = Ring::work(duroxide_lambda::WorkTarget {
+        instance: "order".to_owned(),
+        execution: 1,
+        activity: 2,
+        tag: None,
+        orchestration: None,
+        version: None,
+    });
+    cloud.bell.take();
+    served(&cloud.worker.invoke(&[work]).await);
+    assert_output(&conclude(&cloud, "order").await, "quick");
+    assert_eq!(stage.count("began", "order"), 1);
+    let history = cloud
+        .client
+        .read_execution_history("order", 1)
+        .await
+        .expect("a history");
+    assert_eq!(history.len(), 4, "{history:#?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_commit_that_hangs_and_is_not_done_leaves_its_turn_to_a_later_ring() {
+    a_hanging_turn_happens_once(Done::No).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_commit_that_hangs_and_is_done_is_not_repeated() {
+    a_hanging_turn_happens_once(Done::Yes).await;
+}
+
+/// Nobody but the one who committed knows what the commit made due.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_commit_without_an_answer_made_due_is_rung_for() {
+    let (cloud, stage, clock) = cloud(limits()).await;
+    let ring = start(&cloud, "order", "Run", "Quick").await;
+    let held = hang_commit(&stage, &cloud.orchestrator, Done::Yes);
+    hangs(&cloud.orchestrator, &ring).await;
+    drop(held.lock().expect("no panic").take());
+    clock.advance(limits().turn_lock);
+    // The record comes again.
+    served(&cloud.orchestrator.invoke(&[ring]).await);
+    let rung = cloud.bell.take();
+    let works = rung
+        .iter()
+        .filter(|delayed| matches!(delayed.ring.target, duroxide_lambda::Target::Work(_)));
+    assert!(works.count() > 0, "the activity waits for maintenance: {rung:?}");
+}
+
+async fn a_hanging_completion_is_one_result(done: Done) {
+    let (cloud, stage, clock) = cloud(limits()).await;
+    let ring = schedule(&cloud, "order", "Quick").await;
+    let held = hang_commit(&stage, &cloud.worker, done);
+    hangs(&cloud.worker, &ring).await;
+    let before = requests_for(&cloud.worker, "order");
+    serves_on(&cloud).await;
+    assert_eq!(requests_for(&cloud.worker, "order"), before);
+    assert_nothing_is_stuck(&cloud, cosmos::Clock::now_ms(&*clock)).await;
+
+    if done == Done::No {
+        served(&cloud.worker.invoke(from_ref(&ring)).await);
+        assert_outcomes(&cloud.worker, &[("Busy", 1)]);
+        cloud.bell.take();
+        clock.advance(limits().work_lock);
+    }
+    served(&cloud.worker.invoke(from_ref(&ring)).await);
+    let (once, runs) = if done == Done::Yes {
+        ("Nothing", 1)
+    } else {
+        ("Committed", 2)
+    };
+    assert_outcomes(&cloud.worker, &[(once, 1)]);
+    assert_eq!(stage.count("began", "order"), runs);
+    drop(held.lock().expect("no panic").take());
+    served(&cloud.orchestrator.invoke(&[Ring::turn("order")]).await);
+    cloud.bell.take();
+    assert_output(&conclude(&cloud, "order").await, "quick");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_completion_that_hangs_and_is_not_done_is_repeated_when_the_lock_ends() {
+    a_hanging_completion_is_one_result(Done::No).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_completion_that_hangs_and_is_done_is_not_repeated() {
+    a_hanging_completion_is_one_result(Done::Yes).await;
+}
+
+/// Lets a fetch hang at its first request, or at its claim.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_fetch_of_a_turn_that_hangs_ends_with_the_invocation_and_the_turn_happens_later() {
+    for (requests, done) in [(0, Done::No), (1, Done::No), (1, Done::Yes)] {
+        let (cloud, stage, clock) = cloud(limits()).await;
+        let ring = start(&cloud, "order", "Turn", "").await;
+        let hold = hang_fetch(&cloud.orchestrator.door, requests, done);
+        hangs(&cloud.orchestrator, &ring).await;
+        let before = requests_for(&cloud.orchestrator, "order");
+        serves_on(&cloud).await;
+        assert_eq!(
+            requests_for(&cloud.orchestrator, "order"),
+            before,
+            "{requests} {done:?}"
+        );
+        assert_nothing_is_stuck(&cloud, cosmos::Clock::now_ms(&*clock)).await;
+        clock.advance(limits().turn_lock);
+        served(&cloud.orchestrator.invoke(&[ring]).await);
+        drop(hold);
+        assert_eq!(stage.count("began", "order"), 1);
+        assert_output(&status(&cloud, "order").await, "turned");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_fetch_of_an_activity_that_hangs_ends_with_the_invocation_and_it_runs_later() {
+    for (requests, done) in [(0, Done::No), (1, Done::No), (1, Done::Yes)] {
+        let (cloud, stage, clock) = cloud(limits()).await;
+        let ring = schedule(&cloud, "order", "Quick").await;
+        let hold = hang_fetch(&cloud.worker.door, requests, done);
+        hangs(&cloud.worker, &ring).await;
+        let before = requests_for(&cloud.worker, "order");
+        serves_on(&cloud).await;
+        assert_eq!(requests_for(&cloud.worker, "order"), before, "{requests} {done:?}");
+        assert_nothing_is_stuck(&cloud, cosmos::Clock::now_ms(&*clock)).await;
+        clock.advance(limits().work_lock);
+        served(&cloud.worker.invoke(&[ring]).await);
+        drop(hold);
+        assert_eq!(stage.count("began", "order"), 1);
+        assert_output(&conclude(&cloud, "order").await, "quick");
+    }
+}
+
+/// As [`hang`], but for the request that comes after so many.
+fn hang_fetch(door: &Door, requests: usize, done: Done) -> Hold {
+    let before = door.log().len() + requests;
+    match done {
+        Done::No => door.hold_when(move |log| log.len() >= before),
+        Done::Yes => {
+            drop(hang(door, Done::Yes));
+            door.hold_when(move |log| log.len() > before)
+        }
+    }
+}

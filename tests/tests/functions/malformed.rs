@@ -1,0 +1,167 @@
+//! Records that cannot be served: each fails alone, is counted, and is found in the log by its message id.
+
+use crate::support::*;
+use cosmos::SystemClock;
+use duroxide_lambda::log::JsonLayer;
+use duroxide_lambda::{Budget, Ring, SqsEvent, SqsRecord, WorkTarget};
+use serde_json::Value;
+use std::io::{self, Write};
+use std::sync::{Arc, Mutex};
+use tests::cloud::{Cloud, INVOCATION};
+use tests::workload;
+use tracing_subscriber::layer::SubscriberExt as _;
+
+/// The lines of the log.
+#[derive(Clone, Default)]
+struct Lines(Arc<Mutex<Vec<u8>>>);
+
+impl Write for Lines {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().expect("no panic").extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Lines {
+    fn read(&self) -> Vec<Value> {
+        let bytes = self.0.lock().expect("no panic").clone();
+        let text = String::from_utf8(bytes).expect("the log is text");
+        text.lines()
+            .map(|line| serde_json::from_str(line).expect("a line is JSON"))
+            .collect()
+    }
+}
+
+fn records(bodies: Vec<String>) -> SqsEvent {
+    let record = |(n, body)| SqsRecord {
+        message_id: format!("message-{n}"),
+        body,
+    };
+    SqsEvent {
+        records: bodies.into_iter().enumerate().map(record).collect(),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn malformed_records_fail_alone_and_are_logged_and_counted() {
+    let cloud = Cloud::start(workload::orchestrations(), workload::activities()).await;
+    let good = start(&cloud, "order", "HelloCities", "1").await;
+    let work = WorkTarget {
+        instance: "order".to_owned(),
+        execution: 1,
+        activity: 2,
+        tag: None,
+        orchestration: None,
+        version: None,
+    };
+    let bodies = vec![
+        "not JSON".to_owned(),
+        good.encode(),
+        String::new(),
+        r#"{"v":2,"turn":{"instance":"order"}}"#.to_owned(),
+        r#"{"v":1,"turn":{}}"#.to_owned(),
+        r#"{"v":1,"turn":{"instance":""}}"#.to_owned(),
+        "\u{1f980}".repeat(64 * 1024),
+        format!(r#"{{"v":1,"turn":{{"instance":"{}"#, "x".repeat(256 * 1024)),
+        Ring::work(work).encode(),
+        r#"{"v":1}"#.to_owned(),
+    ];
+    let bad: Vec<String> = (0..bodies.len())
+        .filter(|n| *n != 1)
+        .map(|n| format!("message-{n}"))
+        .collect();
+    let lines = Lines::default();
+    let layer = JsonLayer::new(lines.clone(), Arc::new(SystemClock));
+    let logging = tracing::subscriber::set_default(tracing_subscriber::registry().with(layer));
+    let environment = &cloud.orchestrator.environment;
+    let response = environment.serve(records(bodies), Budget::of(INVOCATION)).await;
+    drop(logging);
+    assert_eq!(failed(&response), bad);
+    let counted = metrics(&cloud.orchestrator);
+    assert_eq!(
+        (&counted["MalformedRings"], &counted["Committed"]),
+        (&9.into(), &1.into())
+    );
+
+    let log = lines.read();
+    let refused: Vec<&Value> = log.iter().filter(|line| line["level"] == "ERROR").collect();
+    let logged: Vec<&str> = refused.iter().filter_map(|line| line["message_id"].as_str()).collect();
+    assert_eq!(logged, bad);
+    for line in refused {
+        assert!(line.to_string().len() < 1_000, "the noise is not repeated: {line}");
+        assert!(
+            line["reason"].as_str().is_some_and(|reason| !reason.is_empty()),
+            "{line}"
+        );
+    }
+    cloud.settle().await;
+    assert!(output(&cloud, "order").await.contains("Oslo"));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_turn_ring_at_the_worker_fails_and_its_activities_are_served() {
+    let cloud = Cloud::start(workload::orchestrations(), workload::activities()).await;
+    let first = start(&cloud, "order", "HelloCities", "1").await;
+    serve(&cloud.orchestrator, std::slice::from_ref(&first)).await;
+    let work = only(cloud.bell.take()).ring;
+    let bodies = vec![first.encode(), work.encode(), "noise".to_owned()];
+    let environment = &cloud.worker.environment;
+    let response = environment.serve(records(bodies), Budget::of(INVOCATION)).await;
+    assert_eq!(failed(&response), ["message-0", "message-2"]);
+    let counted = metrics(&cloud.worker);
+    assert_eq!(
+        (&counted["MalformedRings"], &counted["Committed"]),
+        (&2.into(), &1.into())
+    );
+    cloud.settle().await;
+    assert!(output(&cloud, "order").await.contains("Oslo"));
+}
+
+fn place_of(instance: &str, rings: &[Ring]) -> usize {
+    let found = rings.iter().position(|ring| ring.target.instance() == instance);
+    found.expect("a ring for it")
+}
+
+/// One instance has lost its history, one activity its contents: those fail, again and again, and only those.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_broken_instance_does_not_fail_the_others_of_its_batch() {
+    let cloud = Cloud::start(workload::orchestrations(), workload::activities()).await;
+    for instance in ["sound", "broken", "good"] {
+        let started = cloud.client.start_orchestration(instance, "HelloCities", "1").await;
+        started.expect("it starts");
+    }
+    serve(&cloud.orchestrator, &plain(cloud.bell.take())).await;
+    let works = plain(cloud.bell.take());
+
+    let raw = cloud.world.raw();
+    let pk = cosmos::PartitionKey::new("broken").expect("a key");
+    let mut work = cloud.world.document("broken", "w:1:2").await.expect("its work item");
+    let item = work["item"].take();
+    work["item"] = "no activity".into();
+    let retry = cosmos::Retry::Idempotent;
+    raw.upsert(&pk, &work, None, retry).await.expect("it is written");
+    let response = cloud.worker.invoke(&works).await;
+    let broken = place_of("broken", &works);
+    assert_eq!(failed(&response), [broken.to_string()]);
+    work["item"] = item;
+    raw.upsert(&pk, &work, None, retry).await.expect("it is written");
+    serve(&cloud.worker, &works[broken..=broken]).await;
+
+    let turns = plain(cloud.bell.take());
+    let histories = cloud.world.documents_of("history").await;
+    let history = histories.iter().find(|doc| doc["pk"] == "broken").expect("its history");
+    let id = history["id"].as_str().expect("an id");
+    raw.delete(&pk, id, None, retry).await.expect("it is deleted");
+    let response = cloud.orchestrator.invoke(&turns).await;
+    assert_eq!(failed(&response), [place_of("broken", &turns).to_string()]);
+    raw.upsert(&pk, history, None, retry).await.expect("it is written");
+    serve(&cloud.orchestrator, &[Ring::turn("broken")]).await;
+    cloud.settle().await;
+    for instance in ["sound", "broken", "good"] {
+        assert!(output(&cloud, instance).await.contains("Oslo"));
+    }
+}
