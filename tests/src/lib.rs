@@ -6,6 +6,7 @@
 
 mod clock;
 pub mod cloud;
+pub mod real;
 pub mod workload;
 mod world;
 

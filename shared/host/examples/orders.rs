@@ -100,7 +100,11 @@ async fn parts(server: &CosmosServer, bell: &Arc<Memory>, id: &str) -> Result<Pa
     let config = CosmosConfig::builder(server.door().endpoint(), StaticKey::new(key))
         .create_with(Throughput::Serverless)
         .build();
-    let store = Arc::new(CosmosProvider::connect(config).await.context("the embedded Cosmos DB")?);
+    let store = Arc::new(
+        CosmosProvider::connect(config)
+            .await
+            .context("the embedded Cosmos DB")?,
+    );
     let meter = Arc::new(Meter::new(None));
     Ok(Parts::of(store, Arc::clone(bell) as _, meter, Limits::default(), id))
 }

@@ -2,10 +2,11 @@
 //!
 //! | outcome | the record | another ring |
 //! |---|---|---|
-//! | committed, nothing, cancelled | served | if more is due, at once |
+//! | committed, nothing | served | if more is due, at once |
 //! | busy | served | soon, growing with the tries, not long after the lock ends |
 //! | deferred | served | in a second, when another invocation has time |
 //! | abandoned, timed out | served | when it may be tried again |
+//! | cancelled | served | in a second: should the lock have run out only, the activity is still to be done |
 //! | failed | failed: SQS delivers it again, and puts it aside after some times | |
 //!
 //! A new ring is better than a failed record where nothing is wrong: a record comes back only after the queue's
@@ -33,9 +34,9 @@ pub(crate) enum Verdict {
 pub(crate) fn verdict(outcome: &Outcome, more: bool, tries: u32, now_ms: u64) -> Verdict {
     match outcome {
         Outcome::Committed if more => Verdict::Again(Duration::ZERO),
-        Outcome::Committed | Outcome::Nothing | Outcome::Cancelled => Verdict::Served,
+        Outcome::Committed | Outcome::Nothing => Verdict::Served,
         Outcome::Busy { until_ms } => Verdict::Again(busy_for(*until_ms, tries, now_ms)),
-        Outcome::Deferred | Outcome::TimedOut => Verdict::Again(Duration::from_secs(1)),
+        Outcome::Deferred | Outcome::TimedOut | Outcome::Cancelled => Verdict::Again(Duration::from_secs(1)),
         Outcome::Abandoned { delay } => Verdict::Again(*delay),
         Outcome::Failed { .. } => Verdict::Failed,
     }
@@ -62,7 +63,7 @@ mod tests {
         let error = String::new();
         assert_eq!(of(Outcome::Committed), Verdict::Served);
         assert_eq!(of(Outcome::Nothing), Verdict::Served);
-        assert_eq!(of(Outcome::Cancelled), Verdict::Served);
+        assert_eq!(of(Outcome::Cancelled), Verdict::Again(second));
         assert_eq!(of(Outcome::Deferred), Verdict::Again(second));
         assert_eq!(of(Outcome::TimedOut), Verdict::Again(second));
         let delay = Duration::from_secs(7);

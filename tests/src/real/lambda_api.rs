@@ -37,13 +37,12 @@ pub struct LambdaApi {
 impl LambdaApi {
     /// Starts it for functions of these names; others do not exist for it.
     pub async fn start(venv: &Venv, functions: &[&str]) -> Result<LambdaApi> {
-        let port_taken = |attempt| format!("the Lambda API does not start, attempt {attempt}");
         let mut attempt = 1;
         loop {
             match LambdaApi::start_once(venv, functions).await {
                 // Between choosing a free port and listening on it, another process may take it.
                 Err(_) if attempt < ATTEMPTS => attempt += 1,
-                result => return result.with_context(|| port_taken(attempt)),
+                result => return result.with_context(|| format!("the Lambda API does not start, attempt {attempt}")),
             }
         }
     }

@@ -4,7 +4,7 @@ use crate::support::*;
 use duroxide::providers::{Provider, TagFilter};
 use duroxide::{OrchestrationContext, OrchestrationRegistry, OrchestrationStatus};
 use duroxide_cosmos::Fetched;
-use duroxide_lambda::{Ring, WorkTarget};
+use duroxide_lambda::Ring;
 use local::RequestKind::{Query, Read};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -172,34 +172,4 @@ async fn of_two_environments_that_race_for_an_instance_one_has_the_turn() {
     let counted = [metrics(&cloud.orchestrator), metrics(&other)];
     let committed: u64 = counted.iter().filter_map(|line| line["Committed"].as_u64()).sum();
     assert_eq!(committed, 20, "{counted:?}");
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_ring_for_a_work_item_that_waits_for_its_retry_is_served() {
-    let cloud = Cloud::start(workload::orchestrations(), workload::activities()).await;
-    let first = start(&cloud, "order", "HelloCities", "1").await;
-    serve(&cloud.orchestrator, &[first]).await;
-    let work = only(cloud.bell.take()).ring;
-    let activity = work_of(&work).identifier();
-    let held = cloud
-        .silent
-        .fetch_work(&activity, HELD, None, &TagFilter::DefaultOnly)
-        .await;
-    let Fetched::Ready(held) = held.expect("a fetch") else {
-        panic!("there is an activity to hold");
-    };
-    let delay = Some(Duration::from_secs(2));
-    let released = cloud.silent.abandon_work_item(&held.lock_token, delay, false).await;
-    released.expect("the activity is given back");
-    // Whoever gave it back rings with this time.
-    let due = Ring {
-        due_ms: Some(cosmos::Clock::now_ms(&cosmos::SystemClock) + 2_000),
-        ..Ring::work(WorkTarget::clone(work_of(&work)))
-    };
-    serve(&cloud.worker, &[due]).await;
-    let again = only(cloud.bell.take());
-    assert!(again.delay > Duration::ZERO && again.delay <= Duration::from_secs(2));
-    tokio::time::sleep(again.delay).await;
-    serve(&cloud.worker, &[again.ring]).await;
-    assert_eq!(metrics(&cloud.worker)["Committed"], 1);
 }

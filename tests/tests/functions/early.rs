@@ -2,10 +2,13 @@
 
 use crate::support::*;
 use cosmos::{Clock, SystemClock};
-use duroxide::{OrchestrationContext, OrchestrationRegistry, OrchestrationStatus};
+use duroxide::providers::{Provider, TagFilter};
+use duroxide::{OrchestrationContext, OrchestrationRegistry};
+use duroxide_cosmos::Fetched;
 use duroxide_lambda::{Delayed, Ring};
 use local::RequestKind::Query;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tests::ShiftedClock;
 use tests::cloud::{Cloud, CloudOptions};
@@ -117,46 +120,76 @@ async fn an_early_ring_is_kept_when_its_instance_is_busy() {
     assert_eq!(only(later).ring.due_ms, Some(due));
 }
 
-/// A clock that is late.
-#[derive(Debug)]
-struct Behind(Duration);
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_ring_before_an_activity_may_be_tried_again_is_rung_again_for_the_rest() {
+    let clock = Arc::new(ShiftedClock::default());
+    let options = CloudOptions {
+        clock: Arc::clone(&clock) as Arc<dyn Clock>,
+        ..CloudOptions::default()
+    };
+    let cloud = Cloud::with(options, workload::orchestrations(), workload::activities()).await;
+    let first = start(&cloud, "order", "HelloCities", "1").await;
+    serve(&cloud.orchestrator, &[first]).await;
+    let work = only(cloud.bell.take()).ring;
+    let (activity, pause) = (work_of(&work).identifier(), Duration::from_secs(300));
+    let held = cloud
+        .silent
+        .fetch_work(&activity, pause, None, &TagFilter::DefaultOnly)
+        .await;
+    let Fetched::Ready(held) = held.expect("a fetch") else {
+        panic!("there is an activity to hold");
+    };
+    let released = cloud
+        .silent
+        .abandon_work_item(&held.lock_token, Some(pause), false)
+        .await;
+    released.expect("the activity is given back");
+    // Whoever gives it back rings with this time.
+    let due = clock.now_ms() + 300_000;
+    let ring = Ring {
+        due_ms: Some(due),
+        ..work
+    };
+    let asked = now();
+    serve(&cloud.worker, &[ring]).await;
+    let again = only(cloud.bell.take());
+    assert_for_the_rest(&again, due, asked);
+    clock.advance(again.delay);
+    serve(&cloud.worker, &[again.ring]).await;
+    assert_eq!(metrics(&cloud.worker)["Committed"], 1);
+}
 
-impl Clock for Behind {
+/// A clock that is three seconds late, and stands still there until it is moved.
+#[derive(Debug)]
+struct Late(AtomicU64);
+
+impl Clock for Late {
     fn now_ms(&self) -> u64 {
-        now() - self.0.as_millis() as u64
+        self.0.load(Ordering::SeqCst)
     }
 }
 
 /// The ring comes when the timer is due by everybody's clock but the function's.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_function_whose_clock_is_behind_rings_again_until_its_own_time_has_come() {
+async fn a_function_whose_clock_is_late_rings_again_for_its_own_time() {
     let cloud = Cloud::start(orchestrations(), workload::activities()).await;
-    let behind = Arc::new(Behind(Duration::from_secs(3)));
-    let late = cloud.another_orchestrator_at(behind, "late", orchestrations()).await;
+    let clock = Arc::new(Late(AtomicU64::new(now() - 3_000)));
+    let same = Arc::clone(&clock) as Arc<dyn Clock>;
+    let late = cloud.another_orchestrator_at(same, "late", orchestrations()).await;
     let first = start(&cloud, "order", "Wait", "200").await;
     serve(&cloud.orchestrator, &[first]).await;
-    let mut ring = only(cloud.bell.take()).ring;
+    let ring = only(cloud.bell.take()).ring;
     let due = ring.due_ms.expect("it is for later");
     until("it is due", async || now() >= due).await;
-    let mut rounds = 0;
-    until("the turn has happened", async || {
-        serve(&late, std::slice::from_ref(&ring)).await;
-        let rung: Vec<Ring> = match cloud.bell.take().as_slice() {
-            [] => vec![],
-            [again] => {
-                assert!(again.delay > Duration::ZERO && again.delay <= Duration::from_secs(3));
-                tokio::time::sleep(again.delay).await;
-                vec![again.ring.clone()]
-            }
-            more => panic!("one ring at most, not {more:?}"),
-        };
-        rounds += 1;
-        let done = rung.is_empty();
-        ring = rung.into_iter().next().unwrap_or_else(|| ring.clone());
-        done
-    })
-    .await;
-    assert!(rounds >= 2, "its clock was behind");
-    let status = status(&cloud, "order").await;
-    assert!(matches!(status, OrchestrationStatus::Completed { .. }), "{status:?}");
+
+    serve(&late, &[ring]).await;
+    let again = only(cloud.bell.take());
+    assert_eq!(again.ring.due_ms, Some(due));
+    assert_eq!(again.delay, Duration::from_millis(due - clock.now_ms()));
+    assert!(again.delay > Duration::from_secs(3));
+
+    clock.0.store(due, Ordering::SeqCst);
+    serve(&late, &[again.ring]).await;
+    assert_eq!(output(&cloud, "order").await, "fired");
+    assert!(cloud.bell.take().is_empty());
 }

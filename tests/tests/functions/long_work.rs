@@ -3,7 +3,7 @@
 use crate::activities::*;
 use cosmos::Clock;
 use duroxide_lambda::Limits;
-use local::Faults;
+use local::{Faults, Hold};
 use std::slice::from_ref;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -36,7 +36,15 @@ async fn held_until(cloud: &Cloud, instance: &str) -> u64 {
     item["until"].as_u64().expect("a time")
 }
 
-/// Waits until so many requests were written to a function's door.
+/// Holds the first request that a function sends after the workflow code which runs next.
+fn hold_next(stage: &Stage, function: &Function) -> Arc<Mutex<Option<Hold>>> {
+    let held = Arc::new(Mutex::new(None));
+    let (door, slot) = (function.door.clone(), Arc::clone(&held));
+    stage.then(move || *slot.lock().expect("no panic") = Some(door.hold_when(|_| true)));
+    held
+}
+
+/// Waits until a function has asked so often to replace a document.
 async fn replaces(function: &Function, count: u64) {
     until(|| function.door.counts().replaces >= count).await;
 }
@@ -155,10 +163,7 @@ async fn an_activity_whose_lock_ran_out_unnoticed_is_rung_for_again() {
 async fn a_renewal_that_hangs_does_not_keep_an_activity_from_being_told() {
     let (cloud, stage, _) = cloud(limits()).await;
     let ring = schedule(&cloud, "order", "Patient").await;
-    let door = cloud.worker.door.clone();
-    let held = Arc::new(Mutex::new(None));
-    let slot = Arc::clone(&held);
-    stage.then(move || *slot.lock().expect("no panic") = Some(door.hold_when(|_| true)));
+    let _held = hold_next(&stage, &cloud.worker);
     let began = Instant::now();
     let time = Duration::from_secs(6);
     served(&cloud.worker.invoke_within(&[ring], time).await);
@@ -214,32 +219,58 @@ async fn an_activity_that_ends_after_its_orchestration_was_cancelled_is_no_failu
     assert_outcomes(&cloud.worker, &[("Cancelled", 1)]);
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn the_lock_of_a_long_turn_is_renewed() {
+/// The turn takes long because its commit is held at the door.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_lock_of_a_long_turn_is_renewed_by_one_request_each_time() {
     let (cloud, stage, clock) = cloud(limits()).await;
-    let ring = start(&cloud, "order", "Slow", "").await;
+    let ring = start(&cloud, "order", "Turn", "").await;
     let another = cloud.another_orchestrator("another", stage.orchestrations()).await;
+    let held = hold_next(&stage, &cloud.orchestrator);
     let watch = async {
-        until(|| stage.count("began", "order") == 1).await;
+        until(|| held.lock().expect("no panic").as_ref().is_some_and(Hold::is_reached)).await;
         let lock = cloud.world.document("order", "lock").await.expect("a lock");
         let first = lock["until"].as_u64().expect("a time");
         until(|| clock.now_ms() > first).await;
         served(&another.invoke(from_ref(&ring)).await);
         assert_outcomes(&another, &[("Busy", 1)]);
         cloud.bell.take();
-        let renewals = cloud.orchestrator.door.counts().replaces;
-        assert!(renewals > 0);
-        stage.let_go("order");
-        renewals
+        let counts = cloud.orchestrator.door.counts();
+        // The fetch asks once and claims by a create, and the commit is under way.
+        assert!(counts.replaces > 0, "{counts:?}");
+        assert_eq!(counts.requests, 3 + counts.replaces, "{counts:?}");
+        drop(held.lock().expect("no panic").take());
     };
-    let (response, renewals) = futures::join!(cloud.orchestrator.invoke(from_ref(&ring)), watch);
+    let (response, ()) = futures::join!(cloud.orchestrator.invoke(from_ref(&ring)), watch);
     served(&response);
-    let counts = cloud.orchestrator.door.counts();
-    // The fetch asks once and claims by a create; each renewal is one replace; the commit is one batch.
-    assert!(
-        counts.replaces >= renewals && counts.requests == 3 + counts.replaces,
-        "{counts:?}"
-    );
-    assert_output(&status(&cloud, "order").await, "slow");
+    assert_outcomes(&cloud.orchestrator, &[("Committed", 1)]);
+    assert_output(&status(&cloud, "order").await, "turned");
     assert_eq!(stage.count("began", "order"), 1);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_turn_that_outlived_its_lock_is_fenced() {
+    let (cloud, stage, clock) = cloud(limits()).await;
+    let ring = start(&cloud, "order", "Slow", "").await;
+    let another = cloud.another_orchestrator("another", stage.orchestrations()).await;
+    let second = async {
+        until(|| stage.count("began", "order") == 1).await;
+        clock.advance(LOCK);
+        let watch = async {
+            until(|| stage.count("began", "order") == 2).await;
+            stage.let_go("order");
+        };
+        let (response, ()) = futures::join!(another.invoke(from_ref(&ring)), watch);
+        served(&response);
+    };
+    let (first, ()) = futures::join!(cloud.orchestrator.invoke(from_ref(&ring)), second);
+    failed(&first, 1);
+    assert_outcomes(&another, &[("Committed", 1)]);
+    assert_outcomes(&cloud.orchestrator, &[("Failed", 1)]);
+    assert_output(&status(&cloud, "order").await, "slow");
+    let history = cloud
+        .client
+        .read_execution_history("order", 1)
+        .await
+        .expect("a history");
+    assert_eq!(history.len(), 2, "{history:#?}");
 }

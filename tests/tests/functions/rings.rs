@@ -1,1 +1,260 @@
-//! To be written.
+//! The rings that follow a commit: each to the one who has something to do now, and no others.
+
+use crate::support::*;
+use cosmos::{Clock, SystemClock};
+use duroxide::providers::{Provider, WorkItem};
+use duroxide::{OrchestrationContext, OrchestrationRegistry, OrchestrationStatus};
+use duroxide_lambda::{Delayed, Ring, WorkTarget};
+use futures::StreamExt as _;
+use local::{Faults, Lag, ServerOptions};
+use std::time::Duration;
+use tests::cloud::{Cloud, CloudOptions};
+use tests::workload;
+
+fn orchestrations() -> OrchestrationRegistry {
+    OrchestrationRegistry::builder()
+        .register("Parent", |ctx: OrchestrationContext, how: String| async move {
+            ctx.schedule_sub_orchestration_with_id("Child", "child", how).await
+        })
+        .register("Child", |ctx: OrchestrationContext, how: String| async move {
+            match how.as_str() {
+                "complete" => Ok(how),
+                "fail" => Err(how),
+                _ => Ok(ctx.schedule_wait("Go").await),
+            }
+        })
+        .register("Launch", |ctx: OrchestrationContext, _: String| async move {
+            ctx.schedule_orchestration("Child", "one", "complete");
+            ctx.schedule_orchestration("Child", "two", "complete");
+            Ok(String::new())
+        })
+        .register("Again", |ctx: OrchestrationContext, round: String| async move {
+            match round.as_str() {
+                "last" => Ok(round),
+                _ => ctx.continue_as_new("last").await,
+            }
+        })
+        .register("Timers", |ctx: OrchestrationContext, seconds: String| async move {
+            let seconds = seconds.split(' ').map(|text| text.parse::<u64>().unwrap_or(0));
+            let timers = seconds.map(|seconds| ctx.schedule_timer(Duration::from_secs(seconds)));
+            ctx.join(timers.collect()).await;
+            Ok(String::new())
+        })
+        .register_versioned("Wide", "1.2.3", |ctx: OrchestrationContext, width: String| async move {
+            let width = width.parse::<u64>().unwrap_or(0);
+            let works = (0..width).map(|n| ctx.schedule_activity("Greet", n.to_string()));
+            Ok(ctx.join(works.collect()).await.len().to_string())
+        })
+        .build()
+}
+
+async fn cloud() -> Cloud {
+    Cloud::start(orchestrations(), workload::activities()).await
+}
+
+/// Has the function serve these, and answers whom it rang, at once.
+async fn rung_by(cloud: &Cloud, rings: &[Ring]) -> Vec<String> {
+    serve(&cloud.orchestrator, rings).await;
+    let rung = cloud.bell.take();
+    assert!(
+        rung.iter()
+            .all(|rung| rung.delay.is_zero() && rung.ring.session.is_some())
+    );
+    let mut targets: Vec<String> = rung.iter().map(|rung| rung.ring.target.instance().to_owned()).collect();
+    targets.sort();
+    targets
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn new_activities_are_rung_for_in_one_call_with_all_that_spares_a_read() {
+    let cloud = cloud().await;
+    let first = start(&cloud, "wide", "Wide", "25").await;
+    let calls = cloud.bell.calls();
+    serve(&cloud.orchestrator, &[first]).await;
+    assert_eq!(cloud.bell.calls(), calls + 1);
+    let rung = cloud.bell.take();
+    let token = cloud.orchestrator.store.session_token().expect("it has written");
+    let expected = (2..27).map(|activity| {
+        let work = WorkTarget {
+            instance: "wide".to_owned(),
+            execution: 1,
+            activity,
+            tag: None,
+            orchestration: Some("Wide".to_owned()),
+            version: Some("1.2.3".to_owned()),
+        };
+        Delayed::now(Ring {
+            session: Some(token.clone()),
+            ..Ring::work(work)
+        })
+    });
+    assert_eq!(rung, expected.collect::<Vec<_>>());
+    serve(&cloud.worker, &plain(rung)).await;
+    // Later turns know whose they are as well; here there is nothing left to ring for.
+    let completions = plain(cloud.bell.take());
+    assert_eq!(completions.len(), 25);
+    assert!(completions.iter().all(|ring| ring.target == turn_of("wide")));
+    assert!(completions.iter().all(|ring| ring.session.is_some()));
+    serve(&cloud.orchestrator, &completions).await;
+    assert_eq!(
+        (output(&cloud, "wide").await.as_str(), cloud.bell.take().len()),
+        ("25", 0)
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_activity_that_failed_is_rung_for_and_so_is_one_of_a_later_turn() {
+    let cloud = Cloud::start(workload::orchestrations(), workload::activities()).await;
+    let first = start(&cloud, "refused", "Refusal", "it").await;
+    serve(&cloud.orchestrator, &[first]).await;
+    serve(&cloud.worker, &plain(cloud.bell.take())).await;
+    let rung = only(cloud.bell.take());
+    assert_eq!((rung.ring.target, rung.delay), (turn_of("refused"), Duration::ZERO));
+
+    let first = start(&cloud, "cities", "HelloCities", "1").await;
+    serve(&cloud.orchestrator, &[first]).await;
+    for activity in [2, 4, 6] {
+        let work = only(cloud.bell.take()).ring;
+        let named = (work_of(&work).activity, work_of(&work).orchestration.as_deref());
+        assert_eq!(
+            named,
+            (activity, Some("HelloCities")),
+            "a later turn knows the name from its history"
+        );
+        assert!(work_of(&work).version.is_some());
+        serve(&cloud.worker, &[work]).await;
+        serve(&cloud.orchestrator, &plain(cloud.bell.take())).await;
+    }
+    assert!(output(&cloud, "cities").await.contains("Oslo"));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn children_and_parents_ring_each_other() {
+    for (how, said) in [("complete", "Completed"), ("fail", "Failed")] {
+        let cloud = cloud().await;
+        let first = start(&cloud, "parent", "Parent", how).await;
+        assert_eq!(rung_by(&cloud, &[first]).await, ["child"]);
+        assert_eq!(rung_by(&cloud, &[Ring::turn("child")]).await, ["parent"]);
+        assert_eq!(rung_by(&cloud, &[Ring::turn("parent")]).await, [""; 0]);
+        let status = status(&cloud, "parent").await;
+        assert!(format!("{status:?}").starts_with(said), "{status:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_cancelled_parent_rings_its_child() {
+    let cloud = cloud().await;
+    let first = start(&cloud, "parent", "Parent", "wait").await;
+    assert_eq!(rung_by(&cloud, &[first]).await, ["child"]);
+    assert_eq!(rung_by(&cloud, &[Ring::turn("child")]).await, [""; 0]);
+    let cancelled = cloud.client.cancel_instance("parent", "no need").await;
+    cancelled.expect("it is cancelled");
+    let cancel = only(cloud.bell.take()).ring;
+    assert_eq!(rung_by(&cloud, &[cancel]).await, ["child"]);
+    let rung = rung_by(&cloud, &[Ring::turn("child")]).await;
+    assert!(rung.is_empty() || rung == ["parent"], "{rung:?}");
+    for instance in ["parent", "child"] {
+        let status = status(&cloud, instance).await;
+        assert!(
+            matches!(status, OrchestrationStatus::Failed { .. }),
+            "{instance}: {status:?}"
+        );
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn detached_starts_and_the_next_execution_are_rung_for() {
+    let cloud = cloud().await;
+    let launch = start(&cloud, "launch", "Launch", "").await;
+    assert_eq!(rung_by(&cloud, &[launch]).await, ["one", "two"]);
+    let both = [Ring::turn("one"), Ring::turn("two")];
+    assert_eq!(rung_by(&cloud, &both).await, [""; 0]);
+    assert_eq!(output(&cloud, "two").await, "complete");
+    let again = start(&cloud, "again", "Again", "first").await;
+    assert_eq!(rung_by(&cloud, &[again]).await, ["again"]);
+    assert_eq!(rung_by(&cloud, &[Ring::turn("again")]).await, [""; 0]);
+    assert_eq!(output(&cloud, "again").await, "last");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn timers_within_fifteen_minutes_are_rung_for_their_time_and_later_ones_are_not() {
+    let cloud = cloud().await;
+    let asked = SystemClock.now_ms();
+    let first = start(&cloud, "timers", "Timers", "60 890 910 86400").await;
+    serve(&cloud.orchestrator, &[first]).await;
+    let rung = cloud.bell.take();
+    assert_eq!(rung.len(), 2, "{rung:?}");
+    for (rung, seconds) in rung.iter().zip([60, 890]) {
+        assert_eq!(rung.ring.target, turn_of("timers"));
+        let due = rung.ring.due_ms.expect("it is for later");
+        let latest = SystemClock.now_ms() + seconds * 1_000;
+        assert!((asked + seconds * 1_000..=latest).contains(&due));
+        let delay = rung.delay.as_millis() as u64;
+        assert!(delay <= seconds * 1_000 && delay >= due - SystemClock.now_ms());
+    }
+}
+
+/// One turn takes what one page of the store holds; what counts comes last.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_turn_that_leaves_messages_behind_rings_for_itself() {
+    let cloud = cloud().await;
+    let first = start(&cloud, "mailbox", "Child", "wait").await;
+    assert_eq!(rung_by(&cloud, &[first]).await, [""; 0]);
+    let message = |n: usize| WorkItem::QueueMessage {
+        instance: "mailbox".to_owned(),
+        name: "inbox".to_owned(),
+        data: n.to_string(),
+    };
+    let queued = (0..1_050).map(|n| cloud.silent.enqueue_for_orchestrator(message(n), None));
+    let results: Vec<_> = futures::stream::iter(queued).buffer_unordered(16).collect().await;
+    assert!(results.iter().all(Result::is_ok));
+    let raised = cloud.client.raise_event("mailbox", "Go", "last").await;
+    raised.expect("it is raised");
+    let go = only(cloud.bell.take()).ring;
+    assert_eq!(rung_by(&cloud, &[go]).await, ["mailbox"]);
+    let status = status(&cloud, "mailbox").await;
+    assert!(matches!(status, OrchestrationStatus::Running { .. }), "{status:?}");
+    assert_eq!(rung_by(&cloud, &[Ring::turn("mailbox")]).await, [""; 0]);
+    assert_eq!(output(&cloud, "mailbox").await, "last");
+}
+
+/// The function reads from a replica that is half a minute and more behind.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_session_of_a_ring_makes_a_lagging_replica_show_what_was_rung_for() {
+    let lag = Lag {
+        min: Duration::from_secs(30),
+        max: Duration::from_secs(60),
+        seed: 1,
+    };
+    let server = ServerOptions {
+        lag: Some(lag),
+        ..ServerOptions::default()
+    };
+    let options = CloudOptions {
+        server,
+        ..CloudOptions::default()
+    };
+    let cloud = Cloud::with(options, orchestrations(), workload::activities()).await;
+    let told = start(&cloud, "order", "Again", "last").await;
+    let mute = Ring {
+        session: None,
+        ..told.clone()
+    };
+    let stale = |fresh: f64| Faults {
+        stale_reads: true,
+        fresh,
+        ..Faults::default()
+    };
+    cloud.orchestrator.door.set_faults(stale(0.0));
+    serve(&cloud.orchestrator, &[mute]).await;
+    assert_eq!(metrics(&cloud.orchestrator)["Nothing"], 1, "the past has no message");
+    // Some requests reach a replica that is up to date; one without a session would be answered by the first.
+    cloud.orchestrator.door.set_faults(stale(0.2));
+    cloud.orchestrator.door.reset();
+    serve(&cloud.orchestrator, &[told]).await;
+    assert_eq!(metrics(&cloud.orchestrator)["Committed"], 1);
+    let turned_away = |status: Option<u16>| status == Some(404);
+    let log = cloud.orchestrator.door.log();
+    assert!(log.iter().any(|record| turned_away(record.status)), "{log:?}");
+    assert_eq!(output(&cloud, "order").await, "last");
+}

@@ -2,7 +2,7 @@
 
 use duroxide::runtime::OrchestrationStatus;
 use duroxide_lambda::{BatchResponse, Delayed, Ring, Target, WorkTarget};
-use local::{Counts, Door, Faults, RequestKind, RequestRecord, sequential_rounds};
+use local::{Counts, Door, Faults, RequestKind, sequential_rounds};
 use serde_json::Value;
 use std::time::{Duration, Instant};
 use tests::cloud::{Cloud, Function};
@@ -44,11 +44,6 @@ pub async fn bill<T>(door: &Door, operation: impl Future<Output = T>) -> (T, Bil
         rounds: sequential_rounds(&log),
     };
     (answer, bill)
-}
-
-/// How many requests of a kind are in a log.
-pub fn count(log: &[RequestRecord], kind: RequestKind) -> usize {
-    log.iter().filter(|record| record.kind == kind).count()
 }
 
 /// Asks again and again until the answer is yes.
@@ -105,7 +100,8 @@ pub fn failed(response: &BatchResponse) -> Vec<&str> {
 
 /// One invocation, all of whose records must be served.
 pub async fn serve(function: &Function, rings: &[Ring]) {
-    let response = function.invoke(rings).await;
+    let response = tokio::time::timeout(2 * LIMIT, function.invoke(rings)).await;
+    let response = response.expect("an invocation ends");
     assert_eq!(failed(&response), [""; 0], "of {rings:?}");
 }
 

@@ -25,7 +25,7 @@ pub enum Outcome {
     },
     /// The activity outlived the invocation: it was told, and given back to be tried again.
     TimedOut,
-    /// The orchestration did not want the activity any more, or another had taken it over.
+    /// The lock was gone: the orchestration did not want the activity any more, or another had taken it over.
     Cancelled,
     /// It did not work out.
     Failed {

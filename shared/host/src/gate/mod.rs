@@ -24,7 +24,7 @@
 //!
 //! What could go wrong, and what is done: a dispatcher that never comes back (it cannot be aborted) leaves its ticket
 //! to the holder's time limit; a commit whose answer does not come in time is reported as failed although it may have
-//! happened, and the next ring finds out; a lock whose renewal fails because the store is away is tried again until it
+//! happened, so it is rung for as if it had, and the next ring finds out; a lock whose renewal fails because the store is away is tried again until it
 //! expires, because giving up early would throw a running activity away.
 
 mod cycle;
@@ -43,10 +43,14 @@ use duroxide::providers::{Provider, ProviderError};
 use open::OpenCycles;
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 use ticket::{Ticket, Tickets};
 use tokio::sync::oneshot;
 
 pub use cycle::{Cycle, Ended, Outcome};
+
+/// How long a holder waits beyond the budget's end: a request that is cut off there still has something to say.
+const LAST_WORD: Duration = Duration::from_millis(100);
 
 /// See the module.
 pub struct Gate {
@@ -89,7 +93,7 @@ impl Gate {
             Target::Turn { instance } => self.turns.push(Ticket::new(instance, budget, answer)),
             Target::Work(work) => self.works.push(Ticket::new(work, budget, answer)),
         }
-        match tokio::time::timeout_at(budget.end(), answered).await {
+        match tokio::time::timeout_at(budget.end() + LAST_WORD, answered).await {
             Ok(Ok(cycle)) => cycle,
             Ok(Err(_)) => Cycle::failed("the runtime dropped the ticket: it is shutting down"),
             Err(_) => Cycle::failed(

@@ -37,6 +37,7 @@ impl Gate {
                 ticket.answer(Outcome::Deferred);
                 continue;
             }
+            let asked = Instant::now();
             let fetch = self.directed.fetch_turn(&ticket.target, lock_timeout, filter);
             match Self::within(ticket.budget, "fetch_turn", fetch).await {
                 Ok(Fetched::Nothing) => ticket.answer(Outcome::Nothing),
@@ -53,7 +54,7 @@ impl Gate {
                         session: None,
                         of: known_orchestration(&turn),
                         budget,
-                        since: Instant::now(),
+                        since: asked,
                     };
                     self.open.open(&turn.lock_token, claim, answer);
                     return (turn.item, turn.lock_token, turn.attempt);
@@ -94,8 +95,10 @@ impl Gate {
             }
             Err(error) if claim.budget.is_spent() => {
                 // The runtime would now commit a failure in its place, with the same lock: a closed cycle refuses that.
-                let error_text = error.to_string();
-                self.open.close(token, Outcome::Failed { error: error_text });
+                // This one may have been applied: what it made due is rung for, and a ring too many finds nothing.
+                let (text, rings) = (error.to_string(), planner.finish(self.directed.session_token()));
+                self.open
+                    .close_with(token, Outcome::Failed { error: text }, |cycle| cycle.rings = rings);
                 Err(error)
             }
             Err(error) => {

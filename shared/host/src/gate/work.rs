@@ -9,15 +9,17 @@
 
 use super::cycle::Outcome;
 use super::open::{Claim, Stop};
+use super::ticket::reply;
 use super::turn::released;
-use super::{Gate, not_open, too_late};
+use super::{Cycle, Gate, not_open, too_late};
+use crate::budget::Budget;
 use crate::plan::{Orchestration, Planner};
 use crate::ring::WorkTarget;
 use duroxide::ErrorDetails;
 use duroxide::providers::{ProviderError, SessionFetchConfig, TagFilter, WorkItem};
 use duroxide_cosmos::{ClaimedWork, Fetched};
 use std::time::Duration;
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, sleep_until, timeout_at};
 
 /// The pause between two attempts to renew a lock while the store is away.
 const RENEW_AGAIN: Duration = Duration::from_secs(1);
@@ -48,6 +50,7 @@ impl Gate {
                 continue;
             }
             let activity = ticket.target.identifier();
+            let asked = Instant::now();
             let fetch = self.directed.fetch_work(&activity, lock_timeout, session, tags);
             match Self::within(ticket.budget, "fetch_work", fetch).await {
                 Ok(Fetched::Nothing) => ticket.answer(Outcome::Nothing),
@@ -55,15 +58,15 @@ impl Gate {
                 Err(error) => ticket.fail(error.to_string()),
                 Ok(Fetched::Ready(work)) => {
                     let (target, budget, answer) = ticket.split();
-                    match claim(&target, &work, budget) {
+                    match claim(&target, &work, budget, asked) {
                         Some(claim) => {
                             self.open.open(&work.lock_token, claim, answer);
                             return (work.item, work.lock_token, work.attempt);
                         }
                         // The runtime panics on anything else in this queue; its lock runs out, and nobody runs it.
-                        None => super::ticket::reply(
+                        None => reply(
                             answer,
-                            super::Cycle::failed(format!("`{}` has a work item that is no activity", target.instance)),
+                            Cycle::failed(format!("`{}` has a work item that is no activity", target.instance)),
                         ),
                     }
                 }
@@ -95,8 +98,10 @@ impl Gate {
                 });
             }
             Err(error) if claim.budget.is_spent() => {
-                let error = error.to_string();
-                self.open.close(token, Outcome::Failed { error });
+                let (error, rings) = (error.to_string(), planner.finish(self.directed.session_token()));
+                // It may have been applied: what it made due is rung for, and a ring too many finds nothing.
+                self.open
+                    .close_with(token, Outcome::Failed { error }, |cycle| cycle.rings = rings);
             }
             Err(error) => self.open.note(token, &error.to_string()),
         }
@@ -141,7 +146,12 @@ impl Gate {
         let claim = self.open.claim(token).ok_or_else(|| not_open(OPERATION))?;
         let abandon = self.inner.abandon_work_item(token, delay, ignore_attempt);
         let done = Self::within(claim.budget, OPERATION, abandon).await;
-        self.open.close(token, released(&done, delay));
+        let outcome = match &done {
+            // There is nothing to give back: the orchestration has ended meanwhile, as happens to whoever loses a race.
+            Err(error) if !error.is_retryable() && !claim.budget.is_spent() => Outcome::Cancelled,
+            _ => released(&done, delay),
+        };
+        self.open.close(token, outcome);
         done
     }
 
@@ -155,21 +165,23 @@ impl Gate {
         let mut held_until = claim.since + extend_for;
         let mut renew_at = claim.since + extend_for / 3;
         loop {
-            tokio::select! {
+            let renewal = async {
+                sleep_until(renew_at).await;
+                let asked = Instant::now();
+                let renew = self.inner.renew_work_item_lock(token, extend_for);
+                // A store that does not answer must not keep the activity from hearing that its lock is over.
+                let done = timeout_at(held_until, renew).await;
+                (asked, done.unwrap_or_else(|_| Err(lock_over(OPERATION))))
+            };
+            let (asked, renewed) = tokio::select! {
+                biased;
                 () = sleep_until(told_at) => {
                     self.open.stop(token, Stop::BudgetSpent);
                     return Err(too_late(OPERATION));
                 }
-                () = sleep_until(renew_at) => {}
-            }
-            let asked = Instant::now();
-            match Self::within(
-                claim.budget,
-                OPERATION,
-                self.inner.renew_work_item_lock(token, extend_for),
-            )
-            .await
-            {
+                renewed = renewal => renewed,
+            };
+            match renewed {
                 Ok(()) => {
                     held_until = asked + extend_for;
                     renew_at = asked + extend_for / 3;
@@ -179,10 +191,9 @@ impl Gate {
                     renew_at = Instant::now() + RENEW_AGAIN;
                 }
                 Err(error) => {
-                    let why = if error.is_retryable() {
-                        Stop::LockExpired
-                    } else {
-                        Stop::LockLost
+                    let why = match error.is_retryable() {
+                        true => Stop::LockExpired,
+                        false => Stop::LockLost,
                     };
                     self.open.stop(token, why);
                     return Err(error);
@@ -208,7 +219,7 @@ impl Gate {
     }
 }
 
-fn claim(target: &WorkTarget, work: &ClaimedWork, budget: crate::budget::Budget) -> Option<Claim> {
+fn claim(target: &WorkTarget, work: &ClaimedWork, budget: Budget, asked: Instant) -> Option<Claim> {
     let WorkItem::ActivityExecute {
         instance,
         execution_id,
@@ -236,8 +247,12 @@ fn claim(target: &WorkTarget, work: &ClaimedWork, budget: crate::budget::Budget)
         session: session_id.clone(),
         of,
         budget,
-        since: Instant::now(),
+        since: asked,
     })
+}
+
+fn lock_over(operation: &str) -> ProviderError {
+    ProviderError::retryable(operation, "the store did not answer before the lock was over")
 }
 
 fn misdirected(target: &WorkTarget, tags: &TagFilter) -> String {
