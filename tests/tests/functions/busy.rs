@@ -1,15 +1,18 @@
 //! Busy is not lost: a ring that meets a held lock costs one request and no waiting, and comes again.
 
 use crate::support::*;
+use cosmos::Clock;
 use duroxide::providers::{Provider, TagFilter};
 use duroxide::{OrchestrationContext, OrchestrationRegistry, OrchestrationStatus};
 use duroxide_cosmos::Fetched;
-use duroxide_lambda::Ring;
+use duroxide_lambda::{Limits, Ring};
 use local::RequestKind::{Query, Read};
+use serde_json::Value;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
-use tests::cloud::Cloud;
+use tests::ShiftedClock;
+use tests::cloud::{Cloud, CloudOptions};
 use tests::workload;
 
 /// Longer than any test.
@@ -172,4 +175,39 @@ async fn of_two_environments_that_race_for_an_instance_one_has_the_turn() {
     let counted = [metrics(&cloud.orchestrator), metrics(&other)];
     let committed: u64 = counted.iter().filter_map(|line| line["Committed"].as_u64()).sum();
     assert_eq!(committed, 20, "{counted:?}");
+}
+
+/// The holder stalls at its commit until its lock has expired, and another has taken the turn over.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_turn_that_was_taken_over_commits_nothing_and_rings_nobody() {
+    let clock = Arc::new(ShiftedClock::default());
+    let options = CloudOptions {
+        clock: Arc::clone(&clock) as Arc<dyn Clock>,
+        ..CloudOptions::default()
+    };
+    let cloud = Cloud::with(options, workload::orchestrations(), workload::activities()).await;
+    let other = cloud.another_orchestrator("other", workload::orchestrations()).await;
+    let ring = [start(&cloud, "order", "HelloCities", "1").await];
+    cloud.orchestrator.door.reset();
+    let commit = cloud.orchestrator.door.hold_when(|log| log.len() == 2);
+    let holder = cloud.orchestrator.invoke(&ring);
+    let meanwhile = async {
+        until("the commit is held", async || commit.is_reached()).await;
+        clock.advance(Limits::default().turn_lock);
+        serve(&other, &ring).await;
+        drop(commit);
+        plain(cloud.bell.take())
+    };
+    let (response, work) = futures::join!(holder, meanwhile);
+    assert_eq!(failed(&response), ["0"], "it comes again, to find out");
+    assert!(cloud.bell.take().is_empty());
+    let counted = metrics(&cloud.orchestrator);
+    assert_eq!((&counted["Failed"], &counted["Committed"]), (&1.into(), &Value::Null));
+    serve(&cloud.orchestrator, &ring).await;
+    assert_eq!(metrics(&cloud.orchestrator)["Nothing"], 1);
+    serve(&cloud.worker, &work).await;
+    cloud.settle().await;
+    assert!(output(&cloud, "order").await.contains("Oslo"));
+    let history = cloud.client.read_execution_history("order", 1).await;
+    workload::assert_sound("order", &history.expect("a history"));
 }

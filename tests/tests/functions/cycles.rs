@@ -2,7 +2,7 @@
 
 use crate::support::*;
 use duroxide::runtime::registry::ActivityRegistry;
-use duroxide::{ActivityContext, OrchestrationContext, OrchestrationRegistry};
+use duroxide::{ActivityContext, OrchestrationContext, OrchestrationRegistry, OrchestrationStatus};
 use duroxide_lambda::{Limits, Ring, WorkTarget};
 use local::RequestKind::{Batch, Create, Query, Read, Replace};
 use std::collections::BTreeSet;
@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use tests::cloud::{Cloud, CloudOptions};
 use tests::workload;
+use tokio::sync::Notify;
 
 /// How often user code ran.
 #[derive(Clone, Default)]
@@ -147,10 +148,8 @@ async fn a_work_ring_for_a_cancelled_activity_finds_nothing() {
         .partition(|ring| ring.target != turn_of("choice"));
     until("the timer wins", async || {
         serve(&cloud.orchestrator, &timer).await;
-        matches!(
-            status(&cloud, "choice").await,
-            duroxide::OrchestrationStatus::Completed { .. }
-        )
+        let status = status(&cloud, "choice").await;
+        matches!(status, OrchestrationStatus::Completed { .. })
     })
     .await;
     let (response, bill) = bill(&cloud.worker.door, cloud.worker.invoke(&work)).await;
@@ -206,6 +205,40 @@ async fn what_an_activity_reads_comes_from_the_store() {
     let (mine, other) = seen.split_once("; ").expect("two statuses");
     assert!(mine.contains("Running") && mine.contains("looking"), "{mine}");
     assert!(other.contains("Completed") && other.contains("a result"), "{other}");
+}
+
+/// What the gate answers for the runtime would say that it runs.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_activity_sees_the_end_of_its_own_orchestration() {
+    let (begun, ended) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+    let (seen, mut telling) = tokio::sync::mpsc::unbounded_channel();
+    let (begin, end) = (Arc::clone(&begun), Arc::clone(&ended));
+    let look = move |ctx: ActivityContext, _: String| {
+        let (begin, end, seen) = (Arc::clone(&begin), Arc::clone(&end), seen.clone());
+        async move {
+            begin.notify_one();
+            end.notified().await;
+            let status = ctx.get_client().get_orchestration_status(ctx.instance_id()).await;
+            seen.send(status.expect("a status"))
+                .map_err(|error| error.to_string())?;
+            Ok(String::new())
+        }
+    };
+    let activities = ActivityRegistry::builder().register("Say", look).build();
+    let cloud = Cloud::start(Runs::default().orchestrations(), activities).await;
+    let first = start(&cloud, "order", "One", "").await;
+    serve(&cloud.orchestrator, &[first]).await;
+    let work = plain(cloud.bell.take());
+    let meanwhile = async {
+        begun.notified().await;
+        let cancelled = cloud.client.cancel_instance("order", "no need").await;
+        cancelled.expect("it is cancelled");
+        serve(&cloud.orchestrator, &plain(cloud.bell.take())).await;
+        ended.notify_one();
+    };
+    futures::join!(cloud.worker.invoke(&work), meanwhile);
+    let told = telling.recv().await.expect("it looked");
+    assert!(matches!(told, OrchestrationStatus::Failed { .. }), "{told:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -108,3 +108,24 @@ async fn one_ring_that_is_refused_does_not_hold_back_the_others() {
         (&24.into(), &1.into())
     );
 }
+
+/// A doorbell may be configured to be waited for longer than an invocation has time. Lambda would kill the function at
+/// its deadline, and deliver the whole batch again.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_hanging_doorbell_holds_no_invocation_up_past_its_budget() {
+    let options = CloudOptions {
+        limits: Limits {
+            ring_timeout: 4 * INVOCATION,
+            ..Limits::default()
+        },
+        ..CloudOptions::default()
+    };
+    let cloud = Cloud::with(options, workload::orchestrations(), workload::activities()).await;
+    // The client's ring waits for the same doorbell, so the doorbell hangs only afterwards.
+    let first = start(&cloud, "order", "HelloCities", "1").await;
+    cloud.bell.hold();
+    let budget = Limits::default().turn_reserve + Duration::from_secs(1);
+    let ended = tokio::time::timeout(INVOCATION, cloud.orchestrator.invoke_within(&[first], budget)).await;
+    assert_eq!(failed(&ended.expect("it ends with its budget")), [""; 0]);
+    assert_eq!(metrics(&cloud.orchestrator)["Committed"], 1);
+}

@@ -90,20 +90,19 @@ async fn a_hanging_turn_happens_once(done: Done) {
     let ring = start(&cloud, "order", "Run", "Quick").await;
     let held = hang_commit(&stage, &cloud.orchestrator, done);
     hangs(&cloud.orchestrator, &ring).await;
+    // Whether it was done, nobody knows: what it would have made due is rung for.
+    let work = only(cloud.bell.take()).ring;
     let before = requests_for(&cloud.orchestrator, "order");
     serves_on(&cloud).await;
-    assert_eq!(
-        requests_for(&cloud.orchestrator, "order"),
-        before,
-        "the runtime's failure must not be committed"
-    );
+    assert_eq!(requests_for(&cloud.orchestrator, "order"), before, "the runtime's failure must not be committed");
     assert_nothing_is_stuck(&cloud, cosmos::Clock::now_ms(&*clock)).await;
 
     if done == Done::No {
         assert!(matches!(status(&cloud, "order").await, OrchestrationStatus::NotFound));
+        served(&cloud.worker.invoke(from_ref(&work)).await);
+        assert_outcomes(&cloud.worker, &[("Nothing", 1)]);
         served(&cloud.orchestrator.invoke(from_ref(&ring)).await);
         assert_outcomes(&cloud.orchestrator, &[("Busy", 1)]);
-        cloud.bell.take();
         clock.advance(limits().turn_lock);
     }
     served(&cloud.orchestrator.invoke(from_ref(&ring)).await);
@@ -111,24 +110,12 @@ async fn a_hanging_turn_happens_once(done: Done) {
     assert_outcomes(&cloud.orchestrator, &[(once, 1)]);
     // What was held comes through at last, or is given up by the server: it changes nothing.
     drop(held.lock().expect("no panic").take());
-
-    let work = Ring::work(duroxide_lambda::WorkTarget {
-        instance: "order".to_owned(),
-        execution: 1,
-        activity: 2,
-        tag: None,
-        orchestration: None,
-        version: None,
-    });
     cloud.bell.take();
-    served(&cloud.worker.invoke(&[work]).await);
+    served(&cloud.worker.invoke(from_ref(&work)).await);
+    assert_outcomes(&cloud.worker, &[("Committed", 1)]);
     assert_output(&conclude(&cloud, "order").await, "quick");
     assert_eq!(stage.count("began", "order"), 1);
-    let history = cloud
-        .client
-        .read_execution_history("order", 1)
-        .await
-        .expect("a history");
+    let history = cloud.client.read_execution_history("order", 1).await.expect("a history");
     assert_eq!(history.len(), 4, "{history:#?}");
 }
 
@@ -142,29 +129,12 @@ async fn a_commit_that_hangs_and_is_done_is_not_repeated() {
     a_hanging_turn_happens_once(Done::Yes).await;
 }
 
-/// Nobody but the one who committed knows what the commit made due.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_a_commit_without_an_answer_made_due_is_rung_for() {
-    let (cloud, stage, clock) = cloud(limits()).await;
-    let ring = start(&cloud, "order", "Run", "Quick").await;
-    let held = hang_commit(&stage, &cloud.orchestrator, Done::Yes);
-    hangs(&cloud.orchestrator, &ring).await;
-    drop(held.lock().expect("no panic").take());
-    clock.advance(limits().turn_lock);
-    // The record comes again.
-    served(&cloud.orchestrator.invoke(&[ring]).await);
-    let rung = cloud.bell.take();
-    let works = rung
-        .iter()
-        .filter(|delayed| matches!(delayed.ring.target, duroxide_lambda::Target::Work(_)));
-    assert!(works.count() > 0, "the activity waits for maintenance: {rung:?}");
-}
-
 async fn a_hanging_completion_is_one_result(done: Done) {
     let (cloud, stage, clock) = cloud(limits()).await;
     let ring = schedule(&cloud, "order", "Quick").await;
     let held = hang_commit(&stage, &cloud.worker, done);
     hangs(&cloud.worker, &ring).await;
+    let turn = only(cloud.bell.take()).ring;
     let before = requests_for(&cloud.worker, "order");
     serves_on(&cloud).await;
     assert_eq!(requests_for(&cloud.worker, "order"), before);
@@ -185,8 +155,9 @@ async fn a_hanging_completion_is_one_result(done: Done) {
     assert_outcomes(&cloud.worker, &[(once, 1)]);
     assert_eq!(stage.count("began", "order"), runs);
     drop(held.lock().expect("no panic").take());
-    served(&cloud.orchestrator.invoke(&[Ring::turn("order")]).await);
     cloud.bell.take();
+    served(&cloud.orchestrator.invoke(&[turn]).await);
+    assert_outcomes(&cloud.orchestrator, &[("Committed", 1)]);
     assert_output(&conclude(&cloud, "order").await, "quick");
 }
 

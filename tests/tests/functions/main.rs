@@ -18,4 +18,5 @@ mod rings;
 mod sessions;
 mod support;
 mod tags;
+mod undirected;
 mod workloads;

@@ -34,6 +34,12 @@ fn orchestrations() -> OrchestrationRegistry {
                 _ => ctx.continue_as_new("last").await,
             }
         })
+        .register_versioned("Upgrade", "1.0.0", |ctx: OrchestrationContext, _: String| async move {
+            ctx.continue_as_new_versioned("2.0.0", "").await
+        })
+        .register_versioned("Upgrade", "2.0.0", |ctx: OrchestrationContext, _: String| async move {
+            ctx.schedule_activity("Greet", ctx.orchestration_version()).await
+        })
         .register("Timers", |ctx: OrchestrationContext, seconds: String| async move {
             let seconds = seconds.split(' ').map(|text| text.parse::<u64>().unwrap_or(0));
             let timers = seconds.map(|seconds| ctx.schedule_timer(Duration::from_secs(seconds)));
@@ -177,6 +183,20 @@ async fn detached_starts_and_the_next_execution_are_rung_for() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_activity_is_rung_for_with_the_version_of_its_own_execution() {
+    let cloud = cloud().await;
+    let started = cloud
+        .client
+        .start_orchestration_versioned("order", "Upgrade", "1.0.0", "");
+    started.await.expect("it starts");
+    serve(&cloud.orchestrator, &plain(cloud.bell.take())).await;
+    serve(&cloud.orchestrator, &plain(cloud.bell.take())).await;
+    let work = only(cloud.bell.take()).ring;
+    let work = work_of(&work);
+    assert_eq!((work.execution, work.version.as_deref()), (2, Some("2.0.0")));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn timers_within_fifteen_minutes_are_rung_for_their_time_and_later_ones_are_not() {
     let cloud = cloud().await;
     let asked = SystemClock.now_ms();
@@ -257,4 +277,22 @@ async fn the_session_of_a_ring_makes_a_lagging_replica_show_what_was_rung_for() 
     let log = cloud.orchestrator.door.log();
     assert!(log.iter().any(|record| turned_away(record.status)), "{log:?}");
     assert_eq!(output(&cloud, "order").await, "last");
+}
+
+/// What a ring says of the session is a hint, too.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_session_that_makes_no_sense_is_ignored() {
+    let cloud = cloud().await;
+    for (n, nonsense) in ["", "garbage", "0:", ":-1#5", "0:-1#x", "9999:-1#5", "\u{1f980},,;"]
+        .iter()
+        .enumerate()
+    {
+        let instance = format!("i{n}");
+        let ring = Ring {
+            session: Some((*nonsense).to_owned()),
+            ..start(&cloud, &instance, "Again", "last").await
+        };
+        serve(&cloud.orchestrator, &[ring]).await;
+        assert_eq!(output(&cloud, &instance).await, "last", "{nonsense:?}");
+    }
 }

@@ -1,0 +1,46 @@
+//! The gate over a provider that knows no directed fetches: a ring leads to one cycle of whatever comes first.
+
+use crate::support::*;
+use duroxide::providers::{Provider, TagFilter};
+use duroxide_lambda::meter::Meter;
+use duroxide_lambda::{Budget, Environment, Limits, Parts, Ring, Target, Undirected};
+use std::sync::Arc;
+use tests::cloud::{Cloud, INVOCATION, event};
+use tests::workload;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn rings_serve_a_provider_that_cannot_be_directed() {
+    let cloud = Cloud::start(workload::orchestrations(), workload::activities()).await;
+    let parts = |id: &str| {
+        let store = Arc::clone(&cloud.silent);
+        let (bell, meter) = (Arc::clone(&cloud.bell), Arc::new(Meter::new(None)));
+        let mut parts = Parts::of(Arc::clone(&store), bell, meter, Limits::default(), id);
+        parts.directed = Arc::new(Undirected::new(store as Arc<dyn Provider>));
+        parts
+    };
+    let turns = Environment::orchestrator(parts("turns"), workload::orchestrations()).await;
+    let works = Environment::worker(parts("works"), workload::activities(), TagFilter::DefaultOnly).await;
+    for instance in ["a", "b", "c"] {
+        let started = cloud.client.start_orchestration(instance, "HelloCities", "1").await;
+        started.expect("it starts");
+    }
+    until("no ring is left", async || {
+        let rings = plain(cloud.bell.take());
+        let (for_turns, for_works): (Vec<Ring>, Vec<Ring>) = rings
+            .iter()
+            .cloned()
+            .partition(|ring| matches!(ring.target, Target::Turn { .. }));
+        for (environment, rings) in [(&turns, for_turns), (&works, for_works)] {
+            let response = environment.serve(event(&rings), Budget::of(INVOCATION)).await;
+            assert_eq!(failed(&response), [""; 0]);
+        }
+        rings.is_empty()
+    })
+    .await;
+    for instance in ["a", "b", "c"] {
+        assert_eq!(
+            output(&cloud, instance).await,
+            "Hello Tokyo 1! Hello Paris 1! Hello Oslo 1!"
+        );
+    }
+}
