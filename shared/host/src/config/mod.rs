@@ -66,7 +66,8 @@ pub struct Limits {
     pub concurrency: usize,
     /// After how many attempts a turn or an activity is poison.
     pub max_attempts: u32,
-    /// How long a turn holds its instance.
+    /// How long a turn holds its instance, unless renewed. Code of an orchestration that computes or blocks for longer
+    /// keeps tokio from renewing it: another may then run the turn too, and the first to commit wins.
     pub turn_lock: Duration,
     /// How long an activity holds its work item, unless renewed.
     pub work_lock: Duration,

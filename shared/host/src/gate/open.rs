@@ -137,11 +137,12 @@ impl OpenCycles {
             .map(|open| open.claim.clone())
     }
 
-    /// The sessions of activities that are under way.
+    /// The sessions of activities that are under way, in invocations that still go on.
     pub(super) fn sessions(&self) -> Vec<(String, Budget)> {
         let open = self.lock();
         let mut sessions: Vec<(String, Budget)> = open
             .values()
+            .filter(|open| !open.claim.budget.is_spent())
             .filter_map(|open| Some((open.claim.session.clone()?, open.claim.budget)))
             .collect();
         sessions.sort_by(|a, b| a.0.cmp(&b.0));

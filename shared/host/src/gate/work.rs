@@ -211,8 +211,11 @@ impl Gate {
         let mut held = 0;
         for (session, budget) in self.open.sessions() {
             let hold = self.directed.hold_session(&session, &claim);
-            if let Fetched::Ready(()) = Self::within(budget, "renew_session_lock", hold).await? {
-                held += 1;
+            match Self::within(budget, "renew_session_lock", hold).await {
+                Ok(Fetched::Ready(())) => held += 1,
+                Ok(_) => tracing::warn!(session, "a session was taken over while an activity of it runs here"),
+                // One session's trouble is not the others'.
+                Err(error) => tracing::warn!(session, %error, "a session was not renewed"),
             }
         }
         Ok(held)
