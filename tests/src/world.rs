@@ -115,9 +115,7 @@ impl World {
         let key = Key::from_base64(&self.key).expect("the key is base64");
         let config = ClientConfig::new(&self.endpoint, StaticKey::new(key)).expect("the endpoint is valid");
         let config = config.clock(Arc::new(SystemClock));
-        CosmosClient::new(config)
-            .expect("a client can be made")
-            .container(DATABASE, &self.container)
+        CosmosClient::new(config).container(DATABASE, &self.container)
     }
 
     /// All documents of all instances.

@@ -92,6 +92,12 @@ impl Container {
         Container { within, ..self.clone() }
     }
 
+    /// Gets ready for the first request, without sending any: reads the machine's root certificates. It blocks for some
+    /// milliseconds, and the first request does it if nobody did.
+    pub fn warm(&self) -> Result<(), Error> {
+        self.transport.http().map(|_| ())
+    }
+
     /// What this client has seen, in the header's own form.
     pub fn session_token(&self) -> Option<String> {
         self.shared.session.joined()

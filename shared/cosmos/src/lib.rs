@@ -27,6 +27,7 @@ mod container;
 mod error;
 mod failure;
 mod headers;
+mod http;
 mod key;
 mod observe;
 mod partition_key;

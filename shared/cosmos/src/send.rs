@@ -20,6 +20,7 @@ use crate::auth::{self, Signable};
 use crate::batch_failure;
 use crate::clock::Clock;
 use crate::config::ClientConfig;
+use crate::http::Http;
 use crate::key::{Key, KeySource};
 use crate::observe::{Observed, Observer, RequestKind};
 use crate::request::{Answer, Attempt, Request, Session};
@@ -33,7 +34,7 @@ const JSON: &str = "application/json";
 /// Everything that all requests share.
 #[derive(Debug)]
 pub(crate) struct Transport {
-    http: reqwest::Client,
+    http: Http,
     endpoint: Url,
     key: Arc<dyn KeySource>,
     clock: Arc<dyn Clock>,
@@ -53,20 +54,9 @@ pub(crate) struct Progress {
 }
 
 impl Transport {
-    pub(crate) fn new(config: ClientConfig) -> Result<Transport, Error> {
-        let http = reqwest::Client::builder()
-            .redirect(reqwest::redirect::Policy::none())
-            .retry(reqwest::retry::never())
-            .no_proxy()
-            .tcp_nodelay(true)
-            .tcp_keepalive(Duration::from_secs(30))
-            .pool_idle_timeout(Duration::from_secs(90))
-            .connect_timeout(config.connect_timeout)
-            .https_only(config.endpoint.scheme() == "https")
-            .build()
-            .map_err(|source| Error::HttpClient { source })?;
-        Ok(Transport {
-            http,
+    pub(crate) fn new(config: ClientConfig) -> Transport {
+        Transport {
+            http: Http::new(config.connect_timeout, config.endpoint.scheme() == "https"),
             endpoint: config.endpoint,
             key: config.key,
             clock: config.clock,
@@ -74,7 +64,11 @@ impl Transport {
             operation_timeout: config.operation_timeout,
             request_timeout: config.request_timeout,
             session_patience: config.session_patience,
-        })
+        }
+    }
+
+    pub(crate) fn http(&self) -> Result<&reqwest::Client, Error> {
+        self.http.client()
     }
 
     /// When an operation that starts now must have ended.
@@ -165,11 +159,12 @@ impl Transport {
         number: u32,
         deadline: Instant,
     ) -> Result<Attempt, Error> {
+        let http = self.http()?;
         let started = Instant::now();
         let date = auth::http_date(self.clock.now_ms());
         let signed = self.signed(request, key, &date)?;
         let limit = self.request_timeout.min(deadline.saturating_duration_since(started));
-        let (outcome, answer, trouble) = match timeout(limit, self.exchange(request.kind, signed)).await {
+        let (outcome, answer, trouble) = match timeout(limit, exchange(http, request.kind, signed)).await {
             Ok(Ok((outcome, answer))) => (outcome, Some(answer), String::new()),
             Ok(Err(error)) if error.is_connect() || error.is_builder() => (Outcome::NotSent, None, chain(&error)),
             Ok(Err(error)) => (Outcome::Lost, None, chain(&error)),
@@ -226,43 +221,6 @@ impl Transport {
         Ok(signed)
     }
 
-    async fn exchange(&self, kind: RequestKind, signed: reqwest::Request) -> reqwest::Result<(Outcome, Answer)> {
-        let response = self.http.execute(signed).await?;
-        let status = response.status().as_u16();
-        let headers = response.headers().clone();
-        let body = response.bytes().await?;
-        let substatus = headers::text(&headers, &headers::SUBSTATUS)
-            .and_then(|text| text.parse().ok())
-            .unwrap_or(0);
-        let retry_after = headers::retry_after(&headers);
-        // A batch tells of its failure inside a 207.
-        let failed = match (kind, status) {
-            (RequestKind::Batch, 200 | 207) => batch_failure::failed(&body),
-            _ => None,
-        };
-        let outcome = match &failed {
-            Some(failed) => Outcome::Answer {
-                status: failed.as_answer(),
-                substatus: failed.substatus,
-                retry_after: failed.retry_after.or(retry_after),
-            },
-            None => Outcome::Answer {
-                status,
-                substatus,
-                retry_after,
-            },
-        };
-        Ok((
-            outcome,
-            Answer {
-                status,
-                headers,
-                body,
-                failed,
-            },
-        ))
-    }
-
     fn report(&self, request: &Request<'_>, attempt: u32, duration: Duration, answer: Option<&Answer>) {
         let Some(observer) = &self.observer else {
             return;
@@ -281,6 +239,47 @@ impl Transport {
             attempt,
         });
     }
+}
+
+async fn exchange(
+    http: &reqwest::Client,
+    kind: RequestKind,
+    signed: reqwest::Request,
+) -> reqwest::Result<(Outcome, Answer)> {
+    let response = http.execute(signed).await?;
+    let status = response.status().as_u16();
+    let headers = response.headers().clone();
+    let body = response.bytes().await?;
+    let substatus = headers::text(&headers, &headers::SUBSTATUS)
+        .and_then(|text| text.parse().ok())
+        .unwrap_or(0);
+    let retry_after = headers::retry_after(&headers);
+    // A batch tells of its failure inside a 207.
+    let failed = match (kind, status) {
+        (RequestKind::Batch, 200 | 207) => batch_failure::failed(&body),
+        _ => None,
+    };
+    let outcome = match &failed {
+        Some(failed) => Outcome::Answer {
+            status: failed.as_answer(),
+            substatus: failed.substatus,
+            retry_after: failed.retry_after.or(retry_after),
+        },
+        None => Outcome::Answer {
+            status,
+            substatus,
+            retry_after,
+        },
+    };
+    Ok((
+        outcome,
+        Answer {
+            status,
+            headers,
+            body,
+            failed,
+        },
+    ))
 }
 
 fn learn(request: &Request<'_>, answer: &Answer) {

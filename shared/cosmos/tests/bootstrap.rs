@@ -13,7 +13,7 @@ use support::{Scripted, answer, pk};
 #[tokio::test]
 async fn the_second_bootstrap_finds_what_the_first_made() {
     let server = CosmosServer::start(ServerOptions::default()).await.unwrap();
-    let client = CosmosClient::new(config(&server)).unwrap();
+    let client = CosmosClient::new(config(&server));
     assert!(client.read_container("db", "things").await.unwrap().is_none());
     assert_eq!(
         client
@@ -42,7 +42,7 @@ async fn the_second_bootstrap_finds_what_the_first_made() {
 #[tokio::test]
 async fn the_index_policy_reaches_the_service() {
     let server = CosmosServer::start(ServerOptions::default()).await.unwrap();
-    let client = CosmosClient::new(config(&server)).unwrap();
+    let client = CosmosClient::new(config(&server));
     client.ensure_database("db", None).await.unwrap();
     let composite = vec![vec![
         ("/a".to_owned(), Order::Ascending),
@@ -143,7 +143,7 @@ async fn a_read_in_a_missing_container_is_told_from_a_missing_document_by_its_su
 #[tokio::test]
 async fn the_throughput_is_asked_for_in_the_services_own_words() {
     let server = Scripted::playing(vec![answer(201)]).await;
-    let client = CosmosClient::new(server.config()).unwrap();
+    let client = CosmosClient::new(server.config());
     for throughput in [
         Throughput::Serverless,
         Throughput::Manual(400),

@@ -355,6 +355,6 @@ fn operations_can_be_spawned() {
         container.scan_ordered(&query, |thing: &Thing| thing.n).await?;
         Ok(())
     }
-    let container = CosmosClient::new(ClientConfig::new("https://localhost", support::key()).unwrap()).unwrap();
+    let container = CosmosClient::new(ClientConfig::new("https://localhost", support::key()).unwrap());
     sendable(all(container.container("db", "things")));
 }

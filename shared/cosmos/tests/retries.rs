@@ -178,7 +178,7 @@ async fn a_server_that_never_answers_ends_at_the_deadline() {
 async fn an_attempt_that_hangs_is_given_up_for_another() {
     let server = Scripted::playing(vec![Act::Hang, answer(200)]).await;
     let config = server.config().request_timeout(Duration::from_millis(100));
-    let container = CosmosClient::new(config).unwrap().container("db", "things");
+    let container = CosmosClient::new(config).container("db", "things");
     assert!(container.read::<Value>(&pk("p"), "a").await.unwrap().is_some());
 }
 
@@ -188,7 +188,7 @@ async fn a_dead_endpoint_is_unreachable_within_the_deadline() {
     let endpoint = format!("http://{}", listener.local_addr().unwrap());
     drop(listener);
     let config = cosmos::ClientConfig::new(&endpoint, support::key()).unwrap();
-    let client = CosmosClient::new(config.operation_timeout(Duration::from_millis(600))).unwrap();
+    let client = CosmosClient::new(config.operation_timeout(Duration::from_millis(600)));
     let started = Instant::now();
     let result = client
         .container("db", "c")
@@ -288,7 +288,7 @@ async fn every_attempt_is_observed() {
     let server = Scripted::playing(vec![busy, Act::Drop, answer(201).with("x-ms-request-charge", 6.67)]).await;
     let recorder = Arc::new(Recorder::default());
     let observer: Arc<dyn cosmos::Observer> = Arc::<Recorder>::clone(&recorder);
-    let client = CosmosClient::new(server.config().observer(observer)).unwrap();
+    let client = CosmosClient::new(server.config().observer(observer));
     client
         .container("db", "c")
         .create(&pk("p"), &json!({"id": "a"}), Retry::Idempotent)

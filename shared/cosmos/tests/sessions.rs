@@ -113,7 +113,7 @@ async fn a_session_that_no_replica_will_ever_meet_is_given_up_after_a_while() {
     })
     .await;
     let config = server.config().session_patience(Duration::from_millis(50));
-    let container = CosmosClient::new(config).unwrap().container("db", "things");
+    let container = CosmosClient::new(config).container("db", "things");
     container.absorb_session_token("0:-1#12,1:-1#3");
     assert!(container.read::<Value>(&pk("p"), "a").await.unwrap().is_some());
     assert_eq!(container.session_token(), None, "the lost session is forgotten");
@@ -151,7 +151,7 @@ async fn a_client_reads_its_own_writes_from_before_and_after_a_split() {
 #[tokio::test]
 async fn two_handles_of_one_client_share_what_they_have_seen_and_two_containers_do_not() {
     let server = Scripted::playing(vec![answer(201).with("x-ms-session-token", "3:-1#12"), answer(200)]).await;
-    let client = cosmos::CosmosClient::new(server.config()).unwrap();
+    let client = cosmos::CosmosClient::new(server.config());
     let (one, two) = (client.container("db", "things"), client.container("db", "things"));
     one.create(&pk("p"), &json!({"id": "a"}), Retry::Once).await.unwrap();
     assert_eq!(two.session_token().as_deref(), Some("3:-1#12"));

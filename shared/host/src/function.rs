@@ -74,6 +74,9 @@ async fn parts_from_env() -> Result<(Config, Parts), Error> {
     let observer = Arc::clone(&meter);
     let cosmos = config.cosmos_config().into_builder().observer(observer).build();
     let store = Arc::new(CosmosProvider::connect(cosmos).await?);
+    // Beside the rest of the start, so that the first invocation need not wait for it.
+    let warming = Arc::clone(&store);
+    tokio::task::spawn_blocking(move || warming.warm());
     let doorbell: Arc<dyn Doorbell> = Arc::new(Sqs::new(config.queues.clone()));
     let parts = Parts::of(store, doorbell, meter, config.limits.clone(), environment_id());
     Ok((config, parts))

@@ -57,7 +57,7 @@ pub(crate) enum Failure {
     },
     #[error("an event of instance '{instance}' has no event id: the runtime must assign one")]
     EventWithoutId { instance: String },
-    #[error("the history of instance '{instance}': {reason}")]
+    #[error("instance '{instance}': {reason}")]
     Corrupt { instance: String, reason: String },
     #[error("instance '{instance}': the replica that answers lags behind ({reason})")]
     Stale { instance: String, reason: String },

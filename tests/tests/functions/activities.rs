@@ -161,7 +161,8 @@ impl Stage {
     }
 
     /// `Run` runs the activity that is its input (`name`, `name@session`, `name#tag`); `Turn` only notes its turns;
-    /// `Slow` blocks its thread until it is let go; `Panicking` panics, and `PanickingLater` after an activity.
+    /// `Slow` blocks its thread until it is let go; `Parent` runs the child that is its input; `Panicking` panics, and
+    /// `PanickingLater` after an activity.
     pub fn orchestrations(&self) -> OrchestrationRegistry {
         let (run, turn, slow) = (self.clone(), self.clone(), self.clone());
         OrchestrationRegistry::builder()
@@ -185,6 +186,9 @@ impl Stage {
             })
             .register("Panicking", |_: OrchestrationContext, _: String| async move {
                 panic!("an orchestration that panics")
+            })
+            .register("Parent", |ctx: OrchestrationContext, child: String| async move {
+                ctx.schedule_sub_orchestration_with_id(child, "child", "").await
             })
             .register("PanickingLater", |ctx: OrchestrationContext, _: String| async move {
                 ctx.schedule_activity("Quick", "").await?;

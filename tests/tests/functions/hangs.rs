@@ -12,7 +12,7 @@ use tests::cloud::{Cloud, Function};
 use tokio::time::Instant;
 
 /// The time of an invocation that hangs.
-const SHORT: Duration = Duration::from_millis(2_000);
+const SHORT: Duration = Duration::from_millis(2_500);
 /// How much a slow machine may add to what ends by a timer.
 const SLACK: Duration = Duration::from_secs(5);
 
@@ -94,7 +94,11 @@ async fn a_hanging_turn_happens_once(done: Done) {
     let work = only(cloud.bell.take()).ring;
     let before = requests_for(&cloud.orchestrator, "order");
     serves_on(&cloud).await;
-    assert_eq!(requests_for(&cloud.orchestrator, "order"), before, "the runtime's failure must not be committed");
+    assert_eq!(
+        requests_for(&cloud.orchestrator, "order"),
+        before,
+        "the runtime's failure must not be committed"
+    );
     assert_nothing_is_stuck(&cloud, cosmos::Clock::now_ms(&*clock)).await;
 
     if done == Done::No {
@@ -115,7 +119,11 @@ async fn a_hanging_turn_happens_once(done: Done) {
     assert_outcomes(&cloud.worker, &[("Committed", 1)]);
     assert_output(&conclude(&cloud, "order").await, "quick");
     assert_eq!(stage.count("began", "order"), 1);
-    let history = cloud.client.read_execution_history("order", 1).await.expect("a history");
+    let history = cloud
+        .client
+        .read_execution_history("order", 1)
+        .await
+        .expect("a history");
     assert_eq!(history.len(), 4, "{history:#?}");
 }
 

@@ -12,6 +12,7 @@ mod freeze;
 mod hangs;
 mod long_work;
 mod malformed;
+mod outages;
 mod panics;
 mod real_parts;
 mod rings;

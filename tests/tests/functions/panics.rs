@@ -156,6 +156,20 @@ async fn an_orchestration_that_is_not_registered_is_tried_again_and_ends_as_pois
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_child_that_ends_as_poison_fails_its_parent() {
+    let (cloud, _, clock) = cloud(limits()).await;
+    let ring = start(&cloud, "parent", "Parent", "Missing").await;
+    // The parent's turn, the child's three attempts, and the turn that takes its failure.
+    assert_eq!(pauses(&cloud, &clock, ring).await, [0, 1, 2, 0, 0]);
+    let counts = counted(&cloud.orchestrator);
+    assert_eq!(counts.get("OrchestrationsFailed"), Some(&2));
+    for instance in ["parent", "child"] {
+        let details = failure(&cloud, instance).await;
+        assert!(details.display_message().contains("poison"), "{details:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_orchestration_that_is_registered_in_time_runs() {
     let (cloud, stage, clock) = cloud(limits()).await;
     let ring = start(&cloud, "order", "Late", "").await;

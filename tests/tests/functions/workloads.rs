@@ -5,6 +5,7 @@ use duroxide::OrchestrationStatus;
 use duroxide_lambda::{Delayed, Doorbell, Limits, Ring, WorkTarget};
 use local::{Faults, Lag, ServerOptions};
 use serde_json::Value;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use tests::cloud::{Cloud, CloudOptions};
 use tests::workload::{self, Job, Nudge, assert_sound, jobs};
@@ -112,24 +113,40 @@ async fn survive(seed: u64) {
         10..25 => vec![ring.clone(), ring],
         _ => vec![ring],
     };
-    let begun = Instant::now();
-    let mut raised = false;
-    loop {
-        cloud.settle_through(&mut post).await;
-        let open = open(&cloud, &jobs).await;
-        if open.is_empty() {
-            break;
+    let done = AtomicBool::new(false);
+    let maintenance = async {
+        maintain(&cloud, &jobs).await;
+        done.store(true, Ordering::SeqCst);
+    };
+    let functions = async {
+        while !done.load(Ordering::SeqCst) {
+            cloud.settle_through(&mut post).await;
+            tokio::time::sleep(Duration::from_millis(20)).await;
         }
-        assert!(begun.elapsed() < 2 * LIMIT, "these do not end: {open:?}");
-        if !raised && waiting(&cloud, &jobs).await {
-            raise(&cloud, &jobs).await;
-            raised = true;
-        }
-        sweep(&cloud, &open).await;
-    }
+    };
+    futures::join!(maintenance, functions);
     report(&cloud, &format!("storm {seed}"), jobs.len());
     for job in &jobs {
         check(&cloud, job).await;
+    }
+}
+
+/// Rings for all that may be due, again and again, until every job has ended.
+async fn maintain(cloud: &Cloud, jobs: &[Job]) {
+    let begun = Instant::now();
+    let mut raised = false;
+    loop {
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        let open = open(cloud, jobs).await;
+        if open.is_empty() {
+            return;
+        }
+        assert!(begun.elapsed() < 2 * LIMIT, "these do not end: {open:?}");
+        if !raised && waiting(cloud, jobs).await {
+            raise(cloud, jobs).await;
+            raised = true;
+        }
+        sweep(cloud, &open).await;
     }
 }
 
@@ -179,7 +196,7 @@ async fn open<'a>(cloud: &Cloud, jobs: &'a [Job]) -> Vec<&'a Job> {
     open
 }
 
-/// What maintenance will do: rings for all that may be due.
+/// One sweep of maintenance.
 async fn sweep(cloud: &Cloud, open: &[&Job]) {
     let instances = open.iter().flat_map(|job| [Some(&job.instance), job.child.as_ref()]);
     let mut rings: Vec<Delayed> = instances.flatten().map(|id| Delayed::now(Ring::turn(id))).collect();

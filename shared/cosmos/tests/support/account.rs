@@ -20,7 +20,7 @@ impl Account {
         let server = CosmosServer::start(options).await.unwrap();
         let recorder = Arc::new(Recorder::default());
         let observer: Arc<dyn cosmos::Observer> = Arc::<Recorder>::clone(&recorder);
-        let client = CosmosClient::new(config(&server).observer(observer)).unwrap();
+        let client = CosmosClient::new(config(&server).observer(observer));
         client.ensure_database("db", None).await.unwrap();
         assert_eq!(
             client.ensure_container("db", &spec("/pk")).await.unwrap(),
@@ -39,7 +39,7 @@ impl Account {
 
     /// A client that knows nothing of what the first has done.
     pub fn stranger(&self) -> CosmosClient {
-        CosmosClient::new(config(&self.server)).unwrap()
+        CosmosClient::new(config(&self.server))
     }
 }
 

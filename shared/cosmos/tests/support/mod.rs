@@ -121,7 +121,7 @@ impl Scripted {
     }
 
     pub fn container(&self) -> Container {
-        CosmosClient::new(self.config()).unwrap().container("db", "things")
+        CosmosClient::new(self.config()).container("db", "things")
     }
 }
 

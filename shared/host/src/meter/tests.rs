@@ -167,7 +167,7 @@ async fn cosmos_requests_their_charge_and_throttling_are_counted() {
     let config = ClientConfig::new(&endpoint, key)
         .unwrap()
         .observer(Arc::clone(&meter) as _);
-    let container = CosmosClient::new(config).unwrap().container("d", "c");
+    let container = CosmosClient::new(config).container("d", "c");
     container
         .create(&PartitionKey::new("p").unwrap(), &json!({"id": "a"}), Retry::Idempotent)
         .await

@@ -107,7 +107,7 @@ impl CosmosProvider {
         if let Some(observer) = config.observer {
             client = client.observer(observer);
         }
-        let client = CosmosClient::new(client)?;
+        let client = CosmosClient::new(client);
         if let Some(throughput) = config.throughput {
             client.ensure_database(&config.database, None).await?;
             client
@@ -130,6 +130,15 @@ impl CosmosProvider {
             sweep_interval: config.sweep_interval,
             slots: config.slots,
         })
+    }
+
+    /// Gets ready for the first request, without sending any. It blocks for some milliseconds; who does not call it
+    /// waits for that with the first request.
+    pub fn warm(&self) {
+        if let Err(error) = self.store.container.warm() {
+            // The first request meets the same trouble, and has somebody to tell.
+            tracing::debug!(%error, "the HTTP client is not ready yet");
+        }
     }
 
     /// Fetches the turn of this instance: straight to one logical partition, no query across partitions.

@@ -1,0 +1,100 @@
+//! A store that is away while a cycle commits: it costs time, and the workflow does not hear of it.
+
+use crate::activities::*;
+use cosmos::Clock;
+use duroxide_lambda::Limits;
+use local::Faults;
+use std::slice::from_ref;
+use std::time::Duration;
+use tests::cloud::Function;
+
+const LOCK: Duration = Duration::from_secs(4);
+
+fn limits() -> Limits {
+    Limits {
+        concurrency: 1,
+        work_lock: LOCK,
+        turn_lock: LOCK,
+        ..Limits::default()
+    }
+}
+
+/// Has the store go away when the workflow code that runs next has run.
+fn leaves(stage: &Stage, function: &Function) {
+    let door = function.door.clone();
+    stage.then(move || {
+        door.set_faults(Faults {
+            unavailable: 1.0,
+            ..Faults::default()
+        });
+    });
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_store_that_is_away_for_a_moment_delays_a_commit_and_nothing_else() {
+    let (cloud, stage, _) = cloud(limits()).await;
+    let ring = start(&cloud, "order", "Run", "Quick").await;
+    leaves(&stage, &cloud.orchestrator);
+    let comes_back = async {
+        until(|| cloud.orchestrator.door.counts().batches >= 3).await;
+        cloud.orchestrator.door.clear_faults();
+    };
+    let (response, ()) = futures::join!(cloud.orchestrator.invoke(from_ref(&ring)), comes_back);
+    served(&response);
+    assert_outcomes(&cloud.orchestrator, &[("Committed", 1)]);
+
+    let ring = only(cloud.bell.take()).ring;
+    leaves(&stage, &cloud.worker);
+    let comes_back = async {
+        until(|| cloud.worker.door.counts().batches >= 3).await;
+        cloud.worker.door.clear_faults();
+    };
+    let (response, ()) = futures::join!(cloud.worker.invoke(from_ref(&ring)), comes_back);
+    served(&response);
+    assert_outcomes(&cloud.worker, &[("Committed", 1)]);
+    assert_output(&conclude(&cloud, "order").await, "quick");
+    assert_eq!(stage.count("began", "order"), 1);
+}
+
+/// It comes back when the lock is over. The runtime then tries to fail the orchestration in place of the commit.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_store_that_is_away_for_longer_than_the_lock_does_not_fail_the_orchestration() {
+    let (cloud, stage, clock) = cloud(limits()).await;
+    let ring = start(&cloud, "order", "Turn", "").await;
+    leaves(&stage, &cloud.orchestrator);
+    let comes_back = async {
+        until(|| stage.count("began", "order") == 1).await;
+        let lock = cloud.world.document("order", "lock").await.expect("a lock");
+        let over = lock["until"].as_u64().expect("a time");
+        until(|| clock.now_ms() > over).await;
+        cloud.orchestrator.door.clear_faults();
+    };
+    let (response, ()) = futures::join!(cloud.orchestrator.invoke(from_ref(&ring)), comes_back);
+    failed(&response, 1);
+    clock.advance(LOCK);
+    served(&cloud.orchestrator.invoke(&[ring]).await);
+    assert_output(&status(&cloud, "order").await, "turned");
+    let history = cloud.client.read_execution_history("order", 1).await;
+    assert_eq!(history.expect("a history").len(), 2);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_store_that_is_away_for_longer_than_the_lock_costs_an_activity_an_attempt() {
+    let (cloud, stage, clock) = cloud(limits()).await;
+    let ring = schedule(&cloud, "order", "Quick").await;
+    leaves(&stage, &cloud.worker);
+    let comes_back = async {
+        until(|| stage.count("began", "order") == 1).await;
+        let item = work_item(&cloud, "order").await.expect("a work item");
+        let over = item["until"].as_u64().expect("a time");
+        until(|| clock.now_ms() > over).await;
+        cloud.worker.door.clear_faults();
+    };
+    let (response, ()) = futures::join!(cloud.worker.invoke(from_ref(&ring)), comes_back);
+    served(&response);
+    let again = only(cloud.bell.take());
+    clock.advance(LOCK);
+    served(&cloud.worker.invoke(&[again.ring]).await);
+    assert_output(&conclude(&cloud, "order").await, "quick");
+    assert_eq!(stage.count("began", "order"), 2);
+}
