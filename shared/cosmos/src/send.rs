@@ -85,13 +85,15 @@ impl Transport {
     pub(crate) async fn send(&self, request: &Request<'_>, deadline: Instant) -> Result<Answer, Error> {
         let mut backoff = Backoff::default();
         let mut progress = Progress::default();
-        let patient_until = Instant::now() + self.session_patience;
+        let mut behind_since = None;
         loop {
             let key = self.key_for(request, &progress, deadline).await?;
             progress.attempts += 1;
             let mut attempt = self.attempt(request, &key, progress.attempts, deadline).await?;
             let verdict = judge(attempt.outcome);
-            if verdict == Verdict::BehindSession && Instant::now() >= patient_until {
+            if verdict == Verdict::BehindSession
+                && behind_since.get_or_insert_with(Instant::now).elapsed() >= self.session_patience
+            {
                 forget(request);
             }
             let wait = match verdict {
