@@ -180,7 +180,8 @@ impl Stage {
                 let stage = slow.clone();
                 async move {
                     stage.begun(&ctx.instance_id());
-                    stage.block(&ctx.instance_id());
+                    // The tasks that wait for this very thread must not wait with it: a turn runs inside a dispatcher.
+                    tokio::task::block_in_place(|| stage.block(&ctx.instance_id()));
                     Ok("slow".to_owned())
                 }
             })

@@ -2,7 +2,7 @@
 
 use crate::activities::*;
 use cosmos::Clock;
-use duroxide_lambda::Limits;
+use duroxide_lambda::{Limits, Ring, Target};
 use local::Faults;
 use std::slice::from_ref;
 use std::time::Duration;
@@ -70,7 +70,12 @@ async fn a_store_that_is_away_for_longer_than_the_lock_does_not_fail_the_orchest
         cloud.orchestrator.door.clear_faults();
     };
     let (response, ()) = futures::join!(cloud.orchestrator.invoke(from_ref(&ring)), comes_back);
-    failed(&response, 1);
+    // The renewal may be the first to get through, and then the commit does as well. Else the record comes again.
+    let committed = response.batch_item_failures.is_empty();
+    assert_outcomes(
+        &cloud.orchestrator,
+        &[(if committed { "Committed" } else { "Failed" }, 1)],
+    );
     clock.advance(LOCK);
     served(&cloud.orchestrator.invoke(&[ring]).await);
     assert_output(&status(&cloud, "order").await, "turned");
@@ -79,7 +84,7 @@ async fn a_store_that_is_away_for_longer_than_the_lock_does_not_fail_the_orchest
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_store_that_is_away_for_longer_than_the_lock_costs_an_activity_an_attempt() {
+async fn a_store_that_is_away_for_longer_than_the_lock_loses_no_activity() {
     let (cloud, stage, clock) = cloud(limits()).await;
     let ring = schedule(&cloud, "order", "Quick").await;
     leaves(&stage, &cloud.worker);
@@ -91,10 +96,16 @@ async fn a_store_that_is_away_for_longer_than_the_lock_costs_an_activity_an_atte
         cloud.worker.door.clear_faults();
     };
     let (response, ()) = futures::join!(cloud.worker.invoke(from_ref(&ring)), comes_back);
-    served(&response);
-    let again = only(cloud.bell.take());
+    let lost = !response.batch_item_failures.is_empty();
+    // It is given back, or its record comes again; or a renewal got through first, and it is complete.
+    let again = cloud.bell.take().into_iter().map(|delayed| delayed.ring);
+    let again: Vec<Ring> = again.chain(lost.then_some(ring)).collect();
+    assert!(!again.is_empty());
     clock.advance(LOCK);
-    served(&cloud.worker.invoke(&[again.ring]).await);
+    let (turns, works): (Vec<Ring>, Vec<Ring>) = again
+        .into_iter()
+        .partition(|ring| matches!(ring.target, Target::Turn { .. }));
+    served(&cloud.orchestrator.invoke(&turns).await);
+    served(&cloud.worker.invoke(&works).await);
     assert_output(&conclude(&cloud, "order").await, "quick");
-    assert_eq!(stage.count("began", "order"), 2);
 }
