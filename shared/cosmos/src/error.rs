@@ -268,6 +268,16 @@ impl Error {
         )
     }
 
+    /// The account does not let this client in: a wrong or rotated key, a firewall, a clock that is off, a key source
+    /// that fails. Nothing is wrong with the request or the data, and somebody can put it right while we wait.
+    pub fn is_access(&self) -> bool {
+        use Error::*;
+        matches!(
+            self,
+            Unauthorized { .. } | ClockSkew { .. } | Forbidden { .. } | KeySource { .. }
+        )
+    }
+
     /// What the error is about, when it is about a request.
     pub fn context(&self) -> Option<&Context> {
         use Error::*;

@@ -39,11 +39,12 @@ pub(crate) fn retry() -> RetryConfig {
         .with_max_backoff(Duration::from_millis(100))
 }
 
-/// The services are in the same region: what takes longer than this does not come.
+/// The services are in the same region: what takes longer than this does not come. Two attempts fit into the time
+/// that ringing may take (2 s unless configured otherwise), or the retry would never happen.
 pub(crate) fn timeouts() -> TimeoutConfig {
     TimeoutConfig::builder()
-        .connect_timeout(Duration::from_secs(1))
-        .operation_attempt_timeout(Duration::from_secs(2))
+        .connect_timeout(Duration::from_millis(700))
+        .operation_attempt_timeout(Duration::from_millis(900))
         .build()
 }
 

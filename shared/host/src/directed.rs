@@ -78,7 +78,8 @@ impl Directed for CosmosProvider {
 
 /// Any provider, whose fetches cannot be directed: a ring then leads to one cycle of whatever comes first.
 ///
-/// Each message and each work item is announced by a ring of its own, so all are served; only not each by its own ring.
+/// Each message and each work item is announced by a ring of its own, so there are enough rings for all. But such a
+/// provider cannot say that a target is busy: a ring that meets only locked instances finds nothing. It needs a sweep.
 pub struct Undirected(Arc<dyn Provider>);
 
 impl Undirected {

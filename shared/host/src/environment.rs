@@ -23,7 +23,7 @@ use std::time::Duration;
 /// The runtime cleans up sessions at this interval, which the gate turns into nothing.
 const NEVER: Duration = Duration::from_secs(24 * 60 * 60);
 /// How long after its start the runtime first asks to renew an activity's lock. From then on the gate can stop it.
-const FIRST_RENEWAL: Duration = Duration::from_secs(1);
+pub(crate) const FIRST_RENEWAL: Duration = Duration::from_secs(1);
 
 /// What an environment is made from.
 #[derive(Clone)]

@@ -15,7 +15,12 @@ use lambda_runtime::{Error, LambdaEvent, service_fn};
 use std::env;
 use std::io::Write;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::time::Instant;
+
+/// How long one attempt may take. A connection that died while Lambda had the process frozen may only be noticed by
+/// this, and an invocation is short.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(4);
 
 /// Runs the orchestrator function: each ring in its queue is one turn of one of these orchestrations.
 ///
@@ -72,7 +77,12 @@ async fn parts_from_env() -> Result<(Config, Parts), Error> {
     log::init(&config.log_level);
     let meter = Arc::new(Meter::new(config.metrics_namespace.clone()));
     let observer = Arc::clone(&meter);
-    let cosmos = config.cosmos_config().into_builder().observer(observer).build();
+    let cosmos = config
+        .cosmos_config()
+        .into_builder()
+        .observer(observer)
+        .request_timeout(REQUEST_TIMEOUT)
+        .build();
     let store = Arc::new(CosmosProvider::connect(cosmos).await?);
     // Beside the rest of the start, so that the first invocation need not wait for it.
     let warming = Arc::clone(&store);

@@ -54,9 +54,10 @@ impl Environment {
                 again
             }
         };
-        let mut rings = std::mem::take(&mut cycle.rings);
-        let owed = rings.len() + again.len();
-        rings.extend(again.iter().cloned());
+        // Those for this record come first: without them it fails.
+        let mut rings = again.clone();
+        rings.append(&mut cycle.rings);
+        let owed = rings.len();
         let not_rung = self.ringer.ring_within(budget.left() + LAST_RINGS, rings).await;
         let lost = not_rung
             .iter()
@@ -89,7 +90,7 @@ impl Environment {
         let mut ring = Ring::to(group.target.clone());
         ring.session = self.directed.session_token();
         match outcome {
-            Outcome::Busy { .. } => ring.tries = group.tries().saturating_add(1),
+            Outcome::Busy { .. } | Outcome::Deferred => ring.tries = group.tries().saturating_add(1),
             // What was given back is not due before: a ring that comes early must know it.
             Outcome::Abandoned { .. } | Outcome::TimedOut if !delay.is_zero() => {
                 ring.due_ms = Some(self.clock.now_ms().saturating_add(delay.as_millis() as u64));
@@ -144,8 +145,8 @@ impl Environment {
     /// One line of log and the counts of one cycle.
     fn tell(&self, group: &Group, cycle: &Cycle, rings: usize, duration: Duration) {
         let kind = match self.role {
-            Role::Orchestrator => meter::Cycle::Turn,
-            Role::Worker => meter::Cycle::Activity,
+            Role::Orchestrator => meter::Kind::Turn,
+            Role::Worker => meter::Kind::Activity,
         };
         self.meter.cycle(kind, cycle.outcome.name());
         let instance = group.target.instance();
@@ -156,6 +157,14 @@ impl Environment {
         };
         let outcome = cycle.outcome.name();
         let duration_ms = duration.as_millis() as u64;
+        if cycle.outcome == Outcome::Deferred {
+            tracing::warn!(
+                instance,
+                tries = group.tries(),
+                "too little time was left to begin: give the function a timeout well above its reserves \
+                 (DUROXIDE_TURN_RESERVE_MS, DUROXIDE_CANCEL_GRACE_MS, DUROXIDE_COMMIT_RESERVE_MS)"
+            );
+        }
         if let Outcome::Failed { error } = &cycle.outcome {
             tracing::error!(
                 instance,

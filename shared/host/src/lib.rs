@@ -27,8 +27,19 @@
 //! runs, because a frozen environment does nothing. So affinity means: *at most one environment at a time* works on a
 //! session, and a warm environment that keeps getting the session's rings keeps its state. It cannot mean that a
 //! certain environment is reached: Lambda decides who gets a message. With many environments a session's next activity
-//! may wait for the lock to run out. Keep in a session what is worth rebuilding (a connection, a cache), never what is
+//! may wait for the lock to run out, and is rung for at growing pauses meanwhile (a request and an invocation each time:
+//! a thousand activities behind one owner are some sixty invocations a second). An environment serves one invocation at
+//! a time, so activities of one session run beside each other only within one batch. Keep in a session what is worth rebuilding (a connection, a cache), never what is
 //! lost with the process.
+//!
+//! # What user code should know
+//!
+//! - Activities run *at least once*: after a crash, and also when one ends in the moment in which it is told to stop.
+//!   Give their effects a key of their own, as the sample does.
+//! - Code that blocks its thread, in an activity or an orchestration, stalls timers and renewals of the whole
+//!   environment. Block in `tokio::task::spawn_blocking`.
+//! - The client of an activity's context starts, raises and cancels, and rings for it. It cannot manage (list, delete,
+//!   prune): the runtime would then count all instances at every cold start. Use [`client`] for that.
 
 mod aws;
 mod budget;

@@ -81,7 +81,7 @@ pub const METRICS: &[Metric] = &[
 
 /// What a cycle was for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Cycle {
+pub enum Kind {
     /// A turn of an instance.
     Turn,
     /// An activity.
@@ -111,12 +111,12 @@ impl Meter {
     }
 
     /// A cycle ended. `outcome` is the name of the outcome's metric, such as `Committed`.
-    pub fn cycle(&self, kind: Cycle, outcome: &'static str) {
+    pub fn cycle(&self, kind: Kind, outcome: &'static str) {
         let known = METRICS.iter().any(|metric| metric.name == outcome);
         debug_assert!(known, "{outcome} is the name of no metric");
         let kind = match kind {
-            Cycle::Turn => "Turns",
-            Cycle::Activity => "Activities",
+            Kind::Turn => "Turns",
+            Kind::Activity => "Activities",
         };
         let mut state = self.state();
         state.add(kind, 1.0);

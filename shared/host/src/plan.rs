@@ -70,12 +70,16 @@ impl Planner {
         }
     }
 
-    /// The rings, each carrying what the writer has seen of the store.
-    pub(crate) fn finish(self, session: Option<String>) -> Vec<Delayed> {
+    /// The rings of what was written by `written_ms`, each carrying what the writer has seen of the store.
+    ///
+    /// What is due at once is due by the writer's clock. A reader whose clock is behind would find it not due yet, and
+    /// must know that it came early.
+    pub(crate) fn finish(self, written_ms: u64, session: Option<String>) -> Vec<Delayed> {
         let mut rings = self.rings;
-        rings
-            .iter_mut()
-            .for_each(|delayed| delayed.ring.session.clone_from(&session));
+        for delayed in &mut rings {
+            delayed.ring.session.clone_from(&session);
+            delayed.ring.due_ms.get_or_insert(written_ms);
+        }
         rings
     }
 
@@ -147,7 +151,7 @@ mod tests {
     fn planned(items: &[(WorkItem, Option<Duration>)]) -> Vec<(String, u64, Option<u64>)> {
         let mut planner = Planner::new(NOW, REACH);
         items.iter().for_each(|(item, delay)| planner.message(item, *delay));
-        let rings = planner.finish(None);
+        let rings = planner.finish(NOW + 7, None);
         rings
             .into_iter()
             .map(|delayed| {
@@ -224,10 +228,10 @@ mod tests {
         assert_eq!(
             planned(&[at(0), at(1_500), at(900_000), at(900_001), (timer("past", 5), None)]),
             [
-                ("i".to_owned(), 0, None),
+                ("i".to_owned(), 0, Some(NOW + 7)),
                 ("i".to_owned(), 1_500, Some(NOW + 1_500)),
                 ("i".to_owned(), 900_000, Some(NOW + 900_000)),
-                ("past".to_owned(), 0, None),
+                ("past".to_owned(), 0, Some(NOW + 7)),
             ]
         );
     }
@@ -245,7 +249,7 @@ mod tests {
         assert_eq!(
             planned(&many),
             [
-                ("i".to_owned(), 0, None),
+                ("i".to_owned(), 0, Some(NOW + 7)),
                 ("i".to_owned(), 4_900, Some(NOW + 4_900)),
                 ("j".to_owned(), 2_000, Some(NOW + 2_000)),
             ]
@@ -269,7 +273,7 @@ mod tests {
         };
         let mut planner = Planner::new(NOW, REACH);
         planner.work(&item, Some(&of));
-        let rings = planner.finish(Some("0:-1#5".to_owned()));
+        let rings = planner.finish(NOW + 7, Some("0:-1#5".to_owned()));
         let mut expected = Ring::work(WorkTarget {
             instance: "i".to_owned(),
             execution: 3,
@@ -279,6 +283,7 @@ mod tests {
             version: Some("1.2.0".to_owned()),
         });
         expected.session = Some("0:-1#5".to_owned());
+        expected.due_ms = Some(NOW + 7);
         assert_eq!(rings, [Delayed::now(expected)]);
     }
 }

@@ -23,7 +23,7 @@ pub struct Ring {
     pub target: Target,
     /// What the sender had seen of the store, so that the reader sees what the sender wrote.
     pub session: Option<String>,
-    /// When there is something to do, if that is later than the sending (Unix ms): a ring may come early.
+    /// From when on there is something to do (Unix ms, by the writer's clock): a ring may come early.
     pub due_ms: Option<u64>,
     /// How often this ring was sent again because its target was busy.
     pub tries: u32,
@@ -78,6 +78,14 @@ impl Target {
         match self {
             Target::Turn { instance } => instance,
             Target::Work(work) => &work.instance,
+        }
+    }
+
+    /// The activity's id, if it is one.
+    pub fn activity(&self) -> Option<u64> {
+        match self {
+            Target::Turn { .. } => None,
+            Target::Work(work) => Some(work.activity),
         }
     }
 }

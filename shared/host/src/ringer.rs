@@ -45,8 +45,9 @@ impl Ringer {
         for not_rung in failed.iter().take(LOGGED) {
             tracing::warn!(
                 instance = not_rung.ring.target.instance(),
+                activity = not_rung.ring.target.activity(),
                 reason = not_rung.reason,
-                "a ring was not taken: the sweep will find its target"
+                "a ring was not taken: its target waits for maintenance, or for its next ring"
             );
         }
         if failed.len() > LOGGED {

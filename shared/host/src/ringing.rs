@@ -56,7 +56,8 @@ impl Ringing {
     async fn ring(&self, plan: impl FnOnce(&mut Planner)) {
         let mut planner = Planner::new(self.clock.now_ms(), self.reach);
         plan(&mut planner);
-        self.ringer.ring(planner.finish(self.directed.session_token())).await;
+        let rings = planner.finish(self.clock.now_ms(), self.directed.session_token());
+        self.ringer.ring(rings).await;
     }
 }
 

@@ -2,9 +2,10 @@
 //!
 //! | outcome | the record | another ring |
 //! |---|---|---|
-//! | committed, nothing | served | if more is due, at once |
+//! | committed | served | if more is due than the turn took, at once |
+//! | nothing | served | |
 //! | busy | served | soon, growing with the tries, not long after the lock ends |
-//! | deferred | served | in a second, when another invocation has time |
+//! | deferred | served | in a second, when another invocation has time; failed when that never helps |
 //! | abandoned, timed out | served | when it may be tried again |
 //! | cancelled | served | in a second: should the lock have run out only, the activity is still to be done |
 //! | failed | failed: SQS delivers it again, and puts it aside after some times | |
@@ -18,6 +19,9 @@ use std::time::Duration;
 
 /// The longest pause between two rings to a busy target.
 const LONGEST: u64 = 16;
+
+/// How often a ring may find too little time. Beyond, time is not short by chance: the function's timeout is.
+const DEFERRALS: u32 = 5;
 
 /// What to do about a ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,6 +40,7 @@ pub(crate) fn verdict(outcome: &Outcome, more: bool, tries: u32, now_ms: u64) ->
         Outcome::Committed if more => Verdict::Again(Duration::ZERO),
         Outcome::Committed | Outcome::Nothing => Verdict::Served,
         Outcome::Busy { until_ms } => Verdict::Again(busy_for(*until_ms, tries, now_ms)),
+        Outcome::Deferred if tries >= DEFERRALS => Verdict::Failed,
         Outcome::Deferred | Outcome::TimedOut | Outcome::Cancelled => Verdict::Again(Duration::from_secs(1)),
         Outcome::Abandoned { delay } => Verdict::Again(*delay),
         Outcome::Failed { .. } => Verdict::Failed,
@@ -66,6 +71,7 @@ mod tests {
         assert_eq!(of(Outcome::Cancelled), Verdict::Again(second));
         assert_eq!(of(Outcome::Deferred), Verdict::Again(second));
         assert_eq!(of(Outcome::TimedOut), Verdict::Again(second));
+        assert_eq!(verdict(&Outcome::Deferred, false, 5, 0), Verdict::Failed);
         let delay = Duration::from_secs(7);
         assert_eq!(of(Outcome::Abandoned { delay }), Verdict::Again(delay));
         assert_eq!(of(Outcome::Failed { error }), Verdict::Failed);

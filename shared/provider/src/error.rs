@@ -72,10 +72,11 @@ pub(crate) enum Failure {
 }
 
 impl Failure {
-    /// Whether the same call may succeed later.
+    /// Whether the same call may succeed later. A refused key counts: it is being rotated, or an operator will mend it,
+    /// and to take it for the end would fail an orchestration or stop an activity that has nothing to do with it.
     pub(crate) fn is_transient(&self) -> bool {
         match self {
-            Failure::Cosmos(error) => error.is_transient(),
+            Failure::Cosmos(error) => error.is_transient() || error.is_access(),
             Failure::Stale { .. } | Failure::Busy(_) => true,
             _ => false,
         }

@@ -16,6 +16,8 @@ use tokio::time::Instant;
 const MOST_WRITTEN: usize = 8 * 1024;
 /// Hints that are kept.
 const MOST_HINTS: usize = 10_000;
+/// Hints that are kept before anybody asks for one.
+const MOST_UNASKED: usize = 64;
 
 /// A work item worth trying.
 #[derive(Clone, Debug)]
@@ -93,6 +95,14 @@ struct HintState<H> {
     place: Option<Place>,
     /// It is due at once.
     hurry: bool,
+    /// Somebody has asked for hints. In a function nobody ever does, and nothing should pile up there.
+    polled: bool,
+}
+
+impl<H> HintState<H> {
+    fn most(&self) -> usize {
+        if self.polled { MOST_HINTS } else { MOST_UNASKED }
+    }
 }
 
 /// A place in the queue: a query of one moment, and how far it was read.
@@ -114,6 +124,7 @@ impl<H: Clone + Eq + Hash> Default for Hints<H> {
                 swept: Instant::now(),
                 place: None,
                 hurry: false,
+                polled: false,
             }),
             arrived: Notify::new(),
             sweeping: tokio::sync::Mutex::new(()),
@@ -133,7 +144,7 @@ impl<H: Clone + Eq + Hash> Hints<H> {
             return;
         }
         // The oldest makes room: nobody here may be serving it.
-        if state.queue.len() >= MOST_HINTS
+        if state.queue.len() >= state.most()
             && let Some(oldest) = state.queue.pop_front()
         {
             state.known.remove(&oldest);
@@ -149,7 +160,7 @@ impl<H: Clone + Eq + Hash> Hints<H> {
             return self.push(hint);
         }
         let mut state = self.state();
-        if state.timers < MOST_HINTS {
+        if state.timers < state.most() {
             state.timers += 1;
             state.timed.entry(due_ms).or_default().push(hint);
             drop(state);
@@ -161,6 +172,7 @@ impl<H: Clone + Eq + Hash> Hints<H> {
     /// The first hint that suits.
     pub(crate) fn pop(&self, now_ms: u64, suits: impl Fn(&H) -> bool) -> Option<H> {
         let mut state = self.state();
+        state.polled = true;
         let later = state.timed.split_off(&(now_ms + 1));
         let due = std::mem::replace(&mut state.timed, later);
         for hint in due.into_values().flatten() {
@@ -178,7 +190,7 @@ impl<H: Clone + Eq + Hash> Hints<H> {
     /// Keeps a hint until [`Hints::wake`] of the same.
     pub(crate) fn park(&self, hint: H) {
         let mut state = self.state();
-        if state.waiting.len() < MOST_HINTS {
+        if state.waiting.len() < state.most() {
             state.waiting.insert(hint);
         }
     }
@@ -272,11 +284,24 @@ mod tests {
     #[test]
     fn hints_that_nobody_serves_make_room_for_new_ones() {
         let hints = Hints::<usize>::default();
+        assert_eq!(hints.pop(0, |_| true), None);
         for n in 0..=MOST_HINTS {
             hints.push(n);
         }
         assert_eq!(hints.pop(0, |_| true), Some(1));
         assert_eq!(hints.pop(0, |n| *n == MOST_HINTS), Some(MOST_HINTS));
+    }
+
+    #[test]
+    fn where_nobody_asks_for_hints_few_are_kept() {
+        let hints = Hints::<usize>::default();
+        for n in 0..1_000 {
+            hints.push(n);
+            hints.push_at(n as u64 + 1, 0, n);
+        }
+        let kept = std::iter::from_fn(|| hints.pop(u64::MAX - 1, |_| true)).count();
+        assert!(kept <= 2 * MOST_UNASKED, "{kept}");
+        assert!(kept >= MOST_UNASKED, "{kept}");
     }
 
     #[test]

@@ -105,7 +105,7 @@ impl CosmosProvider {
         drop(opening);
         match fetched {
             Ok(Fetched::Ready(item)) => return Ok(Some(item)),
-            Ok(Fetched::Nothing | Fetched::Busy { .. }) => {}
+            Ok(Fetched::Nothing | Fetched::Busy { .. } | Fetched::Foreign { .. }) => {}
             Err(failure) => pass_over(instance, failure)?,
         }
         // Somebody may have left a hint while we looked.
@@ -217,7 +217,7 @@ impl CosmosProvider {
                 let pk = PartitionKey::new(&hint.pk)?;
                 match self.store.fetch_hinted_work(&pk, &hint, request, &self.works).await {
                     Ok(Fetched::Ready(claimed)) => return Ok(Some(claimed)),
-                    Ok(Fetched::Nothing | Fetched::Busy { .. }) => {}
+                    Ok(Fetched::Nothing | Fetched::Busy { .. } | Fetched::Foreign { .. }) => {}
                     Err(failure) => pass_over(&hint.pk, failure)?,
                 }
                 search.tried.insert(work_key(&hint.pk, &hint.id));

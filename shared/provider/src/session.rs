@@ -12,7 +12,7 @@ use duroxide::providers::SessionFetchConfig;
 use std::collections::HashSet;
 use std::time::Duration;
 
-/// How often a session may change under its renewal.
+/// How often a session may change under its claim or renewal.
 const RENEWALS: u32 = 5;
 
 /// What became of a claim.
@@ -33,39 +33,36 @@ impl Store {
         config: &SessionFetchConfig,
     ) -> Result<SessionClaim, Failure> {
         let pk = PartitionKey::new(session)?;
-        let now = self.now();
-        let seen = self.container.read::<SessionDoc>(&pk, SessionDoc::ID).await?;
-        if let Some(seen) = &seen
-            && seen.doc.is_closed_to(&config.owner_id, now)
-        {
-            return Ok(SessionClaim::Closed {
-                until_ms: seen.doc.until,
-            });
-        }
-        let until = now.saturating_add(millis(config.lock_timeout));
-        let next = SessionDoc::new(session, &config.owner_id, until, now);
-        let written = match &seen {
-            Some(seen) => {
-                self.container
-                    .replace(&pk, SessionDoc::ID, &next, Some(&seen.etag), Retry::Idempotent)
-                    .await
+        let mut now = self.now();
+        for _ in 0..RENEWALS {
+            now = self.now();
+            let seen = self.container.read::<SessionDoc>(&pk, SessionDoc::ID).await?;
+            if let Some(seen) = &seen
+                && seen.doc.is_closed_to(&config.owner_id, now)
+            {
+                return Ok(SessionClaim::Closed {
+                    until_ms: seen.doc.until,
+                });
             }
-            None => self.container.create(&pk, &next, Retry::Idempotent).await,
-        };
-        match written {
-            Ok(_) => Ok(SessionClaim::Owned),
-            Err(error) if error.is_conflict() || error.is_precondition_failed() || error.is_not_found() => {
-                // Another slot of the same owner, another owner, or the echo of our own write: the document tells.
-                match self.container.read::<SessionDoc>(&pk, SessionDoc::ID).await? {
-                    Some(seen) if seen.doc.owner == config.owner_id && seen.doc.until > now => Ok(SessionClaim::Owned),
-                    Some(seen) => Ok(SessionClaim::Closed {
-                        until_ms: seen.doc.until,
-                    }),
-                    None => Ok(SessionClaim::Closed { until_ms: now }),
+            let until = now.saturating_add(millis(config.lock_timeout));
+            let next = SessionDoc::new(session, &config.owner_id, until, now);
+            let written = match &seen {
+                Some(seen) => {
+                    self.container
+                        .replace(&pk, SessionDoc::ID, &next, Some(&seen.etag), Retry::Idempotent)
+                        .await
                 }
+                None => self.container.create(&pk, &next, Retry::Idempotent).await,
+            };
+            match written {
+                Ok(_) => return Ok(SessionClaim::Owned),
+                // Another slot of the same owner noted its use, another owner was faster, or it is the echo of our own
+                // write: the document tells.
+                Err(error) if error.is_conflict() || error.is_precondition_failed() || error.is_not_found() => {}
+                Err(error) => return Err(error.into()),
             }
-            Err(error) => Err(error.into()),
         }
+        Ok(SessionClaim::Closed { until_ms: now })
     }
 
     /// Notes that the session was used. Best effort: a missed note lets an idle session expire a little earlier.

@@ -88,8 +88,8 @@ async fn versions_beyond_999_are_compared_as_versions() {
             .expect("the fetch succeeds");
         let token = match directed {
             Fetched::Ready(turn) => Some(turn.lock_token),
-            Fetched::Nothing => None,
-            Fetched::Busy { .. } => panic!("nobody holds it"),
+            Fetched::Foreign { .. } => None,
+            other => panic!("nobody holds it, and there is something to do: {other:?}"),
         };
         assert_eq!(token.is_some(), fits, "{min}..={max}");
         if let Some(token) = token {

@@ -197,7 +197,7 @@ async fn an_interrupted_deletion_met_by_a_fetch_is_finished_or_given_up() {
                         .expect("the instance goes on");
                 }
                 Fetched::Nothing => {}
-                Fetched::Busy { .. } => panic!("write {n}: {instance} stays busy after the deletion expired"),
+                other => panic!("write {n}: {instance} stays busy after the deletion expired: {other:?}"),
             }
         }
         assert!(ready == 0 || ready == LEVELS, "write {n}: half a tree runs: {ready}");

@@ -40,7 +40,7 @@ async fn fetch(provider: &CosmosProvider, instance: &str) -> bool {
             run_turn(provider, instance, turn).await;
             true
         }
-        Fetched::Nothing | Fetched::Busy { .. } => false,
+        Fetched::Nothing | Fetched::Busy { .. } | Fetched::Foreign { .. } => false,
     }
 }
 

@@ -32,10 +32,12 @@ async fn whatever_a_client_queues_is_one_request_and_one_ring() {
 fn assert_rung(cloud: &Cloud, instance: &str) {
     let rung = only(cloud.bell.take());
     assert_eq!(rung.delay, Duration::ZERO);
-    let Ring { session, .. } = rung.ring.clone();
+    let Ring { session, due_ms, .. } = rung.ring.clone();
     assert!(session.is_some_and(|session| !session.is_empty()));
+    assert!(due_ms.is_some_and(|due| due <= SystemClock.now_ms()), "{due_ms:?}");
     let bare = Ring {
         session: None,
+        due_ms: None,
         ..rung.ring
     };
     assert_eq!(bare, Ring::turn(instance));

@@ -1,6 +1,7 @@
 //! The functions: one cycle per ring, whatever happens.
 
 mod activities;
+mod adversity;
 mod batches;
 mod busy;
 mod clients;

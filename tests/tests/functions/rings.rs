@@ -80,6 +80,11 @@ async fn new_activities_are_rung_for_in_one_call_with_all_that_spares_a_read() {
     assert_eq!(cloud.bell.calls(), calls + 1);
     let rung = cloud.bell.take();
     let token = cloud.orchestrator.store.session_token().expect("it has written");
+    let written = rung[0].ring.due_ms;
+    assert!(
+        written.is_some(),
+        "a reader with a late clock must know when it was written"
+    );
     let expected = (2..27).map(|activity| {
         let work = WorkTarget {
             instance: "wide".to_owned(),
@@ -91,6 +96,7 @@ async fn new_activities_are_rung_for_in_one_call_with_all_that_spares_a_read() {
         };
         Delayed::now(Ring {
             session: Some(token.clone()),
+            due_ms: written,
             ..Ring::work(work)
         })
     });

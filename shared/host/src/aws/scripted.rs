@@ -22,6 +22,7 @@ pub(crate) struct Scripted {
 #[derive(Default)]
 struct Seen {
     requests: Mutex<Vec<Value>>,
+    traces: Mutex<Vec<String>>,
     now: AtomicUsize,
     peak: AtomicUsize,
 }
@@ -45,6 +46,11 @@ impl Scripted {
         self.seen.requests.lock().unwrap().clone()
     }
 
+    /// The trace header of each request that had one.
+    pub(crate) fn traces(&self) -> Vec<String> {
+        self.seen.traces.lock().unwrap().clone()
+    }
+
     /// The most requests that were on their way at once.
     pub(crate) fn peak(&self) -> usize {
         self.seen.peak.load(Ordering::SeqCst)
@@ -64,6 +70,12 @@ impl Scripted {
             .env("AWS_REGION", "eu-west-1")
             .env("AWS_ACCESS_KEY_ID", "test")
             .env("AWS_SECRET_ACCESS_KEY", "test")
+            // As in an invocation, deep in a chain of others.
+            .env("AWS_LAMBDA_FUNCTION_NAME", "worker")
+            .env(
+                "_X_AMZN_TRACE_ID",
+                "Root=1-5759e988-bd862e3fe1be46a994272793;Lineage=15:a87bd80c:0",
+            )
             .output()
             .unwrap();
         let said = String::from_utf8_lossy(&output.stdout);
@@ -91,7 +103,8 @@ pub(crate) fn nobody() -> String {
 
 fn serve(stream: TcpStream, seen: &Seen, script: &Script) {
     let mut reader = BufReader::new(stream);
-    while let Some(body) = read_request(&mut reader) {
+    while let Some((body, trace)) = read_request(&mut reader) {
+        seen.traces.lock().unwrap().extend(trace);
         let number = {
             let mut requests = seen.requests.lock().unwrap();
             requests.push(body.clone());
@@ -113,8 +126,8 @@ fn serve(stream: TcpStream, seen: &Seen, script: &Script) {
     }
 }
 
-fn read_request(reader: &mut BufReader<TcpStream>) -> Option<Value> {
-    let mut length = 0;
+fn read_request(reader: &mut BufReader<TcpStream>) -> Option<(Value, Option<String>)> {
+    let (mut length, mut trace) = (0, None);
     loop {
         let mut line = String::new();
         if reader.read_line(&mut line).ok()? == 0 {
@@ -127,8 +140,11 @@ fn read_request(reader: &mut BufReader<TcpStream>) -> Option<Value> {
         if let Some(value) = line.strip_prefix("content-length:") {
             length = value.trim().parse().unwrap();
         }
+        if let Some(value) = line.strip_prefix("x-amzn-trace-id:") {
+            trace = Some(value.trim().to_owned());
+        }
     }
     let mut body = vec![0; length];
     reader.read_exact(&mut body).ok()?;
-    Some(serde_json::from_slice(&body).unwrap())
+    Some((serde_json::from_slice(&body).unwrap(), trace))
 }

@@ -190,7 +190,7 @@ impl Limits {
         const INVOCATION_MS: u32 = 900_000;
         let seconds = |number: u32| Duration::from_secs(number.into());
         let millis = |number: u32| Duration::from_millis(number.into());
-        Limits {
+        let limits = Limits {
             concurrency: reader.number("DUROXIDE_CONCURRENCY", 1..=1000) as usize,
             max_attempts: reader.number("DUROXIDE_MAX_ATTEMPTS", 1..=u32::MAX),
             turn_lock: seconds(reader.number("DUROXIDE_TURN_LOCK_SECONDS", 1..=HALF_A_DAY)),
@@ -201,6 +201,16 @@ impl Limits {
             commit_reserve: millis(reader.number("DUROXIDE_COMMIT_RESERVE_MS", 0..=INVOCATION_MS)),
             ring_timeout: millis(reader.number("DUROXIDE_RING_TIMEOUT_MS", 1..=INVOCATION_MS)),
             ring_reach: seconds(reader.number("DUROXIDE_RING_REACH_SECONDS", 0..=900)),
+        };
+        // A lock is renewed when a third of it is over, and not after the activity was told to stop: what is left of it
+        // then must last until the activity is released.
+        if limits.cancel_grace + limits.commit_reserve > limits.work_lock / 2 {
+            reader.problem(
+                "DUROXIDE_WORK_LOCK_SECONDS",
+                "is too short: set it to at least twice DUROXIDE_CANCEL_GRACE_MS and DUROXIDE_COMMIT_RESERVE_MS together"
+                    .to_owned(),
+            );
         }
+        limits
     }
 }

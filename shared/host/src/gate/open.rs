@@ -7,6 +7,7 @@
 use super::cycle::{Cycle, Outcome};
 use super::ticket::reply;
 use crate::budget::Budget;
+use crate::doorbell::Delayed;
 use crate::plan::Orchestration;
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -21,6 +22,9 @@ pub(super) struct Open {
     pub answer: oneshot::Sender<Cycle>,
     /// What the runtime was last told about it.
     pub trouble: Option<String>,
+    /// What its commit makes due, once one was tried: it may have been applied although the runtime was told otherwise,
+    /// so these are rung even when the cycle fails. A ring too many finds nothing.
+    pub owed: Vec<Delayed>,
     /// Why a running activity was told to stop.
     pub stopped: Option<Stop>,
     seat: Option<task::Id>,
@@ -63,6 +67,7 @@ impl OpenCycles {
             claim,
             answer,
             trouble: None,
+            owed: Vec::new(),
             stopped: None,
             seat: task::try_id(),
         };
@@ -84,10 +89,11 @@ impl OpenCycles {
         }
     }
 
-    /// Keeps what the runtime is told, for the answer in case it gives up.
-    pub(super) fn note(&self, token: &str, trouble: &str) {
+    /// A commit was tried, and the runtime is told that it failed.
+    pub(super) fn note(&self, token: &str, trouble: &str, owed: Vec<Delayed>) {
         if let Some(open) = self.lock().get_mut(token) {
             open.trouble = Some(trouble.to_owned());
+            open.owed.extend(owed);
         }
     }
 
@@ -105,6 +111,7 @@ impl OpenCycles {
             step: Some(open.claim.step),
             attempt: Some(open.claim.attempt),
             more: open.claim.more,
+            rings: open.owed,
             ..Cycle::not_begun(outcome)
         };
         detail(&mut cycle);

@@ -39,6 +39,8 @@ pub(super) fn reply(answer: oneshot::Sender<Cycle>, cycle: Cycle) {
     if let Err(cycle) = answer.send(cycle) {
         tracing::warn!(
             outcome = cycle.outcome.name(),
+            execution = cycle.execution,
+            step = cycle.step,
             "a cycle ended after its invocation was answered"
         );
     }

@@ -8,8 +8,8 @@ use duroxide::providers::{
     DispatcherCapabilityFilter, ExecutionMetadata, OrchestrationItem, ProviderError, ScheduledActivityIdentifier,
     WorkItem,
 };
-use duroxide::{ErrorDetails, Event, EventKind};
-use duroxide_cosmos::{Fetched, TurnItem};
+use duroxide::{ErrorDetails, Event, EventKind, PoisonMessageType};
+use duroxide_cosmos::Fetched;
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -42,6 +42,7 @@ impl Gate {
             match Self::within(ticket.budget, "fetch_turn", fetch).await {
                 Ok(Fetched::Nothing) => ticket.answer(Outcome::Nothing),
                 Ok(Fetched::Busy { until_ms }) => ticket.answer(Outcome::Busy { until_ms }),
+                Ok(Fetched::Foreign { why }) => ticket.fail(why),
                 Err(error) => ticket.fail(error.to_string()),
                 Ok(Fetched::Ready(turn)) => {
                     let (_, budget, answer) = ticket.split();
@@ -52,7 +53,7 @@ impl Gate {
                         attempt: turn.attempt,
                         more: turn.more,
                         session: None,
-                        of: known_orchestration(&turn),
+                        of: started(&turn.item.history),
                         budget,
                         since: asked,
                     };
@@ -82,30 +83,25 @@ impl Gate {
             result.metadata,
             result.cancelled,
         );
-        match Self::within(claim.budget, OPERATION, commit).await {
-            Ok(()) => {
-                let rings = planner.finish(self.directed.session_token());
-                self.open.close_with(token, Outcome::Committed, |cycle| {
-                    cycle.execution = Some(execution);
-                    cycle.ended = ended;
-                    cycle.poisoned = poisoned;
-                    cycle.rings = rings;
-                });
-                Ok(())
-            }
-            Err(error) if claim.budget.is_spent() => {
-                // The runtime would now commit a failure in its place, with the same lock: a closed cycle refuses that.
-                // This one may have been applied: what it made due is rung for, and a ring too many finds nothing.
-                let (text, rings) = (error.to_string(), planner.finish(self.directed.session_token()));
-                self.open
-                    .close_with(token, Outcome::Failed { error: text }, |cycle| cycle.rings = rings);
-                Err(error)
-            }
+        let done = Self::within(claim.budget, OPERATION, commit).await;
+        let rings = planner.finish(self.clock.now_ms(), self.directed.session_token());
+        match &done {
+            Ok(()) => self.open.close_with(token, Outcome::Committed, |cycle| {
+                cycle.execution = Some(execution);
+                cycle.ended = ended;
+                cycle.poisoned = poisoned;
+                cycle.rings = rings;
+            }),
             Err(error) => {
-                self.open.note(token, &error.to_string());
-                Err(error)
+                self.open.note(token, &error.to_string(), rings);
+                if claim.budget.is_spent() {
+                    // The runtime would now commit a failure in its place, with the same lock: a closed cycle refuses.
+                    let error = error.to_string();
+                    self.open.close(token, Outcome::Failed { error });
+                }
             }
         }
+        done
     }
 
     pub(super) async fn abandon_turn(
@@ -142,11 +138,7 @@ pub(super) fn released(done: &Result<(), ProviderError>, delay: Option<Duration>
     }
 }
 
-/// The orchestration of an instance that has begun.
-fn known_orchestration(turn: &TurnItem) -> Option<Orchestration> {
-    started(&turn.item.history)
-}
-
+/// The orchestration whose start these events tell of.
 fn started(events: &[Event]) -> Option<Orchestration> {
     events.iter().find_map(|event| match &event.kind {
         EventKind::OrchestrationStarted { name, version, .. } => Some(Orchestration {
@@ -168,9 +160,13 @@ fn ended(metadata: &ExecutionMetadata) -> Option<Ended> {
     }
 }
 
+/// An orchestration that fails by its activity's poison is not poison itself: that was counted with the activity.
 fn is_poison(event: &Event) -> bool {
     let EventKind::OrchestrationFailed { details } = &event.kind else {
         return false;
     };
-    matches!(details, ErrorDetails::Poison { .. })
+    let ErrorDetails::Poison { message_type, .. } = details else {
+        return false;
+    };
+    !matches!(message_type, PoisonMessageType::Activity { .. })
 }

@@ -67,9 +67,12 @@ impl Provider for Gate {
     /// The runtime reads a whole history before each activity, only for the orchestration's name and version. Those
     /// are in the ring. Reads of user code run on other tasks, and go to the store.
     async fn read(&self, instance: &str) -> Result<Vec<Event>, ProviderError> {
-        let claim = self.open.on_this_seat().filter(|claim| claim.instance == instance);
-        let Some((claim, of)) = claim.and_then(|claim| Some((claim.clone(), claim.of?))) else {
+        let Some(claim) = self.open.on_this_seat() else {
             return self.inner.read(instance).await;
+        };
+        let of = claim.of.clone().filter(|_| claim.instance == instance);
+        let Some(of) = of else {
+            return Self::within(claim.budget, "read", self.inner.read(instance)).await;
         };
         let started = EventKind::OrchestrationStarted {
             name: of.name,

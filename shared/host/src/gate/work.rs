@@ -13,6 +13,7 @@ use super::ticket::reply;
 use super::turn::released;
 use super::{Cycle, Gate, not_open, too_late};
 use crate::budget::Budget;
+use crate::environment::FIRST_RENEWAL;
 use crate::plan::{Orchestration, Planner};
 use crate::ring::WorkTarget;
 use duroxide::ErrorDetails;
@@ -23,8 +24,6 @@ use tokio::time::{Instant, sleep_until, timeout_at};
 
 /// The pause between two attempts to renew a lock while the store is away.
 const RENEW_AGAIN: Duration = Duration::from_secs(1);
-/// The runtime's first renewal comes a second after the start (see `Environment`); before, nothing can be told.
-const FIRST_RENEWAL: Duration = Duration::from_secs(1);
 /// How soon a released activity may be tried again.
 const RELEASE_DELAY: Duration = Duration::from_secs(1);
 
@@ -55,6 +54,7 @@ impl Gate {
             match Self::within(ticket.budget, "fetch_work", fetch).await {
                 Ok(Fetched::Nothing) => ticket.answer(Outcome::Nothing),
                 Ok(Fetched::Busy { until_ms }) => ticket.answer(Outcome::Busy { until_ms }),
+                Ok(Fetched::Foreign { why }) => ticket.fail(why),
                 Err(error) => ticket.fail(error.to_string()),
                 Ok(Fetched::Ready(work)) => {
                     let (target, budget, answer) = ticket.split();
@@ -89,21 +89,19 @@ impl Gate {
         let poisoned = is_poison(&completion);
         let complete = self.inner.ack_work_item(token, Some(completion));
         let done = Self::within(claim.budget, OPERATION, complete).await;
+        let rings = planner.finish(self.clock.now_ms(), self.directed.session_token());
         match &done {
-            Ok(()) => {
-                let rings = planner.finish(self.directed.session_token());
-                self.open.close_with(token, Outcome::Committed, |cycle| {
-                    cycle.poisoned = poisoned;
-                    cycle.rings = rings;
-                });
+            Ok(()) => self.open.close_with(token, Outcome::Committed, |cycle| {
+                cycle.poisoned = poisoned;
+                cycle.rings = rings;
+            }),
+            Err(error) => {
+                self.open.note(token, &error.to_string(), rings);
+                if claim.budget.is_spent() {
+                    let error = error.to_string();
+                    self.open.close(token, Outcome::Failed { error });
+                }
             }
-            Err(error) if claim.budget.is_spent() => {
-                let (error, rings) = (error.to_string(), planner.finish(self.directed.session_token()));
-                // It may have been applied: what it made due is rung for, and a ring too many finds nothing.
-                self.open
-                    .close_with(token, Outcome::Failed { error }, |cycle| cycle.rings = rings);
-            }
-            Err(error) => self.open.note(token, &error.to_string()),
         }
         done
     }

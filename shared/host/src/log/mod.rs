@@ -1,8 +1,8 @@
 //! Structured logs: one JSON object per line on stdout, where Lambda picks it up.
 //!
 //! ```json
-//! {"timestamp":"2026-01-31T12:00:00.250Z","level":"INFO","target":"duroxide_lambda::handler",
-//!  "message":"committed","requestId":"8a3c...","instance":"order-7","execution":1,"turn":3}
+//! {"timestamp":"2026-01-31T12:00:00.250Z","level":"INFO","target":"duroxide_lambda::invocation",
+//!  "message":"a cycle ended","requestId":"8a3c...","instance":"order-7","execution":1,"turn":3,"outcome":"Committed"}
 //! ```
 //!
 //! Fields of the event and of the spans around it stand beside each other; where two have one name, the innermost

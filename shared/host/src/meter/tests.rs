@@ -31,7 +31,7 @@ fn declared(line: &Value) -> BTreeSet<String> {
 fn a_line_is_in_the_embedded_metric_format() {
     let meter = meter();
     flushed(&meter);
-    meter.cycle(Cycle::Turn, "Committed");
+    meter.cycle(Kind::Turn, "Committed");
     meter.rings(3, 1);
     let line = meter
         .flush("orchestrator", Duration::from_micros(12_345), 1_760_000_000_123)
@@ -79,9 +79,9 @@ fn each_thing_counted_is_written_once_and_the_cold_start_with_the_first() {
         "Cancelled",
         "Failed",
     ] {
-        meter.cycle(Cycle::Activity, outcome);
+        meter.cycle(Kind::Activity, outcome);
     }
-    meter.cycle(Cycle::Turn, "Failed");
+    meter.cycle(Kind::Turn, "Failed");
     meter.malformed();
     meter.orchestration_failed();
     meter.poisoned();
@@ -133,14 +133,14 @@ fn what_a_line_declares_is_in_it_and_in_the_table() {
 #[test]
 fn without_a_namespace_nothing_is_written() {
     let meter = Meter::new(None);
-    meter.cycle(Cycle::Turn, "Committed");
+    meter.cycle(Kind::Turn, "Committed");
     assert_eq!(meter.flush("worker", Duration::from_millis(1), 0), None);
 }
 
 #[test]
 #[should_panic(expected = "name of no metric")]
 fn an_outcome_without_a_metric_is_found_by_tests() {
-    meter().cycle(Cycle::Turn, "Undecided");
+    meter().cycle(Kind::Turn, "Undecided");
 }
 
 /// `Observed` is made by the client only, so a client reports it: two throttled attempts, then an answer.

@@ -40,7 +40,7 @@ pub struct CosmosProvider {
 pub enum Fetched<T> {
     /// Claimed: the caller holds the lock.
     Ready(T),
-    /// Nothing is due, or it is not for this caller. The ring was stale and may be forgotten, provided that the reader
+    /// Nothing is due, or not for a caller of these tags. The ring was stale and may be forgotten, provided that the reader
     /// knows the writer's session (see [`CosmosProvider::absorb_session`]); else a lagging replica may have answered, and
     /// the sweep finds later what it did not show.
     Nothing,
@@ -49,6 +49,11 @@ pub enum Fetched<T> {
     Busy {
         /// Until when the lock lasts, unless it is released earlier (Unix ms).
         until_ms: u64,
+    },
+    /// Something is due, and this build cannot run it: another must, so the ring must not be forgotten.
+    Foreign {
+        /// What is in the way, and what to do.
+        why: String,
     },
 }
 
@@ -184,8 +189,8 @@ impl CosmosProvider {
         fetched.await.map_err(|failure: Failure| failure.of("fetch_work"))
     }
 
-    /// Repairs some of what crashes left behind, at most ten pages of it: delivers owed messages, rolls commits forward or sweeps what they
-    /// staged, finishes deletions. Bounded, idempotent, and safe to run twice at once.
+    /// Repairs some of what crashes left behind, at most ten pages of it: delivers owed messages, rolls commits forward
+    /// or sweeps what they staged, finishes deletions. Bounded, idempotent, and safe to run twice at once.
     ///
     /// # Errors
     /// When the sweep itself fails; what fails to be repaired is counted instead.

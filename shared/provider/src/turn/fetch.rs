@@ -26,6 +26,26 @@ pub(crate) struct TurnRequest<'a> {
     pub filter: Option<&'a DispatcherCapabilityFilter>,
 }
 
+/// Why something that is due cannot be run by this caller.
+fn foreign(filter: Option<&DispatcherCapabilityFilter>, view: &View, decoded: usize) -> Option<String> {
+    if view.messages.is_empty() {
+        return None;
+    }
+    if decoded == 0 {
+        return Some(
+            "its messages cannot be decoded: they are of a newer release, deploy that one everywhere".to_owned(),
+        );
+    }
+    let pinned = view
+        .instance
+        .as_ref()
+        .and_then(|instance| instance.current.pinned.as_ref());
+    (!supports(filter, view.instance.as_ref())).then(|| {
+        let pinned = pinned.map_or_else(|| "no version".to_owned(), ToString::to_string);
+        format!("its execution is pinned to duroxide {pinned}, which this build does not replay: deploy one that does")
+    })
+}
+
 impl Store {
     /// Claims the next turn of `pk`.
     pub(crate) async fn fetch_turn(
@@ -60,7 +80,10 @@ impl Store {
         held: &HeldTurns,
     ) -> Result<Fetched<TurnItem>, Failure> {
         let items = decode(pk, &view.messages);
-        if items.is_empty() || !supports(request.filter, view.instance.as_ref()) {
+        if let Some(why) = foreign(request.filter, &view, items.len()) {
+            return Ok(Fetched::Foreign { why });
+        }
+        if items.is_empty() {
             return Ok(Fetched::Nothing);
         }
         if view.instance.is_none() && !items.iter().any(|(_, item)| begins(item)) {

@@ -280,6 +280,20 @@ fn the_client_is_made_from_the_environment_with_the_first_ring() {
     let server = Scripted::start(|_, request| answer(request, &[]));
     server.run_child(module_path!(), "child_that_rings_by_its_environment");
     assert_eq!(sizes(&server), [1, 1]);
+    // The child runs as deep in a chain of invocations as Lambda allows: its rings begin chains of their own.
+    let traces = server.traces();
+    assert_eq!(traces.len(), 2, "{traces:?}");
+    assert_ne!(traces[0], traces[1]);
+    for trace in traces {
+        let root = trace.strip_prefix("root=1-").expect("a root");
+        let parts: Vec<&str> = root.split(['-', ';']).collect();
+        assert_eq!(
+            (parts[0].len(), parts[1].len(), parts[2]),
+            (8, 24, "sampled=0"),
+            "{trace}"
+        );
+        assert!(!trace.contains("lineage") && !trace.contains("5759e988"), "{trace}");
+    }
 }
 
 #[tokio::test]
