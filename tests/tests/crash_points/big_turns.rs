@@ -96,7 +96,7 @@ async fn fetch(provider: &CosmosProvider) -> Option<TurnItem> {
     {
         Fetched::Ready(turn) => Some(turn),
         Fetched::Nothing => None,
-        Fetched::Busy { .. } => panic!("the lock is held"),
+        other => panic!("the lock is held: {other:?}"),
     }
 }
 
