@@ -6,6 +6,7 @@
 use crate::doorbell::Delayed;
 use crate::ring::{Ring, WorkTarget};
 use duroxide::providers::WorkItem;
+use duroxide_cosmos::target_of;
 use std::collections::HashSet;
 use std::time::Duration;
 
@@ -103,24 +104,6 @@ impl Planner {
                 known.delay = delay;
             }
         }
-    }
-}
-
-/// The instance whose next turn takes this message.
-fn target_of(item: &WorkItem) -> Option<&str> {
-    match item {
-        WorkItem::StartOrchestration { instance, .. }
-        | WorkItem::ActivityCompleted { instance, .. }
-        | WorkItem::ActivityFailed { instance, .. }
-        | WorkItem::TimerFired { instance, .. }
-        | WorkItem::ExternalRaised { instance, .. }
-        | WorkItem::CancelInstance { instance, .. }
-        | WorkItem::ContinueAsNew { instance, .. }
-        | WorkItem::QueueMessage { instance, .. } => Some(instance),
-        WorkItem::SubOrchCompleted { parent_instance, .. } | WorkItem::SubOrchFailed { parent_instance, .. } => {
-            Some(parent_instance)
-        }
-        WorkItem::ActivityExecute { .. } => None,
     }
 }
 

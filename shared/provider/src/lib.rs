@@ -46,6 +46,7 @@ pub use clock::{Ids, RandomIds};
 pub use config::{CosmosConfig, CosmosConfigBuilder};
 pub use cosmos::{Clock, SystemClock};
 pub use error::ConnectError;
+pub use model::target_of;
 pub use provider::{ClaimedWork, CosmosProvider, Fetched, TurnItem};
 pub use repair::Repaired;
 pub use schema::{PARTITION_KEY_PATH, container_spec};

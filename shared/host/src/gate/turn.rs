@@ -3,6 +3,8 @@
 use super::cycle::{Ended, Outcome};
 use super::open::Claim;
 use super::{Gate, not_open};
+use crate::budget::Budget;
+use crate::doorbell::Delayed;
 use crate::plan::{Orchestration, Planner};
 use duroxide::providers::{
     DispatcherCapabilityFilter, ExecutionMetadata, OrchestrationItem, ProviderError, ScheduledActivityIdentifier,
@@ -92,16 +94,19 @@ impl Gate {
                 cycle.poisoned = poisoned;
                 cycle.rings = rings;
             }),
-            Err(error) => {
-                self.open.note(token, &error.to_string(), rings);
-                if claim.budget.is_spent() {
-                    // The runtime would now commit a failure in its place, with the same lock: a closed cycle refuses.
-                    let error = error.to_string();
-                    self.open.close(token, Outcome::Failed { error });
-                }
-            }
+            Err(error) => self.commit_failed(token, claim.budget, error, rings),
         }
         done
+    }
+
+    /// A commit was tried, of a turn or an activity, and the runtime is told that it failed.
+    pub(super) fn commit_failed(&self, token: &str, budget: Budget, error: &ProviderError, owed: Vec<Delayed>) {
+        let error = error.to_string();
+        self.open.note(token, &error, owed);
+        if budget.is_spent() {
+            // The runtime would now commit a failure in its place, with the same lock: a closed cycle refuses that.
+            self.open.close(token, Outcome::Failed { error });
+        }
     }
 
     pub(super) async fn abandon_turn(

@@ -95,13 +95,7 @@ impl Gate {
                 cycle.poisoned = poisoned;
                 cycle.rings = rings;
             }),
-            Err(error) => {
-                self.open.note(token, &error.to_string(), rings);
-                if claim.budget.is_spent() {
-                    let error = error.to_string();
-                    self.open.close(token, Outcome::Failed { error });
-                }
-            }
+            Err(error) => self.commit_failed(token, claim.budget, error, rings),
         }
         done
     }

@@ -82,7 +82,7 @@ impl<'a> ReceiptDoc<'a> {
 }
 
 /// The instance whose turn consumes this item; `None` for an activity, which no turn consumes.
-pub(crate) fn target_of(item: &WorkItem) -> Option<&str> {
+pub fn target_of(item: &WorkItem) -> Option<&str> {
     match item {
         WorkItem::StartOrchestration { instance, .. }
         | WorkItem::ActivityCompleted { instance, .. }

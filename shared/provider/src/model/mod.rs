@@ -26,7 +26,8 @@ pub(crate) use instance::{ExecutionDoc, ExecutionState, InstanceDoc, is_terminal
 pub(crate) use intent::IntentDoc;
 pub(crate) use kv::{KvDoc, Scope};
 pub(crate) use lock::{Deleting, LockDoc, Unfinished};
-pub(crate) use message::{Envelope, MessageDoc, ReceiptDoc, target_of};
+pub use message::target_of;
+pub(crate) use message::{Envelope, MessageDoc, ReceiptDoc};
 pub(crate) use session::SessionDoc;
 pub(crate) use staged::{StagedDoc, StagedHead, StagedOp, StagedOpKind};
 pub(crate) use work::WorkDoc;
