@@ -146,11 +146,11 @@ impl World {
     }
 }
 
-/// A connected provider.
+/// A connected provider, ready for its first request: tests with short time limits are not about root certificates.
 pub async fn connect(config: CosmosConfigBuilder) -> Arc<CosmosProvider> {
-    Arc::new(
-        CosmosProvider::connect(config.build())
-            .await
-            .expect("the provider connects"),
-    )
+    let provider = CosmosProvider::connect(config.build())
+        .await
+        .expect("the provider connects");
+    provider.warm();
+    Arc::new(provider)
 }
