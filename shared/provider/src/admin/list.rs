@@ -147,7 +147,7 @@ impl Store {
     }
 
     /// The sum of an aggregate over all ranges.
-    async fn sum(&self, query: Query) -> Result<usize, Failure> {
+    pub(crate) async fn sum(&self, query: Query) -> Result<usize, Failure> {
         let parts = self.container.scan::<Option<f64>>(&query).await?;
         Ok(parts.into_iter().flatten().sum::<f64>() as usize)
     }

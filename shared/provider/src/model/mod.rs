@@ -5,10 +5,11 @@
 //!
 //! | field | meaning |
 //! |---|---|
-//! | `queue` | `turn` (a message), `work` (an activity), `repair` (owed: an intent, an unfinished commit, a deletion) |
+//! | `queue` | `turn` (a message), `work` (an activity), `repair` (owed: an intent, an unfinished commit, a deletion), `dead` (a dead letter) |
 //! | `dueAt` | from when on (Unix ms); a locked work item is due again when its lock expires |
 //! | `slot` | a stable hash of the partition key, 0-255, by which sweeps can be divided among processes |
 
+mod dead;
 mod deletion;
 mod history;
 mod instance;
@@ -20,8 +21,10 @@ mod session;
 mod staged;
 mod work;
 
+pub use dead::DeadLetterKind;
+pub(crate) use dead::{DeadLetterDoc, Death};
 pub(crate) use deletion::DeletionDoc;
-pub(crate) use history::{HistoryDoc, HistoryError, HistoryPart, assemble};
+pub(crate) use history::{HistoryDoc, HistoryError, HistoryPart, assemble, first_event};
 pub(crate) use instance::{ExecutionDoc, ExecutionState, InstanceDoc, is_terminal};
 pub(crate) use intent::IntentDoc;
 pub(crate) use kv::{KvDoc, Scope};
@@ -51,6 +54,7 @@ pub(crate) enum Kind {
     Staged,
     StagedHead,
     Deletion,
+    DeadLetter,
     /// Of a newer version of this crate: left alone.
     #[serde(other)]
     Unknown,
@@ -63,6 +67,7 @@ pub(crate) enum Queue {
     Turn,
     Work,
     Repair,
+    Dead,
 }
 
 /// What every document has, to tell what it is before it is decoded.
