@@ -58,6 +58,16 @@ impl Cursor {
     }
 }
 
+impl Pass {
+    /// Nothing was done, because there was no time.
+    fn untouched(place: Cursor) -> Self {
+        Pass {
+            cursor: Some(place),
+            ..Pass::default()
+        }
+    }
+}
+
 /// What a portion of a pass did.
 #[derive(Clone, Debug, Default)]
 pub struct Pass {

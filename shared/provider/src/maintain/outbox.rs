@@ -45,6 +45,9 @@ enum Verdict {
 impl Store {
     pub(crate) async fn outbox_pass(&self, portion: Portion) -> Result<Pass, Failure> {
         let place = portion.cursor.unwrap_or_else(|| Cursor::begin(self.now()));
+        if Instant::now() >= portion.deadline {
+            return Ok(Pass::untouched(place));
+        }
         let query = Query::new(
             "SELECT * FROM c WHERE c.queue = 'repair' AND c.type = 'intent' AND c.dueAt <= @now ORDER BY c.dueAt",
         )

@@ -13,6 +13,9 @@ use tokio::time::Instant;
 impl Store {
     pub(crate) async fn unfinished_pass(&self, portion: Portion) -> Result<Pass, Failure> {
         let place = portion.cursor.unwrap_or_else(|| Cursor::begin(self.now()));
+        if Instant::now() >= portion.deadline {
+            return Ok(Pass::untouched(place));
+        }
         let query = Query::new(
             "SELECT c.id, c.pk, c.type, c.dueAt FROM c \
              WHERE c.queue = 'repair' AND c.type != 'intent' AND c.dueAt <= @now ORDER BY c.dueAt",
