@@ -64,7 +64,7 @@ async fn the_list_is_newest_first_and_whole_whatever_changes_between_its_pages()
         }
         // A new one, one that was shown, and one that was not shown yet.
         give_up(&debts, &format!("later-{round}"), starts(&["a"])).await;
-        let shown = &seen[seen.len() - 1].id;
+        let shown = &seen[seen.len() - 2].id;
         assert!(debts.provider.discard(shown).await.expect("it is discarded"));
         let unseen = &all[all.len() - 1 - round].id;
         if !seen.iter().any(|letter| letter.id == *unseen) {

@@ -180,6 +180,32 @@ async fn two_at_once_deliver_once_and_count_a_failure_once() {
     assert_eq!((left.len(), left[0]["attempts"].as_u64()), (1, Some(1)), "{left:?}");
 }
 
+#[tokio::test]
+async fn a_late_failure_does_not_undo_what_others_counted_since() {
+    let debts = Debts::new().await;
+    debts.owe("source", &["broken"]).await;
+    debts.clock.advance(OVERDUE);
+    let (door, late) = debts.process().await;
+    for door in [&door, debts.world.door()] {
+        refuse(door, &["broken"], Refusing::with(403));
+    }
+    // The list of ranges, the sweep and the refused delivery were answered; its note of the failure is held.
+    let hold = door.hold_when(|log| log.len() == 2 + PARTITIONS as usize);
+    let noting = tokio::spawn(async move { deliver_all(&late, 10).await });
+    while !hold.is_reached() {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    for _ in 0..2 {
+        assert_eq!(bill(&deliver_all(&debts.provider, 10).await), (1, 0, 1, 0));
+        debts.clock.advance(few_attempts().base);
+    }
+    let before = debts.intents().await;
+    assert_eq!(before[0]["attempts"], 2);
+    drop(hold);
+    noting.await.expect("the pass ends");
+    assert_eq!(debts.intents().await, before);
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_requests_for_each_message_stay_flat() {
     let mut costs = Vec::new();
