@@ -51,9 +51,10 @@ pub use config::{CosmosConfig, CosmosConfigBuilder, Outbox};
 pub use cosmos::{Clock, SystemClock};
 pub use error::ConnectError;
 pub use maintain::{
-    Cursor, DeadLetter, DeadLetterCursor, DeadLetterId, DeadLetterPage, DeadLetterSummary, Pass, Portion, Redriven,
+    Cursor, DeadLetter, DeadLetterCursor, DeadLetterId, DeadLetterPage, DeadLetterSummary, DueItem, DuePage, DueWhat,
+    DueWindow, MaintenanceState, Pass, Portion, Redriven, Retention, Upkeep, UpkeepQuery,
 };
-pub use model::DeadLetterKind;
+pub use model::{DeadLetterKind, UnfinishedSweep};
 pub use provider::{ClaimedWork, CosmosProvider, Fetched, TurnItem};
 pub use repair::Repaired;
 pub use schema::{PARTITION_KEY_PATH, container_spec};

@@ -180,6 +180,7 @@ impl Stored {
             | Kind::StagedHead
             | Kind::Deletion
             | Kind::DeadLetter
+            | Kind::Maintenance
             | Kind::Unknown => Stored::Other,
         })
     }

@@ -5,21 +5,32 @@
 //! | outbox | `outbox` | intents that their maker did not deliver |
 //! | unfinished commits | `unfinished` | commits and deletions that were begun and not ended |
 //! | sessions | `sessions` | expired sessions that no queued activity names |
+//! | sweep | `due`, `state` | what is due, and what runs remember of the sweeps before |
 //! | dead letters | `letters`, `redrive` | what was given up: listed, read, discarded, run again |
+//! | retention | `retention` | what ended long ago |
+//! | report | `upkeep` | numbers |
 //!
 //! A pass works in *portions*: one page of every physical range, oldest first. The answer says where to go on, so that a
 //! caller can take portions of several passes in turn and stop whenever its budget ends; what fails is counted and
 //! passed by, and never hides what is behind it. Everything is idempotent: a pass that was killed at any write is done by
 //! the next one, and two that run at once do no harm.
 
+mod due;
 mod letters;
 mod outbox;
 mod redrive;
+mod retention;
 mod sessions;
+mod state;
 mod unfinished;
+mod upkeep;
 
+pub use due::{DueItem, DuePage, DueWhat, DueWindow};
 pub use letters::{DeadLetter, DeadLetterCursor, DeadLetterId, DeadLetterPage, DeadLetterSummary};
 pub use redrive::Redriven;
+pub use retention::Retention;
+pub use state::MaintenanceState;
+pub use upkeep::{Upkeep, UpkeepQuery};
 
 use crate::provider::CosmosProvider;
 use cosmos::SweepCursor;
@@ -42,19 +53,34 @@ pub struct Portion {
 pub struct Cursor {
     /// The time that "due" refers to: what a pass puts off does not come again in the same pass.
     now_ms: u64,
+    /// Which search, for a pass that has several.
+    search: u8,
     sweep: Option<SweepCursor>,
 }
 
 impl Cursor {
     fn begin(now_ms: u64) -> Self {
-        Cursor { now_ms, sweep: None }
+        Cursor {
+            now_ms,
+            search: 0,
+            sweep: None,
+        }
     }
 
     fn after(&self, sweep: Option<SweepCursor>) -> Option<Self> {
         sweep.map(|sweep| Cursor {
             now_ms: self.now_ms,
+            search: self.search,
             sweep: Some(sweep),
         })
+    }
+
+    /// The beginning of another search of the same pass.
+    fn next_search(&self, search: u8) -> Self {
+        Cursor {
+            search,
+            ..Cursor::begin(self.now_ms)
+        }
     }
 }
 

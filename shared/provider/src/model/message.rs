@@ -81,6 +81,12 @@ impl<'a> ReceiptDoc<'a> {
     }
 }
 
+/// When a message or work item with this sort key was queued (Unix ms): the key begins with it (see `clock::Sequence`).
+pub(crate) fn queued_at(sort_key: &str) -> Option<u64> {
+    let own = sort_key.strip_prefix("3:").unwrap_or(sort_key);
+    own.split_once('-')?.0.parse().ok()
+}
+
 /// The instance whose turn consumes this item; `None` for an activity, which no turn consumes.
 pub(crate) fn target_of(item: &WorkItem) -> Option<&str> {
     match item {

@@ -16,6 +16,7 @@ mod instance;
 mod intent;
 mod kv;
 mod lock;
+mod maintenance;
 mod message;
 mod session;
 mod staged;
@@ -29,7 +30,9 @@ pub(crate) use instance::{ExecutionDoc, ExecutionState, InstanceDoc, is_terminal
 pub(crate) use intent::IntentDoc;
 pub(crate) use kv::{KvDoc, Scope};
 pub(crate) use lock::{Deleting, LockDoc, Unfinished};
-pub(crate) use message::{Envelope, MessageDoc, ReceiptDoc, target_of};
+pub(crate) use maintenance::MaintenanceDoc;
+pub use maintenance::UnfinishedSweep;
+pub(crate) use message::{Envelope, MessageDoc, ReceiptDoc, queued_at, target_of};
 pub(crate) use session::SessionDoc;
 pub(crate) use staged::{StagedDoc, StagedHead, StagedOp, StagedOpKind};
 pub(crate) use work::WorkDoc;
@@ -55,6 +58,7 @@ pub(crate) enum Kind {
     StagedHead,
     Deletion,
     DeadLetter,
+    Maintenance,
     /// Of a newer version of this crate: left alone.
     #[serde(other)]
     Unknown,
