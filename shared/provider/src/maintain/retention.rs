@@ -23,7 +23,15 @@ pub struct Retention {
     pub keep_executions: Option<u64>,
 }
 
-/// The searches of the pass, in their order.
+/// What to look for. A cursor knows the searches by their number.
+#[derive(Clone, Copy, Debug)]
+enum Search {
+    /// Roots that ended before then.
+    Trees { before: u64 },
+    /// Instances with more executions than these.
+    Executions { keep: u64 },
+}
+
 const TREES: u8 = 0;
 const EXECUTIONS: u8 = 1;
 
@@ -50,69 +58,61 @@ impl CosmosProvider {
     }
 }
 
+impl Search {
+    fn query(self) -> Query {
+        match self {
+            Search::Trees { before } => Query::new(
+                "SELECT c.pk, c.completedAt FROM c WHERE c.type = 'instance' AND c.status IN ('Completed', 'Failed') \
+                 AND IS_DEFINED(c.name) AND NOT IS_DEFINED(c.parent) AND c.completedAt < @before \
+                 ORDER BY c.completedAt",
+            )
+            .param("@before", before),
+            // The number of the current execution is indexed; how many are left is not, and is never more.
+            Search::Executions { keep } => Query::new(
+                "SELECT c.pk, c.execution FROM c WHERE c.type = 'instance' AND c.execution > @keep \
+                 AND c.executions > @keep AND IS_DEFINED(c.name) ORDER BY c.execution",
+            )
+            .param("@keep", keep),
+        }
+    }
+}
+
 impl Store {
     async fn retention_pass(&self, policy: &Retention, portion: Portion) -> Result<Pass, Failure> {
-        let mut place = portion.cursor.clone().unwrap_or_else(|| Cursor::begin(self.now()));
+        let place = portion.cursor.unwrap_or_else(|| Cursor::begin(self.now()));
+        let keep = policy.keep_executions.map(|keep| keep.max(1));
         if let (TREES, Some(age)) = (place.search, policy.delete_after) {
             let before = place.now_ms.saturating_sub(millis(age));
-            let mut pass = self.trees(before, &place, &portion).await?;
-            if pass.cursor.is_none() && policy.keep_executions.is_some() {
+            let (most, deadline) = (portion.most, portion.deadline);
+            let mut pass = self
+                .retain(Search::Trees { before }, place.clone(), most, deadline)
+                .await?;
+            if pass.cursor.is_none() && keep.is_some() {
                 pass.cursor = Some(place.next_search(EXECUTIONS));
             }
             return Ok(pass);
         }
-        let Some(keep) = policy.keep_executions else {
+        let Some(keep) = keep else {
             return Ok(Pass::default());
         };
-        if place.search == TREES {
-            place = place.next_search(EXECUTIONS);
-        }
-        self.executions(keep.max(1), &place, &portion).await
-    }
-
-    async fn trees(&self, before: u64, place: &Cursor, portion: &Portion) -> Result<Pass, Failure> {
-        let query = Query::new(
-            "SELECT c.pk, c.completedAt FROM c WHERE c.type = 'instance' AND c.status IN ('Completed', 'Failed') \
-             AND IS_DEFINED(c.name) AND NOT IS_DEFINED(c.parent) AND c.completedAt < @before ORDER BY c.completedAt",
-        )
-        .param("@before", before);
-        self.each(query, place, portion, async |root| self.delete_tree(root, before).await)
+        let place = if place.search == TREES {
+            place.next_search(EXECUTIONS)
+        } else {
+            place
+        };
+        self.retain(Search::Executions { keep }, place, portion.most, portion.deadline)
             .await
     }
 
-    async fn executions(&self, keep: u64, place: &Cursor, portion: &Portion) -> Result<Pass, Failure> {
-        // The number of the current execution is indexed; how many are kept is not, and never more.
-        let query = Query::new(
-            "SELECT c.pk, c.execution FROM c WHERE c.type = 'instance' AND c.execution > @keep \
-             AND c.executions > @keep AND IS_DEFINED(c.name) ORDER BY c.execution",
-        )
-        .param("@keep", keep);
-        let options = PruneOptions {
-            keep_last: Some(u32::try_from(keep).unwrap_or(u32::MAX)),
-            completed_before: None,
-        };
-        self.each(query, place, portion, async |instance| {
-            let pruned = self.prune(&PartitionKey::new(instance)?, &options).await?;
-            Ok(pruned.executions_deleted > 0)
-        })
-        .await
-    }
-
     /// Finds a page and settles its instances one after the other: each may have thousands of documents.
-    async fn each(
-        &self,
-        query: Query,
-        place: &Cursor,
-        portion: &Portion,
-        settle: impl AsyncFn(&str) -> Result<bool, Failure>,
-    ) -> Result<Pass, Failure> {
-        if Instant::now() >= portion.deadline {
-            return Ok(Pass::untouched(place.clone()));
+    async fn retain(&self, search: Search, place: Cursor, most: u32, deadline: Instant) -> Result<Pass, Failure> {
+        if Instant::now() >= deadline {
+            return Ok(Pass::untouched(place));
         }
         let page = self
             .container
-            .within(portion.deadline)
-            .sweep::<Old, _, _>(&query, portion.most, place.sweep.clone(), |old| {
+            .within(deadline)
+            .sweep::<Old, _, _>(&search.query(), most, place.sweep.clone(), |old| {
                 (old.completed_at, old.execution)
             })
             .await?;
@@ -121,7 +121,7 @@ impl Store {
             ..Pass::default()
         };
         for old in &page.items {
-            match timeout_at(portion.deadline, settle(&old.pk)).await {
+            match timeout_at(deadline, self.remove_old(search, &old.pk)).await {
                 Ok(Ok(done)) => pass.done += u64::from(done),
                 // Deleted since it was found.
                 Ok(Err(Failure::NoInstance(_))) => {}
@@ -131,8 +131,8 @@ impl Store {
                 }
                 Err(_) => tracing::debug!(instance = old.pk, "retention was cut short; it goes on the next time"),
             }
-            if Instant::now() >= portion.deadline {
-                pass.cursor = Some(place.clone());
+            if Instant::now() >= deadline {
+                pass.cursor = Some(place);
                 return Ok(pass);
             }
         }
@@ -140,14 +140,26 @@ impl Store {
         Ok(pass)
     }
 
-    /// Deletes a tree whose root ended before then, unless something in it still runs. Answers whether it did.
-    async fn delete_tree(&self, root: &str, before: u64) -> Result<bool, Failure> {
-        let tree = self.tree_of(root).await?;
-        // What has no children is over: that is how it was found.
-        if tree.len() > 1 && self.any_runs(&tree).await? {
-            return Ok(false);
+    /// Removes what was found of one instance. Answers whether there was anything to remove.
+    async fn remove_old(&self, search: Search, instance: &str) -> Result<bool, Failure> {
+        match search {
+            Search::Trees { before } => {
+                let tree = self.tree_of(instance).await?;
+                // What has no children is over: that is how it was found.
+                if tree.len() > 1 && self.any_runs(&tree).await? {
+                    return Ok(false);
+                }
+                self.delete_expired(&tree, before).await?;
+                Ok(true)
+            }
+            Search::Executions { keep } => {
+                let options = PruneOptions {
+                    keep_last: Some(u32::try_from(keep).unwrap_or(u32::MAX)),
+                    completed_before: None,
+                };
+                let pruned = self.prune(&PartitionKey::new(instance)?, &options).await?;
+                Ok(pruned.executions_deleted > 0)
+            }
         }
-        self.delete_expired(&tree, before).await?;
-        Ok(true)
     }
 }
