@@ -60,7 +60,7 @@ impl Debts {
     pub async fn mortal(&self) -> (Door, Arc<CosmosProvider>) {
         let door = self.world.server().open_door().await.expect("a door opens");
         let config = self.world.builder_through(&door);
-        let config = configured(config, &self.clock).operation_timeout(Duration::from_millis(300));
+        let config = configured(config, &self.clock).operation_timeout(Duration::from_secs(1));
         (door, connect(config).await)
     }
 
