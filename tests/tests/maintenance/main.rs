@@ -4,11 +4,17 @@
 
 mod crashes;
 mod dead_letters;
+mod due;
 #[path = "../edges/support.rs"]
 #[allow(dead_code, reason = "the edges use the rest of it")]
 mod hand;
 mod outbox;
 mod poison;
+mod queued;
 mod redrive;
+mod report;
+mod retention;
+mod retention_races;
 mod session_cleanup;
+mod state;
 mod support;

@@ -157,7 +157,13 @@ impl Store {
                     keep_last: Some(u32::try_from(keep).unwrap_or(u32::MAX)),
                     completed_before: None,
                 };
-                let pruned = self.prune(&PartitionKey::new(instance)?, &options).await?;
+                let pk = PartitionKey::new(instance)?;
+                // Pruning would wait for the end of the turn; the pass has others to see to.
+                let lock = self.lock(&pk).await?;
+                if lock.is_some_and(|lock| lock.doc.held_at(self.now()).is_some()) {
+                    return Err(Failure::Busy(instance.to_owned()));
+                }
+                let pruned = self.prune(&pk, &options).await?;
                 Ok(pruned.executions_deleted > 0)
             }
         }
