@@ -2,9 +2,12 @@
 //!
 //! Most tests make turns by hand on a clock that only the test moves, and make one target fail at a door of their own.
 
+mod bounded;
 mod crashes;
 mod dead_letters;
+mod disposable;
 mod due;
+mod function;
 #[path = "../edges/support.rs"]
 #[allow(dead_code, reason = "the edges use the rest of it")]
 mod hand;
@@ -18,3 +21,4 @@ mod retention_races;
 mod session_cleanup;
 mod state;
 mod support;
+mod sweep;

@@ -19,6 +19,8 @@ pub(super) struct Calls {
     ringer: Ringer,
     provider: Arc<CosmosProvider>,
     until: Instant,
+    /// Who was rung at once in this run: the sweep need not ring them again.
+    pub(super) known: HashSet<Target>,
     pub(super) sent: u64,
     pub(super) failed: u64,
 }
@@ -39,16 +41,22 @@ impl Calls {
             ringer,
             provider,
             until,
+            known: HashSet::new(),
             sent: 0,
             failed: 0,
         }
     }
 
-    /// Rings for the next turns of these instances.
+    /// Rings for the next turns of these instances, known or not: what they got just now may be news to them.
     pub(super) async fn turns(&mut self, instances: Vec<String>) -> Called {
         let unique: BTreeSet<String> = instances.into_iter().collect();
-        let rings = unique.into_iter().map(|instance| Delayed::now(Ring::turn(instance)));
-        self.ring(rings.collect()).await
+        let rings: Vec<Delayed> = unique
+            .into_iter()
+            .map(|instance| Delayed::now(Ring::turn(instance)))
+            .collect();
+        let targets = rings.iter().map(|delayed| delayed.ring.target.clone());
+        self.known.extend(targets);
+        self.ring(rings).await
     }
 
     /// Sends rings. Who is not reached is still due, and found by a later sweep.

@@ -101,7 +101,10 @@ impl<'a> Rounds<'a> {
             }
             Err(error) => {
                 lane.report.portions += 1;
-                lane.report.error = Some(error.to_string());
+                // Its share of the time was too short: it has another in the next round, or in the next run.
+                if !(error.is_retryable() && Instant::now() >= deadline) {
+                    lane.report.error = Some(error.to_string());
+                }
             }
         }
     }

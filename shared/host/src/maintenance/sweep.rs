@@ -12,17 +12,15 @@
 use super::calls::{Called, Calls, coming_rings, overdue_rings};
 use super::ladder::{Coming, Overdue, watermark};
 use super::settings::MaintenanceSettings;
-use crate::ring::Target;
 use duroxide::providers::ProviderError;
 use duroxide_cosmos::{CosmosProvider, Cursor, DueWindow, MaintenanceState, Portion, UnfinishedSweep};
-use std::collections::{HashSet, VecDeque};
+use std::collections::VecDeque;
 
 /// A sweep under way.
 #[derive(Debug)]
 pub(super) struct Sweep {
     state: MaintenanceState,
     phases: VecDeque<Phase>,
-    known: HashSet<Target>,
 }
 
 #[derive(Debug)]
@@ -84,11 +82,7 @@ impl Sweep {
             Some(Kind::New(overdue)),
         ];
         let phases = kinds.into_iter().flatten().map(Phase::new).collect();
-        Sweep {
-            state,
-            phases,
-            known: HashSet::new(),
-        }
+        Sweep { state, phases }
     }
 
     /// Rings for one page. Answers what became of the rings, and whether there is more to do.
@@ -112,7 +106,7 @@ impl Sweep {
         let page = provider.due(&phase.windows, portion).await?;
         let rings = match &phase.kind {
             Kind::Coming(coming) => coming_rings(&page.items, coming, now_ms),
-            Kind::Left(overdue) | Kind::New(overdue) => overdue_rings(&page.items, overdue, &mut self.known),
+            Kind::Left(overdue) | Kind::New(overdue) => overdue_rings(&page.items, overdue, &mut calls.known),
         };
         let called = calls.ring(rings).await;
         if called.left > 0 {
