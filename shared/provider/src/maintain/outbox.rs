@@ -63,15 +63,16 @@ impl Store {
         };
         let intents = readable(&page.items, &mut pass);
         for group in intents.chunks(AT_ONCE) {
-            if Instant::now() >= portion.deadline {
-                pass.cursor = Some(place);
-                return Ok(pass);
-            }
             let paid = self.pay(group, Some(portion.deadline)).await;
             pass.done += paid.targets.len() as u64;
             pass.failed += paid.failed;
             pass.dead += paid.dead;
             pass.targets.extend(paid.targets);
+            // Also after the last group: it may have been cut short.
+            if Instant::now() >= portion.deadline {
+                pass.cursor = Some(place);
+                return Ok(pass);
+            }
         }
         pass.cursor = place.after(page.cursor);
         Ok(pass)

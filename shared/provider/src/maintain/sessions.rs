@@ -42,10 +42,6 @@ impl Store {
             let pending = named_by_work(&container, group).await?;
             let idle: Vec<&SessionDoc> = group.iter().filter(|session| !pending.contains(&session.pk)).collect();
             for some in idle.chunks(AT_ONCE) {
-                if Instant::now() >= portion.deadline {
-                    pass.cursor = Some(place);
-                    return Ok(pass);
-                }
                 for removed in join_all(some.iter().map(|session| remove(&container, session))).await {
                     match removed {
                         Ok(removed) => pass.done += u64::from(removed),
@@ -54,6 +50,11 @@ impl Store {
                             pass.failed += 1;
                         }
                     }
+                }
+                // Also after the last group: it may have been cut short.
+                if Instant::now() >= portion.deadline {
+                    pass.cursor = Some(place);
+                    return Ok(pass);
                 }
             }
         }
