@@ -140,6 +140,12 @@ impl MaintenanceRequest {
         };
         let most = fields.get("most").map(|most| number("most", most, MOST)).transpose()?;
         let keep = fields.get("retention").map(read_keep).transpose()?;
+        if keep.is_some() && !passes.contains(&PassName::Retention) {
+            return refused(
+                "retention",
+                "is given, but passes does not name it: send both, or neither",
+            );
+        }
         Ok(MaintenanceRequest {
             passes,
             most: most.map(|most| u32::try_from(most).unwrap_or(u32::MAX)),
@@ -247,10 +253,10 @@ mod tests {
 
     #[test]
     fn a_direct_request_names_passes_and_limits() {
-        let payload = json!({"passes": ["sweep", "outbox", "sweep"], "most": 7,
+        let payload = json!({"passes": ["retention", "outbox", "retention"], "most": 7,
             "retention": {"deleteAfterDays": 2, "keepExecutions": 3}});
         let request = MaintenanceRequest::from_payload(&payload).unwrap();
-        assert_eq!(request.passes, [PassName::Outbox, PassName::Sweep]);
+        assert_eq!(request.passes, [PassName::Outbox, PassName::Retention]);
         let keep = Keep {
             delete_after: Some(Duration::from_secs(172_800)),
             keep_executions: Some(3),
@@ -289,6 +295,11 @@ mod tests {
             (json!({"most": null}), "most", "from 1 to 10000"),
             (json!({"most": 10_001}), "most", "from 1 to 10000"),
             (json!({"retention": 30}), "retention", "deleteAfterDays"),
+            (
+                json!({"passes": ["outbox"], "retention": {"deleteAfterDays": 3}}),
+                "retention",
+                "send both",
+            ),
             (json!({"retention": {}}), "retention", "leave it out"),
             (json!({"retention": {"days": 3}}), "retention.days", "deleteAfterDays"),
             (

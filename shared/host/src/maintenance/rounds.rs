@@ -3,11 +3,11 @@
 //! Invariant: no pass has its second portion before every other had its first, and each portion ends within its share of
 //! the time that is left.
 
+use super::Maintenance;
 use super::calls::Calls;
 use super::report::{PassReport, Report};
 use super::request::{Keep, MaintenanceRequest, PassName};
 use super::sweep::Sweep;
-use super::{LAST, Maintenance};
 use duroxide::providers::ProviderError;
 use duroxide_cosmos::{Cursor, Pass, Portion, Retention};
 use tokio::time::Instant;
@@ -160,7 +160,7 @@ impl<'a> Rounds<'a> {
                 return;
             }
             Ok(Err(error)) => error.to_string(),
-            Err(_) => format!("the budget ended in {LAST:?}"),
+            Err(_) => "there was no time left".to_owned(),
         };
         // The next run covers the same time again.
         if let Some(lane) = self.lanes.iter_mut().find(|lane| lane.pass == PassName::Sweep) {
