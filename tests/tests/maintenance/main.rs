@@ -2,6 +2,7 @@
 //!
 //! Most tests make turns by hand on a clock that only the test moves, and make one target fail at a door of their own.
 
+mod binary;
 mod bounded;
 mod crashes;
 mod dead_letters;
