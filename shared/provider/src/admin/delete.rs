@@ -6,9 +6,10 @@
 //!
 //! An instance that is alone and small goes the short way: one batch that deletes everything, fenced by its lock.
 
+use super::guard::Guard;
 use crate::error::Failure;
 use crate::finish::Finish;
-use crate::model::{Deleting, DeletionDoc, ExecutionState, InstanceDoc, IntentDoc, Kind, LockDoc, StagedOp};
+use crate::model::{Deleting, DeletionDoc, InstanceDoc, IntentDoc, Kind, LockDoc, StagedOp};
 use crate::store::{Locked, Store};
 use crate::turn::{BATCH_OPS, extend};
 use cosmos::{Batch, PartitionKey, Query, Retry};
@@ -33,38 +34,6 @@ struct Remains {
     id: String,
     #[serde(rename = "type")]
     kind: Kind,
-}
-
-/// What a deletion may take.
-#[derive(Clone, Copy, Debug)]
-enum Guard {
-    /// Whatever is there.
-    Any,
-    /// What is over, or was never known.
-    Over,
-    /// What is over; the first must be known and have ended before then. An instance that was deleted and started again
-    /// under its name since it was found is another.
-    Expired { before: u64 },
-}
-
-impl Guard {
-    /// Refuses an instance that must not be deleted.
-    fn check(self, id: &str, is_root: bool, instance: Option<&InstanceDoc>) -> Result<(), Failure> {
-        let state = instance.map(|instance| &instance.current);
-        let over = |state: &ExecutionState| matches!(state.status.as_str(), "Completed" | "Failed");
-        match (self, state) {
-            (Guard::Any, _) | (Guard::Over, None) => Ok(()),
-            (Guard::Expired { .. }, None) => Err(Failure::NoInstance(id.to_owned())),
-            (_, Some(state)) if !over(state) => Err(Failure::Refused(format!(
-                "instance '{id}' is {}: cancel it and let it end, or delete it with force",
-                state.status
-            ))),
-            (Guard::Expired { before }, Some(state)) if is_root && state.completed_at.is_none_or(|at| at >= before) => {
-                Err(Failure::NoInstance(id.to_owned()))
-            }
-            (Guard::Over | Guard::Expired { .. }, Some(_)) => Ok(()),
-        }
-    }
 }
 
 impl Store {

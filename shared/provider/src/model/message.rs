@@ -104,3 +104,19 @@ pub(crate) fn target_of(item: &WorkItem) -> Option<&str> {
         WorkItem::ActivityExecute { .. } => None,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::Sequence;
+
+    #[test]
+    fn a_sort_key_tells_when_it_was_made() {
+        let key = Sequence::default().next(1_700_000_000_123);
+        assert_eq!(queued_at(&key), Some(1_700_000_000_123));
+        assert_eq!(queued_at(&format!("3:{key}")), queued_at(&key));
+        for other in ["", "3:", "4:000000000000005:abc", "x-1"] {
+            assert_eq!(queued_at(other), None, "{other}");
+        }
+    }
+}

@@ -164,6 +164,10 @@ mod tests {
             activity_id: 7,
         };
         assert_eq!(item().id, WorkDoc::id_of(&activity));
+        assert_eq!(WorkDoc::numbers_of(&item().id), Some((2, 7)));
+        for other in ["w:2", "w:x:7", "m:2:7", "w:2:7:1"] {
+            assert_eq!(WorkDoc::numbers_of(other), None, "{other}");
+        }
     }
 
     #[test]
