@@ -13,7 +13,7 @@ use tests::cloud::{Cloud, CloudOptions};
 use tests::workload::{self, Job, Nudge, assert_sound, jobs};
 use tokio::task::JoinSet;
 
-const JOBS: usize = 40;
+const JOBS: usize = 100;
 /// A bit more than the age at which something is rung.
 const STEP: Duration = Duration::from_secs(31);
 
