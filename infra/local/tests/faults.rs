@@ -5,7 +5,7 @@ mod common;
 use std::time::{Duration, Instant};
 
 use common::{CONTAINER, Client, server};
-use local::{Counts, CrashPoint, Door, Faults, RequestKind, sequential_rounds};
+use local::{Counts, CrashPoint, Door, Faults, Refusing, RequestKind, sequential_rounds};
 use serde_json::json;
 
 /// What the store holds, seen through a door without faults.
@@ -273,4 +273,23 @@ async fn a_held_request_is_done_when_it_is_let_go_and_not_before() {
     drop(hold);
     assert_eq!(held.await.unwrap(), 201);
     assert!(exists(&other, "second").await);
+}
+
+#[tokio::test]
+async fn a_chosen_request_is_refused_and_others_are_not() {
+    let (server, client) = server().await;
+    let door = server.door();
+    door.refuse_when(|request| {
+        let chosen = request.kind.is_write() && request.partition_key.as_deref() == Some("[\"full\"]");
+        chosen.then(Refusing::partition_full)
+    });
+    door.crash_at_write(2, CrashPoint::BeforeApplied);
+    let refused = client.create("full", "a").ok().await;
+    assert_eq!(refused.status, 403);
+    assert!(!exists(door, "a").await);
+    client.create("p", "a").ok().await.is(201);
+    assert!(!door.crashed(), "a refused write is none");
+    door.refuse_nothing();
+    client.create("full", "a").send().await.unwrap_err();
+    assert!(door.crashed());
 }

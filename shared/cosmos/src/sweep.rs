@@ -27,7 +27,7 @@ use crate::query::{Page, Query, query_headers, read_page};
 use crate::request::{Request, Session};
 use crate::resource::Subject;
 use crate::retry::{Backoff, Retry};
-use crate::walk::{Leg, Manner, Walk};
+use crate::walk::{Leg, Manner, Rest, Walk};
 use crate::{Error, headers};
 
 /// How many ranges are asked at once.
@@ -75,7 +75,7 @@ impl Container {
         let manner = Manner {
             page_size: Some(page_size),
             ordered: true,
-            one_page: true,
+            rest: Rest::AfterPage,
         };
         let (mut items, rest) = self.walk(query.body()?, walk, manner).await?;
         items.sort_by_cached_key(&key);
@@ -85,13 +85,35 @@ impl Container {
         })
     }
 
+    /// The first `most` items of all ranges together, in the order of `key` (the query's text must ORDER BY the same),
+    /// and whether there are more. No range is left before it has given as many, so nothing that comes earlier is
+    /// missing.
+    pub async fn first<T, K, F>(&self, query: &Query, most: u32, key: F) -> Result<(Vec<T>, bool), Error>
+    where
+        T: DeserializeOwned,
+        K: Ord,
+        F: Fn(&T) -> K,
+    {
+        let walk = self.start().await?;
+        let manner = Manner {
+            page_size: Some(most),
+            ordered: true,
+            rest: Rest::WhenFull,
+        };
+        let (mut items, rest) = self.walk(query.body()?, walk, manner).await?;
+        items.sort_by_cached_key(&key);
+        let more = !rest.legs.is_empty() || items.len() as u64 > u64::from(most);
+        items.truncate(most as usize);
+        Ok((items, more))
+    }
+
     /// All pages of all ranges, unordered. Of an aggregate this gives one value per range and page: the caller sums.
     pub async fn scan<T: DeserializeOwned>(&self, query: &Query) -> Result<Vec<T>, Error> {
         let walk = self.start().await?;
         let manner = Manner {
             page_size: None,
             ordered: false,
-            one_page: false,
+            rest: Rest::Never,
         };
         Ok(self.walk(query.body()?, walk, manner).await?.0)
     }
@@ -107,7 +129,7 @@ impl Container {
         let manner = Manner {
             page_size: None,
             ordered: true,
-            one_page: false,
+            rest: Rest::Never,
         };
         let (mut items, _) = self.walk(query.body()?, walk, manner).await?;
         items.sort_by_cached_key(&key);
@@ -140,14 +162,14 @@ impl Container {
                 };
                 settling = Settling::default();
                 let fresh = walk.fresh(&mut leg, page.items, manner);
-                let gave = !fresh.is_empty();
+                let gave = fresh.len();
                 for item in fresh {
                     items.push(decode(&item, &leg)?);
                 }
                 leg.continuation = page.continuation;
                 match leg.continuation {
                     None => {}
-                    Some(_) if manner.one_page && gave => resting.push(leg),
+                    Some(_) if leg.may_rest(gave, manner) => resting.push(leg),
                     Some(_) => walk.legs.push(leg),
                 }
             }

@@ -36,8 +36,19 @@ pub(crate) struct Manner {
     pub(crate) page_size: Option<u32>,
     /// Ordered legs replay after a split; others hand their continuation over.
     pub(crate) ordered: bool,
-    /// A leg rests when it has given something.
-    pub(crate) one_page: bool,
+    /// When a leg rests although its range has more.
+    pub(crate) rest: Rest,
+}
+
+/// When a leg rests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Rest {
+    /// Not before its range has ended.
+    Never,
+    /// When it has given something.
+    AfterPage,
+    /// When it has given a full page: the service may give less than it was asked for.
+    WhenFull,
 }
 
 impl Walk {
@@ -91,6 +102,15 @@ impl Walk {
 }
 
 impl Leg {
+    /// Whether an ordered leg that has just given `fresh` items may rest.
+    pub(crate) fn may_rest(&self, fresh: usize, manner: Manner) -> bool {
+        match manner.rest {
+            Rest::Never => false,
+            Rest::AfterPage => fresh > 0,
+            Rest::WhenFull => self.delivered.len() as u64 >= manner.page_size.map_or(u64::MAX, u64::from),
+        }
+    }
+
     pub(crate) fn new(range: &Range, min: &str, max: &str) -> Leg {
         Leg {
             range: range.clone(),
@@ -116,7 +136,7 @@ mod tests {
     const ORDERED: Manner = Manner {
         page_size: Some(2),
         ordered: true,
-        one_page: true,
+        rest: Rest::AfterPage,
     };
 
     fn range(id: &str, min: &str, max: &str) -> Range {
@@ -174,6 +194,19 @@ mod tests {
                 .iter()
                 .all(|leg| leg.continuation.as_deref() == Some("here") && !leg.replaying)
         );
+    }
+
+    #[test]
+    fn a_leg_that_must_be_full_does_not_rest_after_a_short_page() {
+        let full = Manner {
+            rest: Rest::WhenFull,
+            ..ORDERED
+        };
+        let (mut walk, mut leg) = (Walk::default(), Leg::new(&range("0", "", "FF"), "", "FF"));
+        let fresh = walk.fresh(&mut leg, page(&["a"]), full).len();
+        assert!(!leg.may_rest(fresh, full) && leg.may_rest(fresh, ORDERED));
+        let fresh = walk.fresh(&mut leg, page(&["b"]), full).len();
+        assert!(leg.may_rest(fresh, full));
     }
 
     #[test]

@@ -75,7 +75,7 @@ impl Parts {
         )
     }
 
-    fn ringer(&self) -> Ringer {
+    pub(crate) fn ringer(&self) -> Ringer {
         Ringer::new(
             Arc::clone(&self.doorbell),
             self.limits.ring_timeout,

@@ -1,4 +1,4 @@
-//! The two entry points: what a user's `main.rs` calls.
+//! The entry points: what a user's `main.rs` calls.
 
 use crate::budget::Budget;
 use crate::config::Config;
@@ -6,12 +6,14 @@ use crate::doorbell::{Doorbell, Sqs};
 use crate::environment::{Environment, Parts};
 use crate::event::{BatchResponse, SqsEvent};
 use crate::log;
+use crate::maintenance::Maintenance;
 use crate::meter::Meter;
 use cosmos::{Clock, SystemClock};
 use duroxide::runtime::registry::ActivityRegistry;
 use duroxide::{Client, OrchestrationRegistry};
 use duroxide_cosmos::{CosmosProvider, Ids, RandomIds};
 use lambda_runtime::{Error, LambdaEvent, service_fn};
+use serde_json::Value;
 use std::env;
 use std::io::Write;
 use std::sync::Arc;
@@ -59,6 +61,41 @@ pub async fn worker(activities: ActivityRegistry) -> Result<(), Error> {
     run(&environment, &config).await
 }
 
+/// Runs the maintenance function, which a schedule invokes: it repairs what crashes and lost rings left behind, and
+/// answers a report. It knows no orchestrations.
+///
+/// ```no_run
+/// #[tokio::main]
+/// async fn main() -> Result<(), duroxide_lambda::Error> {
+///     duroxide_lambda::maintenance().await
+/// }
+/// ```
+///
+/// # Errors
+/// When the configuration is wrong, or the Lambda runtime interface fails.
+pub async fn maintenance() -> Result<(), Error> {
+    let (config, store, parts) = store_from_env().await?;
+    let (meter, clock) = (Arc::clone(&parts.meter), Arc::clone(&parts.clock));
+    let maintenance = &Maintenance::new(store, parts.ringer(), clock, config.maintenance.clone());
+    let (function, meter) = (&ready(&config, "Maintenance"), &meter);
+    lambda_runtime::run(service_fn(move |event: LambdaEvent<Value>| async move {
+        let started = Instant::now();
+        let _request = log::invocation(&event.context.request_id);
+        let budget = Budget::until(event.context.deadline, SystemClock.now_ms());
+        let report = maintenance.handle(&event.payload, budget).await;
+        match &report {
+            Ok(report) => {
+                report.tell();
+                report.measure(meter);
+            }
+            Err(error) => tracing::error!(%error, "nothing was maintained"),
+        }
+        write_metrics(meter, function, started);
+        Ok::<_, Error>(report?)
+    }))
+    .await
+}
+
 /// A duroxide client for the same environment variables: what it starts, raises and cancels is rung for.
 ///
 /// # Errors
@@ -69,6 +106,11 @@ pub async fn client() -> Result<Client, Error> {
 }
 
 async fn parts_from_env() -> Result<(Config, Parts), Error> {
+    let (config, _, parts) = store_from_env().await?;
+    Ok((config, parts))
+}
+
+async fn store_from_env() -> Result<(Config, Arc<CosmosProvider>, Parts), Error> {
     let config = Config::from_env().inspect_err(|error| {
         // The logs are configured by what just failed to be read.
         log::init("info");
@@ -88,8 +130,9 @@ async fn parts_from_env() -> Result<(Config, Parts), Error> {
     let warming = Arc::clone(&store);
     tokio::task::spawn_blocking(move || warming.warm());
     let doorbell: Arc<dyn Doorbell> = Arc::new(Sqs::new(config.queues.clone()));
-    let parts = Parts::of(store, doorbell, meter, config.limits.clone(), environment_id());
-    Ok((config, parts))
+    let same = Arc::clone(&store);
+    let parts = Parts::of(same, doorbell, meter, config.limits.clone(), environment_id());
+    Ok((config, store, parts))
 }
 
 /// Who this execution environment is. Lambda gives each a log stream of its own.
@@ -101,15 +144,7 @@ fn environment_id() -> String {
 }
 
 async fn run(environment: &Environment, config: &Config) -> Result<(), Error> {
-    let function = env::var("AWS_LAMBDA_FUNCTION_NAME").unwrap_or_else(|_| format!("{:?}", environment.role));
-    tracing::info!(
-        function,
-        role = ?environment.role,
-        endpoint = config.cosmos.endpoint,
-        database = config.cosmos.database,
-        container = config.cosmos.container,
-        "ready"
-    );
+    let function = ready(config, &format!("{:?}", environment.role));
     let function = function.as_str();
     lambda_runtime::run(service_fn(move |event: LambdaEvent<SqsEvent>| async move {
         Ok::<_, Error>(invoke(environment, function, event).await)
@@ -117,17 +152,32 @@ async fn run(environment: &Environment, config: &Config) -> Result<(), Error> {
     .await
 }
 
+/// Tells that the function is ready, and answers its name.
+fn ready(config: &Config, role: &str) -> String {
+    let function = env::var("AWS_LAMBDA_FUNCTION_NAME").unwrap_or_else(|_| role.to_owned());
+    tracing::info!(
+        function,
+        role,
+        endpoint = config.cosmos.endpoint,
+        database = config.cosmos.database,
+        container = config.cosmos.container,
+        "ready"
+    );
+    function
+}
+
 async fn invoke(environment: &Environment, function: &str, event: LambdaEvent<SqsEvent>) -> BatchResponse {
     let started = Instant::now();
     let _request = log::invocation(&event.context.request_id);
     let budget = Budget::until(event.context.deadline, SystemClock.now_ms());
     let response = environment.serve(event.payload, budget).await;
-    let line = environment
-        .meter
-        .flush(function, started.elapsed(), SystemClock.now_ms());
-    if let Some(line) = line {
+    write_metrics(&environment.meter, function, started);
+    response
+}
+
+fn write_metrics(meter: &Meter, function: &str, started: Instant) {
+    if let Some(line) = meter.flush(function, started.elapsed(), SystemClock.now_ms()) {
         // Nobody can be told that the metrics cannot be written: the log goes the same way.
         writeln!(std::io::stdout(), "{line}").unwrap_or_default();
     }
-    response
 }

@@ -16,6 +16,7 @@
 //! | `gate` | the provider that gives the runtime one cycle per ticket |
 //! | `ring`, `doorbell`, `ringer`, `ringing` | the message; how it is sent; sent in time; sent for clients |
 //! | `plan`, `verdict` | pure: which rings follow a commit; what follows from an outcome |
+//! | [`maintenance`](mod@maintenance) | what a scheduled function repairs, and what it rings for |
 //! | `budget`, `config`, `secret` | time, settings, the store's key |
 //! | `log`, `meter` | JSON logs; metrics in CloudWatch's embedded format |
 //!
@@ -52,6 +53,7 @@ mod function;
 mod gate;
 mod invocation;
 pub mod log;
+pub mod maintenance;
 pub mod meter;
 mod plan;
 mod ring;
@@ -66,9 +68,10 @@ pub use directed::{Directed, Undirected};
 pub use doorbell::{Delayed, Doorbell};
 pub use environment::{Environment, Parts, Role};
 pub use event::{BatchItemFailure, BatchResponse, SqsEvent, SqsRecord};
-pub use function::{client, orchestrator, worker};
+pub use function::{client, maintenance, orchestrator, worker};
 pub use gate::{Cycle, Ended, Gate, Outcome};
 pub use lambda_runtime::Error;
+pub use maintenance::{Maintenance, MaintenanceRequest, MaintenanceSettings, Report};
 pub use ring::{Ring, RingError, Target, WorkTarget};
 pub use ringer::Ringer;
 pub use ringing::Ringing;

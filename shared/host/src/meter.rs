@@ -8,7 +8,7 @@
 
 use cosmos::{Observed, Observer};
 use serde::Serialize;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::mem;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -39,6 +39,15 @@ const fn count(name: &'static str, meaning: &'static str) -> Metric {
     Metric {
         name,
         unit: "Count",
+        always: false,
+        meaning,
+    }
+}
+
+const fn seconds(name: &'static str, meaning: &'static str) -> Metric {
+    Metric {
+        name,
+        unit: "Seconds",
         always: false,
         meaning,
     }
@@ -77,6 +86,87 @@ pub const METRICS: &[Metric] = &[
         "rings not taken by the doorbell, left to maintenance",
     ),
     count("ColdStarts", "1 on the first invocation of an environment"),
+    count(
+        "OutboxFound",
+        "maintenance: messages to other instances that were found",
+    ),
+    count(
+        "OutboxDone",
+        "maintenance: messages to other instances that were settled",
+    ),
+    count(
+        "OutboxFailed",
+        "maintenance: messages to other instances that could not be settled this time",
+    ),
+    count(
+        "OutboxDead",
+        "maintenance: messages to other instances that were given up",
+    ),
+    count(
+        "UnfinishedFound",
+        "maintenance: commits and deletions that were begun that were found",
+    ),
+    count(
+        "UnfinishedDone",
+        "maintenance: commits and deletions that were begun that were settled",
+    ),
+    count(
+        "UnfinishedFailed",
+        "maintenance: commits and deletions that were begun that could not be settled this time",
+    ),
+    count(
+        "UnfinishedDead",
+        "maintenance: commits and deletions that were begun that were given up",
+    ),
+    count("SessionsFound", "maintenance: expired sessions that were found"),
+    count("SessionsDone", "maintenance: expired sessions that were settled"),
+    count(
+        "SessionsFailed",
+        "maintenance: expired sessions that could not be settled this time",
+    ),
+    count("SessionsDead", "maintenance: expired sessions that were given up"),
+    count(
+        "SweepFound",
+        "maintenance: overdue and coming items, by target that were found",
+    ),
+    count(
+        "SweepDone",
+        "maintenance: overdue and coming items, by target that were settled",
+    ),
+    count(
+        "SweepFailed",
+        "maintenance: overdue and coming items, by target that could not be settled this time",
+    ),
+    count(
+        "SweepDead",
+        "maintenance: overdue and coming items, by target that were given up",
+    ),
+    count(
+        "RetentionFound",
+        "maintenance: trees and executions to delete that were found",
+    ),
+    count(
+        "RetentionDone",
+        "maintenance: trees and executions to delete that were settled",
+    ),
+    count(
+        "RetentionFailed",
+        "maintenance: trees and executions to delete that could not be settled this time",
+    ),
+    count(
+        "RetentionDead",
+        "maintenance: trees and executions to delete that were given up",
+    ),
+    count("PassesBroken", "maintenance: passes that could not ask the store"),
+    count("OutboxDepth", "messages to other instances that are not delivered"),
+    seconds("OldestIntentSeconds", "the age of the oldest of them"),
+    count("TurnsDue", "messages that are due"),
+    count("WorksDue", "activities that are due"),
+    seconds("OldestDueSeconds", "for how long the oldest of both is due"),
+    count("OverdueTimers", "timers that should have fired"),
+    count("TimersPending", "timers that are not due yet"),
+    count("StuckInstances", "instances that are due, free, and do not get on"),
+    count("DeadLetters", "dead letters in the store"),
 ];
 
 /// What a cycle was for.
@@ -99,6 +189,8 @@ pub struct Meter {
 struct State {
     warm: bool,
     counts: BTreeMap<&'static str, f64>,
+    /// Written even when they are zero.
+    levels: BTreeSet<&'static str>,
 }
 
 impl Meter {
@@ -145,16 +237,27 @@ impl Meter {
         self.state().add("Poisoned", 1.0);
     }
 
+    /// Something was looked at: this is how high it stands. It is written even when it is zero.
+    pub fn level(&self, name: &'static str, height: u64) {
+        debug_assert!(
+            METRICS.iter().any(|metric| metric.name == name),
+            "{name} is the name of no metric"
+        );
+        let mut state = self.state();
+        state.counts.insert(name, height as f64);
+        state.levels.insert(name);
+    }
+
     /// The line of an invocation that ends now: what was counted since the last one. `None` without a namespace.
     pub fn flush(&self, function: &str, duration: Duration, timestamp_ms: u64) -> Option<String> {
         let namespace = self.namespace.as_deref()?;
-        let mut counts = self.state().take();
+        let (mut counts, levels) = self.state().take();
         counts.insert("Duration", duration.as_secs_f64() * 1000.0);
         let value = |metric: &Metric| rounded(counts.get(metric.name).copied().unwrap_or_default());
         let written: Vec<_> = METRICS
             .iter()
             .map(|metric| (metric, value(metric)))
-            .filter(|(metric, value)| metric.always || *value != Number::Whole(0))
+            .filter(|(metric, value)| metric.always || levels.contains(metric.name) || *value != Number::Whole(0))
             .collect();
         let line = Line {
             aws: Directive::new(namespace, timestamp_ms, written.iter().map(|(metric, _)| *metric)),
@@ -185,11 +288,11 @@ impl State {
         *self.counts.entry(name).or_default() += amount;
     }
 
-    fn take(&mut self) -> BTreeMap<&'static str, f64> {
+    fn take(&mut self) -> (BTreeMap<&'static str, f64>, BTreeSet<&'static str>) {
         if !mem::replace(&mut self.warm, true) {
             self.add("ColdStarts", 1.0);
         }
-        mem::take(&mut self.counts)
+        (mem::take(&mut self.counts), mem::take(&mut self.levels))
     }
 }
 

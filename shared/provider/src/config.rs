@@ -26,6 +26,41 @@ pub struct CosmosConfig {
     pub(crate) sweep_interval: Duration,
     pub(crate) repair_after: Duration,
     pub(crate) slots: RangeInclusive<u8>,
+    pub(crate) outbox: Outbox,
+    pub(crate) letter_ttl: Duration,
+}
+
+/// How often, and how far apart, an owed message is tried again by those who find it undelivered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Outbox {
+    /// The wait after the first failure; each further one doubles it (default 10 s).
+    pub base: Duration,
+    /// The longest wait (default 1 h).
+    pub cap: Duration,
+    /// After how many failures the message becomes a dead letter (default 12: about three and a half hours).
+    pub max_attempts: u32,
+    /// How long one delivery may take, so that one target that does not answer leaves time for the others
+    /// (default 5 s).
+    pub patience: Duration,
+}
+
+impl Default for Outbox {
+    fn default() -> Self {
+        Outbox {
+            base: Duration::from_secs(10),
+            cap: Duration::from_secs(3_600),
+            max_attempts: 12,
+            patience: Duration::from_secs(5),
+        }
+    }
+}
+
+impl Outbox {
+    /// How long to wait after that many failures.
+    pub(crate) fn wait_after(&self, failures: u32) -> Duration {
+        let doublings = failures.saturating_sub(1).min(31);
+        self.base.saturating_mul(1 << doublings).min(self.cap)
+    }
 }
 
 impl fmt::Debug for CosmosConfig {
@@ -57,6 +92,8 @@ impl CosmosConfig {
             sweep_interval: Duration::from_secs(1),
             repair_after: Duration::from_secs(10),
             slots: 0..=255,
+            outbox: Outbox::default(),
+            letter_ttl: Duration::from_secs(30 * 24 * 3_600),
         })
     }
 
@@ -176,6 +213,18 @@ impl CosmosConfigBuilder {
         self
     }
 
+    /// How owed messages are tried again, and when they are given up.
+    pub fn outbox(mut self, outbox: Outbox) -> Self {
+        self.0.outbox = outbox;
+        self
+    }
+
+    /// How long a dead letter is kept (default 30 days; at least a second).
+    pub fn dead_letter_ttl(mut self, ttl: Duration) -> Self {
+        self.0.letter_ttl = ttl;
+        self
+    }
+
     /// The configuration.
     pub fn build(self) -> CosmosConfig {
         self.0
@@ -218,6 +267,13 @@ mod tests {
         some[1].1 = "not*base64*at*all";
         let error = from(&some).unwrap_err().to_string();
         assert!(error.contains("base64") && !error.contains("not*base64"), "{error}");
+    }
+
+    #[test]
+    fn waits_double_up_to_the_cap_and_never_overflow() {
+        let outbox = Outbox::default();
+        let waits = [1, 2, 3, 9, 10, 12, u32::MAX].map(|failures| outbox.wait_after(failures).as_secs());
+        assert_eq!(waits, [10, 20, 40, 2_560, 3_600, 3_600, 3_600]);
     }
 
     #[test]

@@ -2,15 +2,18 @@
 //!
 //! Delivery is idempotent. The message's id is derived from the intent, so a second delivery conflicts, with the
 //! message itself or with the receipt that it left when it was consumed: either way it has been delivered.
+//!
+//! This is what the maker of an intent does, right after its commit; it counts no attempts. Whoever finds an intent that
+//! is still there later counts them: see `maintain::outbox`.
 
 use crate::error::Failure;
 use crate::model::IntentDoc;
 use crate::store::Store;
-use cosmos::{PartitionKey, Retry};
+use cosmos::{Container, PartitionKey, Retry};
 use futures::future::join_all;
 
 /// How many deliveries are under way at once.
-const AT_ONCE: usize = 16;
+pub(crate) const AT_ONCE: usize = 16;
 
 impl Store {
     /// Delivers what can be delivered, and answers the targets that were reached. What fails stays owed: the repair
@@ -18,7 +21,7 @@ impl Store {
     pub(crate) async fn deliver(&self, pk: &PartitionKey, intents: &[IntentDoc]) -> Vec<String> {
         let (mut paid, mut targets) = (Vec::new(), Vec::new());
         for group in intents.chunks(AT_ONCE) {
-            let outcomes = join_all(group.iter().map(|intent| self.deliver_one(intent))).await;
+            let outcomes = join_all(group.iter().map(|intent| deliver_one(&self.container, intent))).await;
             for (intent, outcome) in group.iter().zip(outcomes) {
                 match outcome {
                     Ok(()) => {
@@ -38,13 +41,14 @@ impl Store {
         }
         targets
     }
+}
 
-    async fn deliver_one(&self, intent: &IntentDoc) -> Result<(), Failure> {
-        let target = PartitionKey::new(&intent.message.pk)?;
-        match self.container.create(&target, &intent.message, Retry::Idempotent).await {
-            Ok(_) => Ok(()),
-            Err(error) if error.is_conflict() => Ok(()),
-            Err(error) => Err(error.into()),
-        }
+/// Writes the owed message.
+pub(crate) async fn deliver_one(container: &Container, intent: &IntentDoc) -> Result<(), Failure> {
+    let target = PartitionKey::new(&intent.message.pk)?;
+    match container.create(&target, &intent.message, Retry::Idempotent).await {
+        Ok(_) => Ok(()),
+        Err(error) if error.is_conflict() => Ok(()),
+        Err(error) => Err(error.into()),
     }
 }

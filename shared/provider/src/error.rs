@@ -82,6 +82,27 @@ impl Failure {
         }
     }
 
+    /// Whether the request itself can never succeed, whoever sends it and whenever. Much that is not transient may still be
+    /// mended from outside (a key, a firewall, a container that is missing), and is then not the message's fault.
+    pub(crate) fn is_hopeless(&self) -> bool {
+        use cosmos::Error::*;
+        match self {
+            Failure::Cosmos(error) => matches!(
+                error,
+                BadRequest { .. }
+                    | PartitionFull { .. }
+                    | ItemTooLarge { .. }
+                    | BatchTooLarge { .. }
+                    | InvalidPartitionKey { .. }
+                    | InvalidId { .. }
+                    | InvalidHeader { .. }
+                    | Encode { .. }
+            ),
+            Failure::Serialise(_) | Failure::TooLarge { .. } => true,
+            _ => false,
+        }
+    }
+
     /// The error as duroxide wants it, naming the operation.
     pub(crate) fn of(self, operation: &'static str) -> ProviderError {
         if self.is_transient() {

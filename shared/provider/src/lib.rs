@@ -18,6 +18,8 @@
 //! | `work` | the same for one activity |
 //! | `scout`, `hints` | which instance or work item to try next, for callers without a doorbell |
 //! | `deliver`, `finish`, `repair` | paying intents, rolling unfinished commits forward, finding both |
+//! | `poison` | the dead letter that goes with a failure for too many attempts |
+//! | `maintain` | what a scheduled function does: the outbox, unfinished commits, expired sessions, dead letters |
 //! | `admin` | `ProviderAdmin`: lists, infos, metrics, deletion, pruning |
 //!
 //! Creating a provider starts nothing: every request is made inside a call of its user.
@@ -30,7 +32,9 @@ mod enqueue;
 mod error;
 mod finish;
 mod hints;
+mod maintain;
 mod model;
+mod poison;
 mod provider;
 mod read;
 mod repair;
@@ -43,10 +47,14 @@ mod turn;
 mod work;
 
 pub use clock::{Ids, RandomIds};
-pub use config::{CosmosConfig, CosmosConfigBuilder};
+pub use config::{CosmosConfig, CosmosConfigBuilder, Outbox};
 pub use cosmos::{Clock, SystemClock};
 pub use error::ConnectError;
-pub use model::target_of;
+pub use maintain::{
+    Cursor, DeadLetter, DeadLetterCursor, DeadLetterId, DeadLetterPage, DeadLetterSummary, DueItem, DuePage, DueWhat,
+    DueWindow, MaintenanceState, Pass, Portion, Redriven, Retention, Upkeep, UpkeepQuery,
+};
+pub use model::{DeadLetterKind, UnfinishedSweep, target_of};
 pub use provider::{ClaimedWork, CosmosProvider, Fetched, TurnItem};
 pub use repair::Repaired;
 pub use schema::{PARTITION_KEY_PATH, container_spec};

@@ -1,7 +1,8 @@
 //! Finding and repairing what a crash left behind: intents, unfinished commits, staged orphans, begun deletions.
 //!
 //! Everything of this kind is due in the `repair` queue some seconds after it was begun. Whoever repairs does what
-//! its maker would have done; all of it is idempotent, so two may repair at once.
+//! its maker would have done; all of it is idempotent, so two may repair at once. `maintain` does the same in portions
+//! that a budget can interrupt; both count the failed deliveries of an intent, and give it up in the end.
 
 use crate::error::Failure;
 use crate::model::{DeletionDoc, IntentDoc, Kind, LockDoc};
@@ -24,6 +25,8 @@ pub struct Repaired {
     pub deletions: u64,
     /// What could not be repaired this time.
     pub failed: u64,
+    /// Intents that were given up, and became dead letters.
+    pub dead: u64,
     /// The instances that have something to do now.
     pub targets: Vec<String>,
 }
@@ -31,7 +34,7 @@ pub struct Repaired {
 impl Repaired {
     /// Whether the pass changed anything.
     pub fn is_idle(&self) -> bool {
-        self.intents + self.commits + self.deletions == 0
+        self.intents + self.commits + self.deletions + self.dead == 0
     }
 }
 
@@ -86,10 +89,11 @@ impl Store {
         match due.kind {
             Kind::Intent => {
                 let intent: IntentDoc = serde_json::from_str(text)?;
-                let targets = self.deliver(&pk, std::slice::from_ref(&intent)).await;
-                done.intents += targets.len() as u64;
-                done.failed += u64::from(targets.is_empty());
-                done.targets.extend(targets);
+                let paid = self.pay(std::slice::from_ref(&intent), None).await;
+                done.intents += paid.targets.len() as u64;
+                done.failed += paid.failed;
+                done.dead += paid.dead;
+                done.targets.extend(paid.targets);
             }
             Kind::StagedHead | Kind::Staged => {
                 #[derive(Deserialize)]

@@ -2,14 +2,14 @@
 //!
 //! A session and the work items that name it live in different partitions. Claiming is therefore two steps: first the
 //! session (create, or replace with `If-Match`), then the item. A crash in between leaves a session that its owner
-//! holds without work, until it expires. Nothing else depends on their order.
+//! holds without work, until it expires. Nothing else depends on their order. Who removes expired ones is
+//! `maintain::sessions`.
 
 use crate::error::Failure;
 use crate::model::SessionDoc;
 use crate::store::{Store, millis};
 use cosmos::{Etag, PartitionKey, Query, Retry};
 use duroxide::providers::SessionFetchConfig;
-use std::collections::HashSet;
 use std::time::Duration;
 
 /// How often a session may change under its claim or renewal.
@@ -156,35 +156,5 @@ impl Store {
             }
         }
         Ok(false)
-    }
-
-    /// Removes expired sessions that no queued activity names.
-    pub(crate) async fn remove_orphaned_sessions(&self) -> Result<usize, Failure> {
-        const AT_ONCE: usize = 200;
-        let query = Query::new("SELECT * FROM c WHERE c.type = 'session' AND c.until < @now").param("@now", self.now());
-        let expired = self.container.scan::<SessionDoc>(&query).await?;
-        let mut removed = 0;
-        for group in expired.chunks(AT_ONCE) {
-            let names: Vec<&str> = group.iter().map(|session| session.pk.as_str()).collect();
-            let query = Query::new(
-                "SELECT VALUE c.session FROM c WHERE c.queue = 'work' AND ARRAY_CONTAINS(@names, c.session)",
-            )
-            .param("@names", &names);
-            let pending: HashSet<String> = self.container.scan::<String>(&query).await?.into_iter().collect();
-            for session in group.iter().filter(|session| !pending.contains(&session.pk)) {
-                let pk = PartitionKey::new(&session.pk)?;
-                let etag = Etag::new(session.etag.clone());
-                match self
-                    .container
-                    .delete(&pk, SessionDoc::ID, Some(&etag), Retry::Idempotent)
-                    .await
-                {
-                    Ok(()) => removed += 1,
-                    Err(error) if error.is_precondition_failed() || error.is_not_found() => {}
-                    Err(error) => return Err(error.into()),
-                }
-            }
-        }
-        Ok(removed)
     }
 }

@@ -1,6 +1,7 @@
 //! What every verb needs: the container, the time, ids, and how to ask for documents of mixed types.
 
 use crate::clock::{Ids, Sequence};
+use crate::config::Outbox;
 use crate::error::Failure;
 use crate::model::{Header, HistoryDoc, InstanceDoc, Kind, KvDoc, LockDoc, MessageDoc};
 use cosmos::{BatchResult, Clock, Container, Etag, PartitionKey, Retry};
@@ -26,6 +27,9 @@ pub(crate) struct Store {
     pub ids: Arc<dyn Ids>,
     pub sequence: Sequence,
     pub repair_after: Duration,
+    pub outbox: Outbox,
+    /// How long dead letters are kept, in seconds.
+    pub letter_ttl: u32,
 }
 
 impl Store {
@@ -175,6 +179,8 @@ impl Stored {
             | Kind::Staged
             | Kind::StagedHead
             | Kind::Deletion
+            | Kind::DeadLetter
+            | Kind::Maintenance
             | Kind::Unknown => Stored::Other,
         })
     }

@@ -20,6 +20,7 @@ use super::faults::{CrashPoint, Fate, FaultPlan, Faults};
 use super::hold::{Hold, PlannedHold};
 use super::http::{Call, Reply};
 use super::journal::{Journal, Outcome, Ticket};
+use super::refuse::{Refuse, Refusing};
 use super::service::Service;
 
 /// A handle to one endpoint of the account; clones are the same door.
@@ -35,6 +36,7 @@ struct Inner {
     journal: Journal,
     faults: Mutex<FaultPlan>,
     hold: Mutex<Option<PlannedHold>>,
+    refuse: Mutex<Option<Refuse>>,
     crash: Mutex<Crash>,
     life: watch::Sender<Life>,
 }
@@ -74,6 +76,7 @@ impl Door {
             journal: Journal::default(),
             faults: Mutex::default(),
             hold: Mutex::default(),
+            refuse: Mutex::default(),
             crash: Mutex::default(),
             life: watch::Sender::new(Life::Open),
         };
@@ -126,6 +129,17 @@ impl Door {
         let (hold, planned) = Hold::plan(Box::new(when));
         *lock(&self.inner.hold) = Some(planned);
         hold
+    }
+
+    /// Refuses every document request for which `when` has a refusal, in place of what was refused before. The record
+    /// that it is shown has no answer yet. A refused write does not count towards a planned crash.
+    pub fn refuse_when(&self, when: impl Fn(&RequestRecord) -> Option<Refusing> + Send + 'static) {
+        *lock(&self.inner.refuse) = Some(Box::new(when));
+    }
+
+    /// From now on no chosen request is refused any more.
+    pub fn refuse_nothing(&self) {
+        *lock(&self.inner.refuse) = None;
     }
 
     /// Plans the death of this door: at the `n`-th write from now, counted from 1 (a batch is one write).
@@ -214,6 +228,12 @@ impl Door {
         })
     }
 
+    fn refusing(&self, call: &Call) -> Option<Refusing> {
+        let refuse = lock(&self.inner.refuse);
+        let when = refuse.as_ref().filter(|_| call.kind.is_document())?;
+        when(&Journal::record_of(call))
+    }
+
     async fn process(&self, call: &Call, outcome: &mut Outcome) -> Result<Reply, Dropped> {
         let checked = match self.inner.service.check(call).await {
             Ok(checked) => checked,
@@ -223,6 +243,9 @@ impl Door {
             }
         };
         outcome.operations = checked.operations;
+        if let Some(refusing) = self.refusing(call) {
+            return Ok(refusing.into_reply());
+        }
         let crash = if call.kind.is_write() { self.next_write()? } else { None };
         let (fate, stale, retry_after) = self.draw(call);
         match fate {

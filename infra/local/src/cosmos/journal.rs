@@ -46,9 +46,10 @@ pub(crate) struct Ticket {
 }
 
 impl Journal {
-    pub(crate) fn arrived(&self, call: &Call) -> Ticket {
+    /// A request of which nothing but its arrival is known.
+    pub(crate) fn record_of(call: &Call) -> RequestRecord {
         let now = Instant::now();
-        let record = RequestRecord {
+        RequestRecord {
             kind: call.kind,
             status: None,
             partition_key: call.header(PARTITION_KEY).map(str::to_owned),
@@ -56,7 +57,11 @@ impl Journal {
             started: now,
             finished: now,
             operations: 0,
-        };
+        }
+    }
+
+    pub(crate) fn arrived(&self, call: &Call) -> Ticket {
+        let record = Self::record_of(call);
         let mut pages = self.pages();
         pages.counts.count(call.kind);
         pages.counts.request_bytes += call.body.len() as u64;

@@ -13,7 +13,7 @@
 //! | `door` | the way of one request through a door, and the handle that tests hold |
 //! | `http`, `kind` | a request as the server sees it, and what sort of request it is |
 //! | `signature`, `strict` | what the service would refuse, refused |
-//! | `faults`, `hold`, `count`, `journal` | what goes wrong on purpose, and what was asked |
+//! | `faults`, `hold`, `refuse`, `count`, `journal` | what goes wrong on purpose, and what was asked |
 //! | `service` | the service's behaviour where the emulator's differs: containers, conditions |
 //! | `paging` | the pages of a query |
 //! | `catalog` | what is known about each container: its key path and its index policy |
@@ -31,6 +31,7 @@ mod journal;
 mod kind;
 mod options;
 mod paging;
+mod refuse;
 mod replica;
 mod server;
 mod service;
@@ -43,4 +44,5 @@ pub use faults::{CrashPoint, Faults};
 pub use hold::Hold;
 pub use kind::RequestKind;
 pub use options::{DEFAULT_KEY, Lag, ServerOptions, StartError};
+pub use refuse::Refusing;
 pub use server::CosmosServer;

@@ -7,6 +7,7 @@ mod read;
 mod variables;
 
 use crate::doorbell::Queues;
+use crate::maintenance::MaintenanceSettings;
 use crate::secret::SecretKey;
 use cosmos::{Key, StaticKey};
 use duroxide::providers::TagFilter;
@@ -28,6 +29,8 @@ pub struct Config {
     pub tags: TagFilter,
     /// The numbers.
     pub limits: Limits,
+    /// The numbers of maintenance.
+    pub maintenance: MaintenanceSettings,
     /// A level, or a list of `target=level`; [`log::init`](crate::log::init) takes it.
     pub log_level: String,
     /// The namespace of the metrics; without one, none are written.
@@ -117,6 +120,7 @@ impl Config {
         let queues = read::queues(&mut reader);
         let tags = read::tags(&mut reader);
         let limits = Limits::read(&mut reader);
+        let maintenance = read::maintenance(&mut reader, &limits);
         let log_level = read::log_level(&mut reader);
         let metrics_namespace = read::metrics_namespace(&mut reader);
         match cosmos {
@@ -125,6 +129,7 @@ impl Config {
                 queues,
                 tags,
                 limits,
+                maintenance,
                 log_level,
                 metrics_namespace,
             }),
@@ -145,6 +150,13 @@ impl Config {
             .database(&self.cosmos.database)
             .container(&self.cosmos.container)
             .build()
+    }
+}
+
+impl Default for MaintenanceSettings {
+    /// As the table of variables has them.
+    fn default() -> MaintenanceSettings {
+        read::maintenance(&mut Reader::new(&|_| None), &Limits::default())
     }
 }
 

@@ -5,6 +5,7 @@ use super::variables::Reader;
 use super::{CosmosSettings, KeySetting, Limits};
 use crate::doorbell::Queues;
 use crate::log;
+use crate::maintenance::{Keep, MaintenanceSettings};
 use cosmos::{ClientConfig, Key, StaticKey};
 use duroxide::providers::{MAX_WORKER_TAGS, TagFilter};
 use std::collections::{BTreeMap, HashSet};
@@ -212,5 +213,25 @@ impl Limits {
             );
         }
         limits
+    }
+}
+
+pub(super) fn maintenance(reader: &mut Reader<'_>, limits: &Limits) -> MaintenanceSettings {
+    const DAY: u64 = 24 * 60 * 60;
+    let seconds = |number: u32| Duration::from_secs(number.into());
+    let days = |number: u32| Duration::from_secs(u64::from(number) * DAY);
+    MaintenanceSettings {
+        overdue: seconds(reader.number("MAINTENANCE_OVERDUE_SECONDS", 1..=3600)),
+        period: seconds(reader.number("MAINTENANCE_PERIOD_SECONDS", 1..=86_400)),
+        portion: reader.number("MAINTENANCE_PORTION", 1..=1000),
+        keep: Keep {
+            delete_after: reader
+                .optional_number("RETENTION_DELETE_AFTER_DAYS", 1..=36_500)
+                .map(days),
+            keep_executions: reader
+                .optional_number("RETENTION_KEEP_EXECUTIONS", 1..=u32::MAX)
+                .map(u64::from),
+        },
+        ring_reach: limits.ring_reach,
     }
 }

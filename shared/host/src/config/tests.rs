@@ -1,4 +1,5 @@
 use super::*;
+use crate::maintenance::Keep;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -66,6 +67,17 @@ fn the_least_that_must_be_set_gives_the_defaults_of_the_table() {
             ring_reach: Duration::from_secs(900),
         }
     );
+    assert_eq!(config.maintenance, MaintenanceSettings::default());
+    assert_eq!(
+        MaintenanceSettings::default(),
+        MaintenanceSettings {
+            overdue: Duration::from_secs(30),
+            period: Duration::from_secs(60),
+            portion: 100,
+            keep: Keep::default(),
+            ring_reach: Duration::from_secs(900),
+        }
+    );
 }
 
 #[test]
@@ -90,6 +102,11 @@ fn everything_can_be_set() {
         ("DUROXIDE_COMMIT_RESERVE_MS", Some("16")),
         ("DUROXIDE_RING_TIMEOUT_MS", Some("17")),
         ("DUROXIDE_RING_REACH_SECONDS", Some("18")),
+        ("MAINTENANCE_OVERDUE_SECONDS", Some("19")),
+        ("MAINTENANCE_PERIOD_SECONDS", Some("20")),
+        ("MAINTENANCE_PORTION", Some("21")),
+        ("RETENTION_DELETE_AFTER_DAYS", Some("22")),
+        ("RETENTION_KEEP_EXECUTIONS", Some("23")),
         ("LOG_LEVEL", Some("warn,duroxide=debug")),
         ("METRICS_NAMESPACE", Some("shop/orders")),
     ])
@@ -114,6 +131,19 @@ fn everything_can_be_set() {
             cancel_grace: Duration::from_millis(14),
             commit_reserve: Duration::from_millis(16),
             ring_timeout: Duration::from_millis(17),
+            ring_reach: Duration::from_secs(18),
+        }
+    );
+    assert_eq!(
+        config.maintenance,
+        MaintenanceSettings {
+            overdue: Duration::from_secs(19),
+            period: Duration::from_secs(20),
+            portion: 21,
+            keep: Keep {
+                delete_after: Some(Duration::from_secs(22 * 86_400)),
+                keep_executions: Some(23),
+            },
             ring_reach: Duration::from_secs(18),
         }
     );
@@ -232,6 +262,11 @@ fn what_cannot_be_used_is_named_with_what_to_set() {
         ("DUROXIDE_TURN_RESERVE_MS", "3s", "whole number"),
         ("DUROXIDE_RING_TIMEOUT_MS", "0", "from 1"),
         ("DUROXIDE_RING_REACH_SECONDS", "901", "to 900"),
+        ("MAINTENANCE_OVERDUE_SECONDS", "0", "from 1"),
+        ("MAINTENANCE_PERIOD_SECONDS", "1m", "whole number"),
+        ("MAINTENANCE_PORTION", "1001", "to 1000"),
+        ("RETENTION_DELETE_AFTER_DAYS", "0", "from 1"),
+        ("RETENTION_KEEP_EXECUTIONS", "-1", "from 1"),
         ("LOG_LEVEL", "inof", "not a level"),
         ("LOG_LEVEL", "info,duroxide=loud", "set it to off"),
         ("METRICS_NAMESPACE", "AWS/Lambda", "AWS/"),

@@ -127,6 +127,31 @@ pub const VARIABLES: &[Variable] = &[
         "timers due within this time are rung with a delay, later ones by maintenance; at most 900",
     ),
     optional(
+        "MAINTENANCE_OVERDUE_SECONDS",
+        Some("30"),
+        "what is due for so long and was not taken is rung for by maintenance",
+    ),
+    optional(
+        "MAINTENANCE_PERIOD_SECONDS",
+        Some("60"),
+        "how often the schedule invokes maintenance",
+    ),
+    optional(
+        "MAINTENANCE_PORTION",
+        Some("100"),
+        "how many items of each physical partition maintenance takes at once, 1 to 1000",
+    ),
+    optional(
+        "RETENTION_DELETE_AFTER_DAYS",
+        None,
+        "maintenance deletes instances that ended so many days ago, as whole trees; not set, none",
+    ),
+    optional(
+        "RETENTION_KEEP_EXECUTIONS",
+        None,
+        "maintenance deletes executions beyond the last so many of each instance; not set, none",
+    ),
+    optional(
         "LOG_LEVEL",
         Some("info"),
         "off, error, warn, info, debug or trace, or a list such as info,duroxide=debug",
@@ -197,9 +222,19 @@ impl<'a> Reader<'a> {
         })
     }
 
+    /// The variable's whole number within a range, if it is set.
+    pub(super) fn optional_number(&mut self, name: &'static str, range: RangeInclusive<u32>) -> Option<u32> {
+        let text = self.optional(name)?;
+        Some(self.parsed(name, &text, range))
+    }
+
     /// The variable's whole number within a range; on a problem, the range's start.
     pub(super) fn number(&mut self, name: &'static str, range: RangeInclusive<u32>) -> u32 {
         let text = self.text(name);
+        self.parsed(name, &text, range)
+    }
+
+    fn parsed(&mut self, name: &'static str, text: &str, range: RangeInclusive<u32>) -> u32 {
         match text.parse() {
             Ok(number) if range.contains(&number) => number,
             _ => {

@@ -6,6 +6,7 @@
 //!
 //! An instance that is alone and small goes the short way: one batch that deletes everything, fenced by its lock.
 
+use super::guard::Guard;
 use crate::error::Failure;
 use crate::finish::Finish;
 use crate::model::{Deleting, DeletionDoc, InstanceDoc, IntentDoc, Kind, LockDoc, StagedOp};
@@ -38,15 +39,25 @@ struct Remains {
 impl Store {
     /// Deletes all of these instances, or none.
     pub(crate) async fn delete_group(&self, ids: &[String], force: bool) -> Result<DeleteInstanceResult, Failure> {
+        self.delete_guarded(ids, if force { Guard::Any } else { Guard::Over })
+            .await
+    }
+
+    /// Deletes a tree, the root first, that is over and whose root ended before then, or nothing.
+    pub(crate) async fn delete_expired(&self, tree: &[String], before: u64) -> Result<DeleteInstanceResult, Failure> {
+        self.delete_guarded(tree, Guard::Expired { before }).await
+    }
+
+    async fn delete_guarded(&self, ids: &[String], guard: Guard) -> Result<DeleteInstanceResult, Failure> {
         let mut seen = HashSet::new();
         let ids: Vec<String> = ids.iter().filter(|id| seen.insert(id.as_str())).cloned().collect();
         let Some(root) = ids.first() else {
             return Ok(DeleteInstanceResult::default());
         };
         let ids = ids.as_slice();
-        self.check(ids, force).await?;
+        self.check(ids, guard).await?;
         if let [only] = ids
-            && let Some(result) = self.delete_alone(&PartitionKey::new(only)?).await?
+            && let Some(result) = self.delete_alone(&PartitionKey::new(only)?, guard).await?
         {
             return Ok(result);
         }
@@ -61,7 +72,7 @@ impl Store {
             for some in ids.chunks(AT_ONCE) {
                 try_join_all(some.iter().map(|id| self.mark(id, &mark))).await?;
             }
-            self.check(ids, force).await?;
+            self.check(ids, guard).await?;
             self.decide_deletion(&decision).await
         };
         if let Err(failure) = marked.await {
@@ -75,16 +86,11 @@ impl Store {
     }
 
     /// Refuses what must not be deleted.
-    async fn check(&self, ids: &[String], force: bool) -> Result<(), Failure> {
-        if !force {
-            for id in ids {
+    async fn check(&self, ids: &[String], guard: Guard) -> Result<(), Failure> {
+        if !matches!(guard, Guard::Any) {
+            for (n, id) in ids.iter().enumerate() {
                 let instance = self.instance(&PartitionKey::new(id)?).await?;
-                let status = instance.map(|instance| instance.current.status);
-                if let Some(status) = status.filter(|status| !matches!(status.as_str(), "Completed" | "Failed")) {
-                    return Err(Failure::Refused(format!(
-                        "instance '{id}' is {status}: cancel it and let it end, or delete it with force"
-                    )));
-                }
+                guard.check(id, n == 0, instance.as_ref())?;
             }
         }
         let group: HashSet<&String> = ids.iter().collect();
@@ -104,14 +110,16 @@ impl Store {
     }
 
     /// The short way; `None` when the instance is too large for it, or moved meanwhile.
-    async fn delete_alone(&self, pk: &PartitionKey) -> Result<Option<DeleteInstanceResult>, Failure> {
+    async fn delete_alone(&self, pk: &PartitionKey, guard: Guard) -> Result<Option<DeleteInstanceResult>, Failure> {
         let Some(lock) = self.lock(pk).await? else {
             return Ok(None);
         };
         if lock.doc.unfinished.is_some() || lock.doc.deleting.is_some() {
             return Ok(None);
         }
+        // Read after the lock, which the batch fences: what is checked here is what is deleted.
         let instance = self.instance(pk).await?;
+        guard.check(pk.as_str(), true, instance.as_ref())?;
         let remains = self.remains(pk).await?;
         if remains.len() > BATCH_OPS || remains.iter().any(|doc| doc.kind == Kind::Intent) {
             return Ok(None);
@@ -335,9 +343,12 @@ impl Store {
     }
 
     /// All that belongs to the instance. Receipts stay until their TTL, so that a late redelivery cannot start the
-    /// instance again; sessions and deletions that share the partition are not the instance's.
+    /// instance again; sessions, deletions and what maintenance remembers may share the partition and are
+    /// not the instance's.
     async fn remains(&self, pk: &PartitionKey) -> Result<Vec<Remains>, Failure> {
-        let query = Query::new("SELECT c.id, c.type FROM c WHERE NOT (c.type IN ('receipt', 'session', 'deletion'))");
+        let query = Query::new(
+            "SELECT c.id, c.type FROM c WHERE NOT (c.type IN ('receipt', 'session', 'deletion', 'maintenance'))",
+        );
         Ok(self.container.query::<Remains>(pk, &query).await?)
     }
 

@@ -109,6 +109,20 @@ impl Store {
         Ok(all)
     }
 
+    /// Whether any of these instances is not over.
+    pub(crate) async fn any_runs(&self, ids: &[String]) -> Result<bool, Failure> {
+        for group in ids.chunks(PARENTS_AT_ONCE) {
+            let query = Query::new(
+                "SELECT VALUE COUNT(1) FROM c WHERE c.type = 'instance' AND ARRAY_CONTAINS(@ids, c.pk) \
+                 AND NOT (c.status IN ('Completed', 'Failed'))",
+            );
+            if self.sum(query.param("@ids", group)).await? > 0 {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
     /// Counts over everything.
     pub(crate) async fn system_metrics(&self) -> Result<SystemMetrics, Failure> {
         let mut metrics = SystemMetrics::default();
@@ -147,7 +161,7 @@ impl Store {
     }
 
     /// The sum of an aggregate over all ranges.
-    async fn sum(&self, query: Query) -> Result<usize, Failure> {
+    pub(crate) async fn sum(&self, query: Query) -> Result<usize, Failure> {
         let parts = self.container.scan::<Option<f64>>(&query).await?;
         Ok(parts.into_iter().flatten().sum::<f64>() as usize)
     }

@@ -66,8 +66,17 @@ pub(crate) enum HistoryError {
     },
 }
 
-/// The events of the chain that ends at `head`, in order.
-pub(crate) fn assemble(head: &str, expected: u64, docs: Vec<HistoryDoc>) -> Result<Vec<Event>, HistoryError> {
+/// The first event of the chain that ends at `head`, whether the others can be understood or not; `None` when documents
+/// are missing.
+pub(crate) fn first_event(head: &str, docs: Vec<HistoryDoc>) -> Result<Option<Event>, serde_json::Error> {
+    let chain = chain_of(head, docs);
+    let first = chain.first().filter(|doc| doc.offset == 0);
+    let event = first.and_then(|doc| doc.events.first());
+    event.map(|event| serde_json::from_str(event.get())).transpose()
+}
+
+/// The documents of the chain that ends at `head`, in order.
+fn chain_of(head: &str, docs: Vec<HistoryDoc>) -> Vec<HistoryDoc> {
     let mut by_commit: HashMap<String, Vec<HistoryDoc>> = HashMap::new();
     for doc in docs {
         by_commit.entry(doc.commit.clone()).or_default().push(doc);
@@ -80,6 +89,12 @@ pub(crate) fn assemble(head: &str, expected: u64, docs: Vec<HistoryDoc>) -> Resu
         chain.extend(parts);
     }
     chain.sort_by_key(|doc| doc.offset);
+    chain
+}
+
+/// The events of the chain that ends at `head`, in order.
+pub(crate) fn assemble(head: &str, expected: u64, docs: Vec<HistoryDoc>) -> Result<Vec<Event>, HistoryError> {
+    let chain = chain_of(head, docs);
     let found: u64 = chain.iter().map(|doc| doc.events.len() as u64).sum();
     if found != expected {
         return Err(HistoryError::Short { found, expected });
@@ -128,6 +143,15 @@ mod tests {
         let docs = vec![doc(3, "b", "a", 1), doc(0, "a", "", 2), doc(2, "a", "", 1)];
         let ids: Vec<u64> = assemble("b", 4, docs).unwrap().iter().map(Event::event_id).collect();
         assert_eq!(ids, [1, 2, 3, 4]);
+    }
+
+    #[test]
+    fn the_first_event_is_that_of_the_chain_and_not_of_an_orphan() {
+        let mut bad = doc(1, "b", "a", 1);
+        bad.events[0] = RawValue::from_string("{\"nonsense\":1}".to_owned()).unwrap();
+        let docs = vec![bad, doc(0, "orphan", "", 2), doc(0, "a", "", 1)];
+        assert_eq!(first_event("b", docs).unwrap().map(|event| event.event_id()), Some(1));
+        assert!(first_event("b", vec![doc(1, "b", "a", 1)]).unwrap().is_none());
     }
 
     #[test]

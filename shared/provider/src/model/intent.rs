@@ -1,7 +1,9 @@
 //! Intents: id `o:{unique}`, one owed write of a message into another partition.
 //!
 //! An intent is created by the batch that decides it, delivered after that batch, and deleted after its delivery. A
-//! crash anywhere in between leaves it due in the `repair` queue.
+//! crash anywhere in between leaves it due in the `repair` queue. Whoever finds it there and fails to deliver it counts the
+//! attempt and moves `dueAt` away; an intent that can never be delivered becomes a dead letter (see `dead`). The
+//! delivery that its maker tries is not counted.
 
 use super::{Kind, MessageDoc, Queue, slot};
 use serde::{Deserialize, Serialize};
@@ -17,7 +19,19 @@ pub(crate) struct IntentDoc {
     queue: Queue,
     pub due_at: u64,
     slot: u8,
+    /// How often a delivery from the `repair` queue has failed.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub attempts: u32,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_error: Option<String>,
     pub message: MessageDoc,
+    /// Filled by the service on reads.
+    #[serde(rename = "_etag", default, skip_serializing)]
+    pub etag: String,
+}
+
+fn is_zero(count: &u32) -> bool {
+    *count == 0
 }
 
 impl IntentDoc {
@@ -30,7 +44,53 @@ impl IntentDoc {
             queue: Queue::Repair,
             due_at,
             slot: slot(pk),
+            attempts: 0,
+            last_error: None,
             message,
+            etag: String::new(),
         }
+    }
+
+    /// The part of the id that is the intent's own.
+    pub(crate) fn name(&self) -> &str {
+        self.id.strip_prefix("o:").unwrap_or(&self.id)
+    }
+
+    /// The intent after one more delivery that failed, due again at `due_at`.
+    pub(crate) fn put_off(&self, due_at: u64, error: String) -> Self {
+        IntentDoc {
+            due_at,
+            attempts: self.attempts.saturating_add(1),
+            last_error: Some(error),
+            ..self.clone()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_intent_without_attempts_is_written_as_it_always_was_and_old_ones_are_read() {
+        let old = r#"{"id":"o:c-1","pk":"a","type":"intent","queue":"repair","dueAt":5,"slot":1,"message":
+            {"id":"m:c-1","pk":"b","type":"message","queue":"turn","dueAt":1,"slot":2,"sortKey":"3:x","receipt":true,
+            "item":{"some":"item"}}}"#;
+        let intent: IntentDoc = serde_json::from_str(old).unwrap();
+        assert_eq!(
+            (intent.attempts, intent.last_error.as_deref(), intent.name()),
+            (0, None, "c-1")
+        );
+        let written = serde_json::to_string(&intent).unwrap();
+        assert!(
+            !written.contains("attempts") && !written.contains("lastError"),
+            "{written}"
+        );
+        let later = intent.put_off(9, "no".to_owned());
+        let back: IntentDoc = serde_json::from_str(&serde_json::to_string(&later).unwrap()).unwrap();
+        assert_eq!(
+            (back.attempts, back.due_at, back.last_error.as_deref()),
+            (1, 9, Some("no"))
+        );
     }
 }

@@ -81,6 +81,12 @@ impl<'a> ReceiptDoc<'a> {
     }
 }
 
+/// When a message or work item with this sort key was queued (Unix ms): the key begins with it (see `clock::Sequence`).
+pub(crate) fn queued_at(sort_key: &str) -> Option<u64> {
+    let own = sort_key.strip_prefix("3:").unwrap_or(sort_key);
+    own.split_once('-')?.0.parse().ok()
+}
+
 /// The instance whose turn consumes this item; `None` for an activity, which no turn consumes.
 pub fn target_of(item: &WorkItem) -> Option<&str> {
     match item {
@@ -96,5 +102,21 @@ pub fn target_of(item: &WorkItem) -> Option<&str> {
             Some(parent_instance)
         }
         WorkItem::ActivityExecute { .. } => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::Sequence;
+
+    #[test]
+    fn a_sort_key_tells_when_it_was_made() {
+        let key = Sequence::default().next(1_700_000_000_123);
+        assert_eq!(queued_at(&key), Some(1_700_000_000_123));
+        assert_eq!(queued_at(&format!("3:{key}")), queued_at(&key));
+        for other in ["", "3:", "4:000000000000005:abc", "x-1"] {
+            assert_eq!(queued_at(other), None, "{other}");
+        }
     }
 }

@@ -5,29 +5,35 @@
 //!
 //! | field | meaning |
 //! |---|---|
-//! | `queue` | `turn` (a message), `work` (an activity), `repair` (owed: an intent, an unfinished commit, a deletion) |
+//! | `queue` | `turn` (a message), `work` (an activity), `repair` (owed: an intent, an unfinished commit, a deletion), `dead` (a dead letter) |
 //! | `dueAt` | from when on (Unix ms); a locked work item is due again when its lock expires |
 //! | `slot` | a stable hash of the partition key, 0-255, by which sweeps can be divided among processes |
 
+mod dead;
 mod deletion;
 mod history;
 mod instance;
 mod intent;
 mod kv;
 mod lock;
+mod maintenance;
 mod message;
 mod session;
 mod staged;
 mod work;
 
+pub use dead::DeadLetterKind;
+pub(crate) use dead::{DeadLetterDoc, Death};
 pub(crate) use deletion::DeletionDoc;
-pub(crate) use history::{HistoryDoc, HistoryError, HistoryPart, assemble};
+pub(crate) use history::{HistoryDoc, HistoryError, HistoryPart, assemble, first_event};
 pub(crate) use instance::{ExecutionDoc, ExecutionState, InstanceDoc, is_terminal};
 pub(crate) use intent::IntentDoc;
 pub(crate) use kv::{KvDoc, Scope};
 pub(crate) use lock::{Deleting, LockDoc, Unfinished};
+pub(crate) use maintenance::MaintenanceDoc;
+pub use maintenance::UnfinishedSweep;
 pub use message::target_of;
-pub(crate) use message::{Envelope, MessageDoc, ReceiptDoc};
+pub(crate) use message::{Envelope, MessageDoc, ReceiptDoc, queued_at};
 pub(crate) use session::SessionDoc;
 pub(crate) use staged::{StagedDoc, StagedHead, StagedOp, StagedOpKind};
 pub(crate) use work::WorkDoc;
@@ -52,6 +58,8 @@ pub(crate) enum Kind {
     Staged,
     StagedHead,
     Deletion,
+    DeadLetter,
+    Maintenance,
     /// Of a newer version of this crate: left alone.
     #[serde(other)]
     Unknown,
@@ -64,6 +72,7 @@ pub(crate) enum Queue {
     Turn,
     Work,
     Repair,
+    Dead,
 }
 
 /// What every document has, to tell what it is before it is decoded.

@@ -81,6 +81,12 @@ impl WorkDoc {
         Self::id(activity.execution_id, activity.activity_id)
     }
 
+    /// The execution and the activity of an id.
+    pub(crate) fn numbers_of(id: &str) -> Option<(u64, u64)> {
+        let (execution, activity) = id.strip_prefix("w:")?.split_once(':')?;
+        Some((execution.parse().ok()?, activity.parse().ok()?))
+    }
+
     /// Whether somebody holds it now.
     pub(crate) fn is_held_at(&self, now_ms: u64) -> bool {
         self.holder.is_some() && self.until > now_ms
@@ -158,6 +164,10 @@ mod tests {
             activity_id: 7,
         };
         assert_eq!(item().id, WorkDoc::id_of(&activity));
+        assert_eq!(WorkDoc::numbers_of(&item().id), Some((2, 7)));
+        for other in ["w:2", "w:x:7", "m:2:7", "w:2:7:1"] {
+            assert_eq!(WorkDoc::numbers_of(other), None, "{other}");
+        }
     }
 
     #[test]

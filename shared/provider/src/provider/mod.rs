@@ -125,6 +125,10 @@ impl CosmosProvider {
             ids: config.ids,
             sequence: Default::default(),
             repair_after: config.repair_after,
+            outbox: config.outbox,
+            letter_ttl: u32::try_from(config.letter_ttl.as_secs())
+                .unwrap_or(u32::MAX)
+                .clamp(1, i32::MAX as u32),
         };
         Ok(CosmosProvider {
             store,

@@ -7,9 +7,10 @@ use super::held::HeldTurn;
 use crate::clock::Sequence;
 use crate::error::Failure;
 use crate::model::{
-    Envelope, ExecutionDoc, ExecutionState, HistoryDoc, HistoryPart, InstanceDoc, IntentDoc, KvDoc, MessageDoc,
-    ReceiptDoc, Scope, StagedOp, WorkDoc, target_of,
+    DeadLetterDoc, Envelope, ExecutionDoc, ExecutionState, HistoryDoc, HistoryPart, InstanceDoc, IntentDoc, KvDoc,
+    MessageDoc, ReceiptDoc, Scope, StagedOp, WorkDoc, target_of,
 };
+use crate::poison;
 use crate::store::{MAX_DOCUMENT, check_size};
 use cosmos::PartitionKey;
 use duroxide::providers::{ExecutionMetadata, ScheduledActivityIdentifier, WorkItem};
@@ -39,6 +40,8 @@ pub(crate) struct PlanContext<'a> {
     pub repair_due: u64,
     /// The name of the commit; ids of what it creates are made from it.
     pub commit: &'a str,
+    /// How long a dead letter is kept, in seconds.
+    pub letter_ttl: u32,
     pub sequence: &'a Sequence,
     /// The earlier execution that the turn writes to, if it is not the current one.
     pub earlier: Option<ExecutionState>,
@@ -80,7 +83,9 @@ struct Planner<'a> {
 }
 
 impl Planner<'_> {
-    fn plan(mut self, decision: Decision) -> Result<Plan, Failure> {
+    fn plan(mut self, mut decision: Decision) -> Result<Plan, Failure> {
+        self.bury(&decision)?;
+        poison::abridge(&mut decision);
         let Decision {
             execution,
             events,
@@ -148,6 +153,22 @@ impl Planner<'_> {
 
     fn pk(&self) -> &str {
         self.turn.pk.as_str()
+    }
+
+    /// The dead letter of a poisoned turn. It comes before all that the turn emits and consumes, so that it is in the
+    /// decisive batch.
+    fn bury(&mut self, decision: &Decision) -> Result<(), Failure> {
+        if let Some(death) = poison::turn_death(decision) {
+            let PlanContext {
+                commit,
+                now_ms,
+                letter_ttl,
+                ..
+            } = self.context;
+            let letter = DeadLetterDoc::new(self.pk(), commit, now_ms, letter_ttl, death);
+            self.rest.push(StagedOp::create(&letter.id, &letter)?);
+        }
+        Ok(())
     }
 
     /// Appends the events, cut into documents that fit.

@@ -1,14 +1,16 @@
 //! Completing a work item: one batch.
 //!
 //! A result that no document can hold becomes a failure of the activity that says so: refusing it would make the
-//! runtime run the activity again, with the same result, until it is poison.
+//! runtime run the activity again, with the same result, until it is poison. The failure of a poisoned activity leaves a
+//! dead letter in the same batch.
 
 use super::{HeldWork, HeldWorks};
 use crate::error::Failure;
-use crate::model::{Envelope, IntentDoc, MessageDoc, StagedOp, StagedOpKind, target_of};
+use crate::model::{DeadLetterDoc, Envelope, IntentDoc, MessageDoc, StagedOp, StagedOpKind, target_of};
+use crate::poison;
 use crate::store::{Store, check_size};
 use crate::token::Token;
-use crate::turn::extend;
+use crate::turn::{BATCH_BYTES, extend};
 use cosmos::{Batch, PartitionKey, Retry};
 use duroxide::ErrorDetails;
 use duroxide::providers::WorkItem;
@@ -89,7 +91,7 @@ impl Store {
         completion.and_then(target_of).map(str::to_owned)
     }
 
-    /// The message of the completion, in this partition or as an intent for another.
+    /// The message of the completion, in this partition or as an intent for another; and the dead letter, if there is one.
     fn completion_ops(
         &self,
         pk: &PartitionKey,
@@ -117,12 +119,22 @@ impl Store {
         if let Err(failure @ Failure::TooLarge { .. }) = check_size("the result of an activity", instance, &message) {
             message = MessageDoc::new(instance, envelope, &refusal(completion, &failure))?;
         }
+        let mut ops = Vec::new();
+        let mut intent = None;
         if own {
-            return Ok((vec![StagedOp::create(&message.id, &message)?], None));
+            ops.push(StagedOp::create(&message.id, &message)?);
+        } else {
+            PartitionKey::new(instance)?;
+            let owed = IntentDoc::new(pk.as_str(), &token.nonce, self.repair_due(), message);
+            ops.push(StagedOp::create(&owed.id, &owed)?);
+            intent = Some(owed);
         }
-        PartitionKey::new(instance)?;
-        let intent = IntentDoc::new(pk.as_str(), &token.nonce, self.repair_due(), message);
-        Ok((vec![StagedOp::create(&intent.id, &intent)?], Some(intent)))
+        let room = BATCH_BYTES.saturating_sub(ops.iter().map(StagedOp::bytes).sum());
+        if let Some(death) = poison::activity_death(completion, room) {
+            let letter = DeadLetterDoc::new(pk.as_str(), &token.nonce, now, self.letter_ttl, death);
+            ops.push(StagedOp::create(&letter.id, &letter)?);
+        }
+        Ok((ops, intent))
     }
 
     async fn has_message(&self, pk: &PartitionKey, ops: &[StagedOp]) -> Result<bool, Failure> {

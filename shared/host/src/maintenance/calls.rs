@@ -1,0 +1,218 @@
+//! The rings of one run: in slices, as long as there is time.
+
+use super::ladder::{Coming, Overdue};
+use crate::directed::Directed;
+use crate::doorbell::Delayed;
+use crate::ring::{Ring, Target, WorkTarget};
+use crate::ringer::Ringer;
+use duroxide_cosmos::{CosmosProvider, DueItem, DueWhat};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::sync::Arc;
+use tokio::time::Instant;
+
+/// Rings that are given to the doorbell at once.
+const SLICE: usize = 500;
+
+/// What a run rings with, and what it has rung.
+#[derive(Debug)]
+pub(super) struct Calls {
+    ringer: Ringer,
+    provider: Arc<CosmosProvider>,
+    until: Instant,
+    /// Who was rung at once in this run: the sweep need not ring them again.
+    pub(super) known: HashSet<Target>,
+    pub(super) sent: u64,
+    pub(super) failed: u64,
+}
+
+/// What became of some rings.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Called {
+    pub sent: u64,
+    pub failed: u64,
+    /// There was no time for these.
+    pub left: u64,
+}
+
+impl Calls {
+    /// Rings until that moment.
+    pub(super) fn new(ringer: Ringer, provider: Arc<CosmosProvider>, until: Instant) -> Calls {
+        Calls {
+            ringer,
+            provider,
+            until,
+            known: HashSet::new(),
+            sent: 0,
+            failed: 0,
+        }
+    }
+
+    /// Rings for the next turns of these instances, known or not: what they got just now may be news to them.
+    pub(super) async fn turns(&mut self, instances: Vec<String>) -> Called {
+        let unique: BTreeSet<String> = instances.into_iter().collect();
+        let rings: Vec<Delayed> = unique
+            .into_iter()
+            .map(|instance| Delayed::now(Ring::turn(instance)))
+            .collect();
+        let targets = rings.iter().map(|delayed| delayed.ring.target.clone());
+        self.known.extend(targets);
+        self.ring(rings).await
+    }
+
+    /// Sends rings. Who is not reached is still due, and found by a later sweep.
+    pub(super) async fn ring(&mut self, mut rings: Vec<Delayed>) -> Called {
+        let session = Directed::session_token(&*self.provider);
+        for delayed in &mut rings {
+            delayed.ring.session.clone_from(&session);
+        }
+        let mut called = Called::default();
+        for slice in rings.chunks(SLICE) {
+            let left = self.until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                called.left += slice.len() as u64;
+                continue;
+            }
+            let failed = self.ringer.ring_within(left, slice.to_vec()).await.len() as u64;
+            called.failed += failed;
+            called.sent += slice.len() as u64 - failed;
+        }
+        self.sent += called.sent;
+        self.failed += called.failed;
+        called
+    }
+}
+
+/// The rings for overdue items: one for each target that this run has not rung yet.
+pub(super) fn overdue_rings(items: &[DueItem], overdue: &Overdue, known: &mut HashSet<Target>) -> Vec<Delayed> {
+    let wanted = items.iter().filter(|item| overdue.rings(item));
+    let fresh = wanted.filter(|item| known.insert(target_of(item)));
+    fresh.map(|item| delayed(item, 0)).collect()
+}
+
+/// The rings for coming timers: one for each second in which a target has some, for the last of them.
+pub(super) fn coming_rings(items: &[DueItem], coming: &Coming, now_ms: u64) -> Vec<Delayed> {
+    let mut rings: BTreeMap<(u64, Target), &DueItem> = BTreeMap::new();
+    for item in items.iter().filter(|item| coming.rings(item)) {
+        let second = item.due_ms.saturating_sub(now_ms).div_ceil(1000);
+        let last = rings.entry((second, target_of(item))).or_insert(item);
+        if last.due_ms < item.due_ms {
+            *last = item;
+        }
+    }
+    rings
+        .into_values()
+        .map(|item| delayed(item, item.due_ms.saturating_sub(now_ms)))
+        .collect()
+}
+
+fn delayed(item: &DueItem, delay_ms: u64) -> Delayed {
+    let mut ring = Ring::to(target_of(item));
+    // Also for what is overdue: the function's clock may be late.
+    ring.due_ms = Some(item.due_ms);
+    Delayed {
+        ring,
+        delay: std::time::Duration::from_millis(delay_ms),
+    }
+}
+
+fn target_of(item: &DueItem) -> Target {
+    let instance = item.instance.clone();
+    match &item.what {
+        DueWhat::Turn => Target::Turn { instance },
+        DueWhat::Work {
+            execution,
+            activity,
+            tag,
+        } => Target::Work(WorkTarget {
+            instance,
+            execution: *execution,
+            activity: *activity,
+            tag: tag.clone(),
+            // The worker reads them when the ring does not tell.
+            orchestration: None,
+            version: None,
+        }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    const NOW: u64 = 1_760_000_000_000;
+
+    fn turn(instance: &str, due_ms: u64) -> DueItem {
+        DueItem {
+            instance: instance.to_owned(),
+            what: DueWhat::Turn,
+            due_ms,
+            queued_ms: None,
+        }
+    }
+
+    fn work(instance: &str, activity: u64) -> DueItem {
+        DueItem {
+            what: DueWhat::Work {
+                execution: 1,
+                activity,
+                tag: Some("gpu".to_owned()),
+            },
+            ..turn(instance, NOW - 60_000)
+        }
+    }
+
+    #[test]
+    fn an_overdue_target_is_rung_once_a_run() {
+        let overdue = Overdue {
+            threshold_ms: 30_000,
+            last_run_ms: 0,
+            now_ms: NOW,
+            after_ms: 0,
+        };
+        let mut known = HashSet::new();
+        let page = [
+            turn("a", NOW - 60_000),
+            turn("a", NOW - 50_000),
+            turn("b", NOW - 10_000),
+            work("a", 2),
+            work("a", 3),
+        ];
+        let rings = overdue_rings(&page, &overdue, &mut known);
+        assert_eq!(rings.len(), 3, "{rings:?}");
+        assert!(rings.iter().all(|delayed| delayed.delay.is_zero()));
+        assert_eq!(rings[0].ring.due_ms, Some(NOW - 60_000));
+        let Target::Work(of) = &rings[1].ring.target else {
+            panic!("{rings:?}")
+        };
+        assert_eq!((of.activity, of.tag.as_deref()), (2, Some("gpu")));
+        assert!(overdue_rings(&page, &overdue, &mut known).is_empty(), "known");
+    }
+
+    #[test]
+    fn coming_timers_of_one_second_are_one_ring_for_the_last_and_other_seconds_have_their_own() {
+        let coming = Coming::new(0, NOW, 60_000, 10_000);
+        let page = [
+            turn("a", NOW + 4_100),
+            turn("a", NOW + 4_900),
+            turn("b", NOW + 4_900),
+            turn("a", NOW + 9_000),
+            turn("late", NOW - 500),
+        ];
+        let rings = coming_rings(&page, &coming, NOW);
+        let told: Vec<_> = rings
+            .iter()
+            .map(|delayed| (delayed.ring.target.instance(), delayed.ring.due_ms, delayed.delay))
+            .collect();
+        let ms = Duration::from_millis;
+        assert_eq!(
+            told,
+            [
+                ("late", Some(NOW - 500), ms(0)),
+                ("a", Some(NOW + 4_900), ms(4_900)),
+                ("b", Some(NOW + 4_900), ms(4_900)),
+                ("a", Some(NOW + 9_000), ms(9_000)),
+            ]
+        );
+    }
+}

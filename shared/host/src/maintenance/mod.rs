@@ -1,0 +1,149 @@
+//! Maintenance: one run repairs whatever a crash, a lost ring or a half-done delivery left behind.
+//!
+//! A run takes one *portion* of each pass in turn, and goes round until no pass has anything left or the budget is nearly
+//! spent. Each portion has an equal share of the time that is left, so neither a long queue nor a slow answer of one pass
+//! keeps the others from theirs. The passes and their idempotence are the store's (`duroxide_cosmos`); here is the order,
+//! the time, and the ringing:
+//!
+//! ```text
+//!   payload ─> request ─> rounds: outbox │ unfinished │ sessions │ sweep │ retention ─> state kept ─> report
+//!                                    └──── targets ────┴──> rings <──┘
+//! ```
+//!
+//! | module | role |
+//! |---|---|
+//! | `request` | what the schedule or a direct invocation asks for |
+//! | `rounds` | the passes in lock-step |
+//! | `ladder` | pure: which due items are rung, and when again |
+//! | `sweep`, `calls` | the sweep's phases; the rings of a run |
+//! | `report` | the answer, the log, the metrics |
+//!
+//! What can go wrong: a run that dies anywhere has changed only what is right to change by itself, and the next one finds
+//! the rest where it was. Two runs at once do the same things twice, which the store takes for once; the first to keep
+//! the state wins, and the other's rings were rings too many. A pass that cannot ask the store is told in the report and
+//! ends; the others go on. A doorbell that takes nothing costs time: what is due stays due, and is rung at its next age.
+
+mod calls;
+mod ladder;
+mod report;
+mod request;
+mod rounds;
+mod settings;
+mod sweep;
+
+pub use report::{PassReport, Report, StoreReport};
+pub use request::{Keep, MaintenanceRequest, PassName, RequestError};
+pub use settings::MaintenanceSettings;
+
+use crate::budget::Budget;
+use crate::ringer::Ringer;
+use calls::Calls;
+use cosmos::Clock;
+use duroxide_cosmos::{CosmosProvider, UpkeepQuery};
+use rounds::Rounds;
+use serde_json::Value;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+use sweep::ms;
+
+/// Kept back at the end of a run, to ring what was found, to keep the state and to count.
+const RESERVE: Duration = Duration::from_secs(3);
+/// The last of it, in which nothing new is begun.
+const LAST: Duration = Duration::from_millis(200);
+
+/// See the module.
+#[derive(Clone)]
+pub struct Maintenance {
+    provider: Arc<CosmosProvider>,
+    ringer: Ringer,
+    clock: Arc<dyn Clock>,
+    settings: MaintenanceSettings,
+}
+
+impl fmt::Debug for Maintenance {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Maintenance")
+            .field("settings", &self.settings)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Maintenance {
+    /// Maintains this store, and rings with this ringer. The clock must be the store's.
+    pub fn new(
+        provider: Arc<CosmosProvider>,
+        ringer: Ringer,
+        clock: Arc<dyn Clock>,
+        settings: MaintenanceSettings,
+    ) -> Maintenance {
+        Maintenance {
+            provider,
+            ringer,
+            clock,
+            settings,
+        }
+    }
+
+    /// One invocation with this payload.
+    ///
+    /// # Errors
+    /// When the payload is no request; nothing was changed then.
+    pub async fn handle(&self, payload: &Value, budget: Budget) -> Result<Report, RequestError> {
+        let request = MaintenanceRequest::from_payload(payload)?;
+        let keeps = request.keep.unwrap_or(self.settings.keep);
+        let is_named = request.passes.len() < PassName::ALL.len() && request.passes.contains(&PassName::Retention);
+        if is_named && keeps.is_everything() {
+            return Err(RequestError {
+                field: "passes".to_owned(),
+                reason: "names retention, which is off: send retention with deleteAfterDays or keepExecutions, or set \
+                         RETENTION_DELETE_AFTER_DAYS or RETENTION_KEEP_EXECUTIONS"
+                    .to_owned(),
+            });
+        }
+        Ok(self.run(request, budget).await)
+    }
+
+    /// One run. It ends within the budget, and says what it did and whether something is left.
+    pub async fn run(&self, request: MaintenanceRequest, budget: Budget) -> Report {
+        let until = budget.end_less(LAST);
+        let calls = Calls::new(self.ringer.clone(), Arc::clone(&self.provider), until);
+        let mut rounds = Rounds::new(self, &request, calls);
+        rounds.go(budget.end_less(RESERVE)).await;
+        rounds.keep_state(until).await;
+        let mut report = rounds.into_report();
+        if request.passes.contains(&PassName::Report) {
+            let (counted, store) = self.count(budget).await;
+            report.passes.insert(PassName::Report, counted);
+            report.store = store;
+        }
+        report.left_over = report.passes.values().any(|pass| pass.left_over);
+        report
+    }
+
+    /// How the store is, if there is time to ask.
+    async fn count(&self, budget: Budget) -> (PassReport, Option<StoreReport>) {
+        let mut pass = PassReport {
+            left_over: true,
+            ..PassReport::default()
+        };
+        if !budget.fits(2 * LAST) {
+            return (pass, None);
+        }
+        let now_ms = self.clock.now_ms();
+        let ask = UpkeepQuery {
+            overdue_ms: now_ms.saturating_sub(ms(self.settings.overdue)),
+            stuck_ms: now_ms.saturating_sub(ms(self.settings.stuck())),
+        };
+        pass.portions = 1;
+        match tokio::time::timeout_at(budget.end_less(LAST), self.provider.upkeep(&ask)).await {
+            Ok(Ok(upkeep)) => {
+                pass.left_over = false;
+                return (pass, Some(StoreReport::new(&upkeep, now_ms)));
+            }
+            Ok(Err(error)) => pass.error = Some(error.to_string()),
+            Err(_) => tracing::warn!("there was no time to count what is in the store"),
+        }
+        (pass, None)
+    }
+}

@@ -1,0 +1,236 @@
+//! What an invocation asks for: the schedule's event, or a direct invocation that names passes and limits.
+//!
+//! ```json
+//! {"passes": ["outbox", "sweep"], "most": 50, "retention": {"deleteAfterDays": 30, "keepExecutions": 5}}
+//! ```
+//!
+//! A request is judged as a whole before anything is done: one that cannot be understood changes nothing. Each refusal
+//! names its field and what to send.
+
+use serde::Serialize;
+use serde_json::{Map, Value};
+use std::time::Duration;
+
+/// The most items of one portion that a request may ask for.
+const MOST: u64 = 10_000;
+/// A hundred years.
+const MOST_DAYS: u64 = 36_500;
+const DAY: u64 = 24 * 60 * 60;
+
+/// One pass of maintenance.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub enum PassName {
+    /// Delivers what is owed to other instances.
+    Outbox,
+    /// Ends commits and deletions that were begun.
+    Unfinished,
+    /// Removes expired sessions.
+    Sessions,
+    /// Rings for what no ring reached.
+    Sweep,
+    /// Deletes what is kept long enough.
+    Retention,
+    /// Counts what there is.
+    Report,
+}
+
+impl PassName {
+    /// All of them, in the order of a round.
+    pub const ALL: [PassName; 6] = [
+        PassName::Outbox,
+        PassName::Unfinished,
+        PassName::Sessions,
+        PassName::Sweep,
+        PassName::Retention,
+        PassName::Report,
+    ];
+
+    /// Its name in requests and reports.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            PassName::Outbox => "outbox",
+            PassName::Unfinished => "unfinished",
+            PassName::Sessions => "sessions",
+            PassName::Sweep => "sweep",
+            PassName::Retention => "retention",
+            PassName::Report => "report",
+        }
+    }
+}
+
+/// What is kept, and for how long. The default keeps everything.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Keep {
+    /// Trees of instances that have ended are deleted after this time.
+    pub delete_after: Option<Duration>,
+    /// Older executions than the last so many are deleted.
+    pub keep_executions: Option<u64>,
+}
+
+impl Keep {
+    /// Whether everything is kept.
+    pub fn is_everything(&self) -> bool {
+        *self == Keep::default()
+    }
+}
+
+/// What an invocation asks for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MaintenanceRequest {
+    /// The passes, in the order of a round, each once.
+    pub passes: Vec<PassName>,
+    /// At most so many items of each physical range in one portion; `None` for the setting.
+    pub most: Option<u32>,
+    /// What is kept; `None` for the setting.
+    pub keep: Option<Keep>,
+}
+
+impl Default for MaintenanceRequest {
+    /// All passes with the settings of the environment: what the schedule asks for.
+    fn default() -> Self {
+        MaintenanceRequest {
+            passes: PassName::ALL.to_vec(),
+            most: None,
+            keep: None,
+        }
+    }
+}
+
+/// Why a request is refused.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the maintenance request is refused, and nothing was changed: {field} {reason}")]
+pub struct RequestError {
+    /// What is wrong.
+    pub field: String,
+    /// Why, and what to send.
+    pub reason: String,
+}
+
+fn refused<T>(field: &str, reason: impl Into<String>) -> Result<T, RequestError> {
+    Err(RequestError {
+        field: field.to_owned(),
+        reason: reason.into(),
+    })
+}
+
+impl MaintenanceRequest {
+    /// Reads the payload of an invocation.
+    ///
+    /// # Errors
+    /// When it is neither an event of the schedule nor a request.
+    pub fn from_payload(payload: &Value) -> Result<MaintenanceRequest, RequestError> {
+        let Value::Object(fields) = payload else {
+            let reason = format!(
+                "is {}: send {{}} for all passes, or an object with passes, most or retention",
+                kind_of(payload)
+            );
+            return refused("the payload", reason);
+        };
+        let scheduled = fields
+            .get("source")
+            .is_some_and(|source| source == "aws.events" || source == "aws.scheduler");
+        if scheduled || fields.contains_key("detail-type") {
+            return Ok(MaintenanceRequest::default());
+        }
+        check_names(fields, "", &["passes", "most", "retention"])?;
+        let passes = match fields.get("passes") {
+            Some(passes) => read_passes(passes)?,
+            None => PassName::ALL.to_vec(),
+        };
+        let most = fields.get("most").map(|most| number("most", most, MOST)).transpose()?;
+        let keep = fields.get("retention").map(read_keep).transpose()?;
+        if keep.is_some() && !passes.contains(&PassName::Retention) {
+            return refused(
+                "retention",
+                "is given, but passes does not name it: send both, or neither",
+            );
+        }
+        Ok(MaintenanceRequest {
+            passes,
+            most: most.map(|most| u32::try_from(most).unwrap_or(u32::MAX)),
+            keep,
+        })
+    }
+}
+
+fn read_passes(passes: &Value) -> Result<Vec<PassName>, RequestError> {
+    let all = PassName::ALL.map(PassName::as_str).join(", ");
+    let Some(names) = passes.as_array().filter(|names| !names.is_empty()) else {
+        return refused(
+            "passes",
+            format!("is {}: send a list of some of {all}", kind_of(passes)),
+        );
+    };
+    let mut read = Vec::new();
+    for (index, name) in names.iter().enumerate() {
+        let known = PassName::ALL.into_iter().find(|pass| name == pass.as_str());
+        let Some(pass) = known else {
+            let reason = format!("is {}, which is no pass: send some of {all}", kind_of(name));
+            return refused(&format!("passes[{index}]"), reason);
+        };
+        read.push(pass);
+    }
+    read.sort_unstable();
+    read.dedup();
+    Ok(read)
+}
+
+fn read_keep(retention: &Value) -> Result<Keep, RequestError> {
+    let fields = retention.as_object().filter(|fields| !fields.is_empty());
+    let Some(fields) = fields else {
+        let reason = format!(
+            "is {}: send an object with deleteAfterDays, keepExecutions or both, or leave it out",
+            kind_of(retention)
+        );
+        return refused("retention", reason);
+    };
+    check_names(fields, "retention.", &["deleteAfterDays", "keepExecutions"])?;
+    let read = |name: &str, most| {
+        let value = fields.get(name);
+        value
+            .map(|value| number(&format!("retention.{name}"), value, most))
+            .transpose()
+    };
+    Ok(Keep {
+        delete_after: read("deleteAfterDays", MOST_DAYS)?.map(|days| Duration::from_secs(days * DAY)),
+        keep_executions: read("keepExecutions", u64::from(u32::MAX))?,
+    })
+}
+
+fn check_names(fields: &Map<String, Value>, prefix: &str, known: &[&str]) -> Result<(), RequestError> {
+    match fields.keys().find(|name| !known.contains(&name.as_str())) {
+        Some(name) => refused(
+            &format!("{prefix}{}", shortened(name)),
+            format!("is not known here: send only {}", known.join(", ")),
+        ),
+        None => Ok(()),
+    }
+}
+
+fn number(field: &str, value: &Value, most: u64) -> Result<u64, RequestError> {
+    match value.as_u64() {
+        Some(number) if (1..=most).contains(&number) => Ok(number),
+        _ => refused(
+            field,
+            format!("is {}: send a whole number from 1 to {most}", kind_of(value)),
+        ),
+    }
+}
+
+/// A value in a message: short, whatever was sent.
+fn kind_of(value: &Value) -> String {
+    match value {
+        Value::Array(items) => format!("a list of {}", items.len()),
+        Value::Object(fields) => format!("an object of {} fields", fields.len()),
+        Value::String(text) => format!("{:?}", shortened(text)),
+        other => other.to_string(),
+    }
+}
+
+fn shortened(text: &str) -> String {
+    text.chars().take(40).collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,91 @@
+use super::*;
+use serde_json::json;
+
+#[test]
+fn the_schedule_and_an_empty_request_mean_everything() {
+    for payload in [
+        json!({}),
+        json!({"source": "aws.events", "detail-type": "Scheduled Event", "detail": {}, "resources": ["arn"]}),
+        json!({"source": "aws.events"}),
+        json!({"source": "aws.scheduler", "time": "2026-01-01T00:00:00Z"}),
+        json!({"detail-type": "anything", "version": "0"}),
+    ] {
+        let request = MaintenanceRequest::from_payload(&payload).unwrap();
+        assert_eq!(request, MaintenanceRequest::default(), "{payload}");
+    }
+}
+
+#[test]
+fn a_direct_request_names_passes_and_limits() {
+    let payload = json!({"passes": ["retention", "outbox", "retention"], "most": 7,
+        "retention": {"deleteAfterDays": 2, "keepExecutions": 3}});
+    let request = MaintenanceRequest::from_payload(&payload).unwrap();
+    assert_eq!(request.passes, [PassName::Outbox, PassName::Retention]);
+    let keep = Keep {
+        delete_after: Some(Duration::from_secs(172_800)),
+        keep_executions: Some(3),
+    };
+    assert_eq!((request.most, request.keep), (Some(7), Some(keep)));
+    for pass in PassName::ALL {
+        let request = MaintenanceRequest::from_payload(&json!({"passes": [pass.as_str()]})).unwrap();
+        assert_eq!(request.passes, [pass]);
+        assert_eq!(serde_json::to_value(pass).unwrap(), pass.as_str());
+    }
+}
+
+#[test]
+fn what_cannot_be_understood_is_refused_with_its_field_and_what_to_send() {
+    let long = "x".repeat(100_000);
+    for (payload, field, send) in [
+        (json!(null), "the payload", "send {}"),
+        (json!("outbox"), "the payload", "send {}"),
+        (json!(["outbox"]), "the payload", "send {}"),
+        (json!(7), "the payload", "send {}"),
+        (json!({"pass": "outbox"}), "pass", "passes, most, retention"),
+        (json!({"passes": "outbox"}), "passes", "a list"),
+        (json!({"passes": []}), "passes", "a list"),
+        (
+            json!({"passes": ["outbox", "inbox"]}),
+            "passes[1]",
+            "outbox, unfinished",
+        ),
+        (json!({"passes": [1]}), "passes[0]", "outbox, unfinished"),
+        (json!({"passes": [long]}), "passes[0]", "outbox, unfinished"),
+        (json!({"passes": ["Outbox"]}), "passes[0]", "outbox, unfinished"),
+        (json!({"most": 0}), "most", "from 1 to 10000"),
+        (json!({"most": -1}), "most", "from 1 to 10000"),
+        (json!({"most": 1.5}), "most", "from 1 to 10000"),
+        (json!({"most": "10"}), "most", "from 1 to 10000"),
+        (json!({"most": null}), "most", "from 1 to 10000"),
+        (json!({"most": 10_001}), "most", "from 1 to 10000"),
+        (json!({"retention": 30}), "retention", "deleteAfterDays"),
+        (
+            json!({"passes": ["outbox"], "retention": {"deleteAfterDays": 3}}),
+            "retention",
+            "send both",
+        ),
+        (json!({"retention": {}}), "retention", "leave it out"),
+        (json!({"retention": {"days": 3}}), "retention.days", "deleteAfterDays"),
+        (
+            json!({"retention": {"deleteAfterDays": 0}}),
+            "retention.deleteAfterDays",
+            "from 1",
+        ),
+        (
+            json!({"retention": {"deleteAfterDays": 99_999_999}}),
+            "retention.deleteAfterDays",
+            "36500",
+        ),
+        (
+            json!({"retention": {"keepExecutions": -2}}),
+            "retention.keepExecutions",
+            "from 1",
+        ),
+    ] {
+        let error = MaintenanceRequest::from_payload(&payload).unwrap_err();
+        assert_eq!(error.field, field, "{error}");
+        let text = error.to_string();
+        assert!(text.contains(send) && text.contains("nothing was changed"), "{text}");
+        assert!(text.len() < 300, "the noise is not repeated: {}", text.len());
+    }
+}

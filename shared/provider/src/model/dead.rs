@@ -1,0 +1,145 @@
+//! Dead letters: id `dead:{u|t|a}:{unique}`, what was given up, in the partition of the instance that it is about.
+//!
+//! A letter is written by the very batch that gives up: with the removal of the intent, with the failure of the turn, with
+//! the failure of the activity. Its id is made from what was given up, so that no crash and no rival writes it twice. It
+//! is due in the `dead` queue, where no sweep looks, and expires by its TTL. It is deleted with its instance.
+//!
+//! `sortKey` is the order of the list: when it happened, then a digest of its address. No two letters share one, so the
+//! newest-first list can go on after any letter, whatever was added or discarded meanwhile; and the key is indexed
+//! already.
+
+use super::{Kind, MessageDoc, Queue, digest, slot};
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+/// What was given up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum DeadLetterKind {
+    /// A message to another instance, which could not be delivered.
+    Undeliverable,
+    /// A turn that was fetched too often without being committed: the instance failed.
+    PoisonTurn,
+    /// An activity that was fetched too often without being completed: it failed.
+    PoisonActivity,
+    /// Of a newer version of this crate.
+    #[serde(other)]
+    Unknown,
+}
+
+/// See the module.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct DeadLetterDoc {
+    pub id: String,
+    pub pk: String,
+    #[serde(rename = "type")]
+    kind: Kind,
+    queue: Queue,
+    /// When it happened.
+    pub due_at: u64,
+    slot: u8,
+    pub sort_key: String,
+    ttl: u32,
+    pub death: Death,
+}
+
+/// What happened.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Death {
+    pub cause: DeadLetterKind,
+    pub reason: String,
+    pub attempts: u32,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub execution: Option<u64>,
+    /// The name of the orchestration or activity.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// Whom the message was for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub target: Option<String>,
+    /// The message that could not be delivered.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<MessageDoc>,
+    /// The poisoned work items.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub items: Vec<Box<RawValue>>,
+    /// How many were too large to be kept.
+    #[serde(default)]
+    pub omitted: u32,
+}
+
+impl DeadLetterDoc {
+    /// `name` must be unique among the deaths of this cause in the partition.
+    pub(crate) fn new(pk: &str, name: &str, at_ms: u64, ttl: u32, death: Death) -> Self {
+        let id = match death.cause {
+            DeadLetterKind::Undeliverable => format!("dead:u:{name}"),
+            DeadLetterKind::PoisonTurn => format!("dead:t:{name}"),
+            DeadLetterKind::PoisonActivity => format!("dead:a:{name}"),
+            DeadLetterKind::Unknown => format!("dead:x:{name}"),
+        };
+        DeadLetterDoc {
+            sort_key: format!("4:{at_ms:015}:{}", &Self::digest(pk, &id)[..16]),
+            id,
+            pk: pk.to_owned(),
+            kind: Kind::DeadLetter,
+            queue: Queue::Dead,
+            due_at: at_ms,
+            slot: slot(pk),
+            ttl,
+            death,
+        }
+    }
+
+    /// The part of the id that is the letter's own.
+    pub(crate) fn name(&self) -> &str {
+        self.id.splitn(3, ':').last().unwrap_or(&self.id)
+    }
+
+    /// Whether an id is one of these.
+    pub(crate) fn is_id(id: &str) -> bool {
+        id.starts_with("dead:")
+    }
+
+    /// A stable digest of the letter's address.
+    pub(crate) fn digest(pk: &str, id: &str) -> String {
+        digest(&format!("{id}\n{pk}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn letter(pk: &str, at_ms: u64) -> DeadLetterDoc {
+        let death = Death {
+            cause: DeadLetterKind::PoisonTurn,
+            reason: "r".to_owned(),
+            attempts: 1,
+            execution: Some(1),
+            name: None,
+            target: None,
+            message: None,
+            items: Vec::new(),
+            omitted: 0,
+        };
+        DeadLetterDoc::new(pk, "c", at_ms, 60, death)
+    }
+
+    #[test]
+    fn letters_are_ordered_by_time_and_differ_within_one_moment() {
+        let (old, new, other) = (letter("a", 9), letter("a", 10), letter("b", 10));
+        assert!(old.sort_key < new.sort_key);
+        assert_ne!(new.sort_key, other.sort_key);
+        assert_eq!(new.sort_key, letter("a", 10).sort_key);
+    }
+
+    #[test]
+    fn a_letter_of_a_newer_version_can_be_read() {
+        let text = serde_json::to_string(&letter("a", 1)).unwrap();
+        let text = text.replace("poison-turn", "something-new");
+        let back: DeadLetterDoc = serde_json::from_str(&text).unwrap();
+        assert_eq!(back.death.cause, DeadLetterKind::Unknown);
+    }
+}

@@ -1,0 +1,69 @@
+//! What successive runs of maintenance remember: id `maintenance`, in the partition `maintenance`.
+//!
+//! An instance or a session may have the same name: they then share a logical partition and nothing else, for the ids
+//! differ, no query of an instance names this type, and deleting the instance leaves it. It is in no queue, and written only
+//! in the version that was read, so that of two runs at once one notices the other. Fields that this version does not know
+//! are ignored, and lost with the next write: a newer version must do without them.
+
+use super::Kind;
+use serde::{Deserialize, Serialize};
+
+/// A sweep that its run could not end.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct UnfinishedSweep {
+    /// The time of the run that began it (Unix ms).
+    pub now_ms: u64,
+    /// The run before that one (Unix ms).
+    pub last_run_ms: u64,
+    /// What is due up to then has been seen (Unix ms).
+    pub after_ms: u64,
+}
+
+/// See the module.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct MaintenanceDoc {
+    id: String,
+    pk: String,
+    #[serde(rename = "type")]
+    kind: Kind,
+    #[serde(default)]
+    pub last_run_ms: u64,
+    #[serde(default)]
+    pub rung_until_ms: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sweep: Option<UnfinishedSweep>,
+    /// Of the write itself: tells a writer whose answer was lost that the document is its own.
+    #[serde(default)]
+    pub nonce: String,
+}
+
+impl MaintenanceDoc {
+    pub(crate) const ID: &str = "maintenance";
+    pub(crate) const PK: &str = "maintenance";
+
+    pub(crate) fn new(nonce: String) -> Self {
+        MaintenanceDoc {
+            id: Self::ID.to_owned(),
+            pk: Self::PK.to_owned(),
+            kind: Kind::Maintenance,
+            last_run_ms: 0,
+            rung_until_ms: 0,
+            sweep: None,
+            nonce,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn older_and_newer_documents_can_be_read() {
+        let old = r#"{"id":"maintenance","pk":"maintenance","type":"maintenance","lastRunMs":5,"new":{"field":1}}"#;
+        let doc: MaintenanceDoc = serde_json::from_str(old).unwrap();
+        assert_eq!((doc.last_run_ms, doc.rung_until_ms, doc.sweep), (5, 0, None));
+    }
+}

@@ -1,0 +1,169 @@
+//! Runs are bounded, fair, and can be cut short or doubled.
+
+use crate::function::*;
+use crate::hand::{raised, start_of};
+use crate::support::*;
+use duroxide::providers::{Provider, SessionFetchConfig};
+use duroxide_lambda::maintenance::PassName;
+use duroxide_lambda::{Budget, MaintenanceRequest, MaintenanceSettings};
+use futures::StreamExt as _;
+use local::{CrashPoint, Faults};
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
+
+/// So many owed messages, overdue messages and expired sessions; half an hour passes.
+async fn neglect(debts: &Debts, count: usize) {
+    for part in 0..count.div_ceil(50) {
+        let targets: Vec<String> = (0..50.min(count - part * 50)).map(|n| format!("t{part}-{n}")).collect();
+        let starts = targets.iter().map(|target| start_of(target)).collect();
+        debts.owe_items(&format!("source-{part}"), starts).await;
+    }
+    let messages = (0..count).map(|n| {
+        let item = raised(&format!("lost-{n}"), "x");
+        debts.provider.enqueue_for_orchestrator(item, None)
+    });
+    let queued: Vec<_> = futures::stream::iter(messages).buffer_unordered(32).collect().await;
+    assert!(queued.into_iter().all(|queued| queued.is_ok()));
+    let claim = SessionFetchConfig {
+        owner_id: "gone".to_owned(),
+        lock_timeout: Duration::from_secs(30),
+    };
+    let claims = (0..count).map(|n| {
+        let (claim, session) = (&claim, format!("session-{n}"));
+        async move { debts.provider.hold_session(&session, claim).await }
+    });
+    let held: Vec<_> = futures::stream::iter(claims).buffer_unordered(32).collect().await;
+    assert!(held.into_iter().all(|held| held.is_ok()));
+    debts.clock.advance(Duration::from_secs(1_800));
+}
+
+const BUSY: [PassName; 3] = [PassName::Outbox, PassName::Sessions, PassName::Sweep];
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_pass_starves_another_and_successive_runs_drain_everything() {
+    let debts = Debts::new().await;
+    neglect(&debts, 150).await;
+    let (door, provider) = debts.process().await;
+    let small = MaintenanceSettings {
+        portion: 3,
+        ..settings()
+    };
+    let (maintenance, bell) = maintenance(&provider, &debts.clock, small);
+    door.set_faults(Faults {
+        delay: Some(Duration::from_millis(40)),
+        ..Faults::default()
+    });
+    let request = MaintenanceRequest {
+        passes: BUSY.to_vec(),
+        ..MaintenanceRequest::default()
+    };
+    let (begun, time) = (Instant::now(), Duration::from_secs(5));
+    let report = maintenance.run(request.clone(), Budget::of(time)).await;
+    assert!(begun.elapsed() < time, "{:?}", begun.elapsed());
+    println!("one short run: {report:?}");
+    let portions = BUSY.map(|pass| report.passes[&pass].portions);
+    let (least, most) = (portions.iter().min(), portions.iter().max());
+    assert!(
+        least > Some(&0) && most <= least.map(|least| least + 1).as_ref(),
+        "{portions:?}"
+    );
+    for pass in BUSY {
+        assert_eq!(report.passes[&pass].error, None, "the end of the time is no error");
+        assert!(
+            report.passes[&pass].left_over && report.passes[&pass].done > 0,
+            "{pass:?}: {report:?}"
+        );
+    }
+    let mut names: BTreeSet<String> = rung(&bell).into_iter().collect();
+    door.clear_faults();
+    for runs in 2.. {
+        let report = maintenance.run(request.clone(), Budget::of(time)).await;
+        names.extend(rung(&bell));
+        if !report.left_over {
+            println!("drained in {runs} runs");
+            break;
+        }
+        assert!(runs < 20, "{report:?}");
+    }
+    assert!(debts.intents().await.is_empty() && debts.world.documents_of("session").await.is_empty());
+    assert_eq!(names.iter().filter(|name| name.starts_with('t')).count(), 150);
+    assert_eq!(names.iter().filter(|name| name.starts_with("lost")).count(), 150);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_requests_for_each_repaired_item_stay_flat() {
+    let mut costs = Vec::new();
+    for count in [50, 250] {
+        let debts = Debts::new().await;
+        neglect(&debts, count).await;
+        let (door, provider) = debts.process().await;
+        let (maintenance, _) = maintenance(&provider, &debts.clock, MaintenanceSettings::default());
+        door.reset();
+        assert_complete(&run(&maintenance).await);
+        costs.push(door.counts().requests as f64 / (3 * count) as f64);
+    }
+    println!("requests per repaired item, 150 and 750 items: {costs:.2?}");
+    assert!(costs[1] <= costs[0], "{costs:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_runs_at_once_deliver_once() {
+    let debts = Debts::new().await;
+    neglect(&debts, 50).await;
+    let (one, two) = (debts.process().await.1, debts.process().await.1);
+    let (first, first_bell) = maintenance(&one, &debts.clock, settings());
+    let (second, second_bell) = maintenance(&two, &debts.clock, settings());
+    let (left, right) = futures::join!(run(&first), run(&second));
+    for report in [left, right] {
+        assert_complete(&report);
+        assert!(report.passes.values().all(|pass| pass.dead == 0), "{report:?}");
+    }
+    let targets: Vec<String> = (0..50).map(|n| format!("t0-{n}")).collect();
+    let names: Vec<&str> = targets.iter().map(String::as_str).collect();
+    debts.assert_one_message_each(&names).await;
+    let rings: BTreeSet<String> = [rung(&first_bell), rung(&second_bell)].concat().into_iter().collect();
+    assert!(targets.iter().all(|target| rings.contains(target)), "{rings:?}");
+    debts.clock.advance(PERIOD);
+    assert_complete(&run(&first).await);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_run_that_dies_at_any_write_is_finished_by_the_next() {
+    // Three deliveries, a removal, three sessions, the state; and then it lives.
+    let scenes = BOTH.into_iter().flat_map(|point| (1..=9).map(move |n| (n, point)));
+    let deaths: Vec<(u64, CrashPoint, bool)> = futures::stream::iter(scenes)
+        .map(|(n, point)| async move { (n, point, dies_at(n, point).await) })
+        .buffer_unordered(6)
+        .collect()
+        .await;
+    for (n, point, died) in deaths {
+        assert_eq!(died, n <= 8, "{point:?} {n}");
+    }
+}
+
+/// One run that dies at its n-th write, and one that lives. Answers whether the first died.
+async fn dies_at(n: u64, point: CrashPoint) -> bool {
+    let debts = Debts::new().await;
+    neglect(&debts, 3).await;
+    let (door, provider) = debts.mortal().await;
+    let (dying, _) = maintenance(&provider, &debts.clock, settings());
+    door.crash_at_write(n, point);
+    // Whatever it reports: the next one finds what is left.
+    drop(run(&dying).await);
+    debts.clock.advance(MUCH_LATER);
+    let (next, bell) = maintenance(&debts.provider, &debts.clock, settings());
+    let report = run(&next).await;
+    assert_complete(&report);
+    assert!(
+        report.passes.values().all(|pass| pass.failed + pass.dead == 0),
+        "{point:?} {n}: {report:?}"
+    );
+    debts.assert_one_message_each(&["t0-0", "t0-1", "t0-2"]).await;
+    assert!(debts.intents().await.is_empty(), "{point:?} {n}");
+    assert!(debts.world.documents_of("session").await.is_empty(), "{point:?} {n}");
+    let rings: BTreeSet<String> = rung(&bell).into_iter().collect();
+    for target in ["t0-0", "t0-1", "t0-2", "lost-0", "lost-1", "lost-2"] {
+        assert!(rings.contains(target), "{point:?} {n}: {target} is not rung: {rings:?}");
+    }
+    door.crashed()
+}

@@ -1,0 +1,206 @@
+//! Processes that die at each write of delivering, giving up and redriving; the next one finishes, once.
+
+use crate::support::*;
+use duroxide::providers::ProviderAdmin;
+use duroxide_cosmos::{CosmosProvider, DeadLetterId, Redriven};
+use local::{CrashPoint, Refusing};
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+/// Runs `scene` for a process that dies before and after each of its writes, until it gets through alive. Answers how
+/// many deaths there were.
+async fn at_every_write<F: Future<Output = bool>>(mut scene: impl FnMut(u64, CrashPoint) -> F) -> u64 {
+    let mut deaths = 0;
+    for point in BOTH {
+        let mut n = 1;
+        while scene(n, point).await {
+            n += 1;
+            deaths += 1;
+            assert!(n < 20, "it writes for ever");
+        }
+    }
+    deaths
+}
+
+async fn only_letter(provider: &CosmosProvider) -> DeadLetterId {
+    let page = provider.dead_letters(10, None).await.expect("letters are listed");
+    assert_eq!(page.letters.len(), 1, "{page:?}");
+    page.letters[0].id.clone()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_delivery_that_dies_at_any_write_is_finished_once() {
+    let deaths = at_every_write(|n, point| async move {
+        let debts = Debts::new().await;
+        debts.owe("one", &["a", "b"]).await;
+        debts.owe("two", &["c"]).await;
+        debts.clock.advance(OVERDUE);
+        let (door, dying) = debts.mortal().await;
+        door.crash_at_write(n, point);
+        // Whether it failed or not: the next one finds what is left.
+        drop(dying.maintain_outbox(portion(10)).await);
+        for target in ["a", "b", "c"] {
+            debts.consume(target).await;
+        }
+        debts.clock.advance(MUCH_LATER);
+        let pass = deliver_all(&debts.provider, 10).await;
+        assert_eq!((pass.failed, pass.dead), (0, 0), "{point:?} {n}: {pass:?}");
+        for target in ["a", "b", "c"] {
+            debts.consume(target).await;
+            assert_eq!(debts.messages_of(target).await, 0, "{point:?} {n}: {target}");
+            let history = debts.provider.read_history(target).await.expect("it has begun");
+            assert_eq!(history.len(), 1, "{point:?} {n}: {target} began twice");
+        }
+        assert!(
+            debts.intents().await.is_empty() && debts.letters().await.is_empty(),
+            "{point:?} {n}"
+        );
+        door.crashed()
+    })
+    .await;
+    // Three deliveries, and a removal for each of two partitions.
+    assert_eq!(deaths, 10);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn giving_up_that_dies_at_any_write_leaves_one_dead_letter() {
+    let deaths = at_every_write(|n, point| async move {
+        let debts = Debts::new().await;
+        debts.owe("source", &["full"]).await;
+        debts.clock.advance(OVERDUE);
+        let (door, dying) = debts.mortal().await;
+        for door in [&door, debts.world.door()] {
+            refuse(door, &["full"], Refusing::partition_full());
+        }
+        door.crash_at_write(n, point);
+        drop(dying.maintain_outbox(portion(10)).await);
+        let (letters, intents) = (debts.letters().await.len(), debts.intents().await.len());
+        assert_eq!(letters + intents, 1, "{point:?} {n}: never both, never none");
+        debts.clock.advance(MUCH_LATER);
+        deliver_all(&debts.provider, 10).await;
+        assert_eq!(
+            (debts.letters().await.len(), debts.intents().await.len()),
+            (1, 0),
+            "{point:?} {n}"
+        );
+        door.crashed()
+    })
+    .await;
+    assert_eq!(deaths, 2, "it is one batch");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn putting_off_that_dies_at_any_write_counts_at_most_once() {
+    let deaths = at_every_write(|n, point| async move {
+        let debts = Debts::new().await;
+        debts.owe("source", &["broken"]).await;
+        debts.clock.advance(OVERDUE);
+        let (door, dying) = debts.mortal().await;
+        refuse(&door, &["broken"], Refusing::with(403));
+        door.crash_at_write(n, point);
+        drop(dying.maintain_outbox(portion(10)).await);
+        let attempts = debts.intents().await[0]["attempts"].as_u64().unwrap_or(0);
+        let expected = u64::from(!(door.crashed() && point == CrashPoint::BeforeApplied));
+        assert_eq!(attempts, expected, "{point:?} {n}");
+        debts.clock.advance(MUCH_LATER);
+        assert_eq!(deliver_all(&debts.provider, 10).await.done, 1, "{point:?} {n}");
+        door.crashed()
+    })
+    .await;
+    assert_eq!(deaths, 2);
+}
+
+/// A dead letter for a message to `target`.
+async fn undeliverable(debts: &Debts, target: &str) -> DeadLetterId {
+    debts.owe("source", &[target]).await;
+    debts.clock.advance(OVERDUE);
+    let (door, buries) = debts.process().await;
+    refuse(&door, &[target], Refusing::partition_full());
+    assert_eq!(deliver_all(&buries, 10).await.dead, 1);
+    only_letter(&debts.provider).await
+}
+
+/// The instances whose names begin like this.
+async fn named_like(debts: &Debts, prefix: &str) -> BTreeSet<String> {
+    let all = debts.world.documents().await;
+    let names = all.iter().filter_map(|doc| doc["pk"].as_str());
+    names
+        .filter(|name| name.starts_with(prefix))
+        .map(str::to_owned)
+        .collect()
+}
+
+/// Redrives in a process that dies at a write, then in one that lives; answers whether it died. One instance whose name
+/// begins with `target` must begin, once.
+async fn redrive_twice(debts: &Debts, id: &DeadLetterId, target: &str, n: u64, point: CrashPoint) -> bool {
+    let context = format!("{point:?} {n}");
+    let (door, dying) = debts.mortal().await;
+    door.crash_at_write(n, point);
+    drop(dying.redrive(id).await);
+    for reached in named_like(debts, target).await {
+        debts.consume(&reached).await;
+    }
+    let again = debts.provider.redrive(id).await.expect("the store is there");
+    assert!(!matches!(again, Redriven::Owed { .. }), "{context}: {again:?}");
+    debts.clock.advance(MUCH_LATER);
+    deliver_all(&debts.provider, 10).await;
+    let reached = named_like(debts, target).await;
+    assert_eq!(reached.len(), 1, "{context}: {reached:?}");
+    for instance in &reached {
+        debts.consume(instance).await;
+        assert_eq!(debts.messages_of(instance).await, 0, "{context}");
+        let history = debts.provider.read_history(instance).await.expect("it has begun");
+        assert_eq!(history.len(), 1, "{context}: {instance} began twice");
+    }
+    assert!(
+        debts.letters().await.is_empty() && debts.intents().await.is_empty(),
+        "{context}"
+    );
+    door.crashed()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_redrive_of_a_message_that_dies_at_any_write_delivers_it_once() {
+    let deaths = at_every_write(|n, point| async move {
+        let debts = Debts::new().await;
+        let id = undeliverable(&debts, "target").await;
+        redrive_twice(&debts, &id, "target", n, point).await
+    })
+    .await;
+    assert_eq!(deaths, 6, "the batch, the delivery, the removal of the intent");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_redrive_of_a_poisoned_turn_that_dies_at_any_write_starts_one_instance() {
+    let deaths = at_every_write(|n, point| async move {
+        let debts = Debts::new().await;
+        crate::poison::poison_turn(&debts.provider, "bad", "[]").await;
+        let id = only_letter(&debts.provider).await;
+        redrive_twice(&debts, &id, "bad~", n, point).await
+    })
+    .await;
+    assert_eq!(deaths, 6);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_two_redrives_at_once_one_finds_nothing_left() {
+    let debts = Debts::new().await;
+    let id = undeliverable(&debts, "target").await;
+    let (door, late) = debts.process().await;
+    // It has read the letter, and its batch is held.
+    let hold = door.hold_when(|log| log.len() == 1);
+    let letter = id.clone();
+    let redriving = tokio::spawn(async move { late.redrive(&letter).await });
+    while !hold.is_reached() {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    let first = debts.provider.redrive(&id).await.expect("it can be redriven");
+    let instance = "target".to_owned();
+    assert_eq!(first, Redriven::Delivered { instance });
+    debts.consume("target").await;
+    drop(hold);
+    let second = redriving.await.expect("it ends").expect("it can be redriven");
+    assert_eq!(second, Redriven::Gone);
+    assert_eq!(debts.messages_of("target").await, 0);
+    assert!(debts.letters().await.is_empty() && debts.intents().await.is_empty());
+}

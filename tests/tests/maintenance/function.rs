@@ -1,0 +1,220 @@
+//! The maintenance function: what it is asked, what it answers, what it costs.
+
+use crate::hand::{enqueue, start_of};
+use crate::support::*;
+use cosmos::Clock;
+use duroxide_cosmos::CosmosProvider;
+use duroxide_lambda::doorbell::Memory;
+use duroxide_lambda::maintenance::{Keep, PassName};
+use duroxide_lambda::meter::Meter;
+use duroxide_lambda::{Budget, Doorbell, Maintenance, MaintenanceRequest, MaintenanceSettings, Report, Ringer};
+use serde_json::{Value, json};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Enough for anything here.
+pub const ENOUGH: Duration = Duration::from_secs(60);
+/// The schedule's period.
+pub const PERIOD: Duration = Duration::from_secs(60);
+
+/// The usual numbers, with small portions.
+pub fn settings() -> MaintenanceSettings {
+    MaintenanceSettings {
+        portion: 10,
+        ..MaintenanceSettings::default()
+    }
+}
+
+/// Maintenance in a process of its own, and its doorbell.
+pub fn maintenance(
+    provider: &Arc<CosmosProvider>,
+    clock: &Arc<impl Clock + 'static>,
+    settings: MaintenanceSettings,
+) -> (Maintenance, Arc<Memory>) {
+    let bell = Arc::new(Memory::new());
+    let doorbell = Arc::clone(&bell) as Arc<dyn Doorbell>;
+    let ringer = Ringer::new(doorbell, Duration::from_secs(2), Arc::new(Meter::new(None)));
+    let clock = Arc::clone(clock) as Arc<dyn Clock>;
+    (Maintenance::new(Arc::clone(provider), ringer, clock, settings), bell)
+}
+
+/// A run of all passes, with enough time.
+pub async fn run(maintenance: &Maintenance) -> Report {
+    maintenance.run(MaintenanceRequest::default(), Budget::of(ENOUGH)).await
+}
+
+/// Fails unless a run did all there was to do.
+#[track_caller]
+pub fn assert_complete(report: &Report) {
+    assert!(!report.left_over, "{report:#?}");
+    assert!(report.passes.values().all(|pass| pass.error.is_none()), "{report:#?}");
+}
+
+/// The instances that were rung, sorted.
+pub fn rung(bell: &Memory) -> Vec<String> {
+    let rings = bell.take().into_iter();
+    let mut names: Vec<String> = rings.map(|delayed| delayed.ring.target.instance().to_owned()).collect();
+    names.sort();
+    names
+}
+
+#[tokio::test]
+async fn the_schedule_runs_everything_and_answers_a_report() {
+    let debts = Debts::new().await;
+    debts.owe("source", &["target"]).await;
+    enqueue(&debts.provider, start_of("forgotten")).await;
+    debts.clock.advance(Duration::from_secs(40));
+    let (maintenance, bell) = maintenance(&debts.provider, &debts.clock, settings());
+    let event = json!({"source": "aws.events", "detail-type": "Scheduled Event", "detail": {}});
+    let report = maintenance.handle(&event, Budget::of(ENOUGH)).await;
+    let report = report.expect("an event of the schedule is understood");
+    assert_complete(&report);
+    let text = serde_json::to_value(&report).expect("a report is JSON");
+    assert_eq!(text["passes"]["outbox"]["done"], 1);
+    assert_eq!(text["passes"]["sweep"]["done"], 1);
+    assert_eq!(
+        (&text["store"]["outboxDepth"], &text["store"]["turnsDue"]),
+        (&json!(0), &json!(2))
+    );
+    assert_eq!(rung(&bell), ["forgotten", "target"]);
+    let meter = Meter::new(Some("tests".to_owned()));
+    report.measure(&meter);
+    let line = meter.flush("maintenance", Duration::ZERO, 0).expect("a line");
+    let line: Value = serde_json::from_str(&line).expect("it is JSON");
+    for (name, value) in [
+        ("OutboxDone", 1),
+        ("SweepDone", 1),
+        ("DeadLetters", 0),
+        ("PassesBroken", 0),
+    ] {
+        assert_eq!(line[name], value, "{name}");
+    }
+}
+
+#[tokio::test]
+async fn a_bad_request_is_told_and_changes_nothing() {
+    let debts = Debts::new().await;
+    debts.owe("source", &["target"]).await;
+    debts.clock.advance(OVERDUE);
+    let (door, provider) = debts.process().await;
+    let (maintenance, bell) = maintenance(&provider, &debts.clock, settings());
+    door.reset();
+    for (payload, field) in [
+        (json!("garbage"), "the payload"),
+        (json!([1, 2]), "the payload"),
+        (json!(null), "the payload"),
+        (json!({"passes": ["outbox", "everything"]}), "passes[1]"),
+        (json!({"passes": "outbox"}), "passes"),
+        (json!({"passes": ["outbox"], "most": -5}), "most"),
+        (json!({"passes": ["outbox"], "most": 0}), "most"),
+        (json!({"passes": ["outbox"], "most": "many"}), "most"),
+        (json!({"passes": ["outbox"], "limit": 5}), "limit"),
+        (
+            json!({"retention": {"deleteAfterDays": -1}}),
+            "retention.deleteAfterDays",
+        ),
+        (json!({"passes": ["retention"]}), "passes"),
+    ] {
+        let refused = maintenance.handle(&payload, Budget::of(ENOUGH)).await;
+        let error = refused.expect_err("it is refused");
+        assert_eq!(error.field, field, "{error}");
+        assert!(error.to_string().contains("send"), "{error}");
+    }
+    assert_eq!((door.counts().requests, bell.count()), (0, 0));
+    assert_eq!(debts.intents().await.len(), 1);
+}
+
+#[tokio::test]
+async fn a_direct_invocation_does_what_it_names_and_no_more() {
+    let debts = Debts::new().await;
+    debts.owe("source", &["a", "b"]).await;
+    enqueue(&debts.provider, start_of("forgotten")).await;
+    debts.clock.advance(Duration::from_secs(40));
+    let (maintenance, bell) = maintenance(&debts.provider, &debts.clock, settings());
+    let report = maintenance
+        .handle(&json!({"passes": ["outbox"], "most": 1}), Budget::of(ENOUGH))
+        .await;
+    let report = report.expect("it is understood");
+    assert_eq!(report.passes.keys().collect::<Vec<_>>(), [&PassName::Outbox]);
+    assert!(
+        report.passes[&PassName::Outbox].portions >= 1 && report.store.is_none(),
+        "{report:?}"
+    );
+    assert_eq!(rung(&bell), ["a", "b"]);
+}
+
+#[tokio::test]
+async fn retention_is_off_until_it_is_asked_for() {
+    let debts = Debts::new().await;
+    let (off, _) = maintenance(&debts.provider, &debts.clock, settings());
+    let report = run(&off).await;
+    assert_complete(&report);
+    assert_eq!(report.passes[&PassName::Retention].portions, 0);
+    let keep = Keep {
+        keep_executions: Some(3),
+        ..Keep::default()
+    };
+    let (on, _) = maintenance(
+        &debts.provider,
+        &debts.clock,
+        MaintenanceSettings { keep, ..settings() },
+    );
+    let report = run(&on).await;
+    assert_complete(&report);
+    assert!(report.passes[&PassName::Retention].portions >= 1);
+}
+
+#[tokio::test]
+async fn a_run_without_time_changes_nothing_and_says_what_is_left() {
+    let debts = Debts::new().await;
+    debts.owe("source", &["target"]).await;
+    debts.clock.advance(Duration::from_secs(40));
+    let (door, provider) = debts.process().await;
+    let (maintenance, bell) = maintenance(&provider, &debts.clock, settings());
+    door.reset();
+    for time in [Duration::ZERO, Duration::from_millis(300)] {
+        let report = maintenance.run(MaintenanceRequest::default(), Budget::of(time)).await;
+        assert!(report.left_over, "{report:?}");
+        for (pass, told) in &report.passes {
+            assert_eq!(told.left_over, *pass != PassName::Retention, "{pass:?}");
+            assert_eq!((told.found, told.portions), (0, 0), "{pass:?}");
+        }
+    }
+    assert_eq!((door.counts().requests, bell.count()), (0, 0));
+}
+
+#[tokio::test]
+async fn an_idle_run_is_cheap_and_rings_nobody() {
+    let debts = Debts::new().await;
+    let (door, provider) = debts.process().await;
+    let (maintenance, bell) = maintenance(&provider, &debts.clock, settings());
+    run(&maintenance).await;
+    debts.clock.advance(PERIOD);
+    door.reset();
+    assert_complete(&run(&maintenance).await);
+    let counts = door.counts();
+    println!(
+        "an idle run on {PARTITIONS} physical partitions: {} requests",
+        counts.requests
+    );
+    assert_eq!(bell.count(), 0);
+    assert!(counts.requests <= 20 * u64::from(PARTITIONS), "{counts:?}");
+}
+
+#[tokio::test]
+async fn a_pass_that_cannot_ask_the_store_does_not_keep_the_others_from_theirs() {
+    let debts = Debts::new().await;
+    debts.owe("source", &["target"]).await;
+    debts.clock.advance(Duration::from_secs(40));
+    let (door, provider) = debts.process().await;
+    let (maintenance, bell) = maintenance(&provider, &debts.clock, settings());
+    // The state document is the sweep's alone: it is the only single read of a run.
+    door.refuse_when(|request| (request.kind == local::RequestKind::Read).then(|| local::Refusing::with(403)));
+    let report = run(&maintenance).await;
+    assert!(
+        report.passes[&PassName::Sweep].error.is_some() && report.left_over,
+        "{report:#?}"
+    );
+    assert_eq!(report.passes[&PassName::Outbox].done, 1);
+    assert_eq!(rung(&bell), ["target"]);
+}

@@ -1,0 +1,270 @@
+//! Owed messages: delivered late, put off when they fail, given up in the end, and never in the way of others.
+
+use crate::support::*;
+use cosmos::{Clock, PartitionKey, Retry};
+use duroxide_cosmos::{Cursor, DeadLetterKind, Outbox, Portion};
+use local::{Faults, Refusing};
+use serde_json::json;
+use std::sync::Arc;
+use std::time::Duration;
+use tests::connect;
+use tokio::time::Instant;
+
+#[tokio::test]
+async fn an_overdue_message_is_delivered_and_its_target_named_and_not_before() {
+    let debts = Debts::new().await;
+    debts.owe("source", &["target"]).await;
+    let early = deliver_all(&debts.provider, 10).await;
+    assert_eq!(bill(&early), (0, 0, 0, 0), "its maker may still be at it");
+    debts.clock.advance(OVERDUE);
+    let pass = deliver_all(&debts.provider, 10).await;
+    assert_eq!(
+        (bill(&pass), pass.targets.as_slice()),
+        ((1, 1, 0, 0), &["target".to_owned()][..])
+    );
+    assert_eq!(debts.messages_of("target").await, 1);
+    assert!(debts.intents().await.is_empty());
+}
+
+#[tokio::test]
+async fn failed_deliveries_are_put_off_farther_each_time_and_end_as_a_dead_letter() {
+    let debts = Debts::new().await;
+    debts.owe("source", &["broken"]).await;
+    let new = &debts.intents().await[0];
+    assert!(
+        new["attempts"].is_null() && new["lastError"].is_null(),
+        "the maker counts nothing: {new}"
+    );
+    refuse(debts.world.door(), &["broken"], Refusing::with(403));
+    debts.clock.advance(OVERDUE);
+    for (attempt, wait) in [(1, 10), (2, 20), (3, 40), (4, 40)] {
+        let wait = Duration::from_secs(wait);
+        let pass = deliver_all(&debts.provider, 10).await;
+        assert_eq!(bill(&pass), (1, 0, 1, 0), "attempt {attempt}");
+        let intent = &debts.intents().await[0];
+        assert_eq!(intent["attempts"], attempt);
+        assert!(
+            intent["lastError"]
+                .as_str()
+                .is_some_and(|error| error.contains("forbidden")),
+            "{intent}"
+        );
+        let left = intent["dueAt"].as_u64().map(|due| due - debts.clock.now_ms());
+        assert_eq!(left, Some(wait.as_millis() as u64), "attempt {attempt}");
+        debts.clock.advance(wait - Duration::from_millis(1));
+        assert_eq!(
+            deliver_all(&debts.provider, 10).await.found,
+            0,
+            "attempt {attempt} came early"
+        );
+        debts.clock.advance(Duration::from_millis(1));
+    }
+    let pass = deliver_all(&debts.provider, 10).await;
+    assert_eq!(bill(&pass), (1, 0, 0, 1));
+    assert!(debts.intents().await.is_empty());
+    let page = debts.provider.dead_letters(10, None).await.expect("letters are listed");
+    let [letter] = page.letters.as_slice() else {
+        panic!("{page:?}")
+    };
+    assert_eq!((letter.kind, letter.attempts), (DeadLetterKind::Undeliverable, 5));
+    assert_eq!(
+        (letter.id.instance.as_str(), letter.target.as_deref()),
+        ("source", Some("broken"))
+    );
+    assert_eq!(
+        (letter.name.as_deref(), letter.at_ms),
+        (Some("Edge"), debts.clock.now_ms())
+    );
+    for part in ["instance 'broken'", "5 attempts", "forbidden"] {
+        assert!(letter.reason.contains(part), "{}", letter.reason);
+    }
+}
+
+#[tokio::test]
+async fn what_can_never_be_delivered_is_given_up_at_once() {
+    for how in [Refusing::partition_full(), Refusing::with(400), Refusing::with(413)] {
+        let debts = Debts::new().await;
+        debts.owe("source", &["hopeless"]).await;
+        refuse(debts.world.door(), &["hopeless"], how);
+        debts.clock.advance(OVERDUE);
+        let pass = deliver_all(&debts.provider, 10).await;
+        assert_eq!(bill(&pass), (1, 0, 0, 1), "{how:?}");
+        let letters = debts.letters().await;
+        assert_eq!((letters.len(), debts.intents().await.len()), (1, 0), "{how:?}");
+        let reason = letters[0]["death"]["reason"].as_str().expect("a reason");
+        assert!(reason.contains("can never be delivered"), "{reason}");
+    }
+}
+
+#[tokio::test]
+async fn a_repair_counts_attempts_and_gives_up_like_the_pass() {
+    let debts = Debts::new().await;
+    debts.owe("source", &["broken", "hopeless", "fine"]).await;
+    let (broken, hopeless) = (header("broken"), header("hopeless"));
+    debts
+        .world
+        .door()
+        .refuse_when(move |request| match request.partition_key.as_ref() {
+            Some(pk) if *pk == broken => Some(Refusing::with(403)),
+            Some(pk) if *pk == hopeless => Some(Refusing::with(400)),
+            _ => None,
+        });
+    debts.clock.advance(OVERDUE);
+    let repaired = debts.provider.repair(10).await.expect("the repair runs");
+    assert_eq!(
+        (repaired.intents, repaired.failed, repaired.dead),
+        (1, 1, 1),
+        "{repaired:?}"
+    );
+    let intents = debts.intents().await;
+    assert_eq!((intents.len(), intents[0]["attempts"].as_u64()), (1, Some(1)));
+}
+
+#[tokio::test]
+async fn what_fails_hides_nothing_behind_it() {
+    let debts = Debts::new().await;
+    let raw = debts.world.raw();
+    let garbage = json!({ "id": "o:x", "pk": "a", "type": "intent", "queue": "repair", "dueAt": 1, "slot": 0 });
+    let pk = PartitionKey::new("a").expect("a valid partition key");
+    raw.create(&pk, &garbage, Retry::Idempotent)
+        .await
+        .expect("it is written");
+    debts.owe("first", &["b1", "b2", "b3", "b4"]).await;
+    debts.clock.advance(Duration::from_secs(1));
+    debts.owe("second", &["t1", "t2", "t3"]).await;
+    refuse(debts.world.door(), &["b1", "b2", "b3", "b4"], Refusing::with(403));
+    debts.clock.advance(OVERDUE);
+    let pass = deliver_all(&debts.provider, 1).await;
+    assert_eq!(bill(&pass), (8, 3, 5, 0));
+    let mut reached = pass.targets;
+    reached.sort();
+    assert_eq!(reached, ["t1", "t2", "t3"]);
+    // The next pass meets only what cannot be read: the others are put off.
+    assert_eq!(bill(&deliver_all(&debts.provider, 1).await), (1, 0, 1, 0));
+}
+
+#[tokio::test]
+async fn a_target_that_does_not_answer_takes_its_patience_and_no_more() {
+    let debts = Debts::new().await;
+    debts.owe("source", &["silent"]).await;
+    let outbox = Outbox {
+        patience: Duration::from_millis(200),
+        ..few_attempts()
+    };
+    let clock: Arc<dyn Clock> = Arc::clone(&debts.clock) as Arc<dyn Clock>;
+    let provider = connect(debts.world.builder().clock(clock).outbox(outbox)).await;
+    refuse(debts.world.door(), &["silent"], Refusing::with(503));
+    debts.clock.advance(OVERDUE);
+    let begun = Instant::now();
+    assert_eq!(bill(&deliver_all(&provider, 10).await), (1, 0, 1, 0));
+    assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
+    assert_eq!(debts.intents().await[0]["attempts"], 1);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_at_once_deliver_once_and_count_a_failure_once() {
+    let debts = Debts::new().await;
+    let targets: Vec<String> = (0..40).map(|n| format!("t{n}")).collect();
+    let names: Vec<&str> = targets.iter().map(String::as_str).collect();
+    debts.owe("source", &names).await;
+    debts.owe("other", &["broken"]).await;
+    debts.clock.advance(OVERDUE);
+    let (one, two) = (debts.process().await, debts.process().await);
+    for (door, _) in [&one, &two] {
+        refuse(door, &["broken"], Refusing::with(403));
+    }
+    let (first, second) = futures::join!(deliver_all(&one.1, 7), deliver_all(&two.1, 7));
+    assert!(first.done + second.done >= 40, "{first:?} {second:?}");
+    debts.assert_one_message_each(&names).await;
+    let left = debts.intents().await;
+    assert_eq!((left.len(), left[0]["attempts"].as_u64()), (1, Some(1)), "{left:?}");
+}
+
+#[tokio::test]
+async fn a_late_failure_does_not_undo_what_others_counted_since() {
+    let debts = Debts::new().await;
+    debts.owe("source", &["broken"]).await;
+    debts.clock.advance(OVERDUE);
+    let (door, late) = debts.process().await;
+    for door in [&door, debts.world.door()] {
+        refuse(door, &["broken"], Refusing::with(403));
+    }
+    // The list of ranges, the sweep and the refused delivery were answered; its note of the failure is held.
+    let hold = door.hold_when(|log| log.len() == 2 + PARTITIONS as usize);
+    let noting = tokio::spawn(async move { deliver_all(&late, 10).await });
+    while !hold.is_reached() {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    for _ in 0..2 {
+        assert_eq!(bill(&deliver_all(&debts.provider, 10).await), (1, 0, 1, 0));
+        debts.clock.advance(few_attempts().base);
+    }
+    let before = debts.intents().await;
+    assert_eq!(before[0]["attempts"], 2);
+    drop(hold);
+    noting.await.expect("the pass ends");
+    assert_eq!(debts.intents().await, before);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_requests_for_each_message_stay_flat() {
+    let mut costs = Vec::new();
+    for count in [60, 300] {
+        let debts = Debts::new().await;
+        for source in 0..count / 30 {
+            let targets: Vec<String> = (0..30).map(|n| format!("t{source}-{n}")).collect();
+            let names: Vec<&str> = targets.iter().map(String::as_str).collect();
+            debts.owe(&format!("source-{source}"), &names).await;
+        }
+        debts.clock.advance(OVERDUE);
+        debts.world.door().reset();
+        let pass = deliver_all(&debts.provider, 25).await;
+        assert_eq!((pass.done, pass.failed), (count, 0));
+        costs.push(debts.world.door().counts().requests as f64 / count as f64);
+    }
+    println!("requests for each delivered message, of 60 and 300: {costs:?}");
+    assert!(costs[1] <= costs[0] * 1.1 && costs[1] < 2.0, "{costs:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_portion_stops_at_its_deadline_and_others_finish() {
+    let debts = Debts::new().await;
+    let targets: Vec<String> = (0..150).map(|n| format!("t{n}")).collect();
+    let names: Vec<&str> = targets.iter().map(String::as_str).collect();
+    debts.owe("source", &names).await;
+    debts.clock.advance(OVERDUE);
+    let (door, slow) = debts.process().await;
+    door.set_faults(Faults {
+        delay: Some(Duration::from_millis(100)),
+        ..Faults::default()
+    });
+    let time = Duration::from_millis(600);
+    let (mut portions, mut done, mut cursor) = (0, 0, None::<Cursor>);
+    loop {
+        let begun = Instant::now();
+        let portion = Portion {
+            most: 1_000,
+            cursor,
+            deadline: begun + time,
+        };
+        let pass = slow.maintain_outbox(portion).await.expect("the outbox can be searched");
+        assert!(begun.elapsed() < time * 3, "a portion took {:?}", begun.elapsed());
+        portions += 1;
+        done += pass.done;
+        cursor = pass.cursor;
+        if cursor.is_none() {
+            break;
+        }
+        assert!(portions < 100, "{done} of 150 after {portions} portions");
+    }
+    assert!(portions > 1, "the time was meant to be too short");
+    assert!(done >= 150);
+    assert!(debts.intents().await.is_empty());
+    debts.assert_one_message_each(&names).await;
+    let late = Portion {
+        deadline: Instant::now(),
+        ..portion(10)
+    };
+    let pass = debts.provider.maintain_outbox(late).await.expect("no time is no error");
+    assert!(pass.found == 0 && pass.cursor.is_some(), "{pass:?}");
+}

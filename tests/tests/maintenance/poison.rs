@@ -1,0 +1,228 @@
+//! Poison is recorded with the failure itself, or not at all.
+
+use crate::hand::*;
+use crate::support::*;
+use duroxide::providers::{ExecutionMetadata, Provider, ProviderAdmin, WorkItem};
+use duroxide::{AppErrorKind, ErrorDetails, EventKind, PoisonMessageType};
+use duroxide_cosmos::{CosmosProvider, DeadLetterKind};
+use std::time::Duration;
+
+fn poison_of(message_type: PoisonMessageType, items: &str) -> ErrorDetails {
+    ErrorDetails::Poison {
+        attempt_count: 11,
+        max_attempts: 10,
+        message_type,
+        message: items.to_owned(),
+    }
+}
+
+/// What duroxide commits for a turn that was fetched too often.
+fn poisoned(instance: &str, items: &str) -> Decision {
+    let kind = PoisonMessageType::Orchestration {
+        instance: instance.to_owned(),
+        execution_id: 1,
+    };
+    failed(instance, poison_of(kind, items))
+}
+
+fn failed(instance: &str, details: ErrorDetails) -> Decision {
+    let failure = event(instance, 1, 2, EventKind::OrchestrationFailed { details });
+    Decision {
+        events: vec![started(instance, 1), failure],
+        metadata: ended("Failed", "poison"),
+        ..Decision::default()
+    }
+}
+
+/// Starts an instance whose first turn is poison, with these items.
+pub async fn poison_turn(provider: &CosmosProvider, instance: &str, items: &str) {
+    enqueue(provider, start_of(instance)).await;
+    let turn = turn(provider, instance).await;
+    commit(provider, &turn.lock_token, poisoned(instance, items))
+        .await
+        .expect("the failure commits");
+}
+
+/// What duroxide completes an activity with that was fetched too often.
+fn poisoned_activity(instance: &str, id: u64, item: &str) -> WorkItem {
+    let kind = PoisonMessageType::Activity {
+        instance: instance.to_owned(),
+        execution_id: 1,
+        activity_name: "Act".to_owned(),
+        activity_id: id,
+    };
+    WorkItem::ActivityFailed {
+        instance: instance.to_owned(),
+        execution_id: 1,
+        id,
+        details: poison_of(kind, item),
+    }
+}
+
+#[tokio::test]
+async fn a_poisoned_turn_leaves_a_letter_with_its_messages() {
+    let debts = Debts::new().await;
+    poison_turn(&debts.provider, "bad", "[{\"TimerFired\":{}},{\"other\":\"日本\"}]").await;
+    let page = debts.provider.dead_letters(10, None).await.expect("letters are listed");
+    let [summary] = page.letters.as_slice() else {
+        panic!("{page:?}")
+    };
+    assert_eq!((summary.kind, summary.attempts), (DeadLetterKind::PoisonTurn, 11));
+    assert_eq!((summary.execution, summary.name.as_deref()), (Some(1), Some("Edge")));
+    assert!(
+        summary.reason.contains("'Edge'") && summary.reason.contains("11 times"),
+        "{}",
+        summary.reason
+    );
+    let letter = debts
+        .provider
+        .dead_letter(&summary.id)
+        .await
+        .expect("it is read")
+        .expect("it is there");
+    let items: Vec<&str> = letter.items.iter().map(|item| item.get()).collect();
+    assert_eq!(
+        (items, letter.omitted),
+        (vec!["{\"TimerFired\":{}}", "{\"other\":\"日本\"}"], 0)
+    );
+}
+
+#[tokio::test]
+async fn a_poisoned_activity_leaves_a_letter_with_its_completion() {
+    let debts = Debts::new().await;
+    begin_with(&debts.provider, "i", 1, named()).await;
+    let claimed = work(&debts.provider, "i", 2).await;
+    let completion = poisoned_activity("i", 2, "{\"ActivityExecute\":{\"id\":2}}");
+    debts.world.door().reset();
+    debts
+        .provider
+        .ack_work_item(&claimed.lock_token, Some(completion))
+        .await
+        .expect("it fails");
+    assert_eq!(debts.world.door().counts().requests, 1, "it is in the same batch");
+    let page = debts.provider.dead_letters(10, None).await.expect("letters are listed");
+    let [letter] = page.letters.as_slice() else {
+        panic!("{page:?}")
+    };
+    assert_eq!(
+        (letter.kind, letter.name.as_deref()),
+        (DeadLetterKind::PoisonActivity, Some("Act"))
+    );
+    assert!(
+        letter.reason.contains("'Act'") && letter.reason.contains("never completed"),
+        "{}",
+        letter.reason
+    );
+    assert_eq!(debts.messages_of("i").await, 1, "the orchestration is told");
+}
+
+#[tokio::test]
+async fn an_ordinary_failure_leaves_none() {
+    let debts = Debts::new().await;
+    enqueue(&debts.provider, start_of("i")).await;
+    let turn = turn(&debts.provider, "i").await;
+    let details = ErrorDetails::Application {
+        kind: AppErrorKind::OrchestrationFailed,
+        message: "no".to_owned(),
+        retryable: false,
+    };
+    commit(&debts.provider, &turn.lock_token, failed("i", details))
+        .await
+        .expect("the failure commits");
+    assert!(debts.letters().await.is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn three_megabytes_of_poison_are_recorded_without_them() {
+    let debts = Debts::new().await;
+    let large = format!("\"{}\"", "語".repeat(512 * 1024));
+    let items = format!("[{large},{large},\"small\"]");
+    assert!(items.len() > 3 * 1024 * 1024);
+    poison_turn(&debts.provider, "大きい/instance?#", &items).await;
+    let info = debts
+        .provider
+        .get_instance_info("大きい/instance?#")
+        .await
+        .expect("it is known");
+    assert_eq!(info.status, "Failed");
+    let page = debts.provider.dead_letters(10, None).await.expect("letters are listed");
+    let id = &page.letters[0].id;
+    assert_eq!(id.instance, "大きい/instance?#");
+    let letter = debts
+        .provider
+        .dead_letter(id)
+        .await
+        .expect("it is read")
+        .expect("it is there");
+    let kept: Vec<&str> = letter.items.iter().map(|item| item.get()).collect();
+    assert_eq!((kept, letter.omitted), (vec!["\"small\""], 2));
+}
+
+/// Failed or not, with a letter or without: never one without the other.
+async fn assert_together(debts: &Debts, instance: &str, context: &str) {
+    let status = debts.provider.get_instance_info(instance).await.map(|info| info.status);
+    let failed = status.is_ok_and(|status| status == "Failed");
+    assert_eq!(debts.letters().await.len(), usize::from(failed), "{context}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_poisoned_turn_and_its_letter_are_one_at_every_crash() {
+    // The second has more messages than a batch takes operations: its commit is staged.
+    for (messages, deaths) in [(1, 1), (150, 3)] {
+        for point in BOTH {
+            for n in 1.. {
+                let context = format!("{messages} messages, {point:?} {n}");
+                let debts = Debts::new().await;
+                enqueue(&debts.provider, start_of("bad")).await;
+                for _ in 1..messages {
+                    enqueue(&debts.provider, raised("bad", "x")).await;
+                }
+                let (door, dying) = debts.mortal().await;
+                let turn = match dying.fetch_turn("bad", Duration::from_secs(2), None).await {
+                    Ok(duroxide_cosmos::Fetched::Ready(turn)) => turn,
+                    other => panic!("{context}: {other:?}"),
+                };
+                door.crash_at_write(n, point);
+                drop(commit(&dying, &turn.lock_token, poisoned("bad", "[]")).await);
+                assert_together(&debts, "bad", &context).await;
+                debts.clock.advance(MUCH_LATER);
+                let pass = debts
+                    .provider
+                    .maintain_unfinished(portion(10))
+                    .await
+                    .expect("it is searched");
+                assert_eq!((pass.failed, pass.cursor.is_none()), (0, true), "{context}");
+                assert_together(&debts, "bad", &context).await;
+                if !door.crashed() {
+                    assert_eq!(n, deaths + 1, "{context}");
+                    break;
+                }
+            }
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_poisoned_activity_and_its_letter_are_one_at_every_crash() {
+    for point in BOTH {
+        for n in 1.. {
+            let debts = Debts::new().await;
+            begin_with(&debts.provider, "i", 1, ExecutionMetadata::default()).await;
+            let (door, dying) = debts.mortal().await;
+            let claimed = work(&dying, "i", 2).await;
+            door.crash_at_write(n, point);
+            let completion = poisoned_activity("i", 2, "{}");
+            let done = tokio::time::timeout(
+                Duration::from_secs(3),
+                dying.ack_work_item(&claimed.lock_token, Some(completion)),
+            );
+            drop(done.await);
+            let told = debts.messages_of("i").await;
+            assert_eq!(debts.letters().await.len(), told, "{point:?} {n}");
+            if !door.crashed() {
+                assert_eq!((n, told), (2, 1), "it is one batch");
+                break;
+            }
+        }
+    }
+}

@@ -1,0 +1,203 @@
+//! What was given up runs again, as new, when the fault is gone.
+
+use crate::hand::*;
+use crate::support::*;
+use duroxide::providers::{Provider, WorkItem};
+use duroxide::runtime::registry::ActivityRegistry;
+use duroxide::runtime::{Runtime, RuntimeOptions, UnregisteredBackoffConfig};
+use duroxide::{ActivityContext, Client, OrchestrationContext, OrchestrationRegistry, OrchestrationStatus};
+use duroxide_cosmos::{CosmosProvider, DeadLetterKind, DeadLetterSummary, Outbox, Redriven};
+use local::{Refusing, ServerOptions};
+use std::sync::Arc;
+use std::time::Duration;
+use tests::{World, connect};
+
+const PATIENCE: Duration = Duration::from_secs(60);
+
+async fn letter(provider: &CosmosProvider, kind: DeadLetterKind) -> DeadLetterSummary {
+    for _ in 0..600 {
+        let page = provider.dead_letters(10, None).await.expect("letters are listed");
+        if let Some(letter) = page.letters.into_iter().find(|letter| letter.kind == kind) {
+            return letter;
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    panic!("no letter of {kind:?}");
+}
+
+async fn output(client: &Client, instance: &str) -> String {
+    match client.wait_for_orchestration(instance, PATIENCE).await {
+        Ok(OrchestrationStatus::Completed { output, .. }) => output,
+        other => panic!("{instance}: {other:?}"),
+    }
+}
+
+/// A runtime that gives up soon.
+async fn impatient(
+    provider: &Arc<CosmosProvider>,
+    activities: ActivityRegistry,
+    orchestrations: OrchestrationRegistry,
+) -> Arc<Runtime> {
+    let options = RuntimeOptions {
+        max_attempts: 2,
+        dispatcher_long_poll_timeout: Duration::from_millis(200),
+        unregistered_backoff: UnregisteredBackoffConfig {
+            base_delay: Duration::from_millis(20),
+            max_delay: Duration::from_millis(50),
+        },
+        ..RuntimeOptions::default()
+    };
+    let store: Arc<dyn Provider> = Arc::clone(provider) as Arc<dyn Provider>;
+    Runtime::start_with_options(store, activities, orchestrations, options).await
+}
+
+fn orchestrations() -> OrchestrationRegistry {
+    OrchestrationRegistry::builder()
+        .register("Parent", |ctx: OrchestrationContext, input: String| async move {
+            ctx.schedule_sub_orchestration_with_id("Child", "child", input).await
+        })
+        .register("Child", |ctx: OrchestrationContext, input: String| async move {
+            ctx.schedule_activity("Greet", input).await
+        })
+        .build()
+}
+
+fn activities() -> ActivityRegistry {
+    ActivityRegistry::builder()
+        .register("Greet", |_: ActivityContext, name: String| async move {
+            Ok(format!("Hello {name}!"))
+        })
+        .build()
+}
+
+/// A store whose outbox gives up soon, in real time.
+async fn hasty() -> (World, Arc<CosmosProvider>) {
+    let world = World::local(ServerOptions::default()).await;
+    let outbox = Outbox {
+        base: Duration::from_millis(50),
+        max_attempts: 3,
+        ..Outbox::default()
+    };
+    let config = world.builder().outbox(outbox).repair_after(Duration::from_millis(50));
+    let provider = connect(config.sweep_interval(Duration::from_millis(50))).await;
+    (world, provider)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_undeliverable_start_runs_to_completion_after_the_fault_is_gone() {
+    let (world, provider) = hasty().await;
+    refuse(world.door(), &["child"], Refusing::with(403));
+    let client = Client::new(Arc::clone(&provider) as Arc<dyn Provider>);
+    let runtime = run(&provider, activities(), orchestrations()).await;
+    client
+        .start_orchestration("parent", "Parent", "Ada")
+        .await
+        .expect("it starts");
+    let dead = letter(&provider, DeadLetterKind::Undeliverable).await;
+    assert_eq!((dead.attempts, dead.target.as_deref()), (3, Some("child")));
+    // Redriven too early, it is owed, and given up again.
+    let owed = provider.redrive(&dead.id).await.expect("it is redriven");
+    assert_eq!(
+        owed,
+        Redriven::Owed {
+            instance: "child".to_owned()
+        }
+    );
+    let dead = letter(&provider, DeadLetterKind::Undeliverable).await;
+    assert_eq!(dead.attempts, 3, "it began anew");
+    world.door().refuse_nothing();
+    let redriven = provider.redrive(&dead.id).await.expect("it is redriven");
+    assert_eq!(
+        redriven,
+        Redriven::Delivered {
+            instance: "child".to_owned()
+        }
+    );
+    assert_eq!(output(&client, "parent").await, "Hello Ada!");
+    assert_eq!(provider.dead_letter_count().await.expect("they are counted"), 0);
+    assert_eq!(provider.redrive(&dead.id).await.expect("it is gone"), Redriven::Gone);
+    runtime.shutdown(None).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_poisoned_turn_runs_as_a_new_instance_when_its_code_is_there() {
+    let (_world, provider) = hasty().await;
+    let client = Client::new(Arc::clone(&provider) as Arc<dyn Provider>);
+    let without = impatient(&provider, activities(), OrchestrationRegistry::builder().build()).await;
+    client
+        .start_orchestration("order-1", "Child", "Ada")
+        .await
+        .expect("it starts");
+    let dead = letter(&provider, DeadLetterKind::PoisonTurn).await;
+    without.shutdown(None).await;
+    assert_eq!((dead.attempts, dead.name.as_deref()), (3, Some("Child")), "{dead:?}");
+    let runtime = run(&provider, activities(), orchestrations()).await;
+    let Redriven::Delivered { instance } = provider.redrive(&dead.id).await.expect("it is redriven") else {
+        panic!("its message is delivered");
+    };
+    assert!(instance.starts_with("order-1~"), "{instance}");
+    assert_eq!(output(&client, &instance).await, "Hello Ada!");
+    let old = client.get_orchestration_status("order-1").await.expect("it is known");
+    assert!(
+        matches!(old, OrchestrationStatus::Failed { .. }),
+        "the failed one stays: {old:?}"
+    );
+    assert_eq!(provider.redrive(&dead.id).await.expect("it is gone"), Redriven::Gone);
+    runtime.shutdown(None).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_poisoned_activity_runs_again_with_its_whole_orchestration() {
+    let (_world, provider) = hasty().await;
+    let client = Client::new(Arc::clone(&provider) as Arc<dyn Provider>);
+    let without = impatient(&provider, ActivityRegistry::builder().build(), orchestrations()).await;
+    client
+        .start_orchestration("order-2", "Child", "Bea")
+        .await
+        .expect("it starts");
+    let dead = letter(&provider, DeadLetterKind::PoisonActivity).await;
+    without.shutdown(None).await;
+    assert_eq!(
+        (dead.name.as_deref(), dead.execution),
+        (Some("Greet"), Some(1)),
+        "{dead:?}"
+    );
+    let items = provider
+        .dead_letter(&dead.id)
+        .await
+        .expect("it is read")
+        .expect("it is there")
+        .items;
+    let item: WorkItem = serde_json::from_str(items[0].get()).expect("a work item");
+    assert!(matches!(item, WorkItem::ActivityExecute { input, .. } if input == "Bea"));
+    let runtime = run(&provider, activities(), orchestrations()).await;
+    let Redriven::Delivered { instance } = provider.redrive(&dead.id).await.expect("it is redriven") else {
+        panic!("its message is delivered");
+    };
+    assert_eq!(output(&client, &instance).await, "Hello Bea!");
+    runtime.shutdown(None).await;
+}
+
+#[tokio::test]
+async fn a_letter_whose_orchestration_was_pruned_or_deleted_cannot_be_redriven_and_says_so() {
+    let debts = Debts::new().await;
+    crate::poison::poison_turn(&debts.provider, "bad", "[]").await;
+    let dead = letter(&debts.provider, DeadLetterKind::PoisonTurn).await;
+    let pk = cosmos::PartitionKey::new("bad").expect("a valid partition key");
+    debts
+        .world
+        .raw()
+        .delete(&pk, "instance", None, cosmos::Retry::Idempotent)
+        .await
+        .expect("it was there");
+    let error = debts
+        .provider
+        .redrive(&dead.id)
+        .await
+        .expect_err("nothing is known of it");
+    assert!(
+        error.to_string().contains("execution 1 of instance 'bad' not found"),
+        "{error}"
+    );
+    assert_eq!(debts.letters().await.len(), 1, "the letter stays");
+}

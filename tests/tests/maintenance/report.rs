@@ -1,0 +1,155 @@
+//! The numbers of a report: right, and as cheap for three hundred as for ten.
+
+use crate::due::timer;
+use crate::hand::*;
+use crate::support::*;
+use cosmos::Clock;
+use duroxide::providers::Provider;
+use duroxide_cosmos::{Upkeep, UpkeepQuery};
+use local::Refusing;
+use std::time::Duration;
+
+async fn upkeep(debts: &Debts, overdue_ms: u64, stuck_ms: u64) -> Upkeep {
+    let ask = UpkeepQuery { overdue_ms, stuck_ms };
+    debts.provider.upkeep(&ask).await.expect("the store can be asked")
+}
+
+#[tokio::test]
+async fn an_empty_store_has_nothing_to_report() {
+    let debts = Debts::new().await;
+    let now = debts.clock.now_ms();
+    assert_eq!(upkeep(&debts, now, now).await, Upkeep::default());
+}
+
+#[tokio::test]
+async fn due_pending_and_overdue_are_counted_apart_and_exactly_at_the_border() {
+    let debts = Debts::new().await;
+    let t = debts.clock.now_ms();
+    for n in 0..4 {
+        enqueue(&debts.provider, timer(&format!("timer{n}"), t + n * 1_000)).await;
+    }
+    debts.clock.advance(Duration::from_millis(2_000));
+    enqueue(&debts.provider, raised("event", "")).await;
+    let now = debts.clock.now_ms();
+    let report = upkeep(&debts, t + 1_000, 0).await;
+    assert_eq!((report.turns_due, report.timers_pending), (4, 1), "{report:?}");
+    assert_eq!(
+        report.overdue_timers, 1,
+        "one due at the border is not overdue: {report:?}"
+    );
+    assert_eq!(upkeep(&debts, t + 1_001, 0).await.overdue_timers, 2);
+    assert_eq!(
+        upkeep(&debts, now + 1, 0).await.overdue_timers,
+        3,
+        "the event is no timer"
+    );
+    assert_eq!((report.oldest_due_ms, report.stuck_instances), (Some(t), 0));
+}
+
+#[tokio::test]
+async fn work_is_due_unless_somebody_runs_it() {
+    let debts = Debts::new().await;
+    begin_with(&debts.provider, "i", 3, named()).await;
+    let t = debts.clock.now_ms();
+    assert_eq!(upkeep(&debts, 0, 0).await.works_due, 3);
+    work(&debts.provider, "i", 2).await;
+    debts.clock.advance(HOLD - Duration::from_millis(1));
+    let report = upkeep(&debts, 0, 0).await;
+    assert_eq!(
+        (report.works_due, report.oldest_due_ms, report.timers_pending),
+        (2, Some(t), 0)
+    );
+    debts.clock.advance(Duration::from_millis(1));
+    assert_eq!(upkeep(&debts, 0, 0).await.works_due, 3);
+}
+
+#[tokio::test]
+async fn an_instance_is_stuck_when_something_waits_for_long_and_no_turn_is_under_way() {
+    let debts = Debts::new().await;
+    for name in ["stuck", "stuck", "held"] {
+        enqueue(&debts.provider, start_of(name)).await;
+    }
+    begin_with(&debts.provider, "work", 2, named()).await;
+    let t = debts.clock.now_ms();
+    debts.clock.advance(Duration::from_secs(100));
+    enqueue(&debts.provider, raised("young", "")).await;
+    turn(&debts.provider, "held").await;
+    assert_eq!(upkeep(&debts, 0, t).await.stuck_instances, 0, "not before the border");
+    assert_eq!(
+        upkeep(&debts, 0, t + 1).await.stuck_instances,
+        2,
+        "'stuck' once, and 'work'"
+    );
+    debts.clock.advance(LATER);
+    let now = debts.clock.now_ms();
+    assert_eq!(upkeep(&debts, 0, t + 1).await.stuck_instances, 3, "the holder is gone");
+    assert_eq!(
+        upkeep(&debts, 0, now + 1_000_000).await.stuck_instances,
+        4,
+        "and nothing that is not due"
+    );
+}
+
+#[tokio::test]
+async fn the_oldest_intent_is_as_old_as_its_commit_however_often_it_was_put_off() {
+    let debts = Debts::new().await;
+    let t = debts.clock.now_ms();
+    debts.owe("first", &["broken"]).await;
+    refuse(debts.world.door(), &["broken"], Refusing::with(403));
+    debts.clock.advance(OVERDUE);
+    assert_eq!(deliver_all(&debts.provider, 10).await.failed, 1);
+    debts.owe("second", &["a", "b"]).await;
+    let report = upkeep(&debts, 0, 0).await;
+    assert_eq!((report.outbox, report.oldest_intent_ms), (3, Some(t)), "{report:?}");
+    debts.clock.advance(MUCH_LATER);
+    for _ in 0..5 {
+        deliver_all(&debts.provider, 10).await;
+        debts.clock.advance(MUCH_LATER);
+    }
+    let report = upkeep(&debts, 0, 0).await;
+    assert_eq!(
+        (report.outbox, report.oldest_intent_ms, report.dead_letters),
+        (0, None, 1),
+        "{report:?}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_report_costs_the_same_whatever_the_backlog() {
+    let debts = Debts::new().await;
+    let t = debts.clock.now_ms();
+    // The ranges are known from then on.
+    upkeep(&debts, t, t).await;
+    let mut costs = Vec::new();
+    let mut queued: u64 = 0;
+    for backlog in [10, 300] {
+        let names: Vec<String> = (queued..backlog).map(|n| format!("target{n}")).collect();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        debts.owe(&format!("source{backlog}"), &names).await;
+        for n in queued..backlog {
+            enqueue(&debts.provider, timer(&format!("late{n}"), t)).await;
+            enqueue(&debts.provider, timer(&format!("later{n}"), t + 10_000_000)).await;
+            let item = activity(&format!("work{n}"), 1);
+            debts.provider.enqueue_for_worker(item).await.expect("it is queued");
+        }
+        queued = backlog;
+        debts.clock.advance(Duration::from_secs(10));
+        debts.world.door().reset();
+        let now = debts.clock.now_ms();
+        let report = upkeep(&debts, now, now).await;
+        let counts = debts.world.door().counts();
+        assert_eq!(
+            (report.outbox, report.turns_due, report.works_due, report.timers_pending),
+            (backlog, backlog, backlog, backlog),
+            "{report:?}"
+        );
+        assert_eq!(
+            (report.overdue_timers, report.stuck_instances),
+            (backlog, 2 * backlog),
+            "{report:?}"
+        );
+        costs.push((counts.requests, counts.cross_partition_queries));
+    }
+    let queries = 10 * u64::from(PARTITIONS);
+    assert_eq!(costs, [(queries, queries); 2]);
+}

@@ -1,0 +1,84 @@
+//! Retention while processes die and others start what it deletes.
+
+use crate::hand::*;
+use crate::retention::{AGE, OLD, left, plant, retain, set};
+use crate::support::*;
+use local::Door;
+use std::time::Duration;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_run_that_dies_at_any_write_is_finished_by_the_next() {
+    let mut deaths = 0;
+    for point in BOTH {
+        for n in 1.. {
+            let context = format!("{point:?} {n}");
+            let debts = Debts::new().await;
+            plant(&debts.provider, "root", None, Some("Completed")).await;
+            plant(&debts.provider, "child", Some("root"), Some("Completed")).await;
+            plant(&debts.provider, "alone", None, Some("Failed")).await;
+            plant(&debts.provider, "stays", None, None).await;
+            debts.clock.advance(AGE + AGE);
+            let (door, dying) = debts.mortal().await;
+            door.crash_at_write(n, point);
+            tokio::select! {
+                alive = dying.maintain_retention(&OLD, portion(10)) => drop(alive),
+                () = death(&door) => {}
+            }
+            debts.clock.advance(MUCH_LATER);
+            let pass = debts
+                .provider
+                .maintain_unfinished(portion(10))
+                .await
+                .expect("it can be searched");
+            assert_eq!(pass.failed, 0, "{context}: {pass:?}");
+            let pass = retain(&debts.provider, &OLD, 10).await;
+            assert_eq!(pass.failed, 0, "{context}: {pass:?}");
+            assert_eq!(left(&debts).await, set(&["stays"]), "{context}");
+            if !door.crashed() {
+                break;
+            }
+            deaths += 1;
+            assert!(n < 40, "it writes for ever");
+        }
+    }
+    assert!(deaths >= 10, "{deaths} deaths");
+}
+
+/// Returns when the door is dead: its process is, too.
+async fn death(door: &Door) {
+    while !door.crashed() {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+}
+
+/// A run has found an old instance; before each of its further requests another run deletes it and a client starts an
+/// instance of the same name, which must live.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_was_started_again_under_its_old_name_is_never_deleted() {
+    let mut met = 0;
+    for n in 1..60 {
+        let debts = Debts::new().await;
+        plant(&debts.provider, "again", None, Some("Completed")).await;
+        debts.clock.advance(AGE + AGE);
+        let (door, slow) = debts.process().await;
+        let hold = door.hold_when(move |log| log.len() == n);
+        let run = tokio::spawn(async move { slow.maintain_retention(&OLD, portion(10)).await });
+        while !hold.is_reached() && !run.is_finished() {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        if !hold.is_reached() {
+            break;
+        }
+        met += 1;
+        retain(&debts.provider, &OLD, 10).await;
+        enqueue(&debts.provider, start_of("again")).await;
+        drop(hold);
+        run.await.expect("no panic").expect("the other run ends well");
+        debts.clock.advance(MUCH_LATER);
+        let repaired = debts.provider.maintain_unfinished(portion(10)).await;
+        assert_eq!(repaired.expect("it can be searched").failed, 0, "request {n}");
+        assert_eq!(debts.messages_of("again").await, 1, "request {n}: the start is lost");
+        debts.consume("again").await;
+    }
+    assert!(met > 8, "only {met} requests were met");
+}

@@ -1,0 +1,188 @@
+//! Expired sessions go, page by page; those with work, and those that live, stay.
+
+use crate::hand::*;
+use crate::support::*;
+use duroxide::providers::{Provider, SessionFetchConfig, WorkItem};
+use duroxide_cosmos::{CosmosProvider, Fetched, Pass, Portion};
+use futures::StreamExt as _;
+use std::sync::Arc;
+use std::time::Duration;
+
+const LEASE: Duration = Duration::from_secs(30);
+
+async fn claim(provider: &CosmosProvider, session: &str, owner: &str) {
+    let config = SessionFetchConfig {
+        owner_id: owner.to_owned(),
+        lock_timeout: LEASE,
+    };
+    let held = provider
+        .hold_session(session, &config)
+        .await
+        .expect("the store can be reached");
+    assert!(matches!(held, Fetched::Ready(())), "{session}: {held:?}");
+}
+
+async fn claim_many(debts: &Debts, prefix: &str, count: usize) {
+    let claims = (0..count).map(|n| {
+        let (provider, session) = (Arc::clone(&debts.provider), format!("{prefix}-{n:03}"));
+        async move { claim(&provider, &session, "owner").await }
+    });
+    futures::stream::iter(claims)
+        .buffer_unordered(32)
+        .collect::<Vec<()>>()
+        .await;
+}
+
+fn work_of(session: &str) -> WorkItem {
+    WorkItem::ActivityExecute {
+        instance: format!("instance of {session}"),
+        execution_id: 1,
+        id: 2,
+        name: "Act".to_owned(),
+        input: String::new(),
+        session_id: Some(session.to_owned()),
+        tag: None,
+    }
+}
+
+async fn sessions(debts: &Debts) -> Vec<String> {
+    let docs = debts.world.documents_of("session").await;
+    let mut names: Vec<String> = docs
+        .iter()
+        .filter_map(|doc| doc["pk"].as_str().map(str::to_owned))
+        .collect();
+    names.sort();
+    names
+}
+
+/// All portions, added up.
+async fn clean(provider: &CosmosProvider, most: u32) -> Pass {
+    let (mut total, mut cursor) = (Pass::default(), None);
+    loop {
+        let next = Portion {
+            cursor,
+            ..portion(most)
+        };
+        let pass = provider
+            .maintain_sessions(next)
+            .await
+            .expect("sessions can be searched");
+        assert!(
+            pass.found <= u64::from(most * PARTITIONS),
+            "more than asked for: {pass:?}"
+        );
+        total.found += pass.found;
+        total.done += pass.done;
+        total.failed += pass.failed;
+        cursor = pass.cursor;
+        if cursor.is_none() {
+            return total;
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_requests_for_each_removed_session_stay_flat() {
+    let mut costs = Vec::new();
+    for count in [60, 300] {
+        let debts = Debts::new().await;
+        claim_many(&debts, "s", count).await;
+        assert_eq!(clean(&debts.provider, 25).await.found, 0, "they live");
+        debts.clock.advance(LATER);
+        debts.world.door().reset();
+        let pass = clean(&debts.provider, 25).await;
+        assert_eq!(bill(&pass), (count as u64, count as u64, 0, 0));
+        costs.push(debts.world.door().counts().requests as f64 / count as f64);
+        assert!(sessions(&debts).await.is_empty());
+    }
+    println!("requests for each removed session, of 60 and 300: {costs:?}");
+    assert!(costs[1] <= costs[0] * 1.1 && costs[1] < 1.5, "{costs:?}");
+}
+
+#[tokio::test]
+async fn sessions_with_work_stay_and_hide_none_behind_them() {
+    let debts = Debts::new().await;
+    claim_many(&debts, "busy", 12).await;
+    for session in sessions(&debts).await {
+        debts
+            .provider
+            .enqueue_for_worker(work_of(&session))
+            .await
+            .expect("it is queued");
+    }
+    debts.clock.advance(Duration::from_secs(1));
+    claim_many(&debts, "idle", 12).await;
+    debts.clock.advance(LATER);
+    claim(&debts.provider, "alive", "owner").await;
+    let pass = clean(&debts.provider, 1).await;
+    assert_eq!(bill(&pass), (24, 12, 0, 0));
+    let left = sessions(&debts).await;
+    assert_eq!(left.len(), 13);
+    assert!(
+        left.iter().all(|name| name == "alive" || name.starts_with("busy")),
+        "{left:?}"
+    );
+    // The trait's own verb does the same, whole.
+    debts.clock.advance(LATER);
+    let removed = debts.provider.cleanup_orphaned_sessions(Duration::ZERO).await;
+    assert_eq!(removed.expect("sessions can be searched"), 1);
+    assert_eq!(sessions(&debts).await.len(), 12);
+}
+
+#[tokio::test]
+async fn a_session_that_is_claimed_again_meanwhile_stays() {
+    let debts = Debts::new().await;
+    claim(&debts.provider, "wanted", "one").await;
+    debts.clock.advance(LATER);
+    let (door, cleaner) = debts.process().await;
+    // Before its third kind of request, the removal: the list of ranges, the sweep and the check were answered.
+    let hold = door.hold_when(|log| log.len() == 1 + 2 * PARTITIONS as usize);
+    let cleaning = tokio::spawn(async move { clean(&cleaner, 10).await });
+    while !hold.is_reached() {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    claim(&debts.provider, "wanted", "two").await;
+    drop(hold);
+    let pass = cleaning.await.expect("the pass ends");
+    assert_eq!(bill(&pass), (1, 0, 0, 0), "{pass:?}");
+    let doc = debts.world.document("wanted", "session").await.expect("it is there");
+    assert_eq!(doc["owner"], "two");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_cleanup_that_dies_at_any_write_is_finished_by_the_next() {
+    for point in BOTH {
+        for n in 1.. {
+            let debts = Debts::new().await;
+            claim_many(&debts, "s", 3).await;
+            debts.clock.advance(LATER);
+            let (door, dying) = debts.mortal().await;
+            door.crash_at_write(n, point);
+            drop(dying.maintain_sessions(portion(10)).await);
+            let left = sessions(&debts).await.len() as u64;
+            assert_eq!(clean(&debts.provider, 10).await.done, left, "{point:?} {n}");
+            assert!(sessions(&debts).await.is_empty(), "{point:?} {n}");
+            if !door.crashed() {
+                assert_eq!(n, 4, "{point:?}: one write for each");
+                break;
+            }
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_cleanups_at_once_do_no_harm() {
+    let debts = Debts::new().await;
+    claim_many(&debts, "s", 60).await;
+    debts
+        .provider
+        .enqueue_for_worker(work_of("s-007"))
+        .await
+        .expect("it is queued");
+    debts.clock.advance(LATER);
+    let (one, two) = (debts.process().await.1, debts.process().await.1);
+    let (first, second) = futures::join!(clean(&one, 7), clean(&two, 7));
+    assert_eq!((first.failed, second.failed), (0, 0));
+    assert_eq!(first.done + second.done, 59, "each is removed by one of them");
+    assert_eq!(sessions(&debts).await, ["s-007"]);
+}

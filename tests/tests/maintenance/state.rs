@@ -1,0 +1,141 @@
+//! What runs of maintenance remember: one writer wins, and nothing else of that name is touched.
+
+use crate::hand::*;
+use crate::support::*;
+use cosmos::{PartitionKey, Retry};
+use duroxide::providers::ProviderAdmin;
+use duroxide_cosmos::{CosmosProvider, MaintenanceState, UnfinishedSweep};
+use local::Faults;
+use serde_json::json;
+
+const NAME: &str = "maintenance";
+
+async fn read(provider: &CosmosProvider) -> MaintenanceState {
+    provider.maintenance_state().await.expect("the state can be read")
+}
+
+async fn keep(provider: &CosmosProvider, state: MaintenanceState) -> bool {
+    provider
+        .keep_maintenance_state(state)
+        .await
+        .expect("the store is there")
+}
+
+fn at(state: &MaintenanceState, last_run_ms: u64) -> MaintenanceState {
+    let mut state = state.clone();
+    state.last_run_ms = last_run_ms;
+    state
+}
+
+#[tokio::test]
+async fn the_first_run_has_nothing_to_remember_and_the_next_has_all_of_it() {
+    let debts = Debts::new().await;
+    assert_eq!(read(&debts.provider).await, MaintenanceState::default());
+    let mut state = MaintenanceState::default();
+    state.last_run_ms = 11;
+    state.rung_until_ms = 22;
+    state.sweep = Some(UnfinishedSweep {
+        now_ms: 33,
+        last_run_ms: 44,
+        after_ms: 55,
+    });
+    assert!(keep(&debts.provider, state.clone()).await);
+    let back = read(&debts.process().await.1).await;
+    assert_eq!((back.last_run_ms, back.rung_until_ms), (11, 22));
+    assert_eq!(back.sweep, state.sweep);
+    // A sweep that has ended is forgotten.
+    let mut over = back;
+    over.sweep = None;
+    assert!(keep(&debts.provider, over).await);
+    assert_eq!(read(&debts.provider).await.sweep, None);
+}
+
+#[tokio::test]
+async fn of_two_runs_that_read_the_same_one_keeps_its_state() {
+    let debts = Debts::new().await;
+    let (_, other) = debts.process().await;
+    // Nothing was there, and then something.
+    for round in 0..2 {
+        let (mine, theirs) = (read(&debts.provider).await, read(&other).await);
+        assert_eq!(mine, theirs);
+        assert!(keep(&debts.provider, at(&mine, 10 + round)).await);
+        assert!(!keep(&other, at(&theirs, 20 + round)).await, "round {round}");
+        assert_eq!(read(&other).await.last_run_ms, 10 + round);
+    }
+    // The loser keeps its state when it has read again.
+    let theirs = read(&other).await;
+    assert!(keep(&other, at(&theirs, 99)).await);
+    let (first, second) = {
+        let state = read(&debts.provider).await;
+        futures::join!(keep(&debts.provider, at(&state, 1)), keep(&other, at(&state, 2)))
+    };
+    assert!(first != second, "exactly one of two at once");
+}
+
+#[tokio::test]
+async fn an_old_state_is_not_kept_over_a_newer_one() {
+    let debts = Debts::new().await;
+    let never = read(&debts.provider).await;
+    assert!(keep(&debts.provider, at(&never, 1)).await);
+    let old = read(&debts.provider).await;
+    assert!(keep(&debts.provider, at(&old, 2)).await);
+    for stale in [never, old] {
+        assert!(!keep(&debts.provider, at(&stale, 3)).await);
+    }
+    assert_eq!(read(&debts.provider).await.last_run_ms, 2);
+}
+
+#[tokio::test]
+async fn a_state_of_a_newer_version_is_read_and_replaced() {
+    let debts = Debts::new().await;
+    let newer = json!({ "id": NAME, "pk": NAME, "type": NAME, "lastRunMs": 7, "unheardOf": { "deep": [1] } });
+    let pk = PartitionKey::new(NAME).expect("a valid partition key");
+    let written = debts.world.raw().create(&pk, &newer, Retry::Idempotent).await;
+    written.expect("it is written");
+    let state = read(&debts.provider).await;
+    assert_eq!((state.last_run_ms, state.rung_until_ms, &state.sweep), (7, 0, &None));
+    assert!(keep(&debts.provider, at(&state, 8)).await);
+    assert_eq!(read(&debts.provider).await.last_run_ms, 8);
+}
+
+#[tokio::test]
+async fn a_lost_answer_does_not_make_a_writer_lose_to_itself() {
+    let debts = Debts::new().await;
+    let (door, provider) = debts.process().await;
+    for seed in 0..12 {
+        let state = read(&provider).await;
+        door.set_faults(Faults {
+            lost_after: 0.5,
+            seed,
+            ..Faults::default()
+        });
+        let kept = keep(&provider, at(&state, 100 + seed)).await;
+        door.clear_faults();
+        assert!(kept, "seed {seed}");
+        assert_eq!(read(&provider).await.last_run_ms, 100 + seed);
+    }
+}
+
+#[tokio::test]
+async fn an_instance_of_the_same_name_lives_and_dies_by_itself() {
+    let debts = Debts::new().await;
+    assert!(keep(&debts.provider, at(&MaintenanceState::default(), 5)).await);
+    begin_with(&debts.provider, NAME, 1, ended("Completed", "out")).await;
+    assert!(debts.provider.get_instance_info(NAME).await.is_ok());
+    for again in 0..2 {
+        // Alone and small; then with more than one batch deletes.
+        if again == 1 {
+            begin_with(&debts.provider, NAME, 120, ended("Failed", "out")).await;
+        }
+        let deleted = debts.provider.delete_instances_atomic(&[NAME.to_owned()], false).await;
+        assert_eq!(deleted.expect("it is deleted").instances_deleted, 1);
+        let left = debts.world.documents().await;
+        let kinds: Vec<_> = left
+            .iter()
+            .filter(|doc| doc["pk"] == NAME)
+            .map(|doc| &doc["type"])
+            .collect();
+        assert_eq!(kinds, [NAME], "{left:?}");
+        assert_eq!(read(&debts.provider).await.last_run_ms, 5);
+    }
+}

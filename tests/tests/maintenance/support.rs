@@ -1,0 +1,192 @@
+//! A store with debts: messages that their maker committed and could not deliver.
+
+use crate::hand::{Decision, commit, enqueue, start_of, started, turn};
+use cosmos::{Clock, PartitionKey};
+use duroxide::providers::WorkItem;
+use duroxide_cosmos::{CosmosConfigBuilder, CosmosProvider, Outbox, Pass, Portion};
+use local::{CrashPoint, Door, Refusing, RequestKind, RequestRecord, ServerOptions};
+use serde_json::Value;
+use std::sync::Arc;
+use std::time::Duration;
+use tests::{ManualClock, World, connect};
+use tokio::time::Instant;
+
+/// Longer than an intent is its maker's business.
+pub const OVERDUE: Duration = Duration::from_secs(11);
+/// Longer than anything is put off, and than any lock.
+pub const MUCH_LATER: Duration = Duration::from_secs(4_000);
+pub const BOTH: [CrashPoint; 2] = [CrashPoint::BeforeApplied, CrashPoint::AfterApplied];
+pub const PARTITIONS: u32 = 3;
+
+/// Few attempts, and a cap that is soon reached.
+pub fn few_attempts() -> Outbox {
+    Outbox {
+        base: Duration::from_secs(10),
+        cap: Duration::from_secs(40),
+        max_attempts: 5,
+        patience: Duration::from_secs(5),
+    }
+}
+
+pub struct Debts {
+    pub world: World,
+    pub clock: Arc<ManualClock>,
+    /// A healthy process, through the first door.
+    pub provider: Arc<CosmosProvider>,
+}
+
+impl Debts {
+    pub async fn new() -> Debts {
+        let partitions = PARTITIONS;
+        let world = World::local(ServerOptions {
+            partitions,
+            ..ServerOptions::default()
+        })
+        .await;
+        let clock = Arc::new(ManualClock::default());
+        let provider = connect(configured(world.builder(), &clock)).await;
+        Debts { world, clock, provider }
+    }
+
+    /// One more process, with a door of its own.
+    pub async fn process(&self) -> (Door, Arc<CosmosProvider>) {
+        let door = self.world.server().open_door().await.expect("a door opens");
+        let config = self.world.builder_through(&door);
+        let provider = connect(configured(config, &self.clock)).await;
+        (door, provider)
+    }
+
+    /// The same, which does not wait long for a door that is dead.
+    pub async fn mortal(&self) -> (Door, Arc<CosmosProvider>) {
+        let door = self.world.server().open_door().await.expect("a door opens");
+        let config = self.world.builder_through(&door);
+        let config = configured(config, &self.clock).operation_timeout(Duration::from_secs(1));
+        (door, connect(config).await)
+    }
+
+    /// Commits the first turn of `source`, which sends these messages to others and reaches none of them.
+    pub async fn owe_items(&self, source: &str, messages: Vec<WorkItem>) {
+        enqueue(&self.provider, start_of(source)).await;
+        let (door, maker) = self.process().await;
+        let turn = turn(&maker, source).await;
+        let own = header(source);
+        door.refuse_when(move |request| {
+            let foreign = request.kind == RequestKind::Create && request.partition_key.as_ref() != Some(&own);
+            foreign.then(|| Refusing::with(403))
+        });
+        let decision = Decision {
+            events: vec![started(source, 1)],
+            messages,
+            ..Decision::default()
+        };
+        commit(&maker, &turn.lock_token, decision)
+            .await
+            .expect("the commit needs no delivery");
+    }
+
+    /// The same, of starts of these instances.
+    pub async fn owe(&self, source: &str, targets: &[&str]) {
+        let starts = targets.iter().map(|target| start_of(target)).collect();
+        self.owe_items(source, starts).await;
+        assert!(self.intents().await.len() >= targets.len(), "the messages are owed");
+    }
+
+    pub async fn intents(&self) -> Vec<Value> {
+        self.world.documents_of("intent").await
+    }
+
+    pub async fn letters(&self) -> Vec<Value> {
+        self.world.documents_of("dead-letter").await
+    }
+
+    /// How many messages wait for an instance.
+    pub async fn messages_of(&self, instance: &str) -> usize {
+        let messages = self.world.documents_of("message").await;
+        messages.iter().filter(|doc| doc["pk"] == instance).count()
+    }
+
+    /// Fails unless exactly one message waits for each of these instances.
+    pub async fn assert_one_message_each(&self, targets: &[&str]) {
+        let messages = self.world.documents_of("message").await;
+        for target in targets {
+            let count = messages.iter().filter(|doc| doc["pk"] == *target).count();
+            assert_eq!(count, 1, "messages for {target}");
+        }
+    }
+
+    /// Runs the turn that waits for an instance, if one does.
+    pub async fn consume(&self, instance: &str) {
+        if self.messages_of(instance).await == 0 {
+            return;
+        }
+        let turn = turn(&self.provider, instance).await;
+        let decision = Decision {
+            events: vec![started(instance, 1)],
+            ..Decision::default()
+        };
+        commit(&self.provider, &turn.lock_token, decision)
+            .await
+            .expect("the turn commits");
+    }
+}
+
+fn configured(config: CosmosConfigBuilder, clock: &Arc<ManualClock>) -> CosmosConfigBuilder {
+    let clock: Arc<dyn Clock> = Arc::clone(clock) as Arc<dyn Clock>;
+    config.clock(clock).outbox(few_attempts())
+}
+
+/// A partition key as it is sent.
+pub fn header(pk: &str) -> String {
+    PartitionKey::new(pk).expect("a valid partition key").header()
+}
+
+/// Refuses writes of single documents to these partitions, as deliveries are.
+pub fn refuse(door: &Door, targets: &[&str], how: Refusing) {
+    let targets: Vec<String> = targets.iter().map(|target| header(target)).collect();
+    door.refuse_when(move |request: &RequestRecord| {
+        let pk = request.partition_key.as_ref()?;
+        (request.kind == RequestKind::Create && targets.contains(pk)).then_some(how)
+    });
+}
+
+/// One portion, with enough time.
+pub fn portion(most: u32) -> Portion {
+    Portion {
+        most,
+        cursor: None,
+        deadline: Instant::now() + Duration::from_secs(60),
+    }
+}
+
+/// All portions of the outbox, added up.
+pub async fn deliver_all(provider: &CosmosProvider, most: u32) -> Pass {
+    let mut total = Pass::default();
+    let mut next = portion(most);
+    loop {
+        let pass = provider
+            .maintain_outbox(next)
+            .await
+            .expect("the outbox can be searched");
+        assert!(
+            pass.found <= u64::from(most * PARTITIONS),
+            "more than asked for: {pass:?}"
+        );
+        total.found += pass.found;
+        total.done += pass.done;
+        total.failed += pass.failed;
+        total.dead += pass.dead;
+        total.targets.extend(pass.targets);
+        if pass.cursor.is_none() {
+            return total;
+        }
+        next = Portion {
+            cursor: pass.cursor,
+            ..portion(most)
+        };
+    }
+}
+
+/// A bill: what was found, done, failed and given up.
+pub fn bill(pass: &Pass) -> (u64, u64, u64, u64) {
+    (pass.found, pass.done, pass.failed, pass.dead)
+}

@@ -1,0 +1,227 @@
+//! The sweep: what is rung, when, and how often.
+
+use crate::function::*;
+use crate::hand::{activity, enqueue, raised, start_of};
+use crate::support::*;
+use cosmos::Clock;
+use duroxide::providers::Provider;
+use duroxide::{EventKind, OrchestrationContext, OrchestrationRegistry};
+use duroxide_lambda::maintenance::PassName;
+use duroxide_lambda::{Budget, Doorbell as _, Limits, MaintenanceRequest, MaintenanceSettings, Target};
+use futures::StreamExt as _;
+use local::Faults;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use tests::cloud::{Cloud, CloudOptions};
+use tests::{World, workload};
+
+/// Queues messages that are due after a delay.
+async fn put_off(debts: &Debts, prefix: &str, count: usize, delay: Duration) {
+    let all = (0..count).map(|n| {
+        let item = raised(&format!("{prefix}-{n:03}"), "x");
+        debts.provider.enqueue_for_orchestrator(item, Some(delay))
+    });
+    let queued: Vec<_> = futures::stream::iter(all).buffer_unordered(32).collect().await;
+    assert!(queued.into_iter().all(|queued| queued.is_ok()));
+}
+
+#[tokio::test]
+async fn what_is_overdue_is_rung_at_growing_ages_and_not_at_every_run() {
+    let debts = Debts::new().await;
+    let (maintenance, bell) = maintenance(&debts.provider, &debts.clock, settings());
+    run(&maintenance).await;
+    debts.clock.advance(Duration::from_secs(35));
+    enqueue(&debts.provider, start_of("lost")).await;
+    let work = debts.provider.enqueue_for_worker(activity("busy", 2)).await;
+    work.expect("it is queued");
+    let mut ages = Vec::new();
+    for minute in 1..=60_u64 {
+        debts.clock.advance(PERIOD);
+        assert_complete(&run(&maintenance).await);
+        let rings = bell.take();
+        if !rings.is_empty() {
+            assert_eq!(rings.len(), 2, "{rings:?}");
+            let works = rings
+                .iter()
+                .filter(|delayed| matches!(delayed.ring.target, Target::Work(_)));
+            assert_eq!(works.count(), 1, "{rings:?}");
+            ages.push(minute);
+        }
+    }
+    assert_eq!(ages, [1, 2, 4, 8, 16, 32]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn far_timers_cost_no_ring_until_they_are_near_and_then_one() {
+    let debts = Debts::new().await;
+    let (maintenance, bell) = maintenance(&debts.provider, &debts.clock, MaintenanceSettings::default());
+    put_off(&debts, "far", 500, Duration::from_secs(7_200)).await;
+    put_off(&debts, "near", 5, Duration::from_secs(600)).await;
+    let due = debts.clock.now_ms() + 7_200_000;
+    // The near ones were rung when they were queued.
+    debts.clock.advance(Duration::from_secs(500));
+    for _ in 0..3 {
+        assert_complete(&run(&maintenance).await);
+        assert_eq!(bell.count(), 0, "nothing is near that was not rung");
+        debts.clock.advance(Duration::from_secs(20));
+    }
+    debts.clock.advance(Duration::from_secs(7_200 - 560 - 140));
+    let now = debts.clock.now_ms();
+    let report = run(&maintenance).await;
+    assert_complete(&report);
+    let rings = bell.take();
+    let far: Vec<_> = rings
+        .iter()
+        .filter(|delayed| delayed.ring.target.instance().starts_with("far"))
+        .collect();
+    assert_eq!(far.len(), 500);
+    for delayed in far {
+        assert_eq!(delayed.ring.due_ms, Some(due));
+        assert_eq!(delayed.delay, Duration::from_millis(due - now));
+    }
+    for _ in 0..2 {
+        debts.clock.advance(PERIOD);
+        assert_complete(&run(&maintenance).await);
+        assert!(!rung(&bell).iter().any(|name| name.starts_with("far")), "once each");
+    }
+    // All those rings are lost: soon after their time they are rung again.
+    debts.clock.advance(PERIOD);
+    assert_complete(&run(&maintenance).await);
+    assert_eq!(rung(&bell).iter().filter(|name| name.starts_with("far")).count(), 500);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_sweep_that_stops_is_gone_on_with_where_it_stopped() {
+    let debts = Debts::new().await;
+    let (door, provider) = debts.process().await;
+    let small = MaintenanceSettings {
+        portion: 2,
+        ..settings()
+    };
+    let (maintenance, bell) = maintenance(&provider, &debts.clock, small);
+    for round in 0..15 {
+        put_off(&debts, &format!("r{round:02}"), 6, Duration::ZERO).await;
+        debts.clock.advance(Duration::from_millis(10));
+    }
+    debts.clock.advance(Duration::from_secs(31));
+    let request = MaintenanceRequest {
+        passes: vec![PassName::Sweep],
+        ..MaintenanceRequest::default()
+    };
+    door.set_faults(Faults {
+        delay: Some(Duration::from_millis(100)),
+        ..Faults::default()
+    });
+    let (mut times, mut runs): (BTreeMap<String, usize>, usize) = (BTreeMap::new(), 0);
+    loop {
+        let report = maintenance
+            .run(request.clone(), Budget::of(Duration::from_millis(3_900)))
+            .await;
+        runs += 1;
+        for name in rung(&bell) {
+            *times.entry(name).or_default() += 1;
+        }
+        if !report.left_over {
+            break;
+        }
+        assert!(
+            debts.world.documents().await.iter().any(|doc| doc["sweep"].is_object()),
+            "it is remembered"
+        );
+        assert!(runs < 30, "it comes forward: {times:?}");
+    }
+    assert!(runs >= 2, "the budget was too large to show anything");
+    assert_eq!(times.len(), 90, "all are rung");
+    let rings: usize = times.values().sum();
+    println!("90 overdue items in {runs} runs with {rings} rings");
+    // The ranges do not come forward alike: what the faster ones gave is rung again.
+    assert!(rings < 3 * 90, "{rings} rings in {runs} runs");
+}
+
+fn waits() -> OrchestrationRegistry {
+    let wait = |ctx: OrchestrationContext, millis: String| async move {
+        let millis = millis.parse().map_err(|_| "not a number".to_owned())?;
+        ctx.schedule_timer(Duration::from_millis(millis)).await;
+        Ok("fired".to_owned())
+    };
+    OrchestrationRegistry::builder().register("Wait", wait).build()
+}
+
+/// When the timer of an instance was due, and when its turn had it (Unix ms).
+async fn fired(cloud: &Cloud, instance: &str) -> Option<(u64, u64)> {
+    let history = cloud.client.read_execution_history(instance, 1).await.ok()?;
+    let due = history.iter().find_map(|event| match &event.kind {
+        EventKind::TimerCreated { fire_at_ms } => Some(*fire_at_ms),
+        _ => None,
+    })?;
+    let fired = history
+        .iter()
+        .find(|event| matches!(event.kind, EventKind::TimerFired { .. }))?;
+    Some((due, fired.timestamp_ms))
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn timers_beyond_the_reach_fire_in_time_and_are_rung_once() {
+    let reach = Duration::from_secs(3);
+    let clock = Arc::new(cosmos::SystemClock);
+    let options = CloudOptions {
+        limits: Limits {
+            ring_reach: reach,
+            ..Limits::default()
+        },
+        clock: Arc::clone(&clock) as Arc<dyn Clock>,
+        ..CloudOptions::default()
+    };
+    let cloud = Cloud::with(options, waits(), workload::activities()).await;
+    let often = MaintenanceSettings {
+        ring_reach: reach,
+        period: Duration::from_secs(1),
+        ..settings()
+    };
+    let provider = World::provider(&cloud.world).await;
+    let (maintenance, bell) = maintenance(&provider, &clock, often);
+    let lengths = [1_000, 5_000, 8_000];
+    for length in lengths {
+        let (name, input) = (format!("wait-{length}"), length.to_string());
+        let started = cloud.client.start_orchestration(&name, "Wait", input).await;
+        started.expect("it starts");
+    }
+    let done = AtomicBool::new(false);
+    let schedule = async {
+        let mut rings = Vec::new();
+        for _ in 0..11 {
+            assert_complete(&run(&maintenance).await);
+            let due = bell.take();
+            rings.extend(due.iter().map(|delayed| delayed.ring.target.instance().to_owned()));
+            assert!(cloud.bell.ring(&due).await.is_empty());
+            tokio::time::sleep(Duration::from_secs(1)).await;
+        }
+        done.store(true, Ordering::SeqCst);
+        rings
+    };
+    let functions = async {
+        while !done.load(Ordering::SeqCst) {
+            cloud.settle().await;
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    let (mut rings, ()) = futures::join!(schedule, functions);
+    for length in lengths {
+        let Some((due, fired)) = fired(&cloud, &format!("wait-{length}")).await else {
+            panic!("the timer of {length} ms did not fire")
+        };
+        println!(
+            "a timer of {length} ms, with a reach of {reach:?}: {} ms late",
+            fired.saturating_sub(due)
+        );
+        assert!(fired < due + 2_000, "{length}: {fired} is late for {due}");
+    }
+    rings.sort();
+    assert_eq!(
+        rings,
+        ["wait-5000", "wait-8000"],
+        "once each, and none that the function rang"
+    );
+}
