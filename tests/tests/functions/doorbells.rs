@@ -91,7 +91,7 @@ async fn a_hanging_doorbell_holds_a_whole_batch_up_only_once() {
     let begun = Instant::now();
     serve(&cloud.orchestrator, &rings).await;
     let took = begun.elapsed();
-    assert!(took >= ring_timeout && took < 5 * ring_timeout, "{took:?}");
+    assert!(took >= ring_timeout && took < 9 * ring_timeout, "{took:?}");
     assert_eq!(metrics(&cloud.orchestrator)["Committed"], 10);
 }
 

@@ -248,7 +248,7 @@ async fn a_portion_stops_at_its_deadline_and_others_finish() {
             deadline: begun + time,
         };
         let pass = slow.maintain_outbox(portion).await.expect("the outbox can be searched");
-        assert!(begun.elapsed() < time * 3, "a portion took {:?}", begun.elapsed());
+        assert!(begun.elapsed() < time * 8, "a portion took {:?}", begun.elapsed());
         portions += 1;
         done += pass.done;
         cursor = pass.cursor;
