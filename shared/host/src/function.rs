@@ -37,7 +37,8 @@ const REQUEST_TIMEOUT: Duration = Duration::from_secs(4);
 /// # Errors
 /// When the configuration is wrong, or the Lambda runtime interface fails.
 pub async fn orchestrator(orchestrations: OrchestrationRegistry) -> Result<(), Error> {
-    let (config, parts) = parts_from_env().await?;
+    let config = configured()?;
+    let (_, parts) = store_of(&config).await?;
     let environment = Environment::orchestrator(parts, orchestrations).await;
     run(&environment, &config).await
 }
@@ -55,7 +56,8 @@ pub async fn orchestrator(orchestrations: OrchestrationRegistry) -> Result<(), E
 /// # Errors
 /// When the configuration is wrong, or the Lambda runtime interface fails.
 pub async fn worker(activities: ActivityRegistry) -> Result<(), Error> {
-    let (config, parts) = parts_from_env().await?;
+    let config = configured()?;
+    let (_, parts) = store_of(&config).await?;
     let tags = config.tags.clone();
     let environment = Environment::worker(parts, activities, tags).await;
     run(&environment, &config).await
@@ -74,7 +76,8 @@ pub async fn worker(activities: ActivityRegistry) -> Result<(), Error> {
 /// # Errors
 /// When the configuration is wrong, or the Lambda runtime interface fails.
 pub async fn maintenance() -> Result<(), Error> {
-    let (config, store, parts) = store_from_env().await?;
+    let config = configured()?;
+    let (store, parts) = store_of(&config).await?;
     let (meter, clock) = (Arc::clone(&parts.meter), Arc::clone(&parts.clock));
     let maintenance = &Maintenance::new(store, parts.ringer(), clock, config.maintenance.clone());
     let (function, meter) = (&ready(&config, "Maintenance"), &meter);
@@ -101,22 +104,23 @@ pub async fn maintenance() -> Result<(), Error> {
 /// # Errors
 /// When the configuration is wrong.
 pub async fn client() -> Result<Client, Error> {
-    let (_, parts) = parts_from_env().await?;
+    // The logs are its program's own business.
+    let (_, parts) = store_of(&Config::from_env()?).await?;
     Ok(Client::new(Arc::new(parts.ringing())))
 }
 
-async fn parts_from_env() -> Result<(Config, Parts), Error> {
-    let (config, _, parts) = store_from_env().await?;
-    Ok((config, parts))
-}
-
-async fn store_from_env() -> Result<(Config, Arc<CosmosProvider>, Parts), Error> {
+/// A function's configuration; from now on it writes logs.
+fn configured() -> Result<Config, Error> {
     let config = Config::from_env().inspect_err(|error| {
         // The logs are configured by what just failed to be read.
         log::init("info");
         tracing::error!(%error, "the configuration is wrong");
     })?;
     log::init(&config.log_level);
+    Ok(config)
+}
+
+async fn store_of(config: &Config) -> Result<(Arc<CosmosProvider>, Parts), Error> {
     let meter = Arc::new(Meter::new(config.metrics_namespace.clone()));
     let observer = Arc::clone(&meter);
     let cosmos = config
@@ -132,7 +136,7 @@ async fn store_from_env() -> Result<(Config, Arc<CosmosProvider>, Parts), Error>
     let doorbell: Arc<dyn Doorbell> = Arc::new(Sqs::new(config.queues.clone()));
     let same = Arc::clone(&store);
     let parts = Parts::of(same, doorbell, meter, config.limits.clone(), environment_id());
-    Ok((config, store, parts))
+    Ok((store, parts))
 }
 
 /// Who this execution environment is. Lambda gives each a log stream of its own.
