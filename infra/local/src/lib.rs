@@ -1,7 +1,10 @@
-//! The local cloud: what the product needs from Azure, on one machine, for tests and development.
+//! The local cloud: what the product needs from Azure and AWS, on one machine, for tests and development.
 //!
-//! Today that is one thing, a strict Cosmos DB ([`cosmos`]): Microsoft's in-memory emulator behind a real
-//! HTTP server that refuses what the service refuses, counts what it is asked, and fails on demand.
+//! | module | what it is |
+//! |---|---|
+//! | [`cosmos`] | a strict Cosmos DB: Microsoft's in-memory emulator behind a real HTTP server that refuses what the service refuses, counts what it is asked, and fails on demand |
+//! | [`cloud`] | that, and SQS, Lambda and a schedule around the real function binaries |
+//! | [`lambda`], [`sqs`] | the parts of it |
 //!
 //! ```no_run
 //! # async fn example() -> Result<(), local::StartError> {
@@ -11,9 +14,15 @@
 //! # }
 //! ```
 
+pub mod cloud;
 pub mod cosmos;
+pub mod lambda;
+mod net;
+pub mod sqs;
 
+pub use cloud::{Cloud, CloudError, CloudOptions, CloudStatus, Functions, Store};
 pub use cosmos::{
     CosmosServer, Counts, CrashPoint, Door, Faults, Hold, Lag, Refusing, RequestKind, RequestRecord, ServerOptions,
     StartError, sequential_rounds,
 };
+pub use lambda::become_child;

@@ -1,0 +1,99 @@
+//! The AWS endpoint: SQS, Lambda's Invoke, and what the command line asks a running cloud.
+//!
+//! | request | answer |
+//! |---|---|
+//! | `X-Amz-Target: AmazonSQS.…` | SQS |
+//! | `POST /2015-03-31/functions/{name}/invocations` | Lambda's Invoke |
+//! | `GET /cloud/variables` | the variables of functions and clients |
+//! | `GET /cloud/status` | functions, environments, queues |
+
+use super::status::Inside;
+use crate::lambda::{Function, InvokeError};
+use crate::net::{Call, Handler, json, text};
+use crate::sqs::SqsApi;
+use bytes::Bytes;
+use http_body_util::Full;
+use hyper::header::HeaderValue;
+use hyper::{Method, Response, StatusCode};
+use serde_json::json;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct Endpoint {
+    pub(super) sqs: SqsApi,
+    pub(super) inside: Arc<Inside>,
+    pub(super) variables: BTreeMap<String, String>,
+}
+
+impl Handler for Endpoint {
+    async fn handle(&self, call: Call) -> Response<Full<Bytes>> {
+        if let Some(action) = SqsApi::action(&call) {
+            return self.sqs.answer(action, &call.body).await;
+        }
+        match (&call.method, call.segments().as_slice()) {
+            (&Method::GET, ["cloud", "variables"]) => json(StatusCode::OK, &json!(self.variables)),
+            (&Method::GET, ["cloud", "status"]) => json(StatusCode::OK, &json!(self.inside.status())),
+            (&Method::POST, ["2015-03-31", "functions", name, "invocations"]) => {
+                self.invoke(name, call.header("x-amz-invocation-type"), call.body.clone())
+                    .await
+            }
+            _ => text(
+                StatusCode::NOT_FOUND,
+                format!(
+                    "{} {} is not part of the local cloud, which has SQS, Lambda's Invoke, /cloud/variables and \
+                     /cloud/status.\n",
+                    call.method, call.path
+                ),
+            ),
+        }
+    }
+}
+
+impl Endpoint {
+    async fn invoke(&self, name: &str, kind: Option<&str>, payload: Bytes) -> Response<Full<Bytes>> {
+        let Some(function) = self.inside.function(name) else {
+            let error = json!({ "Type": "User", "Message": format!("Function not found: {name}") });
+            return json(StatusCode::NOT_FOUND, &error);
+        };
+        match kind.unwrap_or("RequestResponse") {
+            "Event" => {
+                let function = Arc::clone(function);
+                // Nobody waits for its answer; its errors are counted.
+                tokio::spawn(async move { function.invoke(payload).await.map(drop).unwrap_or_default() });
+                json(StatusCode::ACCEPTED, &json!({}))
+            }
+            "RequestResponse" => answered(function, payload).await,
+            other => {
+                let error =
+                    json!({ "Type": "User", "Message": format!("the invocation type {other} is not supported") });
+                json(StatusCode::BAD_REQUEST, &error)
+            }
+        }
+    }
+}
+
+/// As Lambda answers: an error of the function is a success of the invocation, with a header that says so.
+async fn answered(function: &Function, payload: Bytes) -> Response<Full<Bytes>> {
+    match function.invoke(payload).await {
+        Ok(body) => Response::new(Full::new(body)),
+        Err(error) => {
+            let kind = match &error {
+                InvokeError::Failed { kind, .. } => kind.as_str(),
+                InvokeError::TimedOut(_) => "Sandbox.Timedout",
+                InvokeError::Init { .. } | InvokeError::Spawn(_) => "Runtime.InitError",
+                InvokeError::Crashed(_) => "Runtime.ExitError",
+            };
+            let message = match &error {
+                InvokeError::Failed { message, .. } => message.clone(),
+                other => other.to_string(),
+            };
+            let mut response = json(StatusCode::OK, &json!({ "errorType": kind, "errorMessage": message }));
+            response
+                .headers_mut()
+                .insert("x-amz-function-error", HeaderValue::from_static("Unhandled"));
+            response
+        }
+    }
+}

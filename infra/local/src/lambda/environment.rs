@@ -1,0 +1,187 @@
+//! One execution environment: a process of the function's binary, from its start to its end.
+//!
+//! A task of its own waits for the process, so that its end is known whatever anybody is doing, and no zombie is left.
+
+use super::function::{FunctionSettings, Hands, InvokeError};
+use super::logs::Lines;
+use super::runtime_api::{Answer, Invocation, Life, RuntimeApi};
+use crate::net::HttpServer;
+use bytes::Bytes;
+use duroxide_cosmos::{Ids, RandomIds};
+use std::process::{Command, ExitStatus};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::process::Child;
+use tokio::sync::{Notify, mpsc, oneshot, watch};
+use tokio::task::JoinHandle;
+
+/// What is still in the pipes when a process has ended is read within this time.
+const LAST_LINES: Duration = Duration::from_millis(500);
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct Environment {
+    pub(super) number: u64,
+    pub(super) pid: u32,
+    work: mpsc::Sender<Invocation>,
+    life: watch::Receiver<Life>,
+    kill: Arc<Notify>,
+    api: Arc<RuntimeApi>,
+    lines: Lines,
+    _server: HttpServer,
+}
+
+impl Environment {
+    /// Starts the function's binary.
+    pub(super) async fn start(settings: &FunctionSettings, number: u64, hands: &Hands) -> std::io::Result<Environment> {
+        let bound = HttpServer::bind(0).await?;
+        let (work, queue) = mpsc::channel(1);
+        let (alive, life) = watch::channel(Life::Starting);
+        let api = Arc::new(RuntimeApi::new(&settings.name, settings.timeout, queue, alive.clone()));
+        let mut command = hands.launcher.command(&settings.binary);
+        command
+            .env_clear()
+            .envs(variables(settings, number, &bound.address().to_string()))
+            .envs(settings.variables.iter().map(|(name, value)| (name, value)));
+        let server = bound.serve(Arc::clone(&api));
+        let (mut child, pid) = started(command, hands).await?;
+        if hands.freeze {
+            api.freeze(pid);
+        }
+        let lines = Lines::new(&settings.name, number, hands.logs.clone());
+        let reading = [
+            child
+                .stdout
+                .take()
+                .map(|stream| tokio::spawn(lines.clone().read(stream))),
+            child
+                .stderr
+                .take()
+                .map(|stream| tokio::spawn(lines.clone().read(stream))),
+        ];
+        let kill = Arc::new(Notify::new());
+        tokio::spawn(attend(child, Arc::clone(&kill), alive, reading));
+        Ok(Environment {
+            number,
+            pid,
+            work,
+            life,
+            kill,
+            api,
+            lines,
+            _server: server,
+        })
+    }
+
+    /// Waits until it asks for work.
+    pub(super) async fn ready(&self, limit: Duration) -> Result<(), InvokeError> {
+        let mut life = self.life.clone();
+        let reached = tokio::time::timeout(limit, life.wait_for(|life| *life != Life::Starting)).await;
+        match reached.map(|life| life.map(|life| life.clone())) {
+            Ok(Ok(Life::Ended(how))) => Err(self.not_started(how)),
+            Ok(_) => Ok(()),
+            Err(_) => {
+                self.kill().await;
+                Err(self.not_started(format!("it did not ask for work within {limit:?}")))
+            }
+        }
+    }
+
+    fn not_started(&self, how: String) -> InvokeError {
+        InvokeError::Init {
+            how: self.api.init_error().unwrap_or(how),
+            tail: self.lines.tail(),
+        }
+    }
+
+    /// Hands it an invocation, and waits for the answer, its end or the timeout, at which it is killed.
+    pub(super) async fn invoke(&self, payload: Bytes, timeout: Duration) -> Answer {
+        let (answer, answered) = oneshot::channel();
+        let id = RandomIds.unique();
+        let invocation = Invocation { id, payload, answer };
+        if self.work.send(invocation).await.is_err() {
+            return Err(InvokeError::Crashed("it has ended".to_owned()));
+        }
+        tokio::select! {
+            biased;
+            answer = answered => answer.unwrap_or_else(|_| {
+                Err(InvokeError::failed("Runtime.NoAnswer", "it asked for more work without an answer"))
+            }),
+            how = self.ended() => Err(InvokeError::Crashed(how)),
+            () = tokio::time::sleep(timeout) => {
+                self.kill().await;
+                Err(InvokeError::TimedOut(timeout))
+            }
+        }
+    }
+
+    /// Kills it, as a crash would, and waits until it is gone.
+    pub(super) async fn kill(&self) {
+        self.kill.notify_one();
+        self.ended().await;
+    }
+
+    /// Waits for the end of its process, and says how it ended.
+    async fn ended(&self) -> String {
+        let mut life = self.life.clone();
+        let ended = life.wait_for(|life| matches!(life, Life::Ended(_))).await;
+        match ended.as_deref() {
+            Ok(Life::Ended(how)) => how.clone(),
+            // Its attendant is gone, and the process with it.
+            _ => "nobody knows how".to_owned(),
+        }
+    }
+
+    pub(super) fn is_alive(&self) -> bool {
+        !matches!(*self.life.borrow(), Life::Ended(_))
+    }
+}
+
+async fn started(command: Command, hands: &Hands) -> std::io::Result<(Child, u32)> {
+    let child = hands.spawner.spawn(command).await?;
+    let pid = child.id().ok_or_else(|| std::io::Error::other("it ended at once"))?;
+    Ok((child, pid))
+}
+
+/// Waits for the process to end, or ends it.
+async fn attend(mut child: Child, kill: Arc<Notify>, life: watch::Sender<Life>, reading: [Option<JoinHandle<()>>; 2]) {
+    let status = tokio::select! {
+        status = child.wait() => status,
+        () = kill.notified() => {
+            // One that has ended by itself cannot be killed, and is waited for all the same.
+            child.start_kill().unwrap_or_default();
+            child.wait().await
+        }
+    };
+    let how = status.map_or_else(|error| error.to_string(), told);
+    // Its last words explain its end; a grandchild that holds the pipes must not keep us.
+    let all = futures::future::join_all(reading.into_iter().flatten());
+    tokio::time::timeout(LAST_LINES, all)
+        .await
+        .map(drop)
+        .unwrap_or_default();
+    life.send_replace(Life::Ended(how));
+}
+
+fn told(status: ExitStatus) -> String {
+    status.to_string()
+}
+
+/// What Lambda gives a function.
+fn variables(settings: &FunctionSettings, number: u64, api: &str) -> Vec<(&'static str, String)> {
+    let name = &settings.name;
+    vec![
+        ("AWS_LAMBDA_RUNTIME_API", api.to_owned()),
+        ("AWS_LAMBDA_FUNCTION_NAME", name.clone()),
+        ("AWS_LAMBDA_FUNCTION_VERSION", "$LATEST".to_owned()),
+        ("AWS_LAMBDA_FUNCTION_MEMORY_SIZE", "256".to_owned()),
+        ("AWS_LAMBDA_INITIALIZATION_TYPE", "on-demand".to_owned()),
+        ("AWS_LAMBDA_LOG_GROUP_NAME", format!("/aws/lambda/{name}")),
+        // Each environment is known by its log stream: it must be a name of its own, also after a restart.
+        (
+            "AWS_LAMBDA_LOG_STREAM_NAME",
+            format!("[$LATEST]{}-{number}", RandomIds.unique()),
+        ),
+        ("TZ", ":UTC".to_owned()),
+    ]
+}

@@ -1,0 +1,119 @@
+//! Processes that do not outlive this one, whatever ends it.
+//!
+//! A function is not started directly but by way of our own binary ([`become_child`]): that asks the kernel to kill it when
+//! its parent dies, and then becomes the function by `exec`. The process, its id and its environment variables are the
+//! function's own from the start. Asking so between fork and exec would need unsafe code.
+//!
+//! The kernel takes the *thread* that started a child for its parent, so all children are started by one thread that lives as
+//! long as the spawner. Where the kernel knows no such signal (it is Linux's), a function still ends when it next asks the
+//! Runtime API for work and finds nobody.
+
+use std::ffi::OsString;
+use std::io;
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode, Stdio};
+use std::sync::mpsc;
+use tokio::process::Child;
+use tokio::sync::oneshot;
+
+/// The first argument that makes our binary a child's launcher.
+const MARK: &str = "become-child";
+/// The launcher could not become its child: as a shell would say it.
+const NOT_STARTED: u8 = 127;
+
+/// How children are started.
+#[derive(Clone, Debug)]
+pub(crate) enum Launcher {
+    /// By way of this binary, whose `main` calls [`become_child`] first.
+    Binary(PathBuf),
+    /// Directly: a child may then outlive a parent that is killed.
+    Direct,
+}
+
+impl Launcher {
+    pub(crate) fn command(&self, program: &Path) -> Command {
+        match self {
+            Launcher::Direct => Command::new(program),
+            Launcher::Binary(binary) => {
+                let mut command = Command::new(binary);
+                command.arg(MARK).arg(std::process::id().to_string()).arg(program);
+                command
+            }
+        }
+    }
+}
+
+/// Turns this process into a child of the local cloud, if its arguments say so. Returns only if they do not, or if the child
+/// cannot be started.
+pub fn become_child() -> Option<ExitCode> {
+    let mut arguments = std::env::args_os().skip(1);
+    if arguments.next()? != MARK {
+        return None;
+    }
+    let parent = arguments.next()?;
+    let program = arguments.next()?;
+    let error = replace(&parent, &program);
+    eprintln!("{} does not start: {error}", Path::new(&program).display());
+    Some(ExitCode::from(NOT_STARTED))
+}
+
+fn replace(parent: &OsString, program: &OsString) -> io::Error {
+    #[cfg(target_os = "linux")]
+    {
+        use rustix::process::{Signal, getppid, set_parent_process_death_signal};
+        if let Err(error) = set_parent_process_death_signal(Some(Signal::KILL)) {
+            return error.into();
+        }
+        // It may have died before we asked: then another process is our parent now.
+        let now = getppid().map(|pid| pid.as_raw_nonzero().to_string());
+        if now.as_deref().map(AsRef::as_ref) != Some(parent.as_os_str()) {
+            return io::Error::other("the local cloud is gone");
+        }
+    }
+    #[cfg(not(target_os = "linux"))]
+    let _ = parent;
+    Command::new(program).exec()
+}
+
+/// Starts processes; see the module.
+#[derive(Clone, Debug)]
+pub(crate) struct Spawner {
+    requests: mpsc::Sender<Request>,
+}
+
+type Request = (Command, oneshot::Sender<io::Result<Child>>);
+
+impl Spawner {
+    /// A spawner of the current runtime.
+    pub(crate) fn start() -> Spawner {
+        let (requests, queue) = mpsc::channel::<Request>();
+        let runtime = tokio::runtime::Handle::current();
+        std::thread::spawn(move || {
+            let _runtime = runtime.enter();
+            for (command, answer) in queue {
+                // Nobody waits any more: dropping the child kills it.
+                answer.send(spawn(command)).unwrap_or_default();
+            }
+        });
+        Spawner { requests }
+    }
+
+    /// Starts a process in a group of its own, so that an interrupt from the terminal does not reach it: it ends when we
+    /// end it. Its output is piped.
+    pub(crate) async fn spawn(&self, command: Command) -> io::Result<Child> {
+        let gone = || io::Error::other("the spawner has ended");
+        let (answer, spawned) = oneshot::channel();
+        self.requests.send((command, answer)).map_err(|_| gone())?;
+        spawned.await.map_err(|_| gone())?
+    }
+}
+
+fn spawn(mut command: Command) -> io::Result<Child> {
+    command
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .process_group(0);
+    tokio::process::Command::from(command).kill_on_drop(true).spawn()
+}

@@ -1,0 +1,301 @@
+//! One queue: pure state, told what time it is.
+//!
+//! A message is *hidden* until it is visible: at first for its delay, after each receive for the visibility timeout.
+//! Received more often than allowed it goes to the dead-letter queue instead of to a receiver. The order is that of
+//! visibility, which a standard queue does not promise and usually has.
+
+use serde::Serialize;
+use std::collections::{BTreeMap, HashMap};
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// What a queue is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct QueueSettings {
+    /// Its name.
+    pub name: String,
+    /// How long a received message is hidden.
+    pub visibility: Duration,
+    /// Where messages go that were received too often.
+    pub redrive: Option<Redrive>,
+}
+
+/// When a message is put aside.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Redrive {
+    /// To the queue of this name.
+    pub dead_letters: String,
+    /// After so many receives.
+    pub max_receives: u32,
+}
+
+/// One message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Message {
+    /// The id that it has for good.
+    pub id: String,
+    /// What was sent.
+    pub body: String,
+    /// When it was sent (Unix ms).
+    pub sent_ms: u64,
+    /// How often it was received.
+    pub receives: u32,
+    /// When it was received first (Unix ms).
+    pub first_received_ms: Option<u64>,
+}
+
+/// A message in the hands of a receiver.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Received {
+    /// The message.
+    pub message: Message,
+    /// What deletes it, or changes its visibility.
+    pub receipt: String,
+}
+
+/// How many messages there are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Depth {
+    /// Can be received now.
+    pub visible: usize,
+    /// With a receiver.
+    pub in_flight: usize,
+    /// Waiting for their delay to pass.
+    pub delayed: usize,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Queue {
+    pub(crate) settings: QueueSettings,
+    /// By the time of visibility, then in the order of sending.
+    hidden: BTreeMap<Place, Entry>,
+    receipts: HashMap<String, Place>,
+    sent: u64,
+}
+
+/// When it is visible, and as which it was sent.
+type Place = (Instant, u64);
+
+#[derive(Debug)]
+struct Entry {
+    message: Message,
+    /// Of the last receive.
+    receipt: Option<String>,
+}
+
+/// What a receive gave.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Taken {
+    pub(crate) received: Vec<Received>,
+    /// For the dead-letter queue.
+    pub(crate) dead: Vec<Message>,
+}
+
+/// A moment, by the two clocks that are needed: one to count with, one to show.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Now {
+    pub(crate) instant: Instant,
+    pub(crate) unix_ms: u64,
+}
+
+impl Queue {
+    pub(crate) fn new(settings: QueueSettings) -> Queue {
+        Queue {
+            settings,
+            hidden: BTreeMap::new(),
+            receipts: HashMap::new(),
+            sent: 0,
+        }
+    }
+
+    /// Adds a message that is visible after its delay.
+    pub(crate) fn send(&mut self, message: Message, delay: Duration, now: Now) {
+        self.sent += 1;
+        let receipt = None;
+        self.hidden
+            .insert((now.instant + delay, self.sent), Entry { message, receipt });
+    }
+
+    /// Takes up to `most` visible messages, and hides them for a while.
+    pub(crate) fn receive(&mut self, most: usize, visibility: Option<Duration>, now: Now) -> Taken {
+        let mut taken = Taken::default();
+        while taken.received.len() < most {
+            let Some(first) = self.hidden.first_entry().filter(|entry| entry.key().0 <= now.instant) else {
+                break;
+            };
+            let (_, sequence) = *first.key();
+            let Entry { mut message, receipt } = first.remove();
+            if let Some(earlier) = receipt {
+                self.receipts.remove(&earlier);
+            }
+            let limit = self.settings.redrive.as_ref().map(|redrive| redrive.max_receives);
+            if limit.is_some_and(|limit| message.receives >= limit) {
+                taken.dead.push(message);
+                continue;
+            }
+            message.receives += 1;
+            message.first_received_ms.get_or_insert(now.unix_ms);
+            let until = now.instant + visibility.unwrap_or(self.settings.visibility);
+            let receipt = format!("{}-{}-{}", message.id, sequence, message.receives);
+            self.receipts.insert(receipt.clone(), (until, sequence));
+            let entry = Entry {
+                message: message.clone(),
+                receipt: Some(receipt.clone()),
+            };
+            self.hidden.insert((until, sequence), entry);
+            taken.received.push(Received { message, receipt });
+        }
+        taken
+    }
+
+    /// Removes a message. Answers whether the receipt was good: that of an earlier receive is not, nor one of a message
+    /// that is gone.
+    pub(crate) fn delete(&mut self, receipt: &str) -> bool {
+        let place = self.receipts.remove(receipt);
+        place.is_some_and(|place| self.hidden.remove(&place).is_some())
+    }
+
+    /// Hides a received message for so long from now. Answers whether the receipt was good.
+    pub(crate) fn change_visibility(&mut self, receipt: &str, hidden: Duration, now: Now) -> bool {
+        let Some(place) = self.receipts.get_mut(receipt) else {
+            return false;
+        };
+        let Some(entry) = self.hidden.remove(place) else {
+            return false;
+        };
+        place.0 = now.instant + hidden;
+        self.hidden.insert(*place, entry);
+        true
+    }
+
+    /// When the next message is visible; `None` for an empty queue.
+    pub(crate) fn next_visible(&self) -> Option<Instant> {
+        self.hidden.first_key_value().map(|(place, _)| place.0)
+    }
+
+    /// Removes everything.
+    pub(crate) fn purge(&mut self) {
+        self.hidden.clear();
+        self.receipts.clear();
+    }
+
+    pub(crate) fn depth(&self, now: Now) -> Depth {
+        let mut depth = Depth::default();
+        for ((visible_at, _), entry) in &self.hidden {
+            let count = match (*visible_at <= now.instant, entry.message.receives) {
+                (true, _) => &mut depth.visible,
+                (false, 0) => &mut depth.delayed,
+                (false, _) => &mut depth.in_flight,
+            };
+            *count += 1;
+        }
+        depth
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    fn queue(max_receives: u32) -> (Queue, Now) {
+        let queue = Queue::new(QueueSettings {
+            name: "turns".to_owned(),
+            visibility: SECOND * 10,
+            redrive: Some(Redrive {
+                dead_letters: "dead".to_owned(),
+                max_receives,
+            }),
+        });
+        let now = Now {
+            instant: Instant::now(),
+            unix_ms: 1_000,
+        };
+        (queue, now)
+    }
+
+    fn later(now: Now, by: Duration) -> Now {
+        Now {
+            instant: now.instant + by,
+            unix_ms: now.unix_ms + by.as_millis() as u64,
+        }
+    }
+
+    fn message(id: &str) -> Message {
+        Message {
+            id: id.to_owned(),
+            body: format!("body of {id}"),
+            sent_ms: 0,
+            receives: 0,
+            first_received_ms: None,
+        }
+    }
+
+    fn ids(taken: &Taken) -> Vec<&str> {
+        taken
+            .received
+            .iter()
+            .map(|received| received.message.id.as_str())
+            .collect()
+    }
+
+    #[test]
+    fn a_delayed_message_is_hidden_until_its_time() {
+        let (mut queue, now) = queue(3);
+        queue.send(message("later"), SECOND * 5, now);
+        queue.send(message("now"), Duration::ZERO, now);
+        assert_eq!(ids(&queue.receive(10, None, now)), ["now"]);
+        assert_eq!(queue.next_visible(), Some(now.instant + SECOND * 5));
+        let depth = queue.depth(now);
+        assert_eq!((depth.visible, depth.in_flight, depth.delayed), (0, 1, 1));
+        assert_eq!(ids(&queue.receive(10, None, later(now, SECOND * 5))), ["later"]);
+    }
+
+    #[test]
+    fn a_received_message_comes_again_unless_it_is_deleted() {
+        let (mut queue, now) = queue(3);
+        queue.send(message("a"), Duration::ZERO, now);
+        queue.send(message("b"), Duration::ZERO, now);
+        let first = queue.receive(1, None, now);
+        let second = queue.receive(10, None, now);
+        assert_eq!((ids(&first), ids(&second)), (vec!["a"], vec!["b"]));
+        assert!(queue.delete(&second.received[0].receipt));
+        assert!(!queue.delete(&second.received[0].receipt), "it is gone");
+        let again = queue.receive(10, None, later(now, SECOND * 10));
+        assert_eq!(ids(&again), ["a"]);
+        assert_eq!(again.received[0].message.receives, 2);
+        assert_eq!(again.received[0].message.first_received_ms, Some(1_000));
+        assert!(!queue.delete(&first.received[0].receipt), "of an earlier receive");
+        assert!(queue.delete(&again.received[0].receipt));
+        assert_eq!(queue.depth(now), Depth::default());
+    }
+
+    #[test]
+    fn a_changed_visibility_counts_from_now() {
+        let (mut queue, now) = queue(3);
+        queue.send(message("a"), Duration::ZERO, now);
+        let taken = queue.receive(1, Some(SECOND * 100), now);
+        assert!(queue.change_visibility(&taken.received[0].receipt, SECOND, now));
+        assert!(queue.receive(1, None, now).received.is_empty());
+        assert_eq!(ids(&queue.receive(1, None, later(now, SECOND))), ["a"]);
+        assert!(!queue.change_visibility(&taken.received[0].receipt, SECOND, now));
+    }
+
+    #[test]
+    fn a_message_that_was_received_too_often_is_put_aside_and_hides_none_behind_it() {
+        let (mut queue, mut now) = queue(2);
+        queue.send(message("bad"), Duration::ZERO, now);
+        for _ in 0..2 {
+            assert_eq!(ids(&queue.receive(1, None, now)), ["bad"]);
+            now = later(now, SECOND * 10);
+        }
+        queue.send(message("good"), Duration::ZERO, now);
+        let taken = queue.receive(1, None, now);
+        assert_eq!(ids(&taken), ["good"]);
+        assert_eq!((taken.dead.len(), taken.dead[0].receives), (1, 2));
+        assert_eq!(taken.dead[0].id, "bad");
+    }
+}
