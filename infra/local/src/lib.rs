@@ -11,9 +11,10 @@
 //! # }
 //! ```
 
+pub mod client;
 pub mod cosmos;
 
-pub use cosmos::{
+pub use crate::cosmos::{
     CosmosServer, Counts, CrashPoint, Door, Faults, Hold, Lag, Refusing, RequestKind, RequestRecord, ServerOptions,
     StartError, sequential_rounds,
 };
