@@ -5,6 +5,7 @@
 //! | [`cosmos`] | a strict Cosmos DB: Microsoft's in-memory emulator behind a real HTTP server that refuses what the service refuses, counts what it is asked, and fails on demand |
 //! | [`cloud`] | that, and SQS, Lambda and a schedule around the real function binaries |
 //! | [`lambda`], [`sqs`] | the parts of it |
+//! | [`client`] | the command line that starts, tells and watches workflows, here or in a deployment |
 //!
 //! ```no_run
 //! # async fn example() -> Result<(), local::StartError> {
@@ -14,6 +15,7 @@
 //! # }
 //! ```
 
+pub mod client;
 pub mod cloud;
 pub mod cosmos;
 pub mod lambda;
@@ -21,7 +23,7 @@ mod net;
 pub mod sqs;
 
 pub use cloud::{Cloud, CloudError, CloudOptions, CloudStatus, Functions, Store};
-pub use cosmos::{
+pub use crate::cosmos::{
     CosmosServer, Counts, CrashPoint, Door, Faults, Hold, Lag, Refusing, RequestKind, RequestRecord, ServerOptions,
     StartError, sequential_rounds,
 };

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use anyhow::Context;
 use clap::{Parser, Subcommand};
-use local::{CosmosServer, ServerOptions};
+use local::{CosmosServer, ServerOptions, client};
 use tracing_subscriber::EnvFilter;
 
 /// The local cloud, for tests and development.
@@ -26,15 +26,20 @@ enum Command {
         #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=1000))]
         partitions: u32,
     },
+    #[command(flatten)]
+    Client(client::Command),
 }
 
 #[tokio::main]
 async fn main() -> ExitCode {
     tracing_subscriber::fmt()
         .with_env_filter(EnvFilter::from_default_env())
+        // What a command answers stands on stdout, alone.
+        .with_writer(std::io::stderr)
         .init();
     let done = match Arguments::parse().command {
         Command::Cosmos { port, partitions } => cosmos(port, partitions).await,
+        Command::Client(command) => return client::run(command).await,
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

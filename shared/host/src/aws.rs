@@ -3,12 +3,13 @@
 //! Making it reads the root certificates and the credentials, so a cold start that rings nothing must not pay for it,
 //! and one that uses two services must pay once. The neighbours are `doorbell/sqs.rs` and `secret.rs`.
 //!
-//! Endpoint, region and credentials come from the environment as everywhere in AWS; `AWS_ENDPOINT_URL` leads to a
-//! local service.
+//! Endpoint, region and credentials come from the environment as everywhere in AWS, or by the same names from given
+//! variables; `AWS_ENDPOINT_URL` leads to a local service.
 
 use aws_config::retry::RetryConfig;
 use aws_config::timeout::TimeoutConfig;
-use aws_config::{BehaviorVersion, SdkConfig};
+use aws_config::{BehaviorVersion, Region, SdkConfig};
+use aws_sdk_sqs::config::{Credentials, SharedCredentialsProvider};
 use aws_sdk_sqs::error::{ProvideErrorMetadata, SdkError};
 use std::error::Error;
 use std::fmt::Write as _;
@@ -28,6 +29,27 @@ pub(crate) async fn shared() -> &'static SdkConfig {
                 .await
         })
         .await
+}
+
+/// The configuration from given variables, named as in the environment, and from nothing else. Without keys, calls are
+/// not signed, and the service says so.
+pub(crate) fn given(get: impl Fn(&str) -> Option<String>) -> SdkConfig {
+    let get = |name: &str| {
+        get(name)
+            .map(|text| text.trim().to_owned())
+            .filter(|text| !text.is_empty())
+    };
+    let mut config = SdkConfig::builder()
+        .behavior_version(BehaviorVersion::latest())
+        .retry_config(retry())
+        .timeout_config(timeouts());
+    config.set_region(get("AWS_REGION").or_else(|| get("AWS_DEFAULT_REGION")).map(Region::new));
+    config.set_endpoint_url(get("AWS_ENDPOINT_URL_SQS").or_else(|| get("AWS_ENDPOINT_URL")));
+    if let (Some(id), Some(secret)) = (get("AWS_ACCESS_KEY_ID"), get("AWS_SECRET_ACCESS_KEY")) {
+        let credentials = Credentials::new(id, secret, get("AWS_SESSION_TOKEN"), None, "given variables");
+        config.set_credentials_provider(Some(SharedCredentialsProvider::new(credentials)));
+    }
+    config.build()
 }
 
 /// One quick retry: it covers a connection that died while Lambda had the process frozen. More would only use up the

@@ -13,6 +13,7 @@
 //! | module | role |
 //! |---|---|
 //! | `function`, `environment`, `invocation` | entry points; the warm runtime; one batch |
+//! | `connection` | for programs outside of the functions: client, store and doorbell from given parts |
 //! | `gate` | the provider that gives the runtime one cycle per ticket |
 //! | `ring`, `doorbell`, `ringer`, `ringing` | the message; how it is sent; sent in time; sent for clients |
 //! | `plan`, `verdict` | pure: which rings follow a commit; what follows from an outcome |
@@ -45,6 +46,7 @@
 mod aws;
 mod budget;
 pub mod config;
+mod connection;
 mod directed;
 pub mod doorbell;
 mod environment;
@@ -64,6 +66,7 @@ mod verdict;
 
 pub use budget::Budget;
 pub use config::{Config, Limits};
+pub use connection::Connection;
 pub use directed::{Directed, Undirected};
 pub use doorbell::{Delayed, Doorbell};
 pub use environment::{Environment, Parts, Role};

@@ -68,6 +68,12 @@ impl Sqs {
         }
     }
 
+    /// A doorbell that takes endpoint, region and keys from these variables (`AWS_ENDPOINT_URL`, `AWS_REGION`,
+    /// `AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY`, `AWS_SESSION_TOKEN`) instead of the process's environment.
+    pub fn from_variables(queues: Queues, get: impl Fn(&str) -> Option<String>) -> Sqs {
+        Self::with_client(Client::new(&aws::given(get)), queues)
+    }
+
     /// A doorbell that uses this client.
     pub fn with_client(client: Client, queues: Queues) -> Sqs {
         Sqs {

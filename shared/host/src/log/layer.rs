@@ -126,7 +126,7 @@ fn member(line: &mut Vec<u8>, name: &str, value: &(impl serde::Serialize + ?Size
 }
 
 /// A time as RFC 3339 with milliseconds.
-fn rfc3339(ms: u64) -> String {
+pub fn rfc3339(ms: u64) -> String {
     let (days, within) = (ms / 86_400_000, ms % 86_400_000);
     // Howard Hinnant's civil_from_days: years begin in March, so that the leap day is a year's last.
     let days = days + 719_468;

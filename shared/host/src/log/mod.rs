@@ -24,7 +24,7 @@ use tracing_subscriber::filter::Targets;
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 
-pub use layer::JsonLayer;
+pub use layer::{JsonLayer, rfc3339};
 
 /// Writes the process's logs to stdout from now on, at a level or by a list of `target=level`. A second call changes
 /// nothing, and so does a call after somebody else's subscriber was installed.
