@@ -15,16 +15,19 @@
 //! # }
 //! ```
 
+pub mod binaries;
+pub mod cli;
 pub mod client;
 pub mod cloud;
 pub mod cosmos;
+mod demo;
 pub mod lambda;
 mod net;
 pub mod sqs;
 
-pub use cloud::{Cloud, CloudError, CloudOptions, CloudStatus, Functions, Store};
 pub use crate::cosmos::{
     CosmosServer, Counts, CrashPoint, Door, Faults, Hold, Lag, Refusing, RequestKind, RequestRecord, ServerOptions,
     StartError, sequential_rounds,
 };
+pub use cloud::{Cloud, CloudError, CloudOptions, CloudStatus, Functions, Store};
 pub use lambda::become_child;

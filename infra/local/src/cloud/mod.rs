@@ -33,7 +33,7 @@ use status::Inside;
 use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::task::JoinHandle;
 use tokio::time::MissedTickBehavior;
@@ -45,7 +45,7 @@ pub struct Cloud {
     variables: BTreeMap<String, String>,
     cosmos: Option<CosmosServer>,
     schedule: JoinHandle<()>,
-    mappings: Vec<Mapping>,
+    mappings: Mutex<Vec<Mapping>>,
     server: HttpServer,
 }
 
@@ -77,7 +77,7 @@ impl Cloud {
         }));
         warm_up(&inside).await?;
         Ok(Cloud {
-            mappings: mappings(&options, &inside),
+            mappings: Mutex::new(mappings(&options, &inside)),
             schedule: tokio::spawn(schedule(Arc::clone(&inside), options.schedule)),
             inside,
             variables,
@@ -122,8 +122,8 @@ impl Cloud {
     }
 
     /// Stops feeding the functions, and ends them.
-    pub async fn shutdown(mut self) {
-        self.mappings.clear();
+    pub async fn shutdown(&self) {
+        self.mappings.lock().unwrap_or_else(PoisonError::into_inner).clear();
         self.schedule.abort();
         let functions = self.inside.functions.values();
         futures::future::join_all(functions.map(|function| function.close())).await;

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// The key of a server that is given none. It protects nothing, and says so.
@@ -19,6 +20,8 @@ pub struct ServerOptions {
     pub partitions: u32,
     /// A second region that follows with a delay; without it no read is ever stale.
     pub lag: Option<Lag>,
+    /// A directory in which what was committed survives a restart; without it everything is in memory.
+    pub data: Option<PathBuf>,
 }
 
 impl Default for ServerOptions {
@@ -28,6 +31,7 @@ impl Default for ServerOptions {
             key: DEFAULT_KEY.to_owned(),
             partitions: 4,
             lag: None,
+            data: None,
         }
     }
 }

@@ -1,0 +1,145 @@
+//! What `demo` and `up` are told about the cloud.
+
+use crate::binaries::Build;
+use crate::cloud::{CloudOptions, Functions, Store};
+use crate::cosmos::ServerOptions;
+use anyhow::{Context, bail};
+use clap::Args;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// The cloud.
+#[derive(Args, Clone, Debug)]
+pub(super) struct CloudArguments {
+    /// Keep the state in this directory: it survives restarts, crashes included
+    #[arg(long, value_name = "DIR", conflicts_with = "cosmos")]
+    pub data: Option<PathBuf>,
+    /// Use this Cosmos DB account or emulator instead of the embedded one; its key is taken from COSMOS_KEY
+    #[arg(long, value_name = "URL")]
+    pub cosmos: Option<String>,
+    /// The binary of the orchestrator function; unless given, the sample's is built
+    #[arg(long, value_name = "PATH")]
+    pub orchestrator: Option<PathBuf>,
+    /// The binary of the worker function; unless given, the sample's is built
+    #[arg(long, value_name = "PATH")]
+    pub worker: Option<PathBuf>,
+    /// The binary of the maintenance function; unless given, it is built
+    #[arg(long, value_name = "PATH")]
+    pub maintenance: Option<PathBuf>,
+    /// Take the binaries that are not given from the release profile
+    #[arg(long)]
+    pub release: bool,
+    /// One more environment variable for the functions; may be given several times
+    #[arg(long = "env", value_name = "NAME=VALUE", value_parser = variable)]
+    pub variables: Vec<(String, String)>,
+    /// The most processes of each function at once
+    #[arg(long, default_value_t = 4, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=100))]
+    pub concurrency: u16,
+    /// An invocation that takes longer is killed
+    #[arg(long, default_value_t = 30, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=900))]
+    pub timeout: u64,
+    /// How often maintenance runs
+    #[arg(long, default_value_t = 5, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=3600))]
+    pub schedule: u64,
+    /// Do not freeze function processes between invocations, as Lambda does: for debuggers
+    #[arg(long)]
+    pub no_freeze: bool,
+}
+
+fn variable(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
+        _ => Err("write it as NAME=VALUE".to_owned()),
+    }
+}
+
+impl CloudArguments {
+    /// The options of a cloud; builds the functions that were not given.
+    pub(super) async fn options(&self, cosmos_port: u16) -> anyhow::Result<CloudOptions> {
+        let store = self.store(cosmos_port)?;
+        let mut options = CloudOptions::of(self.functions().await?);
+        options.store = store;
+        options.variables = self.functions_variables();
+        options.concurrency = self.concurrency.into();
+        options.timeout = Duration::from_secs(self.timeout);
+        // A ring must not come again while it is served.
+        options.visibility = options.timeout + Duration::from_secs(5);
+        options.schedule = Duration::from_secs(self.schedule);
+        options.freeze = !self.no_freeze;
+        options.launcher = Some(std::env::current_exe().context("this program does not know where it is")?);
+        for (name, place) in [
+            ("COSMOS_DATABASE", &mut options.database),
+            ("COSMOS_CONTAINER", &mut options.container),
+        ] {
+            if let Some(value) = set(name) {
+                *place = value;
+            }
+        }
+        Ok(options)
+    }
+
+    fn store(&self, port: u16) -> anyhow::Result<Store> {
+        let Some(endpoint) = &self.cosmos else {
+            let options = ServerOptions {
+                port,
+                data: self.data.clone(),
+                ..ServerOptions::default()
+            };
+            return Ok(Store::Embedded(options));
+        };
+        let Some(key) = set("COSMOS_KEY") else {
+            bail!("--cosmos {endpoint} needs the account's key: set COSMOS_KEY");
+        };
+        Ok(Store::Account {
+            endpoint: endpoint.clone(),
+            key,
+        })
+    }
+
+    async fn functions(&self) -> anyhow::Result<Functions> {
+        let given = [&self.orchestrator, &self.worker, &self.maintenance];
+        if let [Some(orchestrator), Some(worker), Some(maintenance)] = given {
+            return Ok(Functions {
+                orchestrator: orchestrator.clone(),
+                worker: worker.clone(),
+                maintenance: maintenance.clone(),
+            });
+        }
+        let built = Build::like_this_program(self.release).functions().await?;
+        Ok(Functions {
+            orchestrator: self.orchestrator.clone().unwrap_or(built.orchestrator),
+            worker: self.worker.clone().unwrap_or(built.worker),
+            maintenance: self.maintenance.clone().unwrap_or(built.maintenance),
+        })
+    }
+
+    /// The numbers that are set in this process's environment, and what the arguments say.
+    fn functions_variables(&self) -> Vec<(String, String)> {
+        let numbers = duroxide_lambda::config::VARIABLES
+            .iter()
+            .map(|variable| variable.name)
+            .filter(|name| !is_an_address(name));
+        let inherited = numbers.filter_map(|name| set(name).map(|value| (name.to_owned(), value)));
+        inherited.chain(self.variables.iter().cloned()).collect()
+    }
+}
+
+/// Whether the cloud itself says what a variable holds.
+fn is_an_address(name: &str) -> bool {
+    name.starts_with("COSMOS_") || name.ends_with("_QUEUE_URL") || name.ends_with("_QUEUE_URLS")
+}
+
+fn set(name: &str) -> Option<String> {
+    std::env::var(name).ok().filter(|value| !value.trim().is_empty())
+}
+
+impl Default for CloudArguments {
+    fn default() -> CloudArguments {
+        #[derive(clap::Parser)]
+        struct None {
+            #[command(flatten)]
+            arguments: CloudArguments,
+        }
+        <None as clap::Parser>::parse_from(["local"]).arguments
+    }
+}

@@ -1,0 +1,47 @@
+//! `local cosmos`: the strict Cosmos DB alone.
+
+use super::asked_to_stop;
+use crate::cosmos::{CosmosServer, ServerOptions};
+use anyhow::Context;
+use clap::Args;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// Start only the strict Cosmos DB.
+#[derive(Args, Debug)]
+pub(super) struct Cosmos {
+    /// The port on 127.0.0.1; 0 takes any free one
+    #[arg(long, default_value_t = 8081)]
+    port: u16,
+    /// How many physical partitions a new container gets
+    #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    partitions: u32,
+    /// Keep the data in this directory; without one they are gone when it stops
+    #[arg(long, value_name = "DIR")]
+    data: Option<PathBuf>,
+}
+
+impl Cosmos {
+    pub(super) async fn run(self) -> anyhow::Result<ExitCode> {
+        let options = ServerOptions {
+            port: self.port,
+            partitions: self.partitions,
+            data: self.data,
+            ..ServerOptions::default()
+        };
+        let server = CosmosServer::start(options)
+            .await
+            .context("the local Cosmos did not start")?;
+        let door = server.door();
+        println!("Cosmos DB listens at {}", door.endpoint());
+        println!();
+        println!("  export COSMOS_ENDPOINT={}", door.endpoint());
+        println!("  export COSMOS_KEY='{}'", door.key());
+        println!("  export COSMOS_DATABASE=duroxide");
+        println!("  export COSMOS_CONTAINER=workflows");
+        println!();
+        println!("Ctrl-C stops it.");
+        asked_to_stop().await?;
+        Ok(ExitCode::SUCCESS)
+    }
+}

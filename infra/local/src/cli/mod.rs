@@ -1,0 +1,77 @@
+//! The command line: what each command is told, and how it tells what happened.
+//!
+//! | command | what it does |
+//! |---|---|
+//! | `demo` | the default: everything on this machine, thirty orders, processes killed at random |
+//! | `up` | everything on this machine, until Ctrl-C |
+//! | `cosmos` | the Cosmos DB alone |
+//! | the rest | [`client`]: a way in to a running cloud, or to a deployment |
+
+mod arguments;
+mod cosmos;
+mod demo;
+mod lines;
+mod up;
+
+use crate::client;
+use clap::{Parser, Subcommand};
+use std::process::ExitCode;
+use tracing_subscriber::EnvFilter;
+
+/// The local cloud: durable workflows on the real function binaries, on this machine.
+#[derive(Parser)]
+#[command(name = "local", version, subcommand_required = false)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Option<Command>,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Run thirty orders through the functions, and kill function processes meanwhile (the default)
+    Demo(demo::Demo),
+    /// Start everything and stay up: Cosmos DB, SQS, the functions, the schedule
+    Up(up::Up),
+    /// Start only the strict Cosmos DB
+    Cosmos(cosmos::Cosmos),
+    #[command(flatten)]
+    Client(client::Command),
+}
+
+/// Does what the arguments say.
+pub async fn run() -> ExitCode {
+    let command = Arguments::parse().command;
+    // What a command answers stands on stdout, alone. Unless told otherwise, only trouble is shown.
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("error"));
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .init();
+    let done = match command.unwrap_or_else(|| Command::Demo(demo::Demo::default())) {
+        Command::Demo(demo) => demo.run().await,
+        Command::Up(up) => up.run().await,
+        Command::Cosmos(cosmos) => cosmos.run().await,
+        Command::Client(command) => return client::run(command).await,
+    };
+    match done {
+        Ok(code) => code,
+        // A port in use is an everyday mistake: one line says it, a backtrace would hide it.
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Waits for Ctrl-C or a request to end.
+async fn asked_to_stop() -> anyhow::Result<()> {
+    use tokio::signal::unix::{SignalKind, signal};
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut hang_up = signal(SignalKind::hangup())?;
+    tokio::select! {
+        pressed = tokio::signal::ctrl_c() => pressed?,
+        _ = terminate.recv() => {}
+        _ = hang_up.recv() => {}
+    }
+    Ok(())
+}

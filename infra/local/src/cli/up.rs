@@ -1,0 +1,102 @@
+//! `local up`: the whole cloud, until Ctrl-C.
+
+use super::arguments::CloudArguments;
+use super::asked_to_stop;
+use super::lines;
+use crate::cloud::{Cloud, CloudError, Store};
+use crate::cosmos::StartError;
+use crate::lambda::LogSink;
+use anyhow::{Context, anyhow};
+use clap::Args;
+use std::process::ExitCode;
+
+/// Start everything and stay up: Cosmos DB, SQS, the functions, the schedule.
+#[derive(Args, Debug)]
+pub(super) struct Up {
+    #[command(flatten)]
+    cloud: CloudArguments,
+    /// The port of SQS and Lambda on 127.0.0.1; 0 takes any free one
+    #[arg(long, default_value_t = 9400)]
+    port: u16,
+    /// The port of the embedded Cosmos DB on 127.0.0.1; 0 takes any free one
+    #[arg(long, default_value_t = 8081)]
+    cosmos_port: u16,
+    /// Do not show what the functions log
+    #[arg(long)]
+    quiet: bool,
+}
+
+impl Up {
+    pub(super) async fn run(self) -> anyhow::Result<ExitCode> {
+        let mut options = self.cloud.options(self.cosmos_port).await?;
+        options.port = self.port;
+        if !self.quiet {
+            options.logs = LogSink::new(|line| println!("{}", lines::readable(line)));
+        }
+        let embedded = matches!(options.store, Store::Embedded(_));
+        let cloud = tokio::select! {
+            started = Cloud::start(options) => started.map_err(|error| advised(error, self.port, self.cosmos_port))?,
+            asked = asked_to_stop() => {
+                asked?;
+                return Ok(ExitCode::SUCCESS);
+            }
+        };
+        println!("{}", self.told(&cloud, embedded));
+        asked_to_stop().await?;
+        println!("stopping the functions ...");
+        cloud.shutdown().await;
+        println!("stopped.");
+        Ok(ExitCode::SUCCESS)
+    }
+
+    fn told(&self, cloud: &Cloud, embedded: bool) -> String {
+        let mut text = "The local cloud is up.\n\n".to_owned();
+        let kept = match (&self.cloud.data, embedded) {
+            (Some(data), _) => format!("kept in {}", data.display()),
+            (None, true) => "in memory: gone when this stops; keep it with --data DIR".to_owned(),
+            (None, false) => "not ours".to_owned(),
+        };
+        let endpoint = &cloud.variables()["COSMOS_ENDPOINT"];
+        text += &format!("  Cosmos DB       {endpoint}  ({kept})\n");
+        text += &format!("  SQS and Lambda  {}\n\n", cloud.endpoint());
+        let elsewhere = if self.port == 9400 {
+            String::new()
+        } else {
+            format!("export LOCAL_CLOUD={}\n    ", cloud.endpoint())
+        };
+        text += &format!(
+            "Start a workflow, in another terminal:\n    {elsewhere}cargo run -p local -- start fulfil-order --id A-1 \
+             --wait --input '{}'\n\n",
+            r#"{"id":"A-1","customer":"ada","total_cents":4200,"lines":[{"sku":"teapot","quantity":1}],"parcels":[{"address":"12 Mill Lane"}]}"#
+        );
+        text += "Run your own functions: --orchestrator PATH --worker PATH. A program of your own needs:\n";
+        for (name, value) in cloud.variables() {
+            if name.starts_with("COSMOS_") || name.ends_with("_QUEUE_URL") || name.starts_with("AWS_") {
+                text += &format!("    export {name}='{value}'\n");
+            }
+        }
+        text += "\nCtrl-C stops it.";
+        text
+    }
+}
+
+/// Everyday mistakes, with what to do.
+pub(super) fn advised(error: CloudError, port: u16, cosmos_port: u16) -> anyhow::Error {
+    let advice = match &error {
+        CloudError::Listen { source, .. } if is_taken(source) => {
+            format!("port {port} is taken: is another local cloud running? Stop it, or choose another port with --port")
+        }
+        CloudError::Cosmos(StartError::Listen { source, .. }) if is_taken(source) => format!(
+            "port {cosmos_port} is taken: is another local cloud or emulator running? Stop it, or choose another port with \
+             --cosmos-port"
+        ),
+        CloudError::Binary { .. } => "build it first, or correct the path".to_owned(),
+        CloudError::Function { .. } => "mend the function, and start again; nothing was changed".to_owned(),
+        _ => return anyhow!(error),
+    };
+    Err::<(), _>(error).context(advice).expect_err("it is an error")
+}
+
+fn is_taken(source: &std::io::Error) -> bool {
+    source.kind() == std::io::ErrorKind::AddrInUse
+}

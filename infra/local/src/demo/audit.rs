@@ -1,0 +1,132 @@
+//! What the histories say: whether everything happened once, and when timers fired. Pure.
+
+use duroxide::{Event, EventKind};
+use std::collections::BTreeMap;
+use workflows::CHARGE_CARD;
+
+/// What was found in the histories of one order and its parcels.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Audit {
+    /// Results of activities.
+    pub(crate) activities: u64,
+    /// Results of charging the card.
+    pub(crate) charges: u64,
+    /// How late each timer fired, in ms.
+    pub(crate) lateness_ms: Vec<u64>,
+    /// What must not be.
+    pub(crate) problems: Vec<String>,
+}
+
+impl Audit {
+    /// Adds one execution's history.
+    pub(crate) fn add(&mut self, instance: &str, history: &[Event]) {
+        let mut scheduled: BTreeMap<u64, (&str, u64)> = BTreeMap::new();
+        for event in history {
+            let source = event.source_event_id.unwrap_or_default();
+            match &event.kind {
+                EventKind::ActivityScheduled { name, .. } => {
+                    scheduled.insert(event.event_id, (name, 0));
+                }
+                EventKind::ActivityCompleted { .. } | EventKind::ActivityFailed { .. } => {
+                    self.activities += 1;
+                    match scheduled.get_mut(&source) {
+                        Some((name, results)) => {
+                            *results += 1;
+                            self.charges += u64::from(*name == CHARGE_CARD);
+                        }
+                        None => self.problem(
+                            instance,
+                            format!("a result of activity {source}, which was not scheduled"),
+                        ),
+                    }
+                }
+                EventKind::TimerFired { fire_at_ms } => {
+                    self.lateness_ms.push(event.timestamp_ms.saturating_sub(*fire_at_ms));
+                }
+                _ => {}
+            }
+        }
+        for (id, (name, results)) in scheduled {
+            if results != 1 {
+                self.problem(instance, format!("activity {id} ({name}) has {results} results"));
+            }
+        }
+    }
+
+    fn problem(&mut self, instance: &str, what: String) {
+        self.problems.push(format!("{instance}: {what}"));
+    }
+
+    /// Adds what was found elsewhere.
+    pub(crate) fn merge(&mut self, other: Audit) {
+        self.activities += other.activities;
+        self.charges += other.charges;
+        self.lateness_ms.extend(other.lateness_ms);
+        self.problems.extend(other.problems);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn event(id: u64, source: Option<u64>, at: u64, kind: EventKind) -> Event {
+        let mut event = Event::with_event_id(id, "i", 1, source, kind);
+        event.timestamp_ms = at;
+        event
+    }
+
+    fn scheduled(id: u64, name: &str) -> Event {
+        let kind = EventKind::ActivityScheduled {
+            name: name.to_owned(),
+            input: String::new(),
+            session_id: None,
+            tag: None,
+        };
+        event(id, None, 0, kind)
+    }
+
+    fn completed(id: u64, source: u64) -> Event {
+        event(
+            id,
+            Some(source),
+            0,
+            EventKind::ActivityCompleted { result: String::new() },
+        )
+    }
+
+    #[test]
+    fn a_sound_history_is_counted() {
+        let mut audit = Audit::default();
+        audit.add(
+            "i",
+            &[
+                scheduled(1, CHARGE_CARD),
+                scheduled(2, "other"),
+                completed(3, 2),
+                completed(4, 1),
+                event(5, Some(9), 1_250, EventKind::TimerFired { fire_at_ms: 1_000 }),
+            ],
+        );
+        assert_eq!((audit.activities, audit.charges), (2, 1));
+        assert_eq!(audit.lateness_ms, [250]);
+        assert!(audit.problems.is_empty(), "{audit:?}");
+    }
+
+    #[test]
+    fn what_happened_twice_or_never_is_a_problem() {
+        let mut audit = Audit::default();
+        audit.add(
+            "i",
+            &[
+                scheduled(1, CHARGE_CARD),
+                completed(2, 1),
+                completed(3, 1),
+                scheduled(4, "other"),
+                completed(5, 8),
+            ],
+        );
+        assert_eq!(audit.charges, 2);
+        assert_eq!(audit.problems.len(), 3, "{audit:?}");
+    }
+}

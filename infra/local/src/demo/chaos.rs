@@ -1,0 +1,54 @@
+//! Which processes are killed, and when: decided beforehand by a seed.
+
+use fastrand::Rng;
+use std::time::Duration;
+
+/// One process of a function, killed in the middle of an invocation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Kill {
+    /// So long after the first order, the trap is set.
+    pub(crate) at: Duration,
+    /// For the next invocation of this function.
+    pub(crate) function: &'static str,
+    /// It is killed so long after that invocation began.
+    pub(crate) into: Duration,
+}
+
+/// Between two kills.
+const PAUSE_MS: std::ops::Range<u64> = 300..1_100;
+/// Most invocations take some milliseconds: some of the kills come before the commit, some after, some between
+/// invocations.
+const INTO_MS: std::ops::Range<u64> = 0..25;
+
+/// So many kills, in the order of their time.
+pub(crate) fn plan(count: usize, seed: u64) -> Vec<Kill> {
+    let mut rng = Rng::with_seed(seed);
+    let mut at = Duration::ZERO;
+    (0..count)
+        .map(|_| {
+            at += Duration::from_millis(rng.u64(PAUSE_MS));
+            let functions = ["orchestrator", "orchestrator", "worker", "worker", "maintenance"];
+            Kill {
+                at,
+                function: functions[rng.usize(..functions.len())],
+                into: Duration::from_millis(rng.u64(INTO_MS)),
+            }
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_seed_decides_which_processes_are_killed() {
+        let kills = plan(50, 7);
+        assert_eq!(kills, plan(50, 7));
+        assert_ne!(kills, plan(50, 8));
+        assert!(kills.windows(2).all(|pair| pair[0].at < pair[1].at));
+        for function in ["orchestrator", "worker", "maintenance"] {
+            assert!(kills.iter().any(|kill| kill.function == function), "{function}");
+        }
+    }
+}
