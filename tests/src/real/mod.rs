@@ -34,6 +34,7 @@ pub use event::Batch;
 pub use function::Function;
 pub use lambda_api::LambdaApi;
 pub use moto::Moto;
+pub use process::Process;
 pub use queue::{Fed, Queue};
 pub use secret::Secret;
 pub use venv::Venv;

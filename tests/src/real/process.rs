@@ -15,7 +15,7 @@ const POLL: Duration = Duration::from_millis(10);
 
 /// A running child.
 #[derive(Debug)]
-pub(super) struct Process {
+pub struct Process {
     name: String,
     child: Child,
     stdout: Lines,
@@ -24,7 +24,7 @@ pub(super) struct Process {
 
 impl Process {
     /// Starts `command`; `name` is what errors call it.
-    pub(super) fn spawn(name: &str, command: &mut Command) -> Result<Process> {
+    pub fn spawn(name: &str, command: &mut Command) -> Result<Process> {
         let mut child = command
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
@@ -42,28 +42,28 @@ impl Process {
     }
 
     /// The process id.
-    pub(super) fn id(&self) -> u32 {
+    pub fn id(&self) -> u32 {
         self.child.id()
     }
 
     /// The lines of standard output so far.
-    pub(super) fn stdout(&self) -> Vec<String> {
+    pub fn stdout(&self) -> Vec<String> {
         self.stdout.get().clone()
     }
 
     /// The lines of standard error so far.
-    pub(super) fn stderr(&self) -> Vec<String> {
+    pub fn stderr(&self) -> Vec<String> {
         self.stderr.get().clone()
     }
 
     /// Whether it has not ended.
-    pub(super) fn is_running(&mut self) -> bool {
+    pub fn is_running(&mut self) -> bool {
         matches!(self.child.try_wait(), Ok(None))
     }
 
     /// The first line, of either stream, of which `find` makes something; an error when the child ends or `limit`
     /// passes without one.
-    pub(super) async fn wait_for<T>(&mut self, limit: Duration, find: impl Fn(&str) -> Option<T>) -> Result<T> {
+    pub async fn wait_for<T>(&mut self, limit: Duration, find: impl Fn(&str) -> Option<T>) -> Result<T> {
         let end = Instant::now() + limit;
         loop {
             // Asked before the look: what the child wrote before it ended is then seen, or at most one round late.
@@ -87,7 +87,7 @@ impl Process {
     }
 
     /// Kills the child, as a crash would, and waits until it is gone.
-    pub(super) fn kill(&mut self) {
+    pub fn kill(&mut self) {
         // A child that ended by itself cannot be killed, and needs not be.
         self.child.kill().ok();
         self.child.wait().ok();

@@ -1,0 +1,99 @@
+//! The function processes: killed at any time, replaced, and never left behind.
+
+use crate::support::*;
+use anyhow::{Context as _, Result, ensure};
+use fastrand::Rng;
+use std::time::{Duration, Instant};
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn any_process_may_be_killed_at_any_time() -> Result<()> {
+    let binaries = Binaries::built().await?;
+    let up = Up::start(&binaries, &[]).await?;
+    let orders: Vec<String> = (0..6).map(|number| format!("order-{number}")).collect();
+    for order in &orders {
+        up.place(order, 1_000)?;
+    }
+    let mut rng = Rng::with_seed(11);
+    let (mut killed, limit) = (0, Instant::now() + PATIENCE);
+    while killed < 12 {
+        ensure!(Instant::now() < limit, "there was nobody to kill");
+        let children = up.children().await?;
+        if let Some(pid) = rng.choice(children.iter().copied()) {
+            // It may have ended since it was listed.
+            killed += usize::from(signal(pid, "KILL").is_ok());
+        }
+        tokio::time::sleep(Duration::from_millis(rng.u64(20..400))).await;
+    }
+    for order in &orders {
+        up.expect_shipped(order)?;
+    }
+    let status = up.status().await?;
+    let starts = status["functions"]["orchestrator"]["coldStarts"].as_u64();
+    ensure!(starts > Some(1), "those that were killed are replaced: {status}");
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_interrupt_or_a_request_to_end_stops_all_processes() -> Result<()> {
+    let binaries = Binaries::built().await?;
+    for name in ["INT", "TERM"] {
+        let mut up = Up::start(&binaries, &[]).await?;
+        up.place("order", 60_000)?;
+        let children = up.children().await?;
+        ensure!(children.len() >= 3, "one of each function: {children:?}");
+        signal(up.process.id(), name)?;
+        until_gone(&children).await?;
+        until("the cloud has ended", || !up.process.is_running()).await?;
+        ensure!(
+            up.process.stdout().iter().any(|line| line == "stopped."),
+            "{name}: {:?}",
+            up.process.stdout()
+        );
+    }
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_cloud_that_is_killed_takes_its_processes_with_it_busy_and_frozen_ones() -> Result<()> {
+    let binaries = Binaries::built().await?;
+    let directory = fresh_directory("hang")?;
+    // A function that asks for work and then never comes back, as one that hangs in the middle.
+    let hangs = script(
+        &directory,
+        "hangs",
+        "#!/usr/bin/env python3\nimport os, time, urllib.request\n\
+         urllib.request.urlopen('http://%s/2018-06-01/runtime/invocation/next' % os.environ['AWS_LAMBDA_RUNTIME_API'])\n\
+         time.sleep(600)\n",
+    )?;
+    let path = std::env::var("PATH")?;
+    let variable = format!("PATH={path}");
+    let mut command = binaries.local(&["up", "--port", "0", "--cosmos-port", "0", "--quiet", "--env", &variable]);
+    command
+        .arg("--orchestrator")
+        .arg(&hangs)
+        .arg("--worker")
+        .arg(&binaries.functions.worker)
+        .arg("--maintenance")
+        .arg(&binaries.functions.maintenance);
+    let up = Up::of(command, &binaries).await?;
+    up.json(&["start", "fulfil-order", "--id", "stuck", "--input", "{}"])?;
+    let limit = Instant::now() + PATIENCE;
+    let busy = loop {
+        let status = up.status().await?;
+        let orchestrators = status["functions"]["orchestrator"]["environments"].clone();
+        let busy = orchestrators
+            .as_array()
+            .and_then(|all| all.iter().find(|one| one["busy"] == true).cloned());
+        if let Some(busy) = busy {
+            break busy["pid"].as_u64().context("a process id")? as u32;
+        }
+        ensure!(Instant::now() < limit, "the function is never invoked: {status}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    };
+    let children = up.children().await?;
+    ensure!(children.contains(&busy) && is_running(busy), "it hangs");
+    let frozen = children.iter().filter(|pid| state(**pid) == Some('T')).count();
+    ensure!(frozen >= 1, "idle ones are frozen: {children:?}");
+    signal(up.process.id(), "KILL")?;
+    until_gone(&children).await
+}

@@ -1,0 +1,91 @@
+//! The demo, end to end, from fixed seeds.
+
+use crate::support::*;
+use anyhow::{Result, ensure};
+use std::process::Command;
+
+/// The number behind a label of the summary.
+fn number(summary: &str, label: &str) -> Option<u64> {
+    let line = summary.lines().find(|line| line.starts_with(label))?;
+    let digits: String = line[label.len()..]
+        .trim_start()
+        .chars()
+        .take_while(char::is_ascii_digit)
+        .collect();
+    digits.parse().ok()
+}
+
+async fn shows(seed: &str) -> Result<()> {
+    let binaries = Binaries::built().await?;
+    let log = fresh_directory(&format!("demo-{seed}"))?.join("functions.log");
+    let mut command = binaries.with_functions(&["demo", "--orders", "16", "--kills", "5", "--lose-rings", "15"]);
+    command.args(["--seed", seed]).arg("--log").arg(&log);
+    let output = tokio::task::spawn_blocking(move || command.output()).await??;
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    println!("{said}");
+    ensure!(
+        output.status.success(),
+        "{}\n{said}\n{}",
+        output.status,
+        String::from_utf8_lossy(&output.stderr)
+    );
+    ensure!(said.contains("all is well"), "{said}");
+    for (label, least) in [
+        ("orders", 16),
+        ("turns", 100),
+        ("activities", 50),
+        ("charges", 16),
+        ("kills survived", 1),
+    ] {
+        ensure!(number(&said, label) >= Some(least), "{label}: {said}");
+    }
+    ensure!(
+        number(&said, "charges") == Some(16) && number(&said, "dead letters") == Some(0),
+        "{said}"
+    );
+    ensure!(!said.contains("  0 of them lost"), "{said}");
+    ensure!(
+        !said.contains('\u{1b}'),
+        "what is no terminal gets plain lines: {said:?}"
+    );
+    ensure!(
+        std::fs::read_to_string(&log)?.contains("a cycle ended"),
+        "the functions' logs are kept"
+    );
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn all_orders_end_as_they_must_though_processes_are_killed_and_rings_lost() -> Result<()> {
+    shows("1").await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_same_holds_for_another_seed() -> Result<()> {
+    shows("20261116").await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn on_a_terminal_the_progress_is_redrawn_in_place() -> Result<()> {
+    let binaries = Binaries::built().await?;
+    let directory = fresh_directory("terminal")?;
+    let demo = binaries.with_functions(&["demo", "--orders", "3", "--kills", "0", "--lose-rings", "0"]);
+    let mut line = String::from("stty cols 70; exec");
+    for part in std::iter::once(demo.get_program()).chain(demo.get_args()) {
+        line += &format!(" '{}'", part.to_string_lossy());
+    }
+    line += &format!(" --log '{}'", directory.join("log").display());
+    let mut command = Command::new("script");
+    command
+        .args(["-q", "-e", "-c", &line])
+        .arg(directory.join("typescript"))
+        .env("TERM", "xterm-256color")
+        .env_remove("NO_COLOR");
+    let output = tokio::task::spawn_blocking(move || command.output()).await??;
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    ensure!(output.status.success(), "{}\n{said}", output.status);
+    ensure!(said.contains("\u{1b}[3A\u{1b}[J"), "three lines are redrawn: {said:?}");
+    ensure!(said.contains('░') && said.contains("of 3 orders"), "{said:?}");
+    ensure!(said.contains("\u{1b}[32mall is well"), "{said:?}");
+    Ok(())
+}

@@ -1,0 +1,69 @@
+//! Functions run as they would be deployed: the same bytes, and variables that are known.
+
+use crate::support::*;
+use anyhow::{Context as _, Result, ensure};
+use duroxide_lambda::config::VARIABLES;
+use std::collections::BTreeSet;
+
+/// What the local cloud and its client read besides the functions' variables.
+const OURS: [&str; 1] = ["LOCAL_CLOUD"];
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_function_is_the_binary_that_would_be_deployed_and_only_its_variables_are_ours() -> Result<()> {
+    let binaries = Binaries::built().await?;
+    let up = Up::start(&binaries, &["--env", "MY_OWN=yes"]).await?;
+    let deployed = [
+        std::fs::read(&binaries.functions.orchestrator)?,
+        std::fs::read(&binaries.functions.worker)?,
+        std::fs::read(&binaries.functions.maintenance)?,
+    ];
+    let children = up.children().await?;
+    ensure!(children.len() >= 3, "{children:?}");
+    for pid in children {
+        let bytes = std::fs::read(format!("/proc/{pid}/exe"))?;
+        ensure!(deployed.contains(&bytes), "{pid} is another program");
+        let arguments = std::fs::read_to_string(format!("/proc/{pid}/cmdline"))?;
+        ensure!(arguments.matches('\0').count() == 1, "no arguments: {arguments:?}");
+        let environ = std::fs::read_to_string(format!("/proc/{pid}/environ"))?;
+        for variable in environ.split('\0').filter(|text| !text.is_empty()) {
+            let (name, _) = variable.split_once('=').context("a variable has a value")?;
+            let known = name.starts_with("AWS_")
+                || name == "TZ"
+                || name == "MY_OWN"
+                || VARIABLES.iter().any(|variable| variable.name == name);
+            ensure!(
+                known,
+                "{name} is not among Lambda's, the configuration's or the user's variables"
+            );
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn the_example_of_an_environment_file_lists_every_variable_and_no_other() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../.env.example");
+    let text = std::fs::read_to_string(path).expect("there is an example");
+    let mut listed = BTreeSet::new();
+    for line in text.lines().filter(|line| line.contains('=')) {
+        let line = line.trim_start_matches(['#', ' ']);
+        if let Some((name, _)) = line.split_once('=')
+            && name.chars().all(|c| c.is_ascii_uppercase() || c == '_')
+        {
+            assert!(listed.insert(name.to_owned()), "{name} is listed twice");
+        }
+    }
+    let read: BTreeSet<String> = VARIABLES
+        .iter()
+        .map(|variable| variable.name)
+        .chain(OURS)
+        .map(str::to_owned)
+        .collect();
+    assert_eq!(listed, read);
+    for variable in VARIABLES {
+        if let Some(default) = variable.default.filter(|default| !default.is_empty()) {
+            let line = format!("{}={default}", variable.name);
+            assert!(text.contains(&line), "the default of {}: {default}", variable.name);
+        }
+    }
+}

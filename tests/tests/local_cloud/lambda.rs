@@ -1,0 +1,190 @@
+//! Lambda as functions see it: a small function in Python shows that nothing here is made for ours alone.
+
+use crate::support::*;
+use anyhow::{Context as _, Result, ensure};
+use local::{Cloud, CloudOptions, Functions};
+use serde_json::{Value, json};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Does what its event says.
+const FUNCTION: &str = r#"#!/usr/bin/env python3
+import json, os, sys, time, urllib.request, urllib.error
+base = 'http://%s/2018-06-01/runtime' % os.environ['AWS_LAMBDA_RUNTIME_API']
+def post(path, value):
+    data = value if isinstance(value, bytes) else json.dumps(value).encode()
+    try:
+        return urllib.request.urlopen(urllib.request.Request(base + path, data)).status
+    except urllib.error.HTTPError as error:
+        return error.code
+if os.environ.get('AT_START') == 'report':
+    post('/init/error', {'errorType': 'Moon.Closed', 'errorMessage': 'the moon is closed'})
+    sys.exit(1)
+served = 0
+while True:
+    with urllib.request.urlopen(base + '/invocation/next') as asked:
+        id, deadline = asked.headers['Lambda-Runtime-Aws-Request-Id'], int(asked.headers['Lambda-Runtime-Deadline-Ms'])
+        event = json.load(asked)
+    served += 1
+    do = event.get('do')
+    if do == 'crash':
+        os._exit(3)
+    if do == 'sleep':
+        time.sleep(event['seconds'])
+    if do == 'fail':
+        post('/invocation/%s/error' % id, {'errorType': 'Sad', 'errorMessage': 'it did not work'})
+        continue
+    if do == 'large':
+        post('/invocation/%s/response' % id, b'x' * (6 * 1024 * 1024 + 1))
+        continue
+    stale = post('/invocation/no-such-id/response', {}) if do == 'stale' else None
+    left = deadline - time.time() * 1000
+    post('/invocation/%s/response' % id, {'pid': os.getpid(), 'served': served, 'left': left, 'stale': stale, 'event': event})
+"#;
+
+struct Stage {
+    cloud: Arc<Cloud>,
+    http: reqwest::Client,
+}
+
+impl Stage {
+    async fn set(name: &str, change: impl FnOnce(&mut CloudOptions)) -> Result<Stage> {
+        let mut options = options(name)?;
+        change(&mut options);
+        let http = reqwest::Client::builder().no_proxy().build()?;
+        let cloud = Arc::new(Cloud::start(options).await?);
+        Ok(Stage { cloud, http })
+    }
+
+    /// Invokes the function; answers its answer, or the error in Lambda's form.
+    async fn invoke(&self, event: Value) -> Result<Value> {
+        let url = format!("{}/2015-03-31/functions/worker/invocations", self.cloud.endpoint());
+        let answer = self.http.post(url).body(event.to_string()).send().await?;
+        ensure!(answer.status().is_success(), "{}", answer.status());
+        let failed = answer.headers().contains_key("x-amz-function-error");
+        let body: Value = serde_json::from_slice(&answer.bytes().await?)?;
+        ensure!(failed == body["errorType"].is_string(), "{body}");
+        Ok(body)
+    }
+
+    fn environments(&self) -> Vec<u32> {
+        let status = self.cloud.status();
+        status.functions["worker"]
+            .environments
+            .iter()
+            .map(|one| one.pid)
+            .collect()
+    }
+}
+
+fn options(name: &str) -> Result<CloudOptions> {
+    let directory = fresh_directory(name)?;
+    let function: PathBuf = script(&directory, "function", FUNCTION)?;
+    let mut options = CloudOptions::of(Functions {
+        orchestrator: function.clone(),
+        worker: function.clone(),
+        maintenance: function,
+    });
+    options.variables = vec![("PATH".to_owned(), std::env::var("PATH")?)];
+    Ok(options)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_warm_environment_serves_again_and_is_frozen_meanwhile() -> Result<()> {
+    let stage = Stage::set("warm", |_| {}).await?;
+    let first = stage.invoke(json!({"do": "echo", "text": "☃"})).await?;
+    ensure!(first["event"]["text"] == "☃" && first["served"] == 1, "{first}");
+    let left = first["left"].as_f64().context("time is left")?;
+    ensure!(
+        (1_000.0..=30_000.0).contains(&left),
+        "the deadline is the timeout from now: {left} ms"
+    );
+    let pid = u32::try_from(first["pid"].as_u64().context("a process id")?)?;
+    until("it is frozen between invocations", || state(pid) == Some('T')).await?;
+    let second = stage.invoke(json!({"do": "stale"})).await?;
+    ensure!(second["served"] == 2 && second["pid"] == first["pid"], "{second}");
+    ensure!(
+        second["stale"] == 400,
+        "an answer to no invocation is refused: {second}"
+    );
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn errors_crashes_and_overruns_are_told_apart_and_only_the_dead_are_replaced() -> Result<()> {
+    let stage = Stage::set("errors", |options| options.timeout = Duration::from_secs(3)).await?;
+    let pid = stage.invoke(json!({})).await?["pid"].clone();
+    let failed = stage.invoke(json!({"do": "fail"})).await?;
+    ensure!(
+        failed == json!({"errorType": "Sad", "errorMessage": "it did not work"}),
+        "{failed}"
+    );
+    let large = stage.invoke(json!({"do": "large"})).await?;
+    ensure!(large["errorType"] == "ResponseSizeTooLarge", "{large}");
+    ensure!(stage.invoke(json!({})).await?["pid"] == pid, "who only failed goes on");
+
+    let crashed = stage.invoke(json!({"do": "crash"})).await?;
+    ensure!(crashed["errorType"] == "Runtime.ExitError", "{crashed}");
+    ensure!(
+        crashed["errorMessage"].to_string().contains("exit status: 3"),
+        "{crashed}"
+    );
+    let next = stage.invoke(json!({})).await?;
+    ensure!(next["pid"] != pid && next["served"] == 1, "{next}");
+
+    let overrun = stage.invoke(json!({"do": "sleep", "seconds": 600})).await?;
+    ensure!(overrun["errorType"] == "Sandbox.Timedout", "{overrun}");
+    let old = u32::try_from(next["pid"].as_u64().context("a process id")?)?;
+    ensure!(!is_running(old), "it was killed");
+    ensure!(
+        stage.invoke(json!({})).await?["served"] == 1,
+        "another has taken its place"
+    );
+    let counts = stage.cloud.status().functions["worker"].counts;
+    ensure!(
+        (counts.crashes, counts.timeouts, counts.errors) == (1, 1, 4),
+        "{counts:?}"
+    );
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn environments_are_started_on_demand_up_to_the_limit_and_end_when_idle() -> Result<()> {
+    let stage = Stage::set("demand", |options| {
+        options.concurrency = 3;
+        options.idle = Duration::from_secs(2);
+    })
+    .await?;
+    ensure!(stage.environments().len() == 1, "one is started ahead");
+    let sleeps = (0..7).map(|_| stage.invoke(json!({"do": "sleep", "seconds": 0.3})));
+    let answers = futures::future::try_join_all(sleeps).await?;
+    let pids: std::collections::BTreeSet<u64> = answers.iter().filter_map(|answer| answer["pid"].as_u64()).collect();
+    ensure!(pids.len() == 3, "{pids:?}");
+    until("idle ones end", || stage.environments().is_empty()).await?;
+    ensure!(
+        pids.iter().all(|pid| !is_running(*pid as u32)),
+        "their processes are gone"
+    );
+    ensure!(stage.invoke(json!({})).await?["served"] == 1);
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_function_reports_of_its_start_is_told() -> Result<()> {
+    let mut options = options("init")?;
+    options.variables.push(("AT_START".to_owned(), "report".to_owned()));
+    let error = Cloud::start(options).await.err().context("it does not start")?;
+    ensure!(error.to_string().contains("Moon.Closed: the moon is closed"), "{error}");
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn dropping_a_cloud_ends_its_processes() -> Result<()> {
+    let stage = Stage::set("drop", |_| {}).await?;
+    stage.invoke(json!({})).await?;
+    let pids = stage.environments();
+    ensure!(!pids.is_empty());
+    drop(stage);
+    until_gone(&pids).await
+}

@@ -1,0 +1,10 @@
+//! The local cloud: the real `local` binary, the real function binaries, and what may happen to them.
+
+mod children;
+mod demo;
+mod environment;
+mod lambda;
+mod mistakes;
+mod restart;
+mod sqs;
+mod support;

@@ -1,0 +1,149 @@
+//! What goes wrong at the start is told in a sentence with what to do, and leaves nothing running.
+
+use crate::support::*;
+use anyhow::{Context as _, Result, ensure};
+use std::net::{Ipv4Addr, TcpListener};
+
+const FREE: [&str; 5] = ["up", "--port", "0", "--cosmos-port", "0"];
+
+#[tokio::test]
+async fn a_port_that_is_taken_is_named_with_the_option_that_changes_it() -> Result<()> {
+    let binaries = Binaries::built().await?;
+    let taken = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+    let port = taken.local_addr()?.port().to_string();
+    for (arguments, option) in [
+        (["up", "--port", &port, "--cosmos-port", "0"], "--port"),
+        (["up", "--port", "0", "--cosmos-port", &port], "--cosmos-port"),
+    ] {
+        let said = refused(&mut binaries.with_functions(&arguments))?;
+        ensure!(
+            said.contains(&format!("port {port} is taken")) && said.contains(option),
+            "{said}"
+        );
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_binary_that_cannot_be_used_is_named() -> Result<()> {
+    let binaries = Binaries::built().await?;
+    let directory = fresh_directory("no-binary")?;
+    let plain = directory.join("plain");
+    std::fs::write(&plain, "no program")?;
+    for (path, why) in [
+        (directory.join("missing"), "No such file"),
+        (plain, "may not be executed"),
+        (directory.clone(), "no file"),
+    ] {
+        let mut command = binaries.local(&FREE);
+        command.arg("--worker").arg(&path);
+        command.arg("--orchestrator").arg(&binaries.functions.orchestrator);
+        command.arg("--maintenance").arg(&binaries.functions.maintenance);
+        let said = refused(&mut command)?;
+        ensure!(
+            said.contains("the function worker") && said.contains(why) && said.contains("correct the path"),
+            "{said}"
+        );
+        ensure!(said.contains(&*path.to_string_lossy()), "{said}");
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_function_that_ends_in_its_start_is_told_with_its_last_words() -> Result<()> {
+    let binaries = Binaries::built().await?;
+    let directory = fresh_directory("crashes")?;
+    let crashes = script(
+        &directory,
+        "crashes",
+        "#!/bin/sh\necho 'no connection to the moon' >&2\nexit 7\n",
+    )?;
+    let mut command = binaries.local(&FREE);
+    command.arg("--worker").arg(crashes);
+    command.arg("--orchestrator").arg(&binaries.functions.orchestrator);
+    command.arg("--maintenance").arg(&binaries.functions.maintenance);
+    let said = refused(&mut command)?;
+    for part in [
+        "the function worker does not start",
+        "exit status: 7",
+        "no connection to the moon",
+    ] {
+        ensure!(said.contains(part), "{part}: {said}");
+    }
+    // A real function's own words about its configuration.
+    let mut command = binaries.with_functions(&FREE);
+    command.args(["--env", "DUROXIDE_CONCURRENCY=none"]);
+    let said = refused(&mut command)?;
+    ensure!(
+        said.contains("DUROXIDE_CONCURRENCY") && said.contains("whole number"),
+        "{said}"
+    );
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_function_that_crashes_leaves_the_data_as_they_were() -> Result<()> {
+    let binaries = Binaries::built().await?;
+    let data = fresh_directory("kept")?;
+    let path = data.to_string_lossy().into_owned();
+    let up = Up::start(&binaries, &["--data", &path]).await?;
+    up.place("kept", 100)?;
+    up.expect_shipped("kept")?;
+    let children = up.children().await?;
+    drop(up);
+    until_gone(&children).await?;
+    let mut command = binaries.with_functions(&FREE);
+    command.args(["--data", &path, "--env", "DUROXIDE_CONCURRENCY=none"]);
+    refused(&mut command)?;
+    let up = Up::start(&binaries, &["--data", &path]).await?;
+    up.expect_shipped("kept")
+}
+
+#[tokio::test]
+async fn a_data_directory_of_a_newer_version_or_of_somebody_else_is_left_alone() -> Result<()> {
+    let binaries = Binaries::built().await?;
+    let strange = fresh_directory("strange")?;
+    std::fs::write(strange.join("thesis.txt"), "years of work")?;
+    let mut command = binaries.with_functions(&FREE);
+    command.arg("--data").arg(&strange);
+    let said = refused(&mut command)?;
+    ensure!(said.contains(&*strange.to_string_lossy()), "{said}");
+    let left: Vec<_> = std::fs::read_dir(&strange)?.collect::<Result<_, _>>()?;
+    ensure!(left.len() == 1, "nothing was added: {left:?}");
+    ensure!(std::fs::read_to_string(strange.join("thesis.txt"))? == "years of work");
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_account_needs_its_key_and_must_answer() -> Result<()> {
+    let binaries = Binaries::built().await?;
+    let nobody = {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+        format!("http://{}", listener.local_addr()?)
+    };
+    let arguments = ["up", "--port", "0", "--cosmos", &nobody];
+    let said = refused(&mut binaries.with_functions(&arguments))?;
+    ensure!(said.contains("set COSMOS_KEY"), "{said}");
+    let said = refused(binaries.with_functions(&arguments).env("COSMOS_KEY", "a2V5"))?;
+    ensure!(
+        said.contains(&nobody) && said.contains("database and container"),
+        "{said}"
+    );
+    ensure!(!said.contains("a2V5"), "the key is not repeated: {said}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_cloud_can_use_another_cosmos() -> Result<()> {
+    let binaries = Binaries::built().await?;
+    let server = local::CosmosServer::start(local::ServerOptions::default()).await?;
+    let mut command = binaries.with_functions(&["up", "--port", "0", "--quiet"]);
+    command.args(["--cosmos", &server.door().endpoint()]);
+    command.env("COSMOS_KEY", server.door().key());
+    let up = Up::of(command, &binaries).await?;
+    up.place("elsewhere", 100)?;
+    let waited = tokio::task::spawn_blocking(move || up.expect_shipped("elsewhere"));
+    waited.await.context("the test's own thread")??;
+    ensure!(server.door().counts().requests > 20, "{:?}", server.door().counts());
+    Ok(())
+}

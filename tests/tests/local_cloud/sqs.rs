@@ -1,0 +1,242 @@
+//! SQS by the real AWS SDK, and the event source mapping behind it.
+
+use crate::support::*;
+use anyhow::{Context as _, Result, ensure};
+use aws_sdk_sqs::Client;
+use aws_sdk_sqs::config::{BehaviorVersion, Credentials, Region};
+use aws_sdk_sqs::error::ProvideErrorMetadata as _;
+use aws_sdk_sqs::types::SendMessageBatchRequestEntry;
+use local::sqs::Loss;
+use local::{Cloud, CloudOptions, Functions};
+use std::time::{Duration, Instant};
+
+/// Takes each batch, and reports what its body says: `bad` fails, `poison` fails the whole batch.
+const FUNCTION: &str = r#"#!/usr/bin/env python3
+import json, os, urllib.request
+base = 'http://%s/2018-06-01/runtime/invocation' % os.environ['AWS_LAMBDA_RUNTIME_API']
+while True:
+    with urllib.request.urlopen(base + '/next') as asked:
+        id, event = asked.headers['Lambda-Runtime-Aws-Request-Id'], json.load(asked)
+    records = event.get('Records', [])
+    with open(os.environ['SEEN'], 'a') as seen:
+        for r in records:
+            seen.write('%s %s %d\n' % (r['body'], r['attributes']['ApproximateReceiveCount'], len(records)))
+    failed = [{'itemIdentifier': r['messageId']} for r in records if r['body'] == 'bad']
+    path, answer = '/response', {'batchItemFailures': failed}
+    if any(r['body'] == 'poison' for r in records):
+        path, answer = '/error', {'errorType': 'Poison', 'errorMessage': 'no'}
+    urllib.request.urlopen(urllib.request.Request(base + '/' + id + path, json.dumps(answer).encode()))
+"#;
+
+struct Stage {
+    cloud: Cloud,
+    client: Client,
+    seen: std::path::PathBuf,
+}
+
+impl Stage {
+    async fn set(name: &str, change: impl FnOnce(&mut CloudOptions)) -> Result<Stage> {
+        let directory = fresh_directory(name)?;
+        let function = script(&directory, "function", FUNCTION)?;
+        let seen = directory.join("seen");
+        std::fs::write(&seen, "")?;
+        let mut options = CloudOptions::of(Functions {
+            orchestrator: function.clone(),
+            worker: function.clone(),
+            maintenance: function,
+        });
+        options.variables = vec![
+            ("PATH".to_owned(), std::env::var("PATH")?),
+            ("SEEN".to_owned(), seen.to_string_lossy().into_owned()),
+        ];
+        options.visibility = Duration::from_secs(1);
+        options.concurrency = 1;
+        change(&mut options);
+        let cloud = Cloud::start(options).await?;
+        let config = aws_sdk_sqs::Config::builder()
+            .behavior_version(BehaviorVersion::latest())
+            .region(Region::new("us-east-1"))
+            .endpoint_url(cloud.endpoint())
+            .credentials_provider(Credentials::new("local", "local", None, None, "test"))
+            .build();
+        let client = Client::from_conf(config);
+        Ok(Stage { cloud, client, seen })
+    }
+
+    fn url(&self, queue: &str) -> String {
+        format!("{}/000000000000/{queue}", self.cloud.endpoint())
+    }
+
+    /// Each receive: body, receive count, size of the batch.
+    fn seen(&self) -> Vec<(String, u32, usize)> {
+        let text = std::fs::read_to_string(&self.seen).unwrap_or_default();
+        let parse = |line: &str| {
+            let mut parts = line.split(' ');
+            Some((
+                parts.next()?.to_owned(),
+                parts.next()?.parse().ok()?,
+                parts.next()?.parse().ok()?,
+            ))
+        };
+        text.lines().filter_map(parse).collect()
+    }
+
+    fn count(&self, body: &str) -> usize {
+        self.seen().iter().filter(|(seen, ..)| seen == body).count()
+    }
+
+    async fn send(&self, queue: &str, body: &str, delay: i32) -> Result<()> {
+        let url = self.url(queue);
+        let request = self.client.send_message().queue_url(url).message_body(body);
+        request.delay_seconds(delay).send().await?;
+        Ok(())
+    }
+
+    /// How many messages a queue has: visible, with a receiver, delayed.
+    fn depth(&self, queue: &str) -> (usize, usize, usize) {
+        let depth = self.cloud.status().queues[queue].depth;
+        (depth.visible, depth.in_flight, depth.delayed)
+    }
+}
+
+fn entry(id: &str, body: &str, delay: i32) -> SendMessageBatchRequestEntry {
+    let entry = SendMessageBatchRequestEntry::builder().id(id).message_body(body);
+    entry.delay_seconds(delay).build().expect("it is complete")
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn messages_reach_the_function_once_and_delayed_ones_after_their_time() -> Result<()> {
+    let stage = Stage::set("delays", |_| {}).await?;
+    let begun = Instant::now();
+    let url = stage.url("orchestrator");
+    let sent = stage
+        .client
+        .send_message_batch()
+        .queue_url(&url)
+        .entries(entry("a", "now", 0))
+        .entries(entry("b", "later", 2))
+        .entries(entry("c", "much-later", 901))
+        .send()
+        .await?;
+    ensure!(sent.successful().len() == 2, "{sent:?}");
+    ensure!(sent.failed().len() == 1 && sent.failed()[0].id() == "c", "{sent:?}");
+    ensure!(sent.failed()[0].code() == "InvalidParameterValue" && sent.failed()[0].sender_fault());
+    until("the first comes", || stage.count("now") == 1).await?;
+    until("the second comes", || stage.count("later") == 1).await?;
+    ensure!(begun.elapsed() >= Duration::from_secs(2), "it was held back");
+    until("both are deleted", || stage.depth("orchestrator") == (0, 0, 0)).await?;
+    ensure!(stage.seen().len() == 2, "{:?}", stage.seen());
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn only_failed_records_come_again_until_they_are_put_aside() -> Result<()> {
+    let stage = Stage::set("partial", |options| options.max_receives = 3).await?;
+    let url = stage.url("worker");
+    stage
+        .client
+        .send_message_batch()
+        .queue_url(&url)
+        .entries(entry("a", "good", 0))
+        .entries(entry("b", "bad", 0))
+        .send()
+        .await?;
+    until("it is put aside", || stage.depth("dead-letters").0 == 1).await?;
+    let receives: Vec<u32> = stage
+        .seen()
+        .iter()
+        .filter(|(body, ..)| body == "bad")
+        .map(|seen| seen.1)
+        .collect();
+    ensure!(receives == [1, 2, 3], "{receives:?}");
+    ensure!(stage.count("good") == 1, "{:?}", stage.seen());
+    let dead = stage
+        .client
+        .receive_message()
+        .queue_url(stage.url("dead-letters"))
+        .send()
+        .await?;
+    let letter = dead.messages().first().context("the letter can be read")?;
+    ensure!(letter.body() == Some("bad"), "{letter:?}");
+    let receipt = letter.receipt_handle().context("it has a receipt")?;
+    let delete = stage.client.delete_message().queue_url(stage.url("dead-letters"));
+    delete.receipt_handle(receipt).send().await?;
+    ensure!(stage.depth("dead-letters") == (0, 0, 0));
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_batch_whose_invocation_fails_comes_again_whole_and_blocks_nobody() -> Result<()> {
+    let stage = Stage::set("poison", |options| options.max_receives = 2).await?;
+    stage.send("worker", "poison", 0).await?;
+    until("it was seen", || stage.count("poison") >= 1).await?;
+    stage.send("worker", "good", 0).await?;
+    until("the good one is served", || stage.count("good") >= 1).await?;
+    until("the bad one is put aside", || stage.depth("dead-letters").0 >= 1).await?;
+    until("nothing is left", || stage.depth("worker") == (0, 0, 0)).await?;
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_the_service_refuses_is_refused_with_its_codes() -> Result<()> {
+    let stage = Stage::set("refusals", |_| {}).await?;
+    let url = stage.url("orchestrator");
+    let batch = |entries: Vec<SendMessageBatchRequestEntry>| {
+        let request = stage.client.send_message_batch().queue_url(&url);
+        request.set_entries(Some(entries)).send()
+    };
+    let eleven = (0..11).map(|n| entry(&n.to_string(), "x", 0)).collect();
+    let large = "x".repeat(600 * 1024);
+    for (entries, code) in [
+        (vec![], "EmptyBatchRequest"),
+        (eleven, "TooManyEntriesInBatchRequest"),
+        (vec![entry("a", "x", 0), entry("a", "y", 0)], "BatchEntryIdsNotDistinct"),
+        (
+            vec![entry("a", &large, 0), entry("b", &large, 0)],
+            "BatchRequestTooLong",
+        ),
+    ] {
+        let error = batch(entries).await.err().context(code)?;
+        ensure!(
+            error.code().is_some_and(|told| told.contains(code)),
+            "{code}: {error:?}"
+        );
+    }
+    let nowhere = stage
+        .client
+        .send_message()
+        .queue_url(stage.url("nowhere"))
+        .message_body("x");
+    let error = nowhere.send().await.err().context("there is no such queue")?;
+    ensure!(
+        error
+            .as_service_error()
+            .is_some_and(|error| error.is_queue_does_not_exist()),
+        "{error:?}"
+    );
+    for body in ["", "\u{1}"] {
+        let request = stage.client.send_message().queue_url(&url).message_body(body);
+        ensure!(request.send().await.is_err(), "{body:?}");
+    }
+    ensure!(stage.seen().is_empty(), "nothing was sent: {:?}", stage.seen());
+    let attributes = stage.client.get_queue_attributes().queue_url(&url).send().await?;
+    let text = format!("{:?}", attributes.attributes());
+    ensure!(
+        text.contains("dead-letters") && text.contains("VisibilityTimeout"),
+        "{text}"
+    );
+    let found = stage.client.get_queue_url().queue_name("worker").send().await?;
+    ensure!(found.queue_url() == Some(stage.url("worker").as_str()), "{found:?}");
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn rings_are_lost_on_purpose_by_a_seed() -> Result<()> {
+    let stage = Stage::set("loss", |options| options.loss = Some(Loss { share: 0.5, seed: 3 })).await?;
+    for number in 0..40 {
+        stage.send("worker", &number.to_string(), 0).await?;
+    }
+    let counts = stage.cloud.status().queues["worker"].counts;
+    ensure!(counts.sent == 40 && (8..=32).contains(&counts.lost), "{counts:?}");
+    until("the others come", || stage.seen().len() as u64 == 40 - counts.lost).await
+}

@@ -1,0 +1,232 @@
+//! A local cloud as a process, its client commands, and the processes that it started.
+
+use anyhow::{Context, Result, bail, ensure};
+use duroxide::{Event, EventKind};
+use local::Functions;
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::time::{Duration, Instant};
+use tests::real::{Process, build};
+use tests::workload::assert_sound;
+
+/// How long a test waits for what must come.
+pub const PATIENCE: Duration = Duration::from_secs(120);
+
+/// The binaries, as the tests were built.
+#[derive(Clone, Debug)]
+pub struct Binaries {
+    pub local: PathBuf,
+    pub functions: Functions,
+}
+
+impl Binaries {
+    pub async fn built() -> Result<Binaries> {
+        let [local, orchestrator, worker, maintenance] =
+            build(["local", "orchestrator", "worker", "maintenance"]).await?;
+        Ok(Binaries {
+            local,
+            functions: Functions {
+                orchestrator,
+                worker,
+                maintenance,
+            },
+        })
+    }
+
+    /// `local` with these arguments, and without what the test's own environment may say.
+    pub fn local(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(&self.local);
+        command.args(arguments);
+        for name in ["COSMOS_ENDPOINT", "COSMOS_KEY", "LOCAL_CLOUD", "RUST_LOG"] {
+            command.env_remove(name);
+        }
+        command
+    }
+
+    /// The same, of `demo` or `up`, which then need not build anything.
+    pub fn with_functions(&self, arguments: &[&str]) -> Command {
+        let mut command = self.local(arguments);
+        command
+            .arg("--orchestrator")
+            .arg(&self.functions.orchestrator)
+            .arg("--worker")
+            .arg(&self.functions.worker)
+            .arg("--maintenance")
+            .arg(&self.functions.maintenance);
+        command
+    }
+}
+
+/// A directory of this test's own, empty.
+pub fn fresh_directory(name: &str) -> Result<PathBuf> {
+    let path = std::env::temp_dir().join(format!("local-cloud-{}-{name}", std::process::id()));
+    if path.exists() {
+        std::fs::remove_dir_all(&path)?;
+    }
+    std::fs::create_dir_all(&path)?;
+    Ok(path)
+}
+
+/// A running `local up`.
+pub struct Up {
+    pub process: Process,
+    pub endpoint: String,
+    binaries: Binaries,
+}
+
+impl Up {
+    /// Starts it on free ports.
+    pub async fn start(binaries: &Binaries, arguments: &[&str]) -> Result<Up> {
+        let mut command = binaries.with_functions(&["up", "--port", "0", "--cosmos-port", "0", "--quiet"]);
+        command.args(arguments);
+        Up::of(command, binaries).await
+    }
+
+    /// Starts it by this command.
+    pub async fn of(mut command: Command, binaries: &Binaries) -> Result<Up> {
+        let mut process = Process::spawn("local up", &mut command)?;
+        let endpoint = process
+            .wait_for(PATIENCE, |line| {
+                let address = line.trim().strip_prefix("SQS and Lambda")?;
+                Some(address.trim().to_owned())
+            })
+            .await?;
+        Ok(Up {
+            process,
+            endpoint,
+            binaries: binaries.clone(),
+        })
+    }
+
+    /// A client command, and what it answered.
+    pub fn client(&self, arguments: &[&str]) -> Result<Output> {
+        let mut command = self.binaries.local(arguments);
+        let output = command.env("LOCAL_CLOUD", &self.endpoint).output()?;
+        Ok(output)
+    }
+
+    /// A client command that must succeed, and its JSON.
+    pub fn json(&self, arguments: &[&str]) -> Result<Value> {
+        let output = self.client(&[arguments, &["--json"]].concat())?;
+        let said = String::from_utf8_lossy(&output.stderr);
+        ensure!(output.status.success(), "{arguments:?}: {}\n{said}", output.status);
+        serde_json::from_slice(&output.stdout).with_context(|| format!("{arguments:?} is no JSON"))
+    }
+
+    /// Starts an order.
+    pub fn place(&self, id: &str, cooling_off_ms: u64) -> Result<()> {
+        let input = format!(
+            r#"{{"id": "{id}", "customer": "ada", "total_cents": 4200, "cooling_off_ms": {cooling_off_ms},
+                "lines": [{{"sku": "teapot", "quantity": 1}}],
+                "parcels": [{{"address": "12 Mill Lane"}}, {{"address": "flaky"}}], "retry_delay_ms": 300}}"#
+        );
+        self.json(&["start", "fulfil-order", "--id", id, "--input", &input])?;
+        Ok(())
+    }
+
+    /// Waits until an order has shipped, and fails unless its history is sound: each activity with one result, one charge.
+    pub fn expect_shipped(&self, id: &str) -> Result<()> {
+        let output = self.client(&["wait", id, "--timeout", "120", "--json"])?;
+        let said = String::from_utf8_lossy(&output.stdout);
+        ensure!(
+            output.status.success() && said.contains("shipped"),
+            "{id}: {}\n{said}\n{}",
+            output.status,
+            String::from_utf8_lossy(&output.stderr)
+        );
+        let history = self.json(&["history", id])?;
+        let events: Vec<Event> = serde_json::from_value(history["events"].clone())?;
+        assert_sound(id, &events);
+        let charges = events.iter().filter(
+            |event| matches!(&event.kind, EventKind::ActivityScheduled { name, .. } if name == workflows::CHARGE_CARD),
+        );
+        let charges = charges.count();
+        ensure!(charges == 1, "{id} was charged {charges} times: {history}");
+        Ok(())
+    }
+
+    /// What `/cloud/status` says.
+    pub async fn status(&self) -> Result<Value> {
+        let url = format!("{}/cloud/status", self.endpoint);
+        let client = reqwest::Client::builder().no_proxy().build()?;
+        let body = client.get(url).send().await?.bytes().await?;
+        Ok(serde_json::from_slice(&body)?)
+    }
+
+    /// The processes of the functions.
+    pub async fn children(&self) -> Result<Vec<u32>> {
+        let status = self.status().await?;
+        let functions = status["functions"].as_object().context("there are functions")?;
+        let mut pids = Vec::new();
+        for function in functions.values() {
+            for environment in function["environments"].as_array().context("they have environments")? {
+                let pid = environment["pid"].as_u64().context("an environment has a process")?;
+                pids.push(u32::try_from(pid)?);
+            }
+        }
+        Ok(pids)
+    }
+}
+
+/// Sends a signal.
+pub fn signal(pid: u32, name: &str) -> Result<()> {
+    let sent = Command::new("kill")
+        .args([format!("-{name}"), pid.to_string()])
+        .status()?;
+    ensure!(sent.success(), "{name} cannot be sent to {pid}");
+    Ok(())
+}
+
+/// Whether a process is there, and no zombie.
+pub fn is_running(pid: u32) -> bool {
+    state(pid).is_some_and(|state| state != 'Z')
+}
+
+/// The state of a process as the kernel tells it: `T` is stopped.
+pub fn state(pid: u32) -> Option<char> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    stat.rsplit_once(')')?.1.trim_start().chars().next()
+}
+
+/// Waits for a condition.
+pub async fn until(what: &str, mut met: impl FnMut() -> bool) -> Result<()> {
+    let limit = Instant::now() + PATIENCE;
+    while !met() {
+        if Instant::now() >= limit {
+            bail!("not in time: {what}");
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    Ok(())
+}
+
+/// Waits until none of these processes is left.
+pub async fn until_gone(pids: &[u32]) -> Result<()> {
+    until("all function processes are gone", || {
+        !pids.iter().any(|pid| is_running(*pid))
+    })
+    .await
+}
+
+/// Runs a command that must fail, and answers what it said on standard error.
+pub fn refused(command: &mut Command) -> Result<String> {
+    let output = command.output()?;
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    ensure!(
+        output.status.code() == Some(1),
+        "{:?} instead of 1\n{}\n{said}",
+        output.status,
+        String::from_utf8_lossy(&output.stdout)
+    );
+    Ok(said)
+}
+
+/// A script that may be executed.
+pub fn script(directory: &Path, name: &str, text: &str) -> Result<PathBuf> {
+    use std::os::unix::fs::PermissionsExt as _;
+    let path = directory.join(name);
+    std::fs::write(&path, text)?;
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755))?;
+    Ok(path)
+}
