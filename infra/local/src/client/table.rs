@@ -272,8 +272,8 @@ mod tests {
     #[test]
     fn columns_align_by_what_characters_take_and_lines_end_where_their_text_does() {
         let expected = "\
-INSTANCE            N  STATUS     NOTE
-京都                7  Completed
+INSTANCE           N  STATUS     NOTE
+京都               7  Completed
 a\\u{1b}[31m\\nb  1234  Failed     why not
 ";
         assert_eq!(sample().render(Look::default()), expected);
