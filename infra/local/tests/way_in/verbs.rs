@@ -88,7 +88,7 @@ async fn events_messages_and_cancellations_arrive() {
         world.json(&["start", orchestration, "--id", id]).await;
     }
     // One that waits for its event says so: before, the event could come too early.
-    while world.json(&["list"]).await["total"] != 3 {}
+    world.until_listed(3).await;
     let raised = world.json(&["raise", "waits", "go", "{\"by\": \"Ada\"}"]).await;
     assert_eq!(raised, json!({ "instance": "waits", "event": "go", "rung": false }));
     let queued = world

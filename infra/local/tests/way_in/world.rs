@@ -13,7 +13,7 @@ use std::io::Write as _;
 use std::net::TcpListener;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Longer than anything takes on a machine that stalls.
 pub const LONG: Duration = Duration::from_secs(120);
@@ -101,6 +101,14 @@ impl World {
         let ran = self.run(&arguments).await;
         assert_eq!(ran.code, 0, "{arguments:?}: {ran:?}");
         serde_json::from_str(&ran.out).unwrap_or_else(|error| panic!("{error}: {ran:?}"))
+    }
+
+    /// Waits until so many instances have had their first turn.
+    pub async fn until_listed(&self, count: usize) {
+        let begun = Instant::now();
+        while self.json(&["list"]).await["total"] != count {
+            assert!(begun.elapsed() < LONG, "{count} instances never appeared");
+        }
     }
 
     pub async fn stop(self) {

@@ -56,7 +56,7 @@ async fn what_is_not_over_in_time_is_timed_out_and_not_deleted() {
         .is(4);
     assert_eq!(ran.out, "");
     world.json(&["raise", "--force", "nobody-yet", "go"]).await;
-    while world.json(&["list"]).await["total"] != 1 {}
+    world.until_listed(1).await;
     world
         .run(&["wait", "w", "--timeout", "0.1"])
         .await
