@@ -31,8 +31,7 @@ pub(crate) async fn shared() -> &'static SdkConfig {
         .await
 }
 
-/// The configuration from given variables, named as in the environment, and from nothing else. Without keys, calls are
-/// not signed, and the service says so.
+/// The configuration for SQS from given variables, named as in the environment, and from nothing else.
 pub(crate) fn given(get: impl Fn(&str) -> Option<String>) -> SdkConfig {
     let get = |name: &str| {
         get(name)
@@ -97,3 +96,41 @@ where
 
 #[cfg(test)]
 pub(crate) mod scripted;
+
+#[cfg(test)]
+mod tests {
+    use super::given;
+
+    fn config(pairs: &[(&str, &str)]) -> aws_config::SdkConfig {
+        given(|name| {
+            let pair = pairs.iter().find(|(known, _)| *known == name);
+            pair.map(|(_, value)| (*value).to_owned())
+        })
+    }
+
+    #[test]
+    fn given_variables_are_all_that_counts() {
+        let some = config(&[
+            ("AWS_REGION", " eu-west-1 "),
+            ("AWS_ENDPOINT_URL", "http://127.0.0.1:1"),
+            ("AWS_ACCESS_KEY_ID", "id"),
+            ("AWS_SECRET_ACCESS_KEY", "hidden"),
+        ]);
+        assert_eq!(some.region().map(AsRef::as_ref), Some("eu-west-1"));
+        assert_eq!(some.endpoint_url(), Some("http://127.0.0.1:1"));
+        assert!(some.credentials_provider().is_some());
+        assert!(!format!("{some:?}").contains("hidden"));
+        // What is empty counts as not set, and nothing is taken from the process's environment instead.
+        let none = config(&[
+            ("AWS_REGION", ""),
+            ("AWS_ENDPOINT_URL", " "),
+            ("AWS_ACCESS_KEY_ID", "id"),
+        ]);
+        assert!(none.region().is_none() && none.endpoint_url().is_none() && none.credentials_provider().is_none());
+        let two = config(&[
+            ("AWS_ENDPOINT_URL", "http://all"),
+            ("AWS_ENDPOINT_URL_SQS", "http://sqs"),
+        ]);
+        assert_eq!(two.endpoint_url(), Some("http://sqs"));
+    }
+}

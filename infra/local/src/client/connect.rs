@@ -21,8 +21,8 @@ const CLOUD: &str = "http://127.0.0.1:9400";
 /// How long the cloud may take to answer.
 const CLOUD_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long one request to Cosmos may take, and one operation with its retries: somebody sits and waits.
-const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
-const OPERATION_TIMEOUT: Duration = Duration::from_secs(12);
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(4);
+const OPERATION_TIMEOUT: Duration = Duration::from_secs(8);
 
 /// A connection, and how to show what comes by it.
 pub(super) struct Session {

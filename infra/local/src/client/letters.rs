@@ -4,7 +4,7 @@ use super::answer::{Answer, Code, Fail};
 use super::connect::Session;
 use super::instance::id_parser;
 use super::status::readable;
-use super::table::{Cell, Fields, Table, left, right};
+use super::table::{Cell, Fields, Table, ids, left, right};
 use super::text::{escape, moment, short, span};
 use super::{CODES, Common};
 use clap::{Args, Subcommand};
@@ -98,11 +98,11 @@ impl List {
         if !page.letters.is_empty() {
             let now = session.now_ms();
             let mut table = Table::new([
-                left("INSTANCE"),
-                left("ID"),
+                ids("INSTANCE"),
+                ids("ID"),
                 left("KIND"),
                 right("AGE"),
-                right("TRIES"),
+                right("TRIES").spare(),
                 left("REASON"),
             ]);
             for letter in &page.letters {

@@ -2,7 +2,7 @@
 
 use super::answer::{Answer, Fail};
 use super::connect::Session;
-use super::table::{Cell, Table, left, right};
+use super::table::{Cell, Table, ids, left, right};
 use super::text::{moment, short, span};
 use super::{CODES, Common};
 use clap::{Args, ValueEnum};
@@ -66,12 +66,12 @@ struct Row {
 impl List {
     pub(super) async fn act(self, session: &Session) -> Result<Answer, Fail> {
         let client = session.client();
-        let ids = match self.status {
+        let found = match self.status {
             Some(status) => client.list_instances_by_status(status.name()).await?,
             None => client.list_all_instances().await?,
         };
-        let (total, most) = (ids.len(), self.limit as usize);
-        let shown = &ids[..total.min(most)];
+        let (total, most) = (found.len(), self.limit as usize);
+        let shown = &found[..total.min(most)];
         let infos = session.find_all(shown).await?;
         let rows: Vec<_> = infos.into_iter().map(|info| row(session, info)).collect();
         let rows: Vec<Row> = stream::iter(rows).buffered(AT_ONCE).try_collect().await?;
@@ -115,11 +115,11 @@ fn render(session: &Session, rows: &[Row], total: usize) -> String {
     }
     let now = session.now_ms();
     let mut table = Table::new([
-        left("INSTANCE"),
+        ids("INSTANCE"),
         left("ORCHESTRATION"),
-        left("VERSION"),
+        left("VERSION").spare(),
         left("STATUS"),
-        left("CREATED"),
+        left("CREATED").spare(),
         right("AGE"),
         left("CUSTOM STATUS"),
     ]);

@@ -42,44 +42,39 @@ use connect::Session;
 use std::process::ExitCode;
 
 /// What every command ends its help with.
-const CODES: &str = "Exit codes: 0 done, 1 error, 2 wrong usage, 3 the orchestration failed, 4 timed out, 5 not found.";
+const CODES: &str = "\
+Exit codes: 0 done, 1 error, 2 wrong usage, 3 the orchestration failed, 4 timed out, 5 not found.
+In the project's folder, `local` is `cargo run -q -p local --`.";
 
 /// A command to a running local cloud, or to a deployment.
 #[derive(Debug, Subcommand)]
+#[allow(
+    missing_docs,
+    reason = "clap takes the help from the arguments' own documentation, unless it stands here"
+)]
 pub enum Command {
-    /// Start an orchestration
     Start(start::Start),
-    /// Raise an event that an instance waits for
     Raise(send::Raise),
-    /// Put a message into a queue of an instance
     Enqueue(send::Enqueue),
-    /// Ask an instance to stop
     Cancel(send::Cancel),
-    /// Show one instance: its state, its output, its children
     Status(status::Show),
-    /// Wait until an instance has completed or failed
     Wait(wait::Wait),
-    /// List instances, newest first
     List(list::List),
-    /// Show what happened to an instance, event by event
     History(history::History),
-    /// Show an instance and all that descend from it
     Tree(tree::Tree),
-    /// Delete an instance that is over, with its children
     Delete(delete::Delete),
-    /// Delete the earlier executions of an instance that continues as new
     Prune(delete::Prune),
-    /// List, show, redrive or discard what was given up
     DeadLetters(letters::Letters),
-    /// Count instances and what is queued
     Stats(stats::Stats),
 }
 
 /// What every command takes.
 #[derive(Clone, Debug, Args)]
 pub struct Common {
-    /// The running local cloud. Default: $LOCAL_CLOUD, else http://127.0.0.1:9400. When COSMOS_ENDPOINT is set and this
-    /// is not given, the environment variables lead to a deployment instead
+    /// The running local cloud [default: $LOCAL_CLOUD, else http://127.0.0.1:9400]
+    ///
+    /// When COSMOS_ENDPOINT is set and this is not given, the environment variables lead to a deployment instead: those
+    /// that its functions have.
     #[arg(long, value_name = "URL", help_heading = "Connection and output")]
     cloud: Option<String>,
     /// Answer one JSON value on stdout

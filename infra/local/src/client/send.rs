@@ -50,7 +50,7 @@ pub struct Raise {
 #[derive(Debug, Args)]
 #[command(after_help = format!("\
 Examples:
-  local enqueue order-7 approval '{{\"approved\": true}}'
+  local enqueue order-7 approval '{{\"approved\": true, \"by\": \"ada\"}}'
   cat note.txt | local enqueue order-7 notes -
 
 {CODES}"))]

@@ -20,8 +20,9 @@ const RANDOM: usize = 12;
 #[derive(Debug, Args)]
 #[command(after_help = format!("\
 Examples:
-  local start fulfil-order --id order-7 --input '{{\"order\": 7}}'
-  local start fulfil-order --input @order.json --wait 30
+  local start fulfil-order --id order-7 --wait 30 --input '{{\"id\": \"7\", \"customer\": \"ada\", \"total_cents\": 4200,
+      \"lines\": [{{\"sku\": \"teapot\", \"quantity\": 1}}], \"parcels\": [{{\"address\": \"Kyoto\"}}]}}'
+  local start fulfil-order --input @order.json
   local start nightly-report --version 2.0.0 --json
 
 {CODES}"))]

@@ -3,7 +3,7 @@
 //! Invariant: cells are escaped when they are made, so no table can carry a terminal's control sequences but our own
 //! colours, and those only onto a terminal.
 
-use super::text::{cut, escape, escape_lines, width};
+use super::text::{cut, cut_middle, escape, escape_lines, width};
 use std::env;
 use std::io::{IsTerminal as _, stdout};
 
@@ -103,21 +103,46 @@ impl<T: AsRef<str>> From<T> for Cell {
     }
 }
 
-/// A column's heading and side.
+/// A column's heading and ways.
 #[derive(Clone, Copy, Debug)]
 pub struct Column {
     heading: &'static str,
     right: bool,
+    middle: bool,
+    spare: bool,
 }
 
 /// A column of texts.
 pub const fn left(heading: &'static str) -> Column {
-    Column { heading, right: false }
+    Column {
+        heading,
+        right: false,
+        middle: false,
+        spare: false,
+    }
 }
 
 /// A column of numbers.
 pub const fn right(heading: &'static str) -> Column {
-    Column { heading, right: true }
+    Column {
+        right: true,
+        ..left(heading)
+    }
+}
+
+/// A column of ids, which are cut in the middle.
+pub const fn ids(heading: &'static str) -> Column {
+    Column {
+        middle: true,
+        ..left(heading)
+    }
+}
+
+impl Column {
+    /// The same, left out of a terminal that is too narrow for all.
+    pub const fn spare(self) -> Column {
+        Column { spare: true, ..self }
+    }
 }
 
 /// A table with a heading for each column.
@@ -154,22 +179,42 @@ impl Table {
                 *widest = (*widest).max(width(&cell.text));
             }
         }
+        let mut shown = vec![true; self.columns.len()];
         if let Some(columns) = look.columns {
-            shrink(&mut widths, columns);
+            self.spare(&widths, &mut shown, columns);
+            for (wide, _) in widths.iter_mut().zip(&shown).filter(|(_, shown)| !**shown) {
+                *wide = 0;
+            }
+            shrink(&mut widths, columns.saturating_sub(gaps(&shown)));
         }
         let mut out = String::new();
         for row in std::iter::once(&headings).chain(&self.rows) {
-            out.push_str(&self.line(row, &widths, look));
+            out.push_str(&self.line(row, &widths, &shown, look));
             out.push('\n');
         }
         out
     }
 
-    fn line(&self, row: &[Cell], widths: &[usize], look: Look) -> String {
+    /// Leaves out what can be spared, from the right, until the line fits.
+    fn spare(&self, widths: &[usize], shown: &mut [bool], columns: usize) {
+        for index in (0..widths.len()).rev().filter(|index| self.columns[*index].spare) {
+            let taken = widths.iter().zip(&*shown).filter(|(_, shown)| **shown);
+            if taken.map(|(wide, _)| wide).sum::<usize>() + gaps(shown) <= columns {
+                return;
+            }
+            shown[index] = false;
+        }
+    }
+
+    fn line(&self, row: &[Cell], widths: &[usize], shown: &[bool], look: Look) -> String {
         let mut line = String::new();
         let mut owed = 0;
-        for ((cell, column), wide) in row.iter().zip(&self.columns).zip(widths) {
-            let text = cut(&cell.text, *wide);
+        let cells = row.iter().zip(&self.columns).zip(widths).zip(shown);
+        for ((cell, column), wide) in cells.filter(|(_, shown)| **shown).map(|(cell, _)| cell) {
+            let text = match column.middle {
+                true => cut_middle(&cell.text, *wide),
+                false => cut(&cell.text, *wide),
+            };
             let room = wide.saturating_sub(width(&text));
             let before = if column.right { room } else { 0 };
             if !text.is_empty() {
@@ -186,11 +231,15 @@ impl Table {
     }
 }
 
-/// Takes from the widest columns until the line fits.
+/// What stands between the columns that are shown.
+fn gaps(shown: &[bool]) -> usize {
+    GAP * shown.iter().filter(|shown| **shown).count().saturating_sub(1)
+}
+
+/// Takes from the widest columns until they fit.
 fn shrink(widths: &mut [usize], columns: usize) {
-    let gaps = GAP * widths.len().saturating_sub(1);
-    while widths.iter().sum::<usize>() + gaps > columns {
-        let over = widths.iter().sum::<usize>() + gaps - columns;
+    while widths.iter().sum::<usize>() > columns {
+        let over = widths.iter().sum::<usize>() - columns;
         let second = second_largest(widths);
         let Some(widest) = widths.iter_mut().max().filter(|widest| **widest > NARROW) else {
             return;
@@ -272,8 +321,8 @@ mod tests {
     #[test]
     fn columns_align_by_what_characters_take_and_lines_end_where_their_text_does() {
         let expected = "\
-INSTANCE            N  STATUS     NOTE
-京都                7  Completed
+INSTANCE           N  STATUS     NOTE
+京都               7  Completed
 a\\u{1b}[31m\\nb  1234  Failed     why not
 ";
         assert_eq!(sample().render(Look::default()), expected);
@@ -295,6 +344,33 @@ a\\u{1b}[31m\\nb  1234  Failed     why not
             colour: false,
         };
         assert!(table.render(tiny).contains("iiiii…"), "a column stays readable");
+    }
+
+    #[test]
+    fn what_can_be_spared_is_left_out_before_anything_is_cut() {
+        let mut table = Table::new([
+            ids("INSTANCE"),
+            left("VERSION").spare(),
+            left("CREATED").spare(),
+            right("AGE"),
+        ]);
+        table.row([
+            "order-1234".into(),
+            "1.0.0".into(),
+            "2026-11-16".into(),
+            Cell::new("5 s"),
+        ]);
+        let shown = |columns| {
+            let look = Look {
+                columns: Some(columns),
+                colour: false,
+            };
+            table.render(look).lines().last().unwrap().to_owned()
+        };
+        assert_eq!(shown(36), "order-1234  1.0.0    2026-11-16  5 s");
+        assert_eq!(shown(35), "order-1234  1.0.0    5 s");
+        assert_eq!(shown(20), "order-1234  5 s");
+        assert_eq!(shown(13), "orde…234  5 s");
     }
 
     #[test]

@@ -62,6 +62,22 @@ pub fn cut(text: &str, columns: usize) -> String {
     out
 }
 
+/// The same with the ellipsis in the middle: ids often differ at their end.
+pub fn cut_middle(text: &str, columns: usize) -> String {
+    if width(text) <= columns {
+        return text.to_owned();
+    }
+    let tail_room = columns.saturating_sub(1) / 2;
+    let mut taken = 0;
+    let tail = text.char_indices().rev().take_while(|(_, character)| {
+        taken += character.width().unwrap_or(0);
+        taken <= tail_room
+    });
+    let start = tail.last().map_or(text.len(), |(index, _)| index);
+    let (head, tail) = text.split_at(start);
+    format!("{}{tail}", cut(head, columns - width(tail)))
+}
+
 /// A value in one line, shortened: a payload may have megabytes, of which nobody wants to wait for the width.
 pub(super) fn short(text: &str, full: bool) -> String {
     if full {
@@ -115,6 +131,16 @@ mod tests {
         assert_eq!(cut("京都府", 4), "京…");
         assert_eq!(cut("abc", 1), "…");
         assert_eq!(cut("abc", 0), "");
+    }
+
+    #[test]
+    fn ids_keep_both_ends() {
+        assert_eq!(cut_middle("order-12345", 11), "order-12345");
+        assert_eq!(cut_middle("order-12345", 8), "orde…345");
+        assert_eq!(cut_middle("京都府京都市", 8), "京都…市");
+        let tiny = ["…", "o…", "o…5"];
+        assert_eq!([1, 2, 3].map(|columns| cut_middle("order-12345", columns)), tiny);
+        assert_eq!(cut_middle("order", 0), "");
     }
 
     #[test]

@@ -33,7 +33,12 @@ impl Tree {
         let others: Vec<String> = tree.all_ids.into_iter().filter(|id| *id != self.instance).collect();
         let infos = session.find_all(&others).await?;
         let lines = ordered(root, infos);
-        let mut table = Table::new([left("INSTANCE"), left("ORCHESTRATION"), left("VERSION"), left("STATUS")]);
+        let mut table = Table::new([
+            left("INSTANCE"),
+            left("ORCHESTRATION"),
+            left("VERSION").spare(),
+            left("STATUS"),
+        ]);
         let mut instances: Vec<Value> = Vec::new();
         for (depth, branch, info) in &lines {
             table.row([

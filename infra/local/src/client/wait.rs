@@ -21,15 +21,15 @@ const MOST_FAILURES: u32 = 5;
 
 /// Wait until an instance has completed or failed.
 ///
-/// What the orchestration says of itself meanwhile (its custom status) is told on stderr.
+/// What the orchestration says of itself meanwhile (its custom status) is told on stderr. An instance that is not known
+/// yet may still be started; when the time is up and it never was seen, it is not found.
 #[derive(Debug, Args)]
 #[command(after_help = format!("\
 Examples:
   local wait order-7
   local wait order-7 --timeout 600 && echo it is done
 
-{CODES}
-An instance that was not found all the time is 5, also after the time is up."))]
+{CODES}"))]
 pub struct Wait {
     /// The instance's id
     #[arg(value_parser = id_parser())]
