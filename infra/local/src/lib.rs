@@ -14,6 +14,6 @@
 pub mod cosmos;
 
 pub use cosmos::{
-    CosmosServer, Counts, CrashPoint, Door, Faults, Hold, Lag, Refusing, RequestKind, RequestRecord, ServerOptions,
-    StartError, sequential_rounds,
+    CosmosServer, Counts, CrashPoint, Door, Faults, Hold, Lag, Recovered, Refusing, RequestKind, RequestRecord,
+    ServerOptions, StartError, StorageError, sequential_rounds,
 };

@@ -2,7 +2,10 @@
 
 use std::fmt;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::time::Duration;
+
+use super::storage::StorageError;
 
 /// The key of a server that is given none. It protects nothing, and says so.
 pub const DEFAULT_KEY: &str =
@@ -19,6 +22,8 @@ pub struct ServerOptions {
     pub partitions: u32,
     /// A second region that follows with a delay; without it no read is ever stale.
     pub lag: Option<Lag>,
+    /// A directory in which what was committed survives a restart; without it everything is in memory.
+    pub data: Option<PathBuf>,
 }
 
 impl Default for ServerOptions {
@@ -28,6 +33,7 @@ impl Default for ServerOptions {
             key: DEFAULT_KEY.to_owned(),
             partitions: 4,
             lag: None,
+            data: None,
         }
     }
 }
@@ -38,6 +44,7 @@ impl fmt::Debug for ServerOptions {
             .field("port", &self.port)
             .field("partitions", &self.partitions)
             .field("lag", &self.lag)
+            .field("data", &self.data)
             .finish_non_exhaustive()
     }
 }
@@ -73,4 +80,15 @@ pub enum StartError {
     /// The emulator refused its configuration.
     #[error("the emulator did not start: {0}")]
     Emulator(String),
+    /// The data directory cannot be used.
+    #[error("the data directory cannot be used")]
+    Data(#[from] StorageError),
+    /// What the data directory holds could not be brought back.
+    #[error("'{what}' of the data directory could not be brought back: {message}")]
+    Restore {
+        /// The id of the database, container or document.
+        what: String,
+        /// What the emulator said.
+        message: String,
+    },
 }
