@@ -26,8 +26,8 @@ mod net;
 pub mod sqs;
 
 pub use crate::cosmos::{
-    CosmosServer, Counts, CrashPoint, Door, Faults, Hold, Lag, Refusing, RequestKind, RequestRecord, ServerOptions,
-    StartError, sequential_rounds,
+    CosmosServer, Counts, CrashPoint, Door, Faults, Hold, Lag, Recovered, Refusing, RequestKind, RequestRecord,
+    ServerOptions, StartError, StorageError, sequential_rounds,
 };
 pub use cloud::{Cloud, CloudError, CloudOptions, CloudStatus, Functions, Store};
 pub use lambda::become_child;

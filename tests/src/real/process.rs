@@ -61,6 +61,11 @@ impl Process {
         matches!(self.child.try_wait(), Ok(None))
     }
 
+    /// The code with which it ended by itself.
+    pub fn exit_code(&mut self) -> Option<i32> {
+        self.child.try_wait().ok().flatten()?.code()
+    }
+
     /// The first line, of either stream, of which `find` makes something; an error when the child ends or `limit`
     /// passes without one.
     pub async fn wait_for<T>(&mut self, limit: Duration, find: impl Fn(&str) -> Option<T>) -> Result<T> {

@@ -1,12 +1,12 @@
 //! What goes wrong at the start is told in a sentence with what to do, and leaves nothing running.
 
 use crate::support::*;
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Result, ensure};
 use std::net::{Ipv4Addr, TcpListener};
 
 const FREE: [&str; 5] = ["up", "--port", "0", "--cosmos-port", "0"];
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_port_that_is_taken_is_named_with_the_option_that_changes_it() -> Result<()> {
     let binaries = Binaries::built().await?;
     let taken = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
@@ -15,7 +15,7 @@ async fn a_port_that_is_taken_is_named_with_the_option_that_changes_it() -> Resu
         (["up", "--port", &port, "--cosmos-port", "0"], "--port"),
         (["up", "--port", "0", "--cosmos-port", &port], "--cosmos-port"),
     ] {
-        let said = refused(&mut binaries.with_functions(&arguments))?;
+        let said = refused(binaries.with_functions(&arguments)).await?;
         ensure!(
             said.contains(&format!("port {port} is taken")) && said.contains(option),
             "{said}"
@@ -24,7 +24,7 @@ async fn a_port_that_is_taken_is_named_with_the_option_that_changes_it() -> Resu
     Ok(())
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_binary_that_cannot_be_used_is_named() -> Result<()> {
     let binaries = Binaries::built().await?;
     let directory = fresh_directory("no-binary")?;
@@ -39,7 +39,7 @@ async fn a_binary_that_cannot_be_used_is_named() -> Result<()> {
         command.arg("--worker").arg(&path);
         command.arg("--orchestrator").arg(&binaries.functions.orchestrator);
         command.arg("--maintenance").arg(&binaries.functions.maintenance);
-        let said = refused(&mut command)?;
+        let said = refused(command).await?;
         ensure!(
             said.contains("the function worker") && said.contains(why) && said.contains("correct the path"),
             "{said}"
@@ -49,7 +49,7 @@ async fn a_binary_that_cannot_be_used_is_named() -> Result<()> {
     Ok(())
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_function_that_ends_in_its_start_is_told_with_its_last_words() -> Result<()> {
     let binaries = Binaries::built().await?;
     let directory = fresh_directory("crashes")?;
@@ -62,7 +62,7 @@ async fn a_function_that_ends_in_its_start_is_told_with_its_last_words() -> Resu
     command.arg("--worker").arg(crashes);
     command.arg("--orchestrator").arg(&binaries.functions.orchestrator);
     command.arg("--maintenance").arg(&binaries.functions.maintenance);
-    let said = refused(&mut command)?;
+    let said = refused(command).await?;
     for part in [
         "the function worker does not start",
         "exit status: 7",
@@ -73,7 +73,7 @@ async fn a_function_that_ends_in_its_start_is_told_with_its_last_words() -> Resu
     // A real function's own words about its configuration.
     let mut command = binaries.with_functions(&FREE);
     command.args(["--env", "DUROXIDE_CONCURRENCY=none"]);
-    let said = refused(&mut command)?;
+    let said = refused(command).await?;
     ensure!(
         said.contains("DUROXIDE_CONCURRENCY") && said.contains("whole number"),
         "{said}"
@@ -81,7 +81,7 @@ async fn a_function_that_ends_in_its_start_is_told_with_its_last_words() -> Resu
     Ok(())
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_function_that_crashes_leaves_the_data_as_they_were() -> Result<()> {
     let binaries = Binaries::built().await?;
     let data = fresh_directory("kept")?;
@@ -94,27 +94,44 @@ async fn a_function_that_crashes_leaves_the_data_as_they_were() -> Result<()> {
     until_gone(&children).await?;
     let mut command = binaries.with_functions(&FREE);
     command.args(["--data", &path, "--env", "DUROXIDE_CONCURRENCY=none"]);
-    refused(&mut command)?;
+    refused(command).await?;
     let up = Up::start(&binaries, &["--data", &path]).await?;
     up.expect_shipped("kept")
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_data_directory_of_a_newer_version_or_of_somebody_else_is_left_alone() -> Result<()> {
     let binaries = Binaries::built().await?;
     let strange = fresh_directory("strange")?;
     std::fs::write(strange.join("thesis.txt"), "years of work")?;
     let mut command = binaries.with_functions(&FREE);
     command.arg("--data").arg(&strange);
-    let said = refused(&mut command)?;
+    let said = refused(command).await?;
     ensure!(said.contains(&*strange.to_string_lossy()), "{said}");
     let left: Vec<_> = std::fs::read_dir(&strange)?.collect::<Result<_, _>>()?;
     ensure!(left.len() == 1, "nothing was added: {left:?}");
     ensure!(std::fs::read_to_string(strange.join("thesis.txt"))? == "years of work");
+
+    let newer = fresh_directory("newer")?;
+    let path = newer.to_string_lossy().into_owned();
+    let up = Up::start(&binaries, &["--data", &path]).await?;
+    let children = up.children().await?;
+    drop(up);
+    until_gone(&children).await?;
+    let journal = newer.join("cosmos.journal");
+    let mut bytes = std::fs::read(&journal)?;
+    // The version stands behind a mark of eight bytes.
+    bytes[8] += 1;
+    std::fs::write(&journal, &bytes)?;
+    let mut command = binaries.with_functions(&FREE);
+    command.args(["--data", &path]);
+    let said = refused(command).await?;
+    ensure!(said.contains("newer version") && said.contains(&path), "{said}");
+    ensure!(std::fs::read(&journal)? == bytes, "it is left as it was");
     Ok(())
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_account_needs_its_key_and_must_answer() -> Result<()> {
     let binaries = Binaries::built().await?;
     let nobody = {
@@ -122,9 +139,11 @@ async fn an_account_needs_its_key_and_must_answer() -> Result<()> {
         format!("http://{}", listener.local_addr()?)
     };
     let arguments = ["up", "--port", "0", "--cosmos", &nobody];
-    let said = refused(&mut binaries.with_functions(&arguments))?;
+    let said = refused(binaries.with_functions(&arguments)).await?;
     ensure!(said.contains("set COSMOS_KEY"), "{said}");
-    let said = refused(binaries.with_functions(&arguments).env("COSMOS_KEY", "a2V5"))?;
+    let mut command = binaries.with_functions(&arguments);
+    command.env("COSMOS_KEY", "a2V5");
+    let said = refused(command).await?;
     ensure!(
         said.contains(&nobody) && said.contains("database and container"),
         "{said}"
@@ -133,7 +152,7 @@ async fn an_account_needs_its_key_and_must_answer() -> Result<()> {
     Ok(())
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_cloud_can_use_another_cosmos() -> Result<()> {
     let binaries = Binaries::built().await?;
     let server = local::CosmosServer::start(local::ServerOptions::default()).await?;
@@ -142,8 +161,7 @@ async fn a_cloud_can_use_another_cosmos() -> Result<()> {
     command.env("COSMOS_KEY", server.door().key());
     let up = Up::of(command, &binaries).await?;
     up.place("elsewhere", 100)?;
-    let waited = tokio::task::spawn_blocking(move || up.expect_shipped("elsewhere"));
-    waited.await.context("the test's own thread")??;
+    up.expect_shipped("elsewhere")?;
     ensure!(server.door().counts().requests > 20, "{:?}", server.door().counts());
     Ok(())
 }

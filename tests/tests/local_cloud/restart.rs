@@ -45,7 +45,7 @@ async fn a_data_directory_that_is_in_use_or_newer_is_refused_and_left_alone() ->
     let up = Up::start(&binaries, &["--data", &path]).await?;
     up.place("kept", 100)?;
     let another = ["up", "--port", "0", "--cosmos-port", "0", "--data", &path];
-    let said = refused(&mut binaries.with_functions(&another))?;
+    let said = refused(binaries.with_functions(&another)).await?;
     ensure!(said.contains("in use") && said.contains(&path), "{said}");
     up.expect_shipped("kept")?;
     let children = up.children().await?;

@@ -210,15 +210,17 @@ pub async fn until_gone(pids: &[u32]) -> Result<()> {
 }
 
 /// Runs a command that must fail, and answers what it said on standard error.
-pub fn refused(command: &mut Command) -> Result<String> {
-    let output = command.output()?;
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    ensure!(
-        output.status.code() == Some(1),
-        "{:?} instead of 1\n{}\n{said}",
-        output.status,
-        String::from_utf8_lossy(&output.stdout)
-    );
+pub async fn refused(mut command: Command) -> Result<String> {
+    let mut process = Process::spawn("a command that must fail", &mut command)?;
+    until("it fails", || !process.is_running()).await?;
+    let code = process.exit_code();
+    // The last lines may still be on their way.
+    until("it says why", || {
+        process.stderr().iter().any(|line| line.starts_with("error:"))
+    })
+    .await?;
+    let said = process.stderr().join("\n");
+    ensure!(code == Some(1), "{code:?} instead of 1\n{said}");
     Ok(said)
 }
 

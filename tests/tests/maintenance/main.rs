@@ -8,6 +8,7 @@ mod crashes;
 mod dead_letters;
 mod disposable;
 mod due;
+mod expiry;
 mod function;
 #[path = "../edges/support.rs"]
 #[allow(dead_code, reason = "the edges use the rest of it")]

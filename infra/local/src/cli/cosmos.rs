@@ -1,10 +1,10 @@
 //! `local cosmos`: the strict Cosmos DB alone.
 
 use super::asked_to_stop;
-use crate::cosmos::{CosmosServer, ServerOptions};
+use crate::cosmos::{CosmosServer, Recovered, ServerOptions};
 use anyhow::Context;
 use clap::Args;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// Start only the strict Cosmos DB.
@@ -26,7 +26,7 @@ impl Cosmos {
         let options = ServerOptions {
             port: self.port,
             partitions: self.partitions,
-            data: self.data,
+            data: self.data.clone(),
             ..ServerOptions::default()
         };
         let server = CosmosServer::start(options)
@@ -34,6 +34,9 @@ impl Cosmos {
             .context("the local Cosmos did not start")?;
         let door = server.door();
         println!("Cosmos DB listens at {}", door.endpoint());
+        if let (Some(data), Some(found)) = (&self.data, server.recovered()) {
+            println!("{}", kept(data, &found));
+        }
         println!();
         println!("  export COSMOS_ENDPOINT={}", door.endpoint());
         println!("  export COSMOS_KEY='{}'", door.key());
@@ -42,6 +45,27 @@ impl Cosmos {
         println!();
         println!("Ctrl-C stops it.");
         asked_to_stop().await?;
+        server
+            .shutdown()
+            .await
+            .context("the data was written, but not forced to the disk")?;
         Ok(ExitCode::SUCCESS)
     }
+}
+
+/// What was found in a data directory, for people.
+pub(super) fn kept(data: &Path, found: &Recovered) -> String {
+    let mut text = format!(
+        "It keeps its data in {}: {} documents in {} containers.",
+        data.display(),
+        found.documents,
+        found.containers
+    );
+    if found.cut_bytes > 0 {
+        text += &format!(
+            "\nThe last write there was cut short by a crash; {} bytes of it were dropped.",
+            found.cut_bytes
+        );
+    }
+    text
 }

@@ -13,7 +13,6 @@ use duroxide_cosmos::{Ids as _, RandomIds};
 use std::fs::File;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::Arc;
 use std::time::Duration;
 
 /// Run orders through the functions, and kill function processes meanwhile.
@@ -95,7 +94,6 @@ impl Demo {
 
     async fn show(&self, options: crate::CloudOptions, show: &Show, tally: &Tally) -> anyhow::Result<bool> {
         let cloud = Cloud::start(options).await.map_err(|error| advised(error, 0, 0))?;
-        let cloud = Arc::new(cloud);
         println!(
             "The local cloud is up: Cosmos DB at {}, SQS and Lambda at {}.\n\
              {} orders; {} function processes will be killed, {} % of the rings lost. Seed {}.\n",
@@ -107,8 +105,9 @@ impl Demo {
             show.seed,
         );
         let summary = demo::run(show, &cloud, tally).await;
-        cloud.shutdown().await;
+        let stopped = cloud.shutdown().await;
         let summary = summary?;
+        stopped.context("the data was written, but not forced to the disk")?;
         print!("{}", summary.render(Look::of_stdout()));
         Ok(summary.is_well())
     }

@@ -2,9 +2,10 @@
 
 use super::arguments::CloudArguments;
 use super::asked_to_stop;
+use super::cosmos::kept;
 use super::lines;
 use crate::cloud::{Cloud, CloudError, Store};
-use crate::cosmos::StartError;
+use crate::cosmos::{CosmosServer, StartError};
 use crate::lambda::LogSink;
 use anyhow::{Context, anyhow};
 use clap::Args;
@@ -44,21 +45,27 @@ impl Up {
         println!("{}", self.told(&cloud, embedded));
         asked_to_stop().await?;
         println!("stopping the functions ...");
-        cloud.shutdown().await;
+        cloud
+            .shutdown()
+            .await
+            .context("the data was written, but not forced to the disk")?;
         println!("stopped.");
         Ok(ExitCode::SUCCESS)
     }
 
     fn told(&self, cloud: &Cloud, embedded: bool) -> String {
         let mut text = "The local cloud is up.\n\n".to_owned();
-        let kept = match (&self.cloud.data, embedded) {
+        let where_kept = match (&self.cloud.data, embedded) {
             (Some(data), _) => format!("kept in {}", data.display()),
             (None, true) => "in memory: gone when this stops; keep it with --data DIR".to_owned(),
             (None, false) => "not ours".to_owned(),
         };
         let endpoint = &cloud.variables()["COSMOS_ENDPOINT"];
-        text += &format!("  Cosmos DB       {endpoint}  ({kept})\n");
+        text += &format!("  Cosmos DB       {endpoint}  ({where_kept})\n");
         text += &format!("  SQS and Lambda  {}\n\n", cloud.endpoint());
+        if let (Some(data), Some(found)) = (&self.cloud.data, cloud.cosmos().and_then(CosmosServer::recovered)) {
+            text += &format!("{}\n\n", kept(data, &found));
+        }
         let elsewhere = if self.port == 9400 {
             String::new()
         } else {

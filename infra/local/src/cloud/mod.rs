@@ -33,7 +33,7 @@ use status::Inside;
 use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::task::JoinHandle;
 use tokio::time::MissedTickBehavior;
@@ -45,7 +45,7 @@ pub struct Cloud {
     variables: BTreeMap<String, String>,
     cosmos: Option<CosmosServer>,
     schedule: JoinHandle<()>,
-    mappings: Mutex<Vec<Mapping>>,
+    mappings: Vec<Mapping>,
     server: HttpServer,
 }
 
@@ -77,7 +77,7 @@ impl Cloud {
         }));
         warm_up(&inside).await?;
         Ok(Cloud {
-            mappings: Mutex::new(mappings(&options, &inside)),
+            mappings: mappings(&options, &inside),
             schedule: tokio::spawn(schedule(Arc::clone(&inside), options.schedule)),
             inside,
             variables,
@@ -121,12 +121,19 @@ impl Cloud {
         })
     }
 
-    /// Stops feeding the functions, and ends them.
-    pub async fn shutdown(&self) {
-        self.mappings.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    /// Stops feeding the functions, ends them, and forces what the embedded Cosmos DB keeps to the disk.
+    ///
+    /// # Errors
+    /// When the disk refuses; what was committed is then with the operating system.
+    pub async fn shutdown(mut self) -> std::io::Result<()> {
+        self.mappings.clear();
         self.schedule.abort();
         let functions = self.inside.functions.values();
         futures::future::join_all(functions.map(|function| function.close())).await;
+        match self.cosmos.take() {
+            Some(cosmos) => cosmos.shutdown().await,
+            None => Ok(()),
+        }
     }
 }
 

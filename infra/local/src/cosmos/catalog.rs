@@ -1,4 +1,5 @@
-//! What the front door has to know about a container: the path of its partition key, and its index policy.
+//! What the front door has to know about a container: the path of its partition key, its index policy, and how
+//! long its documents live.
 //!
 //! It is read from the emulator the first time a container is asked for, and forgotten when the container
 //! changes; a container that does not exist is asked for again each time.
@@ -20,6 +21,8 @@ pub(crate) struct Container {
     /// The names that lead to the partition key, one list for each level of a hierarchical key.
     pub(crate) key_paths: Vec<Vec<String>>,
     pub(crate) index: IndexPolicy,
+    /// How long a document lives that does not say so itself, in seconds: -1 is for ever. Without it nothing expires.
+    pub(crate) default_ttl: Option<i64>,
 }
 
 impl Container {
@@ -38,6 +41,7 @@ struct Definition {
     partition_key: KeyDefinition,
     #[serde(default)]
     indexing_policy: IndexPolicy,
+    default_ttl: Option<i64>,
 }
 
 #[derive(Deserialize)]
@@ -80,6 +84,7 @@ impl Catalog {
                 .map(|path| path.trim_start_matches('/').split('/').map(unquoted).collect())
                 .collect(),
             index: definition.indexing_policy,
+            default_ttl: definition.default_ttl,
         });
         self.containers
             .write()

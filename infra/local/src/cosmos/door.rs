@@ -15,11 +15,11 @@ use hyper::header::HeaderValue;
 use hyper::{Request, Response, StatusCode};
 use tokio::sync::watch;
 
+use super::book::{Book, Outcome, Ticket};
 use super::count::{Counts, RequestRecord};
 use super::faults::{CrashPoint, Fate, FaultPlan, Faults};
 use super::hold::{Hold, PlannedHold};
 use super::http::{Call, Reply};
-use super::journal::{Journal, Outcome, Ticket};
 use super::refuse::{Refuse, Refusing};
 use super::service::Service;
 
@@ -33,7 +33,7 @@ struct Inner {
     address: SocketAddr,
     endpoint: String,
     service: Arc<Service>,
-    journal: Journal,
+    book: Book,
     faults: Mutex<FaultPlan>,
     hold: Mutex<Option<PlannedHold>>,
     refuse: Mutex<Option<Refuse>>,
@@ -73,7 +73,7 @@ impl Door {
             address,
             endpoint: format!("http://{address}"),
             service,
-            journal: Journal::default(),
+            book: Book::default(),
             faults: Mutex::default(),
             hold: Mutex::default(),
             refuse: Mutex::default(),
@@ -100,17 +100,17 @@ impl Door {
 
     /// What was asked here since the door opened or was reset.
     pub fn counts(&self) -> Counts {
-        self.inner.journal.counts()
+        self.inner.book.counts()
     }
 
     /// Every request in the order of arrival, since the door opened or was reset.
     pub fn log(&self) -> Vec<RequestRecord> {
-        self.inner.journal.log()
+        self.inner.book.log()
     }
 
     /// Starts the counters and the log anew; faults stay.
     pub fn reset(&self) {
-        self.inner.journal.reset();
+        self.inner.book.reset();
     }
 
     /// Puts faults in force, in place of those before.
@@ -194,8 +194,8 @@ impl Door {
         }
         let call = Call::new(parts.method, parts.uri.path(), parts.headers, body);
         let mut underway = Underway {
-            journal: &self.inner.journal,
-            ticket: self.inner.journal.arrived(&call),
+            book: &self.inner.book,
+            ticket: self.inner.book.arrived(&call),
             outcome: Outcome::default(),
         };
         let delay = lock(&self.inner.faults).delay();
@@ -221,7 +221,7 @@ impl Door {
         let mut hold = lock(&self.inner.hold);
         hold.take_if(|planned| {
             self.inner
-                .journal
+                .book
                 .log()
                 .split_last()
                 .is_some_and(|(_, before)| planned.is_for(before))
@@ -231,7 +231,7 @@ impl Door {
     fn refusing(&self, call: &Call) -> Option<Refusing> {
         let refuse = lock(&self.inner.refuse);
         let when = refuse.as_ref().filter(|_| call.kind.is_document())?;
-        when(&Journal::record_of(call))
+        when(&Book::record_of(call))
     }
 
     async fn process(&self, call: &Call, outcome: &mut Outcome) -> Result<Reply, Dropped> {
@@ -310,16 +310,16 @@ impl Door {
     }
 }
 
-/// A request that is being served; when it ends, in whatever way, the journal hears of it.
+/// A request that is being served; when it ends, in whatever way, the book hears of it.
 struct Underway<'a> {
-    journal: &'a Journal,
+    book: &'a Book,
     ticket: Ticket,
     outcome: Outcome,
 }
 
 impl Drop for Underway<'_> {
     fn drop(&mut self) {
-        self.journal.finished(self.ticket, self.outcome);
+        self.book.finished(self.ticket, self.outcome);
     }
 }
 

@@ -123,6 +123,10 @@ impl Reply {
         }
     }
 
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+        self.headers.get(name).and_then(|value| value.to_str().ok())
+    }
+
     pub(crate) fn is_success(&self) -> bool {
         self.status.is_success() && self.status != StatusCode::MULTI_STATUS
     }

@@ -5,6 +5,7 @@
 //!                \            /
 //!   signature -> strict checks -> faults -> service -> emulator (write region)
 //!                                                   \-> emulator (lagging replica)
+//!                                                   \-> journal (with a data directory)
 //! ```
 //!
 //! | module | role |
@@ -13,21 +14,24 @@
 //! | `door` | the way of one request through a door, and the handle that tests hold |
 //! | `http`, `kind` | a request as the server sees it, and what sort of request it is |
 //! | `signature`, `strict` | what the service would refuse, refused |
-//! | `faults`, `hold`, `refuse`, `count`, `journal` | what goes wrong on purpose, and what was asked |
-//! | `service` | the service's behaviour where the emulator's differs: containers, conditions |
+//! | `faults`, `hold`, `refuse`, `count`, `book` | what goes wrong on purpose, and what was asked |
+//! | `service` | the service's behaviour where the emulator's differs: containers, conditions, expiry |
 //! | `paging` | the pages of a query |
 //! | `catalog` | what is known about each container: its key path and its index policy |
+//! | `storage` | a data directory, in which what was committed survives a restart |
+//! | `expiry` | when which document expires |
 //! | `replica` | the schedule by which the lagging replica follows the write region |
 //! | `emulator` | the only file that knows Microsoft's emulator |
 
+mod book;
 mod catalog;
 mod count;
 mod door;
 mod emulator;
+mod expiry;
 mod faults;
 mod hold;
 mod http;
-mod journal;
 mod kind;
 mod options;
 mod paging;
@@ -36,6 +40,7 @@ mod replica;
 mod server;
 mod service;
 mod signature;
+mod storage;
 mod strict;
 
 pub use count::{Counts, RequestRecord, sequential_rounds};
@@ -46,3 +51,4 @@ pub use kind::RequestKind;
 pub use options::{DEFAULT_KEY, Lag, ServerOptions, StartError};
 pub use refuse::Refusing;
 pub use server::CosmosServer;
+pub use storage::{Recovered, StorageError};

@@ -5,6 +5,8 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use super::storage::StorageError;
+
 /// The key of a server that is given none. It protects nothing, and says so.
 pub const DEFAULT_KEY: &str =
     "dGhlIGtleSBvZiB0aGUgdGVzdCBzZXJ2ZXIsIHdoaWNoIGlzIG5vIHNlY3JldDogaXQgb3BlbnMgbm90aGluZw==";
@@ -42,6 +44,7 @@ impl fmt::Debug for ServerOptions {
             .field("port", &self.port)
             .field("partitions", &self.partitions)
             .field("lag", &self.lag)
+            .field("data", &self.data)
             .finish_non_exhaustive()
     }
 }
@@ -77,4 +80,15 @@ pub enum StartError {
     /// The emulator refused its configuration.
     #[error("the emulator did not start: {0}")]
     Emulator(String),
+    /// The data directory cannot be used.
+    #[error("the data directory cannot be used")]
+    Data(#[from] StorageError),
+    /// What the data directory holds could not be brought back.
+    #[error("'{what}' of the data directory could not be brought back: {message}")]
+    Restore {
+        /// The id of the database, container or document.
+        what: String,
+        /// What the emulator said.
+        message: String,
+    },
 }

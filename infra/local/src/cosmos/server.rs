@@ -2,6 +2,7 @@
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
@@ -9,8 +10,10 @@ use hyper_util::rt::TokioIo;
 use tokio::net::{TcpListener, TcpStream};
 
 use super::door::{Door, Life};
+use super::expiry;
 use super::options::{ServerOptions, StartError};
 use super::service::Service;
+use super::storage::Recovered;
 
 /// A strict Cosmos account on this machine. Dropping it stops listening and closes every door.
 pub struct CosmosServer {
@@ -20,9 +23,10 @@ pub struct CosmosServer {
 }
 
 impl CosmosServer {
-    /// Starts an empty account with one door. Needs a Tokio runtime, and lives no longer than it.
+    /// Starts an account with one door: empty, or with what its data directory holds. Needs a Tokio runtime, and lives no
+    /// longer than it.
     pub async fn start(options: ServerOptions) -> Result<CosmosServer, StartError> {
-        let service = Arc::new(Service::new(&options)?);
+        let service = Service::start(&options).await?;
         let first = listen(options.port, &service).await?;
         Ok(CosmosServer {
             service,
@@ -34,6 +38,26 @@ impl CosmosServer {
     /// The first door.
     pub fn door(&self) -> &Door {
         &self.first
+    }
+
+    /// What was in the data directory at the start; `None` without one.
+    pub fn recovered(&self) -> Option<Recovered> {
+        self.service.recovered()
+    }
+
+    /// Deletes what would have expired so much later; what is written afterwards lives its whole time.
+    pub async fn expire_as_if(&self, later: Duration) {
+        let later = u64::try_from(later.as_millis()).unwrap_or(u64::MAX);
+        self.service.expire(expiry::now().saturating_add(later)).await;
+    }
+
+    /// Closes every door, forces the data directory to the disk, and gives it free for another server.
+    ///
+    /// A server that is dropped instead loses nothing, but its directory is free only when its last request has ended.
+    pub async fn shutdown(self) -> std::io::Result<()> {
+        let service = Arc::clone(&self.service);
+        drop(self);
+        service.close().await
     }
 
     /// Opens another port to the same account, with faults, counters and a log of its own.
@@ -96,7 +120,7 @@ async fn accept(listener: TcpListener, door: Door) {
             Err(error) => {
                 tracing::warn!(%error, "a connection was not accepted");
                 // Out of file descriptors, most likely: trying again at once would only burn the processor.
-                tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+                tokio::time::sleep(Duration::from_millis(10)).await;
             }
         }
     }

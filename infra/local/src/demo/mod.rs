@@ -29,6 +29,7 @@ use duroxide_lambda::doorbell::Sqs;
 use duroxide_lambda::{Config, Connection};
 use futures::StreamExt as _;
 use orders::Placed;
+use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -49,21 +50,22 @@ pub(crate) struct Show {
 }
 
 /// Runs the orders on a cloud.
-pub(crate) async fn run(show: &Show, cloud: &Arc<Cloud>, tally: &Tally) -> anyhow::Result<Summary> {
+pub(crate) async fn run(show: &Show, cloud: &Cloud, tally: &Tally) -> anyhow::Result<Summary> {
     let connection = connect(cloud).await?;
     let client = connection.client();
     let orders = orders::orders(show.orders, &show.run);
     let requests = || cloud.door().map(|door| door.counts().requests);
     let before = requests();
     let begun = Instant::now();
-    let killing = tokio::spawn(kill(chaos::plan(show.kills, show.seed), Arc::clone(cloud)));
     let watched = async {
         place(client, &orders).await?;
         watch::until_over(client, &orders, cloud, show.limit).await
     };
-    let ended = watched.await;
-    killing.abort();
-    let ended = ended?;
+    let killing = kill(chaos::plan(show.kills, show.seed), cloud);
+    let ended = tokio::select! {
+        ended = watched => ended?,
+        never = killing => match never {},
+    };
     let elapsed = begun.elapsed();
     let cosmos_requests = before.zip(requests()).map(|(before, now)| now - before);
     let mut summary = Summary {
@@ -116,12 +118,14 @@ async fn place(client: &Client, orders: &[Placed]) -> anyhow::Result<()> {
     placed.into_iter().collect()
 }
 
-async fn kill(plan: Vec<Kill>, cloud: Arc<Cloud>) {
+/// Sets the traps, each at its time; then there is nothing left to do.
+async fn kill(plan: Vec<Kill>, cloud: &Cloud) -> Infallible {
     let begun = Instant::now();
     for kill in plan {
         tokio::time::sleep_until(begun + kill.at).await;
         cloud.kill_next(kill.function, kill.into);
     }
+    std::future::pending().await
 }
 
 /// Reads the histories of all orders and their parcels.

@@ -9,6 +9,7 @@ use super::service::{NoQueue, Sqs};
 use crate::net::{Call, json};
 use bytes::Bytes;
 use http_body_util::Full;
+use hyper::header::HeaderValue;
 use hyper::{Response, StatusCode};
 use md5::{Digest, Md5};
 use serde::Deserialize;
@@ -147,7 +148,12 @@ impl SqsApi {
             Ok(answer) => json(StatusCode::OK, &answer),
             Err(Refusal { code, message }) => {
                 let error = json!({ "__type": format!("com.amazonaws.sqs#{code}"), "message": message });
-                json(StatusCode::BAD_REQUEST, &error)
+                let mut response = json(StatusCode::BAD_REQUEST, &error);
+                // The SDKs know most errors by the code of the older protocol, which comes in a header.
+                let known = format!("{};Sender", query_code(code));
+                let known = HeaderValue::from_str(&known).expect("codes are plain words");
+                response.headers_mut().insert("x-amzn-query-error", known);
+                response
             }
         }
     }
@@ -274,6 +280,18 @@ impl SqsApi {
     fn purge(&self, of: OfQueue) -> Result<Value, Refusal> {
         self.sqs.purge(name_of(&of.queue_url)?)?;
         Ok(json!({}))
+    }
+}
+
+fn query_code(code: &str) -> String {
+    match code {
+        "QueueDoesNotExist" => "AWS.SimpleQueueService.NonExistentQueue".to_owned(),
+        "InvalidParameterValue"
+        | "MissingParameter"
+        | "InvalidAddress"
+        | "InvalidAction"
+        | "InvalidMessageContents" => code.to_owned(),
+        other => format!("AWS.SimpleQueueService.{other}"),
     }
 }
 

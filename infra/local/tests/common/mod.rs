@@ -3,6 +3,8 @@
 #![allow(dead_code, reason = "each test file uses its own part of this")]
 #![allow(clippy::unwrap_used, reason = "these are parts of tests: to panic is to fail")]
 
+mod data;
+
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use hmac::{Hmac, Mac};
@@ -11,6 +13,9 @@ use percent_encoding::{NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode
 use reqwest::Method;
 use serde_json::{Value, json};
 use sha2::Sha256;
+
+#[allow(unused_imports, reason = "each test file uses its own part of this")]
+pub use data::{Scratch, all_documents, make, process, start};
 
 pub const DOCS: &str = "/dbs/db/colls/items/docs";
 pub const CONTAINER: &str = "/dbs/db/colls/items";
@@ -24,12 +29,7 @@ pub async fn server() -> (CosmosServer, Client) {
 pub async fn server_with(options: ServerOptions, properties: Value) -> (CosmosServer, Client) {
     let server = CosmosServer::start(options).await.unwrap();
     let client = Client::new(server.door());
-    let mut container = json!({ "id": "items", "partitionKey": { "paths": ["/pk"], "kind": "Hash", "version": 2 } });
-    for (name, value) in properties.as_object().unwrap() {
-        container[name] = value.clone();
-    }
-    assert_eq!(client.post("/dbs").json(json!({ "id": "db" })).ok().await.status, 201);
-    assert_eq!(client.post("/dbs/db/colls").json(container).ok().await.status, 201);
+    make(&client, properties).await;
     server.door().reset();
     (server, client)
 }
@@ -43,11 +43,16 @@ pub struct Client {
 
 impl Client {
     pub fn new(door: &Door) -> Self {
+        Self::to(&door.endpoint(), &door.key())
+    }
+
+    /// A client of a server in another process.
+    pub fn to(endpoint: &str, key: &str) -> Self {
         let http = reqwest::Client::builder().no_proxy().build().unwrap();
         Self {
             http,
-            endpoint: door.endpoint(),
-            key: door.key(),
+            endpoint: endpoint.to_owned(),
+            key: key.to_owned(),
         }
     }
 

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::super::catalog::Container;
 use super::super::http::{Call, Reply};
-use super::{Refusal, ids, key};
+use super::{Mortal, Refusal, ids, key, ttl};
 
 const MAX_OPERATIONS: usize = 100;
 const REQUIRED_HEADERS: [(&str, &str); 2] = [
@@ -20,7 +20,7 @@ const REQUIRED_HEADERS: [(&str, &str); 2] = [
 ];
 
 /// A batch that may go to the emulator.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct BatchPlan {
     pub(crate) operations: usize,
     /// How many of them write a document.
@@ -49,7 +49,13 @@ impl BatchPlan {
     }
 }
 
-pub(super) fn check(call: &Call, container: &Container, keys: &[Value], lagging: bool) -> Result<BatchPlan, Refusal> {
+/// Checks a batch; gives how to put it to the emulator, and which of its documents will expire.
+pub(super) fn check(
+    call: &Call,
+    container: &Container,
+    keys: &[Value],
+    lagging: bool,
+) -> Result<(BatchPlan, Vec<Mortal>), Refusal> {
     for (name, value) in REQUIRED_HEADERS {
         if !call.header(name).is_some_and(|given| given.eq_ignore_ascii_case(value)) {
             return Err(Refusal::bad_request(format!(
@@ -75,15 +81,20 @@ pub(super) fn check(call: &Call, container: &Container, keys: &[Value], lagging:
     };
     let mut reworded = false;
     let mut written = HashSet::new();
+    let mut mortals = Vec::new();
     for (index, operation) in operations.iter_mut().enumerate() {
-        let id = check_operation(operation, container, keys).map_err(|refusal| Refusal {
+        let of_operation = |refusal: Refusal| Refusal {
             message: format!("Operation {index}: {}", refusal.message),
             ..refusal
-        })?;
+        };
+        let id = check_operation(operation, container, keys).map_err(of_operation)?;
         if operation["operationType"] == "Read" {
             continue;
         }
         plan.documents += 1;
+        if let Some(document) = operation.get("resourceBody") {
+            mortals.extend(ttl::mortal(container, document, index).map_err(of_operation)?);
+        }
         if !written.insert(id) && lagging {
             // The emulator would show the first of the two writes in the lagging region, for ever.
             return Err(Refusal::bad_request(
@@ -102,7 +113,7 @@ pub(super) fn check(call: &Call, container: &Container, keys: &[Value], lagging:
     if reworded {
         plan.body = Some(Bytes::from(Value::Array(operations).to_string()));
     }
-    Ok(plan)
+    Ok((plan, mortals))
 }
 
 /// Checks one operation, and gives the id it is about.

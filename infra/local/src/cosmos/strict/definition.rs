@@ -4,7 +4,7 @@ use hyper::Method;
 use serde_json::Value;
 
 use super::super::http::{Call, IS_QUERY};
-use super::{IndexPolicy, Refusal, ids};
+use super::{IndexPolicy, Refusal, ids, ttl};
 
 const MIN_THROUGHPUT: u64 = 400;
 
@@ -38,6 +38,7 @@ pub(super) fn check(call: &Call) -> Result<(), Refusal> {
             "Unique keys are not supported by this test server.",
         ));
     }
+    ttl::check_default(&body)?;
     if let Some(policy) = body.get("indexingPolicy") {
         IndexPolicy::parse(policy)?;
     }

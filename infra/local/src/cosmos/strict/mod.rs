@@ -11,6 +11,7 @@
 //! | `query` | where a query may go, and what it may ask there |
 //! | `index` | the index policy, and which orders it allows |
 //! | `definition` | the definition of a new container |
+//! | `ttl` | how long a document may say that it lives |
 
 mod batch;
 mod definition;
@@ -18,6 +19,7 @@ mod ids;
 mod index;
 mod key;
 mod query;
+mod ttl;
 
 use hyper::Method;
 use serde_json::Value;
@@ -25,6 +27,7 @@ use serde_json::Value;
 pub(crate) use batch::BatchPlan;
 pub(crate) use index::IndexPolicy;
 pub(crate) use query::PlanCache;
+pub(crate) use ttl::lifetime;
 
 use super::catalog::{Catalog, Container};
 use super::emulator::Emulator;
@@ -44,7 +47,7 @@ pub(crate) struct Known<'a> {
 }
 
 /// What the checks have learned about a request that passed.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Checked {
     /// How many operations a batch has.
     pub(crate) operations: usize,
@@ -52,6 +55,18 @@ pub(crate) struct Checked {
     pub(crate) documents: u64,
     /// How a batch has to be put to the emulator.
     pub(crate) batch: Option<BatchPlan>,
+    /// The documents it writes that will expire.
+    pub(crate) mortals: Vec<Mortal>,
+}
+
+/// A document that will expire.
+#[derive(Clone, Debug)]
+pub(crate) struct Mortal {
+    /// Which operation of a batch writes it.
+    pub(crate) operation: usize,
+    pub(crate) id: String,
+    /// In seconds from the write on.
+    pub(crate) lifetime: u64,
 }
 
 /// Refuses what the service refuses.
@@ -94,16 +109,18 @@ fn check_document(known: &Known<'_>, call: &Call, container: &Container) -> Resu
     }
     let keys = key::required(call, container)?;
     if call.kind == RequestKind::Batch {
-        let plan = batch::check(call, container, &keys, known.lagging)?;
+        let (plan, mortals) = batch::check(call, container, &keys, known.lagging)?;
         return Ok(Checked {
             operations: plan.operations,
             documents: plan.documents,
             batch: Some(plan),
+            mortals,
         });
     }
     if let Some(id) = call.document() {
         ids::check(id)?;
     }
+    let mut mortals = Vec::new();
     if matches!(
         call.kind,
         RequestKind::Create | RequestKind::Replace | RequestKind::Upsert
@@ -117,10 +134,12 @@ fn check_document(known: &Known<'_>, call: &Call, container: &Container) -> Resu
             .map_err(|error| Refusal::bad_request(format!("The document is no valid JSON: {error}")))?;
         ids::check_document(&document)?;
         key::check_document(container, &document, &keys)?;
+        mortals.extend(ttl::mortal(container, &document, 0)?);
     }
     Ok(Checked {
         operations: 0,
         documents: u64::from(call.kind.is_write()),
         batch: None,
+        mortals,
     })
 }

@@ -21,7 +21,7 @@ pub(crate) struct Outcome {
 
 /// The counters and the log of one door.
 #[derive(Default)]
-pub(crate) struct Journal {
+pub(crate) struct Book {
     pages: Mutex<Pages>,
 }
 
@@ -45,7 +45,7 @@ pub(crate) struct Ticket {
     resets: u64,
 }
 
-impl Journal {
+impl Book {
     /// A request of which nothing but its arrival is known.
     pub(crate) fn record_of(call: &Call) -> RequestRecord {
         let now = Instant::now();
@@ -130,24 +130,24 @@ mod tests {
 
     #[test]
     fn an_answer_that_comes_after_a_reset_is_not_counted() {
-        let journal = Journal::default();
+        let book = Book::default();
         let call = Call::new(
             hyper::Method::GET,
             "/dbs/d/colls/c/docs/x",
             Default::default(),
             Default::default(),
         );
-        let ticket = journal.arrived(&call);
-        assert_eq!(journal.counts().reads, 1);
-        journal.reset();
-        journal.finished(
+        let ticket = book.arrived(&call);
+        assert_eq!(book.counts().reads, 1);
+        book.reset();
+        book.finished(
             ticket,
             Outcome {
                 response_bytes: 5,
                 ..Outcome::default()
             },
         );
-        assert_eq!(journal.counts(), Counts::default());
-        assert!(journal.log().is_empty());
+        assert_eq!(book.counts(), Counts::default());
+        assert!(book.log().is_empty());
     }
 }

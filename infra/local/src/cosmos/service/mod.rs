@@ -1,0 +1,213 @@
+//! The service behind all doors: the emulator, and the service's behaviour where the emulator's differs.
+//!
+//! | the service | the emulator alone |
+//! |---|---|
+//! | the account names the door that was asked as its only endpoint | names its own made-up hosts |
+//! | a new container has several physical partitions | has one |
+//! | `If-Match: *` asks for existence | is compared with the ETag |
+//! | an upsert with `If-Match` never creates | creates |
+//! | a query has pages (`paging`) | has one, as long as it takes |
+//! | a document expires (`expire`) | lives for ever |
+//!
+//! | file | role |
+//! |---|---|
+//! | `write` | writes of documents, in the emulator's words |
+//! | `manage` | the account, databases and containers |
+//! | `durable` | changes that are kept: applied and appended to the journal in one step |
+//! | `restore` | the journal's state, put into the emulator |
+//! | `expire` | documents whose time is over |
+
+mod durable;
+mod expire;
+mod manage;
+mod restore;
+mod write;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
+use hyper::header::HeaderValue;
+use hyper::{Method, StatusCode};
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use serde_json::Value;
+use tokio::sync::Mutex;
+
+use super::catalog::Catalog;
+use super::emulator::{Emulator, Region};
+use super::expiry::{self, Expiry};
+use super::http::{ACTIVITY_ID, Call, Refusal, Reply};
+use super::kind::RequestKind;
+use super::options::{ServerOptions, StartError};
+use super::paging::Pages;
+use super::replica::Replicas;
+use super::signature;
+use super::storage::{Recovered, Storage};
+use super::strict::{self, Checked, Known, PlanCache};
+
+/// One account: the store, and all that the doors share.
+pub(crate) struct Service {
+    emulator: Arc<Emulator>,
+    replicas: Option<Replicas>,
+    catalog: Catalog,
+    plans: PlanCache,
+    pages: Pages,
+    key: String,
+    key_bytes: Vec<u8>,
+    partitions: u32,
+    /// Looking whether a container exists and making it is one step.
+    creating: Mutex<()>,
+    activities: AtomicU64,
+    expiry: Expiry,
+    storage: Option<Arc<Storage>>,
+    recovered: Option<Recovered>,
+}
+
+impl Service {
+    /// Makes the account, with all that its data directory holds.
+    pub(crate) async fn start(options: &ServerOptions) -> Result<Arc<Self>, StartError> {
+        let key_bytes = STANDARD.decode(&options.key)?;
+        let emulator = Arc::new(Emulator::new(options.lag.is_some())?);
+        let mut service = Self {
+            emulator,
+            replicas: None,
+            catalog: Catalog::default(),
+            plans: PlanCache::default(),
+            pages: Pages::default(),
+            key: options.key.clone(),
+            key_bytes,
+            partitions: options.partitions,
+            creating: Mutex::new(()),
+            activities: AtomicU64::new(0),
+            expiry: Expiry::default(),
+            storage: None,
+            recovered: None,
+        };
+        if let Some(path) = &options.data {
+            let (storage, state, recovered) = Storage::open(path)?;
+            service.restore(state).await?;
+            service.storage = Some(storage);
+            service.recovered = Some(recovered);
+        }
+        if let Some(lag) = options.lag {
+            let replicas = Replicas::start(Arc::clone(&service.emulator), lag);
+            // Stale is what was so a moment ago, not the emptiness before the restart.
+            replicas.catch_up().await;
+            service.replicas = Some(replicas);
+        }
+        Ok(Arc::new(service))
+    }
+
+    /// What was in the data directory; `None` without one.
+    pub(crate) fn recovered(&self) -> Option<Recovered> {
+        self.recovered
+    }
+
+    /// Forces everything to the disk and gives the data directory free.
+    pub(crate) async fn close(&self) -> std::io::Result<()> {
+        match &self.storage {
+            Some(storage) => storage.close().await,
+            None => Ok(()),
+        }
+    }
+
+    pub(crate) fn key(&self) -> &str {
+        &self.key
+    }
+
+    /// Refuses what the service would refuse.
+    pub(crate) async fn check(&self, call: &Call) -> Result<Checked, Refusal> {
+        signature::check(call, &self.key_bytes)?;
+        let known = Known {
+            emulator: &self.emulator,
+            catalog: &self.catalog,
+            plans: &self.plans,
+            lagging: self.replicas.is_some(),
+        };
+        strict::check(&known, call).await
+    }
+
+    /// Answers a request that passed the checks; `stale` sends a read to the lagging region, if there is one.
+    pub(crate) async fn answer(self: &Arc<Self>, call: &Call, checked: &Checked, stale: bool, endpoint: &str) -> Reply {
+        if let Some(why) = self.storage.as_ref().and_then(|storage| storage.failure()) {
+            return unavailable(why);
+        }
+        if call.kind.is_document() && self.expiry.is_due() {
+            self.expire(expiry::now()).await;
+        }
+        match (&self.replicas, call.kind) {
+            (Some(replicas), kind) if kind.is_read() && stale => {
+                let _still = replicas.enter().await;
+                self.read(call, replicas.serving()).await
+            }
+            (_, kind) if kind.is_read() => self.read(call, Region::Write).await,
+            (_, kind) if kind.is_write() => self.change(call, checked).await,
+            _ if manage::is_change(call) => self.change(call, checked).await,
+            _ => self.look_up(call, endpoint).await,
+        }
+    }
+
+    pub(crate) async fn split(&self, db: &str, container: &str, partition_id: u32) {
+        match &self.replicas {
+            Some(replicas) => replicas.split(db, container, partition_id).await,
+            None => self.emulator.split(db, container, partition_id).await,
+        }
+    }
+
+    pub(crate) async fn catch_up(&self) {
+        if let Some(replicas) = &self.replicas {
+            replicas.catch_up().await;
+        }
+    }
+
+    /// The ids of a container's physical partitions; none if there is no such container.
+    pub(crate) async fn partition_ids(&self, db: &str, container: &str) -> Vec<u32> {
+        let path = format!("/dbs/{}/colls/{}/pkranges", escaped(db), escaped(container));
+        let ask = Call::new(Method::GET, &path, Default::default(), Bytes::new());
+        let reply = self.emulator.execute(Region::Write, &ask).await;
+        let body: Value = serde_json::from_slice(&reply.body).unwrap_or_default();
+        let ranges = body["PartitionKeyRanges"]
+            .as_array()
+            .map(Vec::as_slice)
+            .unwrap_or_default();
+        ranges
+            .iter()
+            .filter_map(|range| range["id"].as_str()?.parse().ok())
+            .collect()
+    }
+
+    /// Gives every answer the id of its activity, as the service does.
+    pub(crate) fn stamp(&self, call: &Call, reply: &mut Reply) {
+        if reply.headers.contains_key(ACTIVITY_ID) {
+            return;
+        }
+        let activity = call.headers.get(ACTIVITY_ID).cloned().unwrap_or_else(|| {
+            let number = self.activities.fetch_add(1, Ordering::Relaxed);
+            HeaderValue::from_str(&format!("00000000-0000-4000-8000-{number:012x}"))
+                .expect("hexadecimal digits and dashes make a header value")
+        });
+        reply.headers.insert(ACTIVITY_ID, activity);
+    }
+
+    async fn read(&self, call: &Call, region: Region) -> Reply {
+        if call.kind == RequestKind::Read {
+            return self.emulator.execute(region, call).await;
+        }
+        self.pages.page(&self.emulator, region, call).await
+    }
+}
+
+/// The service is not there, and nothing was done.
+fn unavailable(why: &str) -> Reply {
+    Reply::error(
+        StatusCode::SERVICE_UNAVAILABLE,
+        None,
+        &format!("The store has stopped: {why}."),
+    )
+}
+
+fn escaped(id: &str) -> String {
+    utf8_percent_encode(id, NON_ALPHANUMERIC).to_string()
+}

@@ -1,0 +1,140 @@
+//! `kill -9`, and a disk that is full: what was acknowledged is there, and nothing is there in part.
+
+mod common;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use common::{Client, Scratch, all_documents, make, process};
+use serde_json::json;
+use tokio::sync::mpsc;
+
+const WRITERS: u64 = 4;
+const BATCH: u64 = 5;
+
+/// One batch: new documents, and one that every batch of the writer writes again.
+fn batch(pk: &str, number: u64) -> serde_json::Value {
+    let mut operations: Vec<_> = (0..BATCH)
+        .map(|n| {
+            let document = json!({ "id": format!("{number}-{n}"), "pk": pk, "batch": number });
+            json!({ "operationType": "Create", "resourceBody": document })
+        })
+        .collect();
+    let last = json!({ "id": "last", "pk": pk, "last": number });
+    operations.push(json!({ "operationType": "Upsert", "resourceBody": last }));
+    operations.into()
+}
+
+/// Sends batch after batch until one gets no answer; tells of each that did. Gives the number of the first that did not.
+async fn write(client: Client, writer: u64, from: u64, acknowledged: mpsc::UnboundedSender<(u64, u64)>) -> u64 {
+    let pk = format!("w{writer}");
+    for number in from.. {
+        match client.batch(&pk, batch(&pk, number)).send().await {
+            Ok(answer) if answer.status == 200 => {
+                acknowledged.send((writer, number)).expect("somebody counts them");
+            }
+            Ok(answer) => panic!("{answer:?}"),
+            Err(_) => return number,
+        }
+    }
+    unreachable!("a writer ends when the server does")
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn after_a_kill_every_acknowledged_batch_is_whole_and_every_other_whole_or_absent() {
+    let scratch = Scratch::new();
+    let mut rng = fastrand::Rng::with_seed(2_026);
+    let mut known = BTreeSet::new();
+    let mut next = [0; WRITERS as usize];
+    let mut unknown = 0;
+    for round in 0..6 {
+        let mut server = process(scratch.path(), "");
+        if round == 0 {
+            make(&server.client, json!({})).await;
+        }
+        let (sender, mut receiver) = mpsc::unbounded_channel();
+        let mut writers = tokio::task::JoinSet::new();
+        for writer in 0..WRITERS {
+            let (client, sender, from) = (server.client.clone(), sender.clone(), next[writer as usize]);
+            writers.spawn(async move { (writer, write(client, writer, from, sender).await) });
+        }
+        drop(sender);
+        for _ in 0..rng.u32(5..60) {
+            known.insert(receiver.recv().await.unwrap());
+        }
+        server.kill();
+        for (writer, stopped) in writers.join_all().await {
+            // Whatever became of it, its ids are not used again.
+            next[writer as usize] = stopped + 1;
+        }
+        while let Some(one) = receiver.recv().await {
+            known.insert(one);
+        }
+
+        let server = process(scratch.path(), "");
+        let mut found: BTreeMap<(u64, u64), u64> = BTreeMap::new();
+        let mut last = BTreeMap::new();
+        for document in all_documents(&server.client).await {
+            let writer: u64 = document["pk"].as_str().unwrap()[1..].parse().unwrap();
+            match document["batch"].as_u64() {
+                Some(number) => *found.entry((writer, number)).or_default() += 1,
+                None => drop(last.insert(writer, document["last"].as_u64().unwrap())),
+            }
+        }
+        assert!(
+            found.values().all(|&documents| documents == BATCH),
+            "half a batch: {found:?}"
+        );
+        for one in &known {
+            assert!(
+                found.contains_key(one),
+                "round {round}: the acknowledged batch {one:?} is lost"
+            );
+        }
+        for (writer, number) in last {
+            let newest = found.keys().filter(|(w, _)| *w == writer).map(|(_, n)| *n).max();
+            assert_eq!(newest, Some(number), "a batch is whole in its rewritten document too");
+        }
+        unknown = found.len() - known.len();
+    }
+    assert!(known.len() >= 30, "{}", known.len());
+    println!("{} batches acknowledged, {unknown} more were there", known.len());
+}
+
+#[tokio::test]
+async fn a_full_disk_stops_the_store_and_loses_nothing_that_was_acknowledged() {
+    let scratch = Scratch::new();
+    // The file may grow to 32 KB; then the system says no, as it does when the disk is full.
+    let server = process(scratch.path(), "trap '' XFSZ; ulimit -f 64; ");
+    let client = &server.client;
+    make(client, json!({})).await;
+    let filling = "x".repeat(1_000);
+    let mut acknowledged = Vec::new();
+    let failed = loop {
+        let id = format!("a{:03}", acknowledged.len());
+        let document = json!({ "id": id, "pk": "p", "filling": filling });
+        let answer = client.upsert("p", document.clone()).ok().await;
+        if answer.status != 201 {
+            break answer.is(500);
+        }
+        acknowledged.push(document);
+        assert!(acknowledged.len() < 1_000, "the disk is never full");
+    };
+    assert!(failed.message().contains("took no write"), "{failed:?}");
+    // Nobody sees what is not kept, and nobody adds to it.
+    for answer in [
+        client.read("p", &format!("a{:03}", acknowledged.len())).ok().await,
+        client.read("p", "a000").ok().await,
+        client.create("p", "small").ok().await,
+        client.get("/dbs/db/colls/items").ok().await,
+    ] {
+        let answer = answer.is(503);
+        assert!(
+            answer.message().contains("make room and start the server again"),
+            "{answer:?}"
+        );
+    }
+    drop(server);
+    let server = process(scratch.path(), "");
+    assert_eq!(all_documents(&server.client).await, acknowledged);
+    server.client.create("p", "small").ok().await.is(201);
+}

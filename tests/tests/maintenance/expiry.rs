@@ -1,0 +1,61 @@
+//! What the store is told to forget is forgotten in time, and nothing else goes with it.
+
+use crate::poison::poison_turn;
+use crate::support::*;
+use serde_json::Value;
+use std::time::Duration;
+
+const DAY: Duration = Duration::from_secs(24 * 3_600);
+
+/// Everything in the store, in one order.
+async fn everything(debts: &Debts) -> Vec<Value> {
+    let mut all = debts.world.documents().await;
+    all.sort_by_key(|doc| (doc["pk"].to_string(), doc["id"].to_string()));
+    all
+}
+
+fn without(all: &[Value], kind: &str) -> Vec<Value> {
+    all.iter().filter(|doc| doc["type"] != kind).cloned().collect()
+}
+
+#[tokio::test]
+async fn receipts_and_dead_letters_expire_each_in_its_time_and_nothing_else_does() {
+    let debts = Debts::new().await;
+    // A receipt: a message that was owed, delivered by maintenance, and consumed.
+    debts.owe("source", &["target"]).await;
+    debts.clock.advance(OVERDUE);
+    assert_eq!(deliver_all(&debts.provider, 100).await.done, 1);
+    debts.consume("target").await;
+    poison_turn(&debts.provider, "bad", "[]").await;
+    // Debts and messages that are still open.
+    debts.owe("debtor", &["waiting"]).await;
+    let letter = debts.provider.dead_letters(10, None).await.expect("letters are listed");
+    let letter = &letter.letters[0].id;
+
+    let server = debts.world.server();
+    let all = everything(&debts).await;
+    let count = |all: &[Value], kind: &str| all.iter().filter(|doc| doc["type"] == kind).count();
+    assert_eq!((count(&all, "receipt"), count(&all, "dead-letter")), (1, 1));
+    assert!(count(&all, "intent") >= 1 && count(&all, "instance") >= 3, "{all:#?}");
+
+    server.expire_as_if(7 * DAY - DAY / 24).await;
+    assert_eq!(everything(&debts).await, all, "too early for everything");
+    server.expire_as_if(7 * DAY).await;
+    let all = without(&all, "receipt");
+    assert_eq!(everything(&debts).await, all);
+    server.expire_as_if(30 * DAY - DAY / 24).await;
+    assert_eq!(everything(&debts).await, all, "too early for the letter");
+    server.expire_as_if(30 * DAY).await;
+    let all = without(&all, "dead-letter");
+    assert_eq!(everything(&debts).await, all);
+    server.expire_as_if(10_000 * DAY).await;
+    assert_eq!(everything(&debts).await, all, "the rest is there for good");
+
+    assert_eq!(debts.provider.dead_letter_count().await.expect("they are counted"), 0);
+    let gone = debts.provider.dead_letter(letter).await.expect("it can be asked for");
+    assert!(gone.is_none());
+    // What was open is still done.
+    debts.clock.advance(OVERDUE);
+    assert_eq!(deliver_all(&debts.provider, 100).await.done, 1);
+    debts.assert_one_message_each(&["waiting"]).await;
+}
