@@ -39,6 +39,9 @@ use tokio::task::JoinHandle;
 use tokio::time::MissedTickBehavior;
 use variables::{Account, DEAD, TURNS, WORKS};
 
+/// How long making or verifying the container may take.
+const BOOTSTRAP: Duration = Duration::from_secs(10);
+
 /// See the module.
 pub struct Cloud {
     inside: Arc<Inside>,
@@ -204,6 +207,8 @@ async fn bootstrap(options: &CloudOptions, account: &Account) -> Result<(), Clou
         .database(&options.database)
         .container(&options.container)
         .create_with(Throughput::Serverless)
+        // Somebody sits and waits: an account that is not there should be told soon.
+        .operation_timeout(BOOTSTRAP)
         .build();
     let connected = CosmosProvider::connect(config).await;
     connected.map(drop).map_err(|error| failed(error.to_string()))
