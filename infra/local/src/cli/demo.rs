@@ -23,7 +23,7 @@ pub(super) struct Demo {
     /// How many orders
     #[arg(long, default_value_t = 30, value_parser = clap::value_parser!(u16).range(1..=1000))]
     orders: u16,
-    /// How many function processes are killed in the middle of an invocation
+    /// How many function processes are killed, most of them in the middle of an invocation
     #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u16).range(0..=1000))]
     kills: u16,
     /// How many of a hundred rings are lost on purpose: maintenance makes up for them

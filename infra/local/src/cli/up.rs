@@ -9,6 +9,7 @@ use crate::cosmos::{CosmosServer, StartError};
 use crate::lambda::LogSink;
 use anyhow::{Context, anyhow};
 use clap::Args;
+use std::io::Write as _;
 use std::process::ExitCode;
 
 /// Start everything and stay up: Cosmos DB, SQS, the functions, the schedule.
@@ -32,7 +33,10 @@ impl Up {
         let mut options = self.cloud.options(self.cosmos_port).await?;
         options.port = self.port;
         if !self.quiet {
-            options.logs = LogSink::new(|line| println!("{}", lines::readable(line)));
+            options.logs = LogSink::new(|line| {
+                // Whoever closed the pipe does not want to read it; the functions go on.
+                writeln!(std::io::stdout(), "{}", lines::readable(line)).unwrap_or_default();
+            });
         }
         let embedded = matches!(options.store, Store::Embedded(_));
         let cloud = tokio::select! {

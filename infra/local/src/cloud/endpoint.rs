@@ -29,6 +29,10 @@ pub(super) struct Endpoint {
 
 impl Handler for Endpoint {
     async fn handle(&self, call: Call) -> Response<Full<Bytes>> {
+        if !is_for_this_machine(call.header("host")) {
+            let said = "the local cloud answers only to 127.0.0.1 and localhost\n";
+            return text(StatusCode::FORBIDDEN, said);
+        }
         if let Some(action) = SqsApi::action(&call) {
             return self.sqs.answer(action, &call.body).await;
         }
@@ -49,6 +53,19 @@ impl Handler for Endpoint {
             ),
         }
     }
+}
+
+/// Whether a request names this machine. A page in a browser can be led here under a name of its own, and would be handed
+/// the store's key.
+fn is_for_this_machine(host: Option<&str>) -> bool {
+    let Some(host) = host else {
+        return true;
+    };
+    let name = match host.rsplit_once(':') {
+        Some((name, port)) if port.chars().all(|c| c.is_ascii_digit()) => name,
+        _ => host,
+    };
+    matches!(name, "127.0.0.1" | "localhost" | "[::1]")
 }
 
 impl Endpoint {
@@ -95,5 +112,21 @@ async fn answered(function: &Function, payload: Bytes) -> Response<Full<Bytes>> 
                 .insert("x-amz-function-error", HeaderValue::from_static("Unhandled"));
             response
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_requests_to_this_machine_are_answered() {
+        for fine in ["127.0.0.1:9400", "localhost", "localhost:1", "[::1]:9400"] {
+            assert!(is_for_this_machine(Some(fine)), "{fine}");
+        }
+        for wrong in ["evil.example", "evil.example:9400", "127.0.0.1.evil.example:9400", ""] {
+            assert!(!is_for_this_machine(Some(wrong)), "{wrong}");
+        }
+        assert!(is_for_this_machine(None));
     }
 }

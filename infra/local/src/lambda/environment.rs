@@ -8,7 +8,7 @@ use super::runtime_api::{Answer, Invocation, Life, RuntimeApi};
 use crate::net::HttpServer;
 use bytes::Bytes;
 use duroxide_cosmos::{Ids, RandomIds};
-use std::process::{Command, ExitStatus};
+use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::process::Child;
@@ -137,6 +137,13 @@ impl Environment {
     }
 }
 
+impl Drop for Environment {
+    fn drop(&mut self) {
+        // Its attendant holds the process, and would wait for its end for ever.
+        self.kill.notify_one();
+    }
+}
+
 async fn started(command: Command, hands: &Hands) -> std::io::Result<(Child, u32)> {
     let child = hands.spawner.spawn(command).await?;
     let pid = child.id().ok_or_else(|| std::io::Error::other("it ended at once"))?;
@@ -153,7 +160,7 @@ async fn attend(mut child: Child, kill: Arc<Notify>, life: watch::Sender<Life>, 
             child.wait().await
         }
     };
-    let how = status.map_or_else(|error| error.to_string(), told);
+    let how = status.map_or_else(|error| error.to_string(), |status| status.to_string());
     // Its last words explain its end; a grandchild that holds the pipes must not keep us.
     let all = futures::future::join_all(reading.into_iter().flatten());
     tokio::time::timeout(LAST_LINES, all)
@@ -161,10 +168,6 @@ async fn attend(mut child: Child, kill: Arc<Notify>, life: watch::Sender<Life>, 
         .map(drop)
         .unwrap_or_default();
     life.send_replace(Life::Ended(how));
-}
-
-fn told(status: ExitStatus) -> String {
-    status.to_string()
 }
 
 /// What Lambda gives a function.
