@@ -8,10 +8,12 @@ mod crashes;
 mod dead_letters;
 mod disposable;
 mod due;
+mod full_size;
 mod function;
 #[path = "../edges/support.rs"]
 #[allow(dead_code, reason = "the edges use the rest of it")]
 mod hand;
+mod letters;
 mod outbox;
 mod poison;
 mod queued;
