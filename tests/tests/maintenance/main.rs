@@ -22,6 +22,7 @@ mod report;
 mod retention;
 mod retention_races;
 mod session_cleanup;
+mod session_suite;
 mod state;
 mod support;
 mod sweep;
