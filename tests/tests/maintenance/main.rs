@@ -13,6 +13,7 @@ mod function;
 #[path = "../edges/support.rs"]
 #[allow(dead_code, reason = "the edges use the rest of it")]
 mod hand;
+mod interleaved;
 mod letters;
 mod outbox;
 mod poison;
@@ -26,3 +27,4 @@ mod session_suite;
 mod state;
 mod support;
 mod sweep;
+mod timers;
