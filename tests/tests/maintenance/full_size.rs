@@ -33,7 +33,7 @@ async fn drain(count: usize) -> Drained {
     let begun = Instant::now();
     let debts = Debts::on(RANGES).await;
     neglect(&debts, count).await;
-    let time = RESERVED + begun.elapsed() * 2 / 5;
+    let time = RESERVED + begun.elapsed() * 3 / 4;
     println!(
         "{count} of each were neglected in {:?}; runs of {time:?}",
         begun.elapsed()

@@ -28,3 +28,4 @@ mod state;
 mod support;
 mod sweep;
 mod timers;
+mod unfinished_crashes;
