@@ -12,7 +12,7 @@ use local::CrashPoint;
 use std::collections::BTreeMap;
 
 /// So many activities that their turn must be staged.
-const WIDE: u64 = 150;
+const WIDE: u64 = 400;
 
 /// How many documents of each type there are.
 async fn kinds(debts: &Debts) -> BTreeMap<String, u64> {
