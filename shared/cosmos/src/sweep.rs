@@ -35,9 +35,12 @@ const PARALLEL: usize = 32;
 
 /// One round of a sweep.
 #[derive(Clone, Debug)]
-pub struct Sweep<T> {
+pub struct Sweep<T, K> {
     /// The items of one page of every range, in the order of the key.
     pub items: Vec<T>,
+    /// How far *all* ranges have come: nothing that this round or a former one has not given has a smaller key. `None` when
+    /// there is nothing more.
+    pub reached: Option<K>,
     /// Where the next round starts; `None` when there is nothing more.
     pub cursor: Option<SweepCursor>,
 }
@@ -46,6 +49,15 @@ pub struct Sweep<T> {
 #[derive(Clone, Debug)]
 pub struct SweepCursor {
     walk: Walk,
+}
+
+/// What a walk gave.
+struct Walked<T> {
+    items: Vec<T>,
+    /// The legs that rest.
+    rest: Walk,
+    /// Where in `items` the last one of each resting leg is.
+    last: Vec<usize>,
 }
 
 enum Step {
@@ -62,7 +74,7 @@ impl Container {
         page_size: u32,
         cursor: Option<SweepCursor>,
         key: F,
-    ) -> Result<Sweep<T>, Error>
+    ) -> Result<Sweep<T, K>, Error>
     where
         T: DeserializeOwned,
         K: Ord,
@@ -77,10 +89,12 @@ impl Container {
             ordered: true,
             rest: Rest::AfterPage,
         };
-        let (mut items, rest) = self.walk(query.body()?, walk, manner).await?;
+        let Walked { mut items, rest, last } = self.walk(query.body()?, walk, manner).await?;
+        let reached = last.into_iter().map(|index| key(&items[index])).min();
         items.sort_by_cached_key(&key);
         Ok(Sweep {
             items,
+            reached,
             cursor: (!rest.legs.is_empty()).then_some(SweepCursor { walk: rest }),
         })
     }
@@ -100,7 +114,7 @@ impl Container {
             ordered: true,
             rest: Rest::WhenFull,
         };
-        let (mut items, rest) = self.walk(query.body()?, walk, manner).await?;
+        let Walked { mut items, rest, .. } = self.walk(query.body()?, walk, manner).await?;
         items.sort_by_cached_key(&key);
         let more = !rest.legs.is_empty() || items.len() as u64 > u64::from(most);
         items.truncate(most as usize);
@@ -115,7 +129,7 @@ impl Container {
             ordered: false,
             rest: Rest::Never,
         };
-        Ok(self.walk(query.body()?, walk, manner).await?.0)
+        Ok(self.walk(query.body()?, walk, manner).await?.items)
     }
 
     /// All pages of all ranges in the order of `key` (the query's text should ORDER BY the same).
@@ -131,7 +145,7 @@ impl Container {
             ordered: true,
             rest: Rest::Never,
         };
-        let (mut items, _) = self.walk(query.body()?, walk, manner).await?;
+        let Walked { mut items, .. } = self.walk(query.body()?, walk, manner).await?;
         items.sort_by_cached_key(&key);
         Ok(items)
     }
@@ -141,14 +155,9 @@ impl Container {
     }
 
     /// Goes on until each leg has ended, or has given something if one page is asked for.
-    async fn walk<T: DeserializeOwned>(
-        &self,
-        body: Bytes,
-        mut walk: Walk,
-        manner: Manner,
-    ) -> Result<(Vec<T>, Walk), Error> {
+    async fn walk<T: DeserializeOwned>(&self, body: Bytes, mut walk: Walk, manner: Manner) -> Result<Walked<T>, Error> {
         let mut items = Vec::new();
-        let mut resting = Vec::new();
+        let (mut resting, mut last) = (Vec::new(), Vec::new());
         let mut settling = Settling::default();
         while !walk.legs.is_empty() {
             let mut gone = Vec::new();
@@ -169,14 +178,18 @@ impl Container {
                 leg.continuation = page.continuation;
                 match leg.continuation {
                     None => {}
-                    Some(_) if leg.may_rest(gave, manner) => resting.push(leg),
+                    Some(_) if leg.may_rest(gave, manner) => {
+                        resting.push(leg);
+                        last.extend(items.len().checked_sub(1));
+                    }
                     Some(_) => walk.legs.push(leg),
                 }
             }
             self.replace_gone(&mut walk, gone, manner, &mut settling).await?;
         }
         walk.legs = resting;
-        Ok((items, walk))
+        let rest = walk;
+        Ok(Walked { items, rest, last })
     }
 
     /// The next page of each leg.

@@ -6,7 +6,7 @@ use crate::doorbell::{Doorbell, Sqs};
 use crate::environment::{Environment, Parts};
 use crate::event::{BatchResponse, SqsEvent};
 use crate::log;
-use crate::maintenance::Maintenance;
+use crate::maintenance::{Answer, Maintenance};
 use crate::meter::Meter;
 use cosmos::{Clock, SystemClock};
 use duroxide::runtime::registry::ActivityRegistry;
@@ -85,16 +85,17 @@ pub async fn maintenance() -> Result<(), Error> {
         let started = Instant::now();
         let _request = log::invocation(&event.context.request_id);
         let budget = Budget::until(event.context.deadline, SystemClock.now_ms());
-        let report = maintenance.handle(&event.payload, budget).await;
-        match &report {
-            Ok(report) => {
+        let answer = maintenance.handle(&event.payload, budget).await;
+        match &answer {
+            Ok(Answer::Report(report)) => {
                 report.tell();
                 report.measure(meter);
             }
+            Ok(Answer::Letters(letters)) => letters.tell(),
             Err(error) => tracing::error!(%error, "nothing was maintained"),
         }
         write_metrics(meter, function, started);
-        Ok::<_, Error>(report?)
+        Ok::<_, Error>(answer?)
     }))
     .await
 }

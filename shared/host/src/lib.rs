@@ -19,6 +19,7 @@
 //! | `plan`, `verdict` | pure: which rings follow a commit; what follows from an outcome |
 //! | [`maintenance`](mod@maintenance) | what a scheduled function repairs, and what it rings for |
 //! | `budget`, `config`, `secret` | time, settings, the store's key |
+//! | `delegate` | providers that are another one in all but a few verbs |
 //! | `log`, `meter` | JSON logs; metrics in CloudWatch's embedded format |
 //!
 //! # Sessions on Lambda
@@ -47,6 +48,7 @@ mod aws;
 mod budget;
 pub mod config;
 mod connection;
+mod delegate;
 mod directed;
 pub mod doorbell;
 mod environment;
@@ -64,6 +66,9 @@ mod ringing;
 mod secret;
 mod verdict;
 
+/// For [`delegate_provider!`].
+#[doc(hidden)]
+pub use async_trait::async_trait;
 pub use budget::Budget;
 pub use config::{Config, Limits};
 pub use connection::Connection;

@@ -51,8 +51,9 @@ pub use config::{CosmosConfig, CosmosConfigBuilder, Outbox};
 pub use cosmos::{Clock, SystemClock};
 pub use error::ConnectError;
 pub use maintain::{
-    Cursor, DeadLetter, DeadLetterCursor, DeadLetterId, DeadLetterPage, DeadLetterSummary, DueItem, DuePage, DueWhat,
-    DueWindow, MaintenanceState, Pass, Portion, Redriven, Retention, Upkeep, UpkeepQuery,
+    Cursor, DeadLetter, DeadLetterCursor, DeadLetterFilter, DeadLetterId, DeadLetterPage, DeadLetterSummary, DueItem,
+    DuePage, DueWhat, DueWindow, MaintenanceState, Pass, Portion, Redriven, Redrives, Retention, Tried, Upkeep,
+    UpkeepQuery,
 };
 pub use model::{DeadLetterKind, UnfinishedSweep, target_of};
 pub use provider::{ClaimedWork, CosmosProvider, Fetched, TurnItem};

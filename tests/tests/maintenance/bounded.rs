@@ -12,13 +12,18 @@ use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 /// So many owed messages, overdue messages and expired sessions; half an hour passes.
-async fn neglect(debts: &Debts, count: usize) {
-    for part in 0..count.div_ceil(50) {
-        let targets: Vec<String> = (0..50.min(count - part * 50)).map(|n| format!("t{part}-{n}")).collect();
-        let starts = targets.iter().map(|target| start_of(target)).collect();
-        debts.owe_items(&format!("source-{part}"), starts).await;
-    }
+pub async fn neglect(debts: &Debts, count: usize) {
+    const EACH: usize = 90;
+    let sources = (0..count.div_ceil(EACH)).map(|part| {
+        let targets = (0..EACH.min(count - part * EACH)).map(|n| start_of(&format!("t{part}-{n}")));
+        (format!("source-{part}"), targets.collect())
+    });
+    debts.owe_all(sources.collect()).await;
     let messages = (0..count).map(|n| {
+        // Few share a moment, as in life.
+        if n % 10 == 0 {
+            debts.clock.advance(Duration::from_millis(1));
+        }
         let item = raised(&format!("lost-{n}"), "x");
         debts.provider.enqueue_for_orchestrator(item, None)
     });

@@ -11,7 +11,7 @@ use std::time::Duration;
 use tests::connect;
 
 /// Gives up messages of `source` to these targets, all in one moment.
-async fn give_up(debts: &Debts, source: &str, messages: Vec<WorkItem>) {
+pub async fn give_up(debts: &Debts, source: &str, messages: Vec<WorkItem>) {
     let count = messages.len() as u64;
     debts.owe_items(source, messages).await;
     debts.clock.advance(OVERDUE);
@@ -37,7 +37,7 @@ async fn page(debts: &Debts, most: u32, after: &Option<String>) -> (Vec<DeadLett
     (page.letters, next)
 }
 
-fn starts(names: &[&str]) -> Vec<WorkItem> {
+pub fn starts(names: &[&str]) -> Vec<WorkItem> {
     names.iter().map(|name| start_of(name)).collect()
 }
 

@@ -5,7 +5,7 @@ use crate::support::*;
 use cosmos::Clock;
 use duroxide_cosmos::CosmosProvider;
 use duroxide_lambda::doorbell::Memory;
-use duroxide_lambda::maintenance::{Keep, PassName};
+use duroxide_lambda::maintenance::{Answer, Keep, MaintenanceError, PassName};
 use duroxide_lambda::meter::Meter;
 use duroxide_lambda::{Budget, Doorbell, Maintenance, MaintenanceRequest, MaintenanceSettings, Report, Ringer};
 use serde_json::{Value, json};
@@ -43,6 +43,15 @@ pub async fn run(maintenance: &Maintenance) -> Report {
     maintenance.run(MaintenanceRequest::default(), Budget::of(ENOUGH)).await
 }
 
+/// The report of a run.
+#[track_caller]
+pub fn report_of(answer: Result<Answer, MaintenanceError>) -> Report {
+    match answer {
+        Ok(Answer::Report(report)) => report,
+        other => panic!("it is understood as a run: {other:?}"),
+    }
+}
+
 /// Fails unless a run did all there was to do.
 #[track_caller]
 pub fn assert_complete(report: &Report) {
@@ -66,8 +75,7 @@ async fn the_schedule_runs_everything_and_answers_a_report() {
     debts.clock.advance(Duration::from_secs(40));
     let (maintenance, bell) = maintenance(&debts.provider, &debts.clock, settings());
     let event = json!({"source": "aws.events", "detail-type": "Scheduled Event", "detail": {}});
-    let report = maintenance.handle(&event, Budget::of(ENOUGH)).await;
-    let report = report.expect("an event of the schedule is understood");
+    let report = report_of(maintenance.handle(&event, Budget::of(ENOUGH)).await);
     assert_complete(&report);
     let text = serde_json::to_value(&report).expect("a report is JSON");
     assert_eq!(text["passes"]["outbox"]["done"], 1);
@@ -114,9 +122,17 @@ async fn a_bad_request_is_told_and_changes_nothing() {
             "retention.deleteAfterDays",
         ),
         (json!({"passes": ["retention"]}), "passes"),
+        (
+            json!({"passes": ["outbox"], "deadLetters": {"list": {}}}),
+            "deadLetters",
+        ),
+        (json!({"deadLetters": {"redrive": {}}}), "deadLetters.redrive"),
+        (json!({"deadLetters": {"purge": {}}}), "deadLetters.purge"),
     ] {
         let refused = maintenance.handle(&payload, Budget::of(ENOUGH)).await;
-        let error = refused.expect_err("it is refused");
+        let Err(MaintenanceError::Request(error)) = refused else {
+            panic!("{payload}: {refused:?}")
+        };
         assert_eq!(error.field, field, "{error}");
         assert!(error.to_string().contains("send"), "{error}");
     }
@@ -134,7 +150,7 @@ async fn a_direct_invocation_does_what_it_names_and_no_more() {
     let report = maintenance
         .handle(&json!({"passes": ["outbox"], "most": 1}), Budget::of(ENOUGH))
         .await;
-    let report = report.expect("it is understood");
+    let report = report_of(report);
     assert_eq!(report.passes.keys().collect::<Vec<_>>(), [&PassName::Outbox]);
     assert!(
         report.passes[&PassName::Outbox].portions >= 1 && report.store.is_none(),

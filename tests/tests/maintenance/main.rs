@@ -9,10 +9,13 @@ mod dead_letters;
 mod disposable;
 mod due;
 mod expiry;
+mod full_size;
 mod function;
 #[path = "../edges/support.rs"]
 #[allow(dead_code, reason = "the edges use the rest of it")]
 mod hand;
+mod interleaved;
+mod letters;
 mod outbox;
 mod poison;
 mod queued;
@@ -21,6 +24,9 @@ mod report;
 mod retention;
 mod retention_races;
 mod session_cleanup;
+mod session_suite;
 mod state;
 mod support;
 mod sweep;
+mod timers;
+mod unfinished_crashes;

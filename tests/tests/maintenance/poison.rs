@@ -59,6 +59,17 @@ fn poisoned_activity(instance: &str, id: u64, item: &str) -> WorkItem {
     }
 }
 
+/// Starts an instance with so many activities, all of which are poison.
+pub async fn poison_activities(provider: &CosmosProvider, instance: &str, count: u64) {
+    begin_with(provider, instance, count, named()).await;
+    for id in 2..2 + count {
+        let claimed = work(provider, instance, id).await;
+        let poison = poisoned_activity(instance, id, "{}");
+        let failed = provider.ack_work_item(&claimed.lock_token, Some(poison)).await;
+        failed.expect("it fails");
+    }
+}
+
 #[tokio::test]
 async fn a_poisoned_turn_leaves_a_letter_with_its_messages() {
     let debts = Debts::new().await;

@@ -170,7 +170,7 @@ fn number(name: &str) -> u64 {
 }
 
 /// An instance that continued as new until this execution.
-async fn continued(provider: &CosmosProvider, instance: &str, executions: u64) {
+pub async fn continued(provider: &CosmosProvider, instance: &str, executions: u64) {
     plant(provider, instance, None, (executions > 1).then_some("ContinuedAsNew")).await;
     for execution in 2..=executions {
         enqueue(provider, raised(instance, "go")).await;

@@ -45,7 +45,7 @@ async fn a_run_that_dies_at_any_write_is_finished_by_the_next() {
 }
 
 /// Returns when the door is dead: its process is, too.
-async fn death(door: &Door) {
+pub async fn death(door: &Door) {
     while !door.crashed() {
         tokio::time::sleep(Duration::from_millis(1)).await;
     }

@@ -4,6 +4,7 @@ use crate::hand::{Decision, commit, enqueue, start_of, started, turn};
 use cosmos::{Clock, PartitionKey};
 use duroxide::providers::WorkItem;
 use duroxide_cosmos::{CosmosConfigBuilder, CosmosProvider, Outbox, Pass, Portion};
+use futures::StreamExt as _;
 use local::{CrashPoint, Door, Refusing, RequestKind, RequestRecord, ServerOptions};
 use serde_json::Value;
 use std::sync::Arc;
@@ -37,7 +38,11 @@ pub struct Debts {
 
 impl Debts {
     pub async fn new() -> Debts {
-        let partitions = PARTITIONS;
+        Debts::on(PARTITIONS).await
+    }
+
+    /// A store of so many physical partitions.
+    pub async fn on(partitions: u32) -> Debts {
         let world = World::local(ServerOptions {
             partitions,
             ..ServerOptions::default()
@@ -66,22 +71,36 @@ impl Debts {
 
     /// Commits the first turn of `source`, which sends these messages to others and reaches none of them.
     pub async fn owe_items(&self, source: &str, messages: Vec<WorkItem>) {
-        enqueue(&self.provider, start_of(source)).await;
+        self.owe_all(vec![(source.to_owned(), messages)]).await;
+    }
+
+    /// The same of several, some at once.
+    pub async fn owe_all(&self, sources: Vec<(String, Vec<WorkItem>)>) {
         let (door, maker) = self.process().await;
-        let turn = turn(&maker, source).await;
-        let own = header(source);
+        let own: Vec<String> = sources.iter().map(|(source, _)| header(source)).collect();
         door.refuse_when(move |request| {
-            let foreign = request.kind == RequestKind::Create && request.partition_key.as_ref() != Some(&own);
-            foreign.then(|| Refusing::with(403))
+            let is_own = request.partition_key.as_ref().is_some_and(|pk| own.contains(pk));
+            (request.kind == RequestKind::Create && !is_own).then(|| Refusing::with(403))
         });
-        let decision = Decision {
-            events: vec![started(source, 1)],
-            messages,
-            ..Decision::default()
-        };
-        commit(&maker, &turn.lock_token, decision)
-            .await
-            .expect("the commit needs no delivery");
+        let turns = sources.into_iter().map(|(source, messages)| {
+            let maker = &maker;
+            async move {
+                enqueue(&self.provider, start_of(&source)).await;
+                let turn = turn(maker, &source).await;
+                let decision = Decision {
+                    events: vec![started(&source, 1)],
+                    messages,
+                    ..Decision::default()
+                };
+                commit(maker, &turn.lock_token, decision)
+                    .await
+                    .expect("the commit needs no delivery");
+            }
+        });
+        futures::stream::iter(turns)
+            .buffer_unordered(8)
+            .collect::<Vec<()>>()
+            .await;
     }
 
     /// The same, of starts of these instances.

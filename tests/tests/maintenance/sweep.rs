@@ -5,17 +5,12 @@ use crate::hand::{activity, enqueue, raised, start_of};
 use crate::support::*;
 use cosmos::Clock;
 use duroxide::providers::Provider;
-use duroxide::{EventKind, OrchestrationContext, OrchestrationRegistry};
 use duroxide_lambda::maintenance::PassName;
-use duroxide_lambda::{Budget, Doorbell as _, Limits, MaintenanceRequest, MaintenanceSettings, Target};
+use duroxide_lambda::{Budget, MaintenanceRequest, MaintenanceSettings, Target};
 use futures::StreamExt as _;
 use local::Faults;
 use std::collections::BTreeMap;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-use tests::cloud::{Cloud, CloudOptions};
-use tests::{World, workload};
 
 /// Queues messages that are due after a delay.
 async fn put_off(debts: &Debts, prefix: &str, count: usize, delay: Duration) {
@@ -101,9 +96,9 @@ async fn a_sweep_that_stops_is_gone_on_with_where_it_stopped() {
         ..settings()
     };
     let (maintenance, bell) = maintenance(&provider, &debts.clock, small);
-    for round in 0..15 {
-        put_off(&debts, &format!("r{round:02}"), 6, Duration::ZERO).await;
-        debts.clock.advance(Duration::from_millis(10));
+    for n in 0..90 {
+        put_off(&debts, &format!("r{n:02}"), 1, Duration::ZERO).await;
+        debts.clock.advance(Duration::from_millis(1));
     }
     debts.clock.advance(Duration::from_secs(31));
     let request = MaintenanceRequest {
@@ -134,104 +129,7 @@ async fn a_sweep_that_stops_is_gone_on_with_where_it_stopped() {
     }
     assert!(runs >= 2, "the budget was too large to show anything");
     assert_eq!(times.len(), 90, "all are rung");
-    let rings: usize = times.values().sum();
-    println!("90 overdue items in {runs} runs with {rings} rings");
-    // The ranges do not come forward alike: what the faster ones gave is rung again.
-    assert!(rings < 3 * 90, "{rings} rings in {runs} runs");
-}
-
-fn waits() -> OrchestrationRegistry {
-    let wait = |ctx: OrchestrationContext, millis: String| async move {
-        let millis = millis.parse().map_err(|_| "not a number".to_owned())?;
-        ctx.schedule_timer(Duration::from_millis(millis)).await;
-        Ok("fired".to_owned())
-    };
-    OrchestrationRegistry::builder().register("Wait", wait).build()
-}
-
-/// When the timer of an instance was due, and when its turn had it (Unix ms).
-async fn fired(cloud: &Cloud, instance: &str) -> Option<(u64, u64)> {
-    let history = cloud.client.read_execution_history(instance, 1).await.ok()?;
-    let due = history.iter().find_map(|event| match &event.kind {
-        EventKind::TimerCreated { fire_at_ms } => Some(*fire_at_ms),
-        _ => None,
-    })?;
-    let fired = history
-        .iter()
-        .find(|event| matches!(event.kind, EventKind::TimerFired { .. }))?;
-    Some((due, fired.timestamp_ms))
-}
-
-/// Lives in real time, so a machine that stalls may be late by itself: once of three times everything must be in time.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn timers_beyond_the_reach_fire_in_time_and_are_rung_once() {
-    let mut seen = Vec::new();
-    for _ in 0..3 {
-        let (latest, rings) = watch_timers().await;
-        // Once each, and none that the function rang.
-        if latest < 2_000 && rings == ["wait-5000", "wait-8000"] {
-            return;
-        }
-        seen.push((latest, rings));
-    }
-    panic!("late, or rung more than once, each time: {seen:?}");
-}
-
-/// How late the latest of three timers was, and which of them maintenance rang.
-async fn watch_timers() -> (u64, Vec<String>) {
-    let reach = Duration::from_secs(3);
-    let clock = Arc::new(cosmos::SystemClock);
-    let options = CloudOptions {
-        limits: Limits {
-            ring_reach: reach,
-            ..Limits::default()
-        },
-        clock: Arc::clone(&clock) as Arc<dyn Clock>,
-        ..CloudOptions::default()
-    };
-    let cloud = Cloud::with(options, waits(), workload::activities()).await;
-    let often = MaintenanceSettings {
-        ring_reach: reach,
-        period: Duration::from_secs(1),
-        ..settings()
-    };
-    let provider = World::provider(&cloud.world).await;
-    let (maintenance, bell) = maintenance(&provider, &clock, often);
-    let lengths = [1_000, 5_000, 8_000];
-    for length in lengths {
-        let (name, input) = (format!("wait-{length}"), length.to_string());
-        let started = cloud.client.start_orchestration(&name, "Wait", input).await;
-        started.expect("it starts");
-    }
-    let done = AtomicBool::new(false);
-    let schedule = async {
-        let mut rings = Vec::new();
-        for _ in 0..11 {
-            assert_complete(&run(&maintenance).await);
-            let due = bell.take();
-            rings.extend(due.iter().map(|delayed| delayed.ring.target.instance().to_owned()));
-            assert!(cloud.bell.ring(&due).await.is_empty());
-            tokio::time::sleep(Duration::from_secs(1)).await;
-        }
-        done.store(true, Ordering::SeqCst);
-        rings
-    };
-    let functions = async {
-        while !done.load(Ordering::SeqCst) {
-            cloud.settle().await;
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-    };
-    let (mut rings, ()) = futures::join!(schedule, functions);
-    let mut latest = 0;
-    for length in lengths {
-        let Some((due, fired)) = fired(&cloud, &format!("wait-{length}")).await else {
-            panic!("the timer of {length} ms did not fire")
-        };
-        let late = fired.saturating_sub(due);
-        println!("a timer of {length} ms, with a reach of {reach:?}: {late} ms late");
-        latest = late.max(latest);
-    }
-    rings.sort();
-    (latest, rings)
+    println!("90 overdue items in {runs} runs");
+    // Although the ranges do not come forward alike.
+    assert!(times.values().all(|count| *count == 1), "once each: {times:?}");
 }

@@ -83,14 +83,25 @@ impl Calls {
 }
 
 /// The rings for overdue items: one for each target that this run has not rung yet.
-pub(super) fn overdue_rings(items: &[DueItem], overdue: &Overdue, known: &mut HashSet<Target>) -> Vec<Delayed> {
+pub(super) fn overdue_rings(
+    items: &[DueItem],
+    overdue: &Overdue,
+    now_ms: u64,
+    known: &mut HashSet<Target>,
+) -> Vec<Delayed> {
     let wanted = items.iter().filter(|item| overdue.rings(item));
     let fresh = wanted.filter(|item| known.insert(target_of(item)));
-    fresh.map(|item| delayed(item, 0)).collect()
+    fresh.map(|item| delayed(item, overdue.wait_ms(item, now_ms))).collect()
 }
 
-/// The rings for coming timers: one for each second in which a target has some, for the last of them.
-pub(super) fn coming_rings(items: &[DueItem], coming: &Coming, now_ms: u64) -> Vec<Delayed> {
+/// The rings for coming timers: one for each second in which a target has some, for the last of them. Those that are late
+/// already are known then.
+pub(super) fn coming_rings(
+    items: &[DueItem],
+    coming: &Coming,
+    now_ms: u64,
+    known: &mut HashSet<Target>,
+) -> Vec<Delayed> {
     let mut rings: BTreeMap<(u64, Target), &DueItem> = BTreeMap::new();
     for item in items.iter().filter(|item| coming.rings(item)) {
         let second = item.due_ms.saturating_sub(now_ms).div_ceil(1000);
@@ -99,6 +110,8 @@ pub(super) fn coming_rings(items: &[DueItem], coming: &Coming, now_ms: u64) -> V
             *last = item;
         }
     }
+    let late = rings.keys().filter(|(second, _)| *second == 0);
+    known.extend(late.map(|(_, target)| target.clone()));
     rings
         .into_values()
         .map(|item| delayed(item, item.due_ms.saturating_sub(now_ms)))
@@ -178,7 +191,7 @@ mod tests {
             work("a", 2),
             work("a", 3),
         ];
-        let rings = overdue_rings(&page, &overdue, &mut known);
+        let rings = overdue_rings(&page, &overdue, NOW, &mut known);
         assert_eq!(rings.len(), 3, "{rings:?}");
         assert!(rings.iter().all(|delayed| delayed.delay.is_zero()));
         assert_eq!(rings[0].ring.due_ms, Some(NOW - 60_000));
@@ -186,7 +199,30 @@ mod tests {
             panic!("{rings:?}")
         };
         assert_eq!((of.activity, of.tag.as_deref()), (2, Some("gpu")));
-        assert!(overdue_rings(&page, &overdue, &mut known).is_empty(), "known");
+        assert!(overdue_rings(&page, &overdue, NOW, &mut known).is_empty(), "known");
+    }
+
+    #[test]
+    fn a_timer_whose_ring_may_be_under_way_is_rung_a_little_later() {
+        let overdue = Overdue {
+            threshold_ms: 30_000,
+            last_run_ms: NOW - 60_000,
+            now_ms: NOW,
+            after_ms: 0,
+        };
+        let timer = DueItem {
+            queued_ms: Some(NOW - 90_000),
+            ..turn("a", NOW - 500)
+        };
+        let rings = overdue_rings(&[timer.clone()], &overdue, NOW, &mut HashSet::new());
+        assert_eq!(rings[0].delay, Duration::from_millis(1_500));
+        let rings = overdue_rings(&[timer.clone()], &overdue, NOW + 9_000, &mut HashSet::new());
+        assert_eq!(rings[0].delay, Duration::ZERO, "the run took its time");
+        // Unless it was late when its ring was sent, a moment ago.
+        let mut known = HashSet::new();
+        let coming = Coming::new(0, NOW, 60_000, 10_000);
+        assert_eq!(coming_rings(&[timer.clone()], &coming, NOW, &mut known).len(), 1);
+        assert!(overdue_rings(&[timer], &overdue, NOW, &mut known).is_empty());
     }
 
     #[test]
@@ -199,7 +235,10 @@ mod tests {
             turn("a", NOW + 9_000),
             turn("late", NOW - 500),
         ];
-        let rings = coming_rings(&page, &coming, NOW);
+        let mut known = HashSet::new();
+        let rings = coming_rings(&page, &coming, NOW, &mut known);
+        let late: Vec<&str> = known.iter().map(Target::instance).collect();
+        assert_eq!(late, ["late"]);
         let told: Vec<_> = rings
             .iter()
             .map(|delayed| (delayed.ring.target.instance(), delayed.ring.due_ms, delayed.delay))

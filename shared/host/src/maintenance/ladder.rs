@@ -12,12 +12,14 @@
 //! ```
 //!
 //! A timer was rung for its moment when it was queued, or by a former run. If it is still there soon after, that ring
-//! was lost: it need not wait for the threshold, which gives functions the time to take what was queued just now.
+//! was lost: it need not wait for the threshold, which gives functions the time to take what was queued just now. The
+//! first run after its moment rings it, so that a lost ring costs one period at most; a run that comes so early that the
+//! first ring may still be under way rings with a delay.
 
 use duroxide_cosmos::{DueItem, DueWhat, DueWindow};
 
 const DAY_MS: u64 = 24 * 60 * 60 * 1000;
-/// How long after its time a timer should have been taken.
+/// How long after its time a timer should have been taken. Schedules run more seldom than this.
 const TIMER_GRACE_MS: u64 = 2_000;
 /// What is put off by less is no timer.
 const LEAST_TIMER_MS: u64 = 1_000;
@@ -39,7 +41,7 @@ impl Overdue {
         if self.now_ms <= self.last_run_ms {
             return Vec::new();
         }
-        let mut spans: Vec<(u64, u64)> = std::iter::once(TIMER_GRACE_MS)
+        let mut spans: Vec<(u64, u64)> = std::iter::once(0)
             .chain(self.ages())
             .map(|age| (self.last_run_ms.saturating_sub(age), self.now_ms.saturating_sub(age)))
             .collect();
@@ -61,13 +63,26 @@ impl Overdue {
 
     /// Whether this run rings an item of the windows.
     pub(super) fn rings(&self, item: &DueItem) -> bool {
-        let passed = |age: u64| {
-            let moment = item.due_ms.saturating_add(age);
-            moment > self.last_run_ms && moment <= self.now_ms
-        };
+        item.due_ms > self.after_ms && (self.is_of_age(item) || (is_timer(item) && self.passed(item, 0)))
+    }
+
+    /// How long from `now_ms` on the ring of such an item should wait.
+    pub(super) fn wait_ms(&self, item: &DueItem, now_ms: u64) -> u64 {
+        if self.is_of_age(item) {
+            return 0;
+        }
+        item.due_ms.saturating_add(TIMER_GRACE_MS).saturating_sub(now_ms)
+    }
+
+    /// Whether this is the run in which an item comes to one of its ages.
+    fn is_of_age(&self, item: &DueItem) -> bool {
         let is_old = item.due_ms.saturating_add(DAY_MS) <= self.now_ms;
-        item.due_ms > self.after_ms
-            && ((is_timer(item) && passed(TIMER_GRACE_MS)) || self.ages().any(passed) || (is_old && self.is_new_day()))
+        self.ages().any(|age| self.passed(item, age)) || (is_old && self.is_new_day())
+    }
+
+    fn passed(&self, item: &DueItem, age: u64) -> bool {
+        let moment = item.due_ms.saturating_add(age);
+        moment > self.last_run_ms && moment <= self.now_ms
     }
 
     /// The ages below a day.
@@ -92,8 +107,8 @@ pub(super) struct Coming {
 }
 
 impl Coming {
-    /// From where the last run ended, to `ahead_ms` from now. What became due since the run before is late already; what
-    /// is later than that is overdue, and not our business.
+    /// From where the last run ended, to `ahead_ms` from now. What became due since the run before is late already, and is
+    /// rung at once; what is later than that is overdue, and not our business.
     pub(super) fn new(rung_until_ms: u64, now_ms: u64, ahead_ms: u64, reach_ms: u64) -> Coming {
         Coming {
             after_ms: rung_until_ms.max(now_ms.saturating_sub(TIMER_GRACE_MS)),
@@ -124,14 +139,14 @@ fn is_timer(item: &DueItem) -> bool {
     matches!(item.what, DueWhat::Turn) && item.queued_ms.is_some_and(put_off)
 }
 
-/// Up to which due time a phase that stops between two pages has surely served everything.
+/// Up to which due time a phase serves what it has seen, when all that is due before `reached_ms` was on its pages.
 ///
-/// A page has items of every physical range, and the ranges do not come forward alike: only what is due before the last
-/// page's first item is served in all of them. If that is no progress, because a whole run was one page, the rest of
-/// that page's time is given up to the next age: better late than never.
-pub(super) fn watermark(after_ms: u64, first_ms: u64, last_ms: u64) -> u64 {
-    let sure = first_ms.saturating_sub(1);
-    if sure > after_ms { sure } else { last_ms }
+/// A page has items of every physical range, and the ranges do not come forward alike: what is later than all of them have
+/// reached waits, so that a phase that stops there and is gone on with by the next run rings nothing twice. If that is no
+/// progress, because a whole run saw one single moment, what was seen of that moment is served and the rest of it is given
+/// up to the next age: better late than never.
+pub(super) fn watermark(after_ms: u64, reached_ms: u64) -> u64 {
+    reached_ms.saturating_sub(1).max(after_ms.saturating_add(1))
 }
 
 #[cfg(test)]

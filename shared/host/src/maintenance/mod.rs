@@ -17,6 +17,7 @@
 //! | `ladder` | pure: which due items are rung, and when again |
 //! | `sweep`, `calls` | the sweep's phases; the rings of a run |
 //! | `report` | the answer, the log, the metrics |
+//! | `letters` | beside all that: dead letters for an operator |
 //!
 //! What can go wrong: a run that dies anywhere has changed only what is right to change by itself, and the next one finds
 //! the rest where it was. Two runs at once do the same things twice, which the store takes for once; the first to keep
@@ -25,12 +26,14 @@
 
 mod calls;
 mod ladder;
+mod letters;
 mod report;
 mod request;
 mod rounds;
 mod settings;
 mod sweep;
 
+pub use letters::{LetterFailure, LettersAnswer, LettersReport, LettersRequest, Settled, WhichLetters};
 pub use report::{PassReport, Report, StoreReport};
 pub use request::{Keep, MaintenanceRequest, PassName, RequestError};
 pub use settings::MaintenanceSettings;
@@ -39,8 +42,10 @@ use crate::budget::Budget;
 use crate::ringer::Ringer;
 use calls::Calls;
 use cosmos::Clock;
+use duroxide::providers::ProviderError;
 use duroxide_cosmos::{CosmosProvider, UpkeepQuery};
 use rounds::Rounds;
+use serde::Serialize;
 use serde_json::Value;
 use std::fmt;
 use std::sync::Arc;
@@ -51,6 +56,31 @@ use sweep::ms;
 const RESERVE: Duration = Duration::from_secs(3);
 /// The last of it, in which nothing new is begun.
 const LAST: Duration = Duration::from_millis(200);
+
+/// What an invocation is answered, as JSON.
+#[derive(Debug, Serialize)]
+#[serde(untagged)]
+pub enum Answer {
+    /// Of a run.
+    Report(Report),
+    /// Of an operator's request.
+    Letters(LettersAnswer),
+}
+
+/// Why an invocation fails.
+#[derive(Debug, thiserror::Error)]
+pub enum MaintenanceError {
+    /// Nothing was done.
+    #[error(transparent)]
+    Request(#[from] RequestError),
+    /// Dead letters could not be listed or read.
+    #[error("dead letters cannot be asked for: {0}")]
+    Store(#[from] ProviderError),
+}
+
+fn is_alone(payload: &Value) -> bool {
+    payload.as_object().is_some_and(|fields| fields.len() == 1)
+}
 
 /// See the module.
 #[derive(Clone)]
@@ -88,20 +118,21 @@ impl Maintenance {
     /// One invocation with this payload.
     ///
     /// # Errors
-    /// When the payload is no request; nothing was changed then.
-    pub async fn handle(&self, payload: &Value, budget: Budget) -> Result<Report, RequestError> {
+    /// When the payload is no request (nothing was changed then), or dead letters cannot be listed or read.
+    pub async fn handle(&self, payload: &Value, budget: Budget) -> Result<Answer, MaintenanceError> {
+        if let Some(asked) = payload.get("deadLetters").filter(|_| is_alone(payload)) {
+            let request = LettersRequest::read(asked)?;
+            return Ok(Answer::Letters(self.letters(request, budget).await?));
+        }
         let request = MaintenanceRequest::from_payload(payload)?;
         let keeps = request.keep.unwrap_or(self.settings.keep);
         let is_named = request.passes.len() < PassName::ALL.len() && request.passes.contains(&PassName::Retention);
         if is_named && keeps.is_everything() {
-            return Err(RequestError {
-                field: "passes".to_owned(),
-                reason: "names retention, which is off: send retention with deleteAfterDays or keepExecutions, or set \
-                         RETENTION_DELETE_AFTER_DAYS or RETENTION_KEEP_EXECUTIONS"
-                    .to_owned(),
-            });
+            let reason = "names retention, which is off: send retention with deleteAfterDays or keepExecutions, or set \
+                          RETENTION_DELETE_AFTER_DAYS or RETENTION_KEEP_EXECUTIONS";
+            request::refused("passes", reason)?;
         }
-        Ok(self.run(request, budget).await)
+        Ok(Answer::Report(self.run(request, budget).await))
     }
 
     /// One run. It ends within the budget, and says what it did and whether something is left.

@@ -4,6 +4,8 @@
 //! {"passes": ["outbox", "sweep"], "most": 50, "retention": {"deleteAfterDays": 30, "keepExecutions": 5}}
 //! ```
 //!
+//! An operator who asks for the dead letters sends the field `deadLetters` alone (see `letters`).
+//!
 //! A request is judged as a whole before anything is done: one that cannot be understood changes nothing. Each refusal
 //! names its field and what to send.
 
@@ -107,7 +109,7 @@ pub struct RequestError {
     pub reason: String,
 }
 
-fn refused<T>(field: &str, reason: impl Into<String>) -> Result<T, RequestError> {
+pub(super) fn refused<T>(field: &str, reason: impl Into<String>) -> Result<T, RequestError> {
     Err(RequestError {
         field: field.to_owned(),
         reason: reason.into(),
@@ -122,7 +124,7 @@ impl MaintenanceRequest {
     pub fn from_payload(payload: &Value) -> Result<MaintenanceRequest, RequestError> {
         let Value::Object(fields) = payload else {
             let reason = format!(
-                "is {}: send {{}} for all passes, or an object with passes, most or retention",
+                "is {}: send {{}} for all passes, or an object with passes, most or retention, or with deadLetters",
                 kind_of(payload)
             );
             return refused("the payload", reason);
@@ -133,7 +135,13 @@ impl MaintenanceRequest {
         if scheduled || fields.contains_key("detail-type") {
             return Ok(MaintenanceRequest::default());
         }
-        check_names(fields, "", &["passes", "most", "retention"])?;
+        if fields.contains_key("deadLetters") {
+            return refused(
+                "deadLetters",
+                "is given with other fields: send it alone, or without it",
+            );
+        }
+        check_names(fields, "", &["passes", "most", "retention", "deadLetters"])?;
         let passes = match fields.get("passes") {
             Some(passes) => read_passes(passes)?,
             None => PassName::ALL.to_vec(),
@@ -198,7 +206,7 @@ fn read_keep(retention: &Value) -> Result<Keep, RequestError> {
     })
 }
 
-fn check_names(fields: &Map<String, Value>, prefix: &str, known: &[&str]) -> Result<(), RequestError> {
+pub(super) fn check_names(fields: &Map<String, Value>, prefix: &str, known: &[&str]) -> Result<(), RequestError> {
     match fields.keys().find(|name| !known.contains(&name.as_str())) {
         Some(name) => refused(
             &format!("{prefix}{}", shortened(name)),
@@ -208,7 +216,7 @@ fn check_names(fields: &Map<String, Value>, prefix: &str, known: &[&str]) -> Res
     }
 }
 
-fn number(field: &str, value: &Value, most: u64) -> Result<u64, RequestError> {
+pub(super) fn number(field: &str, value: &Value, most: u64) -> Result<u64, RequestError> {
     match value.as_u64() {
         Some(number) if (1..=most).contains(&number) => Ok(number),
         _ => refused(
@@ -219,7 +227,7 @@ fn number(field: &str, value: &Value, most: u64) -> Result<u64, RequestError> {
 }
 
 /// A value in a message: short, whatever was sent.
-fn kind_of(value: &Value) -> String {
+pub(super) fn kind_of(value: &Value) -> String {
     match value {
         Value::Array(items) => format!("a list of {}", items.len()),
         Value::Object(fields) => format!("an object of {} fields", fields.len()),
@@ -228,7 +236,7 @@ fn kind_of(value: &Value) -> String {
     }
 }
 
-fn shortened(text: &str) -> String {
+pub(super) fn shortened(text: &str) -> String {
     text.chars().take(40).collect()
 }
 

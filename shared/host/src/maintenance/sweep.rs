@@ -6,6 +6,10 @@
 //! | left | what the run before had no time for | stays, from there on |
 //! | new | what came to an age since the run before (`ladder`) | becomes the next run's `left` |
 //!
+//! What is due is rung in its order, over all physical ranges: what one of them gives ahead of the others is held until
+//! they have come as far. So a run that stops knows up to when everything is rung, and the next one repeats nothing (but
+//! of a single moment that fills whole pages, which no cursor can divide).
+//!
 //! What is remembered between runs is the state document, written once at the end of a run. A run that dies writes
 //! nothing, and the next one rings the same again: a ring too many finds nothing to do.
 
@@ -13,7 +17,9 @@ use super::calls::{Called, Calls, coming_rings, overdue_rings};
 use super::ladder::{Coming, Overdue, watermark};
 use super::settings::MaintenanceSettings;
 use duroxide::providers::ProviderError;
-use duroxide_cosmos::{CosmosProvider, Cursor, DueWindow, MaintenanceState, Portion, UnfinishedSweep};
+use duroxide_cosmos::{
+    CosmosProvider, Cursor, DueItem, DuePage, DueWindow, MaintenanceState, Portion, UnfinishedSweep,
+};
 use std::collections::VecDeque;
 
 /// A sweep under way.
@@ -21,6 +27,8 @@ use std::collections::VecDeque;
 pub(super) struct Sweep {
     state: MaintenanceState,
     phases: VecDeque<Phase>,
+    /// There was no time for some rings: nothing more is asked for.
+    is_cut_short: bool,
 }
 
 #[derive(Debug)]
@@ -28,8 +36,10 @@ struct Phase {
     kind: Kind,
     windows: Vec<DueWindow>,
     cursor: Option<Cursor>,
-    /// The first and last due time of the last page that was served.
-    served: Option<(u64, u64)>,
+    /// What was given ahead of other ranges.
+    held: Vec<DueItem>,
+    /// What is due up to here is rung.
+    served_ms: Option<u64>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -49,8 +59,29 @@ impl Phase {
             kind,
             windows,
             cursor: None,
-            served: None,
+            held: Vec::new(),
+            served_ms: None,
         }
+    }
+
+    /// What is to be served after this page, oldest first, and up to when everything is served then.
+    fn next(&mut self, page: DuePage) -> (Vec<DueItem>, Option<u64>) {
+        let mut due = std::mem::take(&mut self.held);
+        due.extend(page.items);
+        due.sort_by_key(|item| item.due_ms);
+        if page.cursor.is_none() {
+            return (due, None);
+        }
+        let after_ms = match &self.kind {
+            Kind::Coming(coming) => coming.after_ms,
+            Kind::Left(overdue) | Kind::New(overdue) => overdue.after_ms,
+        };
+        let until_ms = page.reached_ms.map(|reached| watermark(after_ms, reached));
+        let up_to = |until_ms: Option<u64>| due.partition_point(|item| Some(item.due_ms) <= until_ms);
+        // Of a moment that fills whole pages, what is seen is rung: it is repeated if the run stops in the middle of it.
+        let ready = Some(up_to(until_ms)).filter(|ready| *ready > 0);
+        self.held = due.split_off(ready.unwrap_or_else(|| up_to(page.reached_ms)));
+        (due, until_ms)
     }
 }
 
@@ -82,7 +113,11 @@ impl Sweep {
             Some(Kind::New(overdue)),
         ];
         let phases = kinds.into_iter().flatten().map(Phase::new).collect();
-        Sweep { state, phases }
+        Sweep {
+            state,
+            phases,
+            is_cut_short: false,
+        }
     }
 
     /// Rings for one page. Answers what became of the rings, and whether there is more to do.
@@ -96,26 +131,27 @@ impl Sweep {
         while let Some(phase) = self.phases.pop_front_if(|phase| phase.windows.is_empty()) {
             finish(&mut self.state, &phase.kind);
         }
-        let Some(phase) = self.phases.front_mut() else {
-            return Ok((Called::default(), false));
+        let Some(phase) = self.phases.front_mut().filter(|_| !self.is_cut_short) else {
+            return Ok((Called::default(), self.is_cut_short));
         };
         let portion = Portion {
             cursor: phase.cursor.clone(),
             ..portion
         };
         let page = provider.due(&phase.windows, portion).await?;
+        let cursor = page.cursor.clone();
+        let (due, until_ms) = phase.next(page);
         let rings = match &phase.kind {
-            Kind::Coming(coming) => coming_rings(&page.items, coming, now_ms),
-            Kind::Left(overdue) | Kind::New(overdue) => overdue_rings(&page.items, overdue, &mut calls.known),
+            Kind::Coming(coming) => coming_rings(&due, coming, now_ms, &mut calls.known),
+            Kind::Left(overdue) | Kind::New(overdue) => overdue_rings(&due, overdue, now_ms, &mut calls.known),
         };
         let called = calls.ring(rings).await;
         if called.left > 0 {
+            self.is_cut_short = true;
             return Ok((called, true));
         }
-        if let (Some(first), Some(last)) = (page.items.first(), page.items.last()) {
-            phase.served = Some((first.due_ms, last.due_ms));
-        }
-        phase.cursor = page.cursor;
+        phase.served_ms = until_ms.or(phase.served_ms);
+        phase.cursor = cursor;
         if phase.cursor.is_none()
             && let Some(phase) = self.phases.pop_front()
         {
@@ -128,11 +164,11 @@ impl Sweep {
     pub(super) fn into_state(mut self) -> MaintenanceState {
         if let Some(Phase {
             kind,
-            served: Some((first, last)),
+            served_ms: Some(served_ms),
             ..
         }) = self.phases.pop_front()
         {
-            stop(&mut self.state, &kind, first, last);
+            stop(&mut self.state, &kind, served_ms);
         }
         self.state
     }
@@ -148,17 +184,14 @@ fn finish(state: &mut MaintenanceState, kind: &Kind) {
 }
 
 /// A phase stops between two pages.
-fn stop(state: &mut MaintenanceState, kind: &Kind, first_ms: u64, last_ms: u64) {
+fn stop(state: &mut MaintenanceState, kind: &Kind, served_ms: u64) {
     match kind {
-        Kind::Coming(coming) => {
-            let served = watermark(coming.after_ms, first_ms, last_ms);
-            state.rung_until_ms = state.rung_until_ms.max(served);
-        }
+        Kind::Coming(_) => state.rung_until_ms = state.rung_until_ms.max(served_ms),
         Kind::Left(overdue) | Kind::New(overdue) => {
             state.sweep = Some(UnfinishedSweep {
                 now_ms: overdue.now_ms,
                 last_run_ms: overdue.last_run_ms,
-                after_ms: watermark(overdue.after_ms, first_ms, last_ms),
+                after_ms: served_ms,
             });
             state.last_run_ms = state.last_run_ms.max(overdue.now_ms);
         }

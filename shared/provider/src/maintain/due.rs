@@ -57,6 +57,9 @@ pub struct DueItem {
 pub struct DuePage {
     /// The items, oldest first.
     pub items: Vec<DueItem>,
+    /// All that is due before then (Unix ms) was on this page or a former one: physical ranges do not come forward alike,
+    /// so a page may have items beyond this. `None` when this is all.
+    pub reached_ms: Option<u64>,
     /// Where to go on; `None` when this is all.
     pub cursor: Option<Cursor>,
 }
@@ -104,6 +107,7 @@ impl Store {
             .await?;
         Ok(DuePage {
             items: page.items.into_iter().filter_map(item_of).collect(),
+            reached_ms: page.reached,
             cursor: place.after(page.cursor),
         })
     }

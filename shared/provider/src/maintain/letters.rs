@@ -14,6 +14,9 @@ use std::cmp::Reverse;
 /// The most that one page has, whatever is asked for.
 const MOST: u32 = 1_000;
 
+/// Greater than the key of any letter.
+const BEGINNING: &str = "9";
+
 /// Which dead letter.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct DeadLetterId {
@@ -59,10 +62,44 @@ pub struct DeadLetter {
     pub omitted: u32,
 }
 
+/// Which dead letters: those that match all that is given. The default matches all.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DeadLetterFilter {
+    /// Only what was given up for this reason.
+    pub kind: Option<DeadLetterKind>,
+    /// Only letters about this instance.
+    pub instance: Option<String>,
+}
+
 /// Where the list goes on.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(transparent)]
+#[serde(try_from = "String", into = "String")]
 pub struct DeadLetterCursor(String);
+
+impl TryFrom<String> for DeadLetterCursor {
+    type Error = &'static str;
+
+    /// Of a text that people kept: anything else than a place in the list would be taken for its beginning or its end.
+    fn try_from(text: String) -> Result<Self, Self::Error> {
+        let is_place = DeadLetterDoc::is_sort_key(&text) || text == BEGINNING;
+        is_place
+            .then_some(DeadLetterCursor(text))
+            .ok_or("this is no place in the list of dead letters")
+    }
+}
+
+impl From<DeadLetterCursor> for String {
+    fn from(cursor: DeadLetterCursor) -> String {
+        cursor.0
+    }
+}
+
+impl DeadLetterCursor {
+    /// Before the newest letter: no key is greater.
+    pub(super) fn beginning() -> Self {
+        DeadLetterCursor(BEGINNING.to_owned())
+    }
+}
 
 /// A part of the list.
 #[derive(Clone, Debug, Serialize)]
@@ -93,26 +130,62 @@ struct Listed {
 impl Store {
     pub(crate) async fn dead_letters(
         &self,
+        filter: &DeadLetterFilter,
         most: u32,
         after: Option<&DeadLetterCursor>,
     ) -> Result<DeadLetterPage, Failure> {
-        let clause = if after.is_some() { " AND c.sortKey < @after" } else { "" };
-        let query = Query::new(format!(
-            "SELECT c.id, c.pk, c.dueAt, c.sortKey, c.death.cause, c.death.reason, c.death.attempts, \
-             c.death.execution, c.death.name, c.death.target \
-             FROM c WHERE c.queue = 'dead'{clause} ORDER BY c.sortKey DESC"
-        ));
-        let query = after.iter().fold(query, |query, after| query.param("@after", &after.0));
-        let key = |listed: &Listed| Reverse(listed.sort_key.clone());
-        let (letters, more) = self
-            .container
-            .first::<Listed, _, _>(&query, most.clamp(1, MOST), key)
-            .await?;
+        let (letters, more) = self.search(filter, most, after).await?;
         let last = letters.last().filter(|_| more);
         Ok(DeadLetterPage {
             next: last.map(|last| DeadLetterCursor(last.sort_key.clone())),
             letters: letters.into_iter().map(summary_of_listed).collect(),
         })
+    }
+
+    /// Which letters match, each with its place, and whether there are more.
+    pub(super) async fn list_letters(
+        &self,
+        filter: &DeadLetterFilter,
+        most: u32,
+        after: Option<&DeadLetterCursor>,
+    ) -> Result<(Vec<(DeadLetterId, DeadLetterCursor)>, bool), Failure> {
+        let (letters, more) = self.search(filter, most, after).await?;
+        let places = letters.into_iter().map(|listed| {
+            let place = DeadLetterCursor(listed.sort_key.clone());
+            (summary_of_listed(listed).id, place)
+        });
+        Ok((places.collect(), more))
+    }
+
+    async fn search(
+        &self,
+        filter: &DeadLetterFilter,
+        most: u32,
+        after: Option<&DeadLetterCursor>,
+    ) -> Result<(Vec<Listed>, bool), Failure> {
+        let clauses = [
+            after.map(|_| " AND c.sortKey < @after"),
+            filter.kind.map(|_| " AND c.death.cause = @kind"),
+            filter.instance.as_ref().map(|_| " AND c.pk = @instance"),
+        ];
+        let clauses: String = clauses.into_iter().flatten().collect();
+        let mut query = Query::new(format!(
+            "SELECT c.id, c.pk, c.dueAt, c.sortKey, c.death.cause, c.death.reason, c.death.attempts, \
+             c.death.execution, c.death.name, c.death.target \
+             FROM c WHERE c.queue = 'dead'{clauses} ORDER BY c.sortKey DESC"
+        ));
+        if let Some(after) = after {
+            query = query.param("@after", &after.0);
+        }
+        if let Some(kind) = filter.kind {
+            query = query.param("@kind", kind);
+        }
+        if let Some(instance) = &filter.instance {
+            query = query.param("@instance", instance);
+        }
+        let key = |listed: &Listed| Reverse(listed.sort_key.clone());
+        let most = most.clamp(1, MOST);
+        Ok(self.container.first::<Listed, _, _>(&query, most, key).await?)
     }
 
     pub(crate) async fn dead_letter_count(&self) -> Result<u64, Failure> {

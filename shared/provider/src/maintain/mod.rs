@@ -6,7 +6,7 @@
 //! | unfinished commits | `unfinished` | commits and deletions that were begun and not ended |
 //! | sessions | `sessions` | expired sessions that no queued activity names |
 //! | sweep | `due`, `state` | what is due, and what runs remember of the sweeps before |
-//! | dead letters | `letters`, `redrive` | what was given up: listed, read, discarded, run again |
+//! | dead letters | `letters`, `redrive`, `redrives` | what was given up: listed, read, discarded, run again, one or many |
 //! | retention | `retention` | what ended long ago |
 //! | report | `upkeep` | numbers |
 //!
@@ -19,6 +19,7 @@ mod due;
 mod letters;
 mod outbox;
 mod redrive;
+mod redrives;
 mod retention;
 mod sessions;
 mod state;
@@ -26,8 +27,9 @@ mod unfinished;
 mod upkeep;
 
 pub use due::{DueItem, DuePage, DueWhat, DueWindow};
-pub use letters::{DeadLetter, DeadLetterCursor, DeadLetterId, DeadLetterPage, DeadLetterSummary};
+pub use letters::{DeadLetter, DeadLetterCursor, DeadLetterFilter, DeadLetterId, DeadLetterPage, DeadLetterSummary};
 pub use redrive::Redriven;
+pub use redrives::{Redrives, Tried};
 pub use retention::Retention;
 pub use state::MaintenanceState;
 pub use upkeep::{Upkeep, UpkeepQuery};
@@ -151,7 +153,20 @@ impl CosmosProvider {
         most: u32,
         after: Option<&DeadLetterCursor>,
     ) -> Result<DeadLetterPage, ProviderError> {
-        let page = self.store.dead_letters(most, after).await;
+        self.dead_letters_like(&DeadLetterFilter::default(), most, after).await
+    }
+
+    /// The same of those that match.
+    ///
+    /// # Errors
+    /// When the store cannot be asked.
+    pub async fn dead_letters_like(
+        &self,
+        filter: &DeadLetterFilter,
+        most: u32,
+        after: Option<&DeadLetterCursor>,
+    ) -> Result<DeadLetterPage, ProviderError> {
+        let page = self.store.dead_letters(filter, most, after).await;
         page.map_err(|failure| failure.of("dead_letters"))
     }
 

@@ -7,14 +7,15 @@
 //! ```
 //!
 //! The batch decides: whoever loses the race for the letter's version has nothing to do, and a crash after it leaves an
-//! intent that the outbox delivers. The ids of the intent, of its message and of the new instance are made from the
-//! letter, so that nothing can start twice, however often it is tried.
+//! intent that the outbox delivers. The ids of the intent, of its message and of the new instance are made from what is
+//! redriven, so that nothing can start twice, however often it is tried.
 //!
 //! A poisoned instance has failed, and everybody was told: its parent has the failure in its history, and a second answer
 //! under the same id would be dropped as a duplicate at best. So the failed one stays as it is, for people to look at, and
 //! a new instance runs, `{instance}~{digest}`, without a parent, from the input of the failed execution. The same holds
 //! for a poisoned activity: the orchestration that waited for it has been told of the failure and may have made up for
-//! it, so it is the whole orchestration that runs again.
+//! it, so it is the whole orchestration that runs again. One execution may have left several letters (of several
+//! activities, of its last turn): whichever of them are redriven, it runs again once.
 //!
 //! A message whose last delivery had an unknown outcome may have been delivered after all. Its receipt drops a redrive for
 //! a week; after that, duroxide itself drops a second start of an instance and a second completion.
@@ -46,6 +47,14 @@ pub enum Redriven {
     },
     /// There is no such letter: it was redriven or discarded before, or has expired.
     Gone,
+}
+
+/// How an execution began.
+struct Beginning {
+    at_ms: u64,
+    orchestration: String,
+    version: String,
+    input: String,
 }
 
 impl Store {
@@ -86,8 +95,14 @@ impl Store {
     /// The start of a new instance like the failed one.
     async fn start_again(&self, pk: &PartitionKey, letter: &DeadLetterDoc) -> Result<IntentDoc, Failure> {
         let execution = letter.death.execution.unwrap_or(1);
-        let (orchestration, version, input) = self.beginning(pk, execution).await?;
-        let digest = DeadLetterDoc::digest(pk.as_str(), &letter.id);
+        let Beginning {
+            at_ms,
+            orchestration,
+            version,
+            input,
+        } = self.beginning(pk, execution).await?;
+        // The moment is for an instance that was deleted and started anew under its name.
+        let digest = DeadLetterDoc::digest(pk.as_str(), &format!("{execution}:{at_ms}"));
         let target = successor(pk.as_str(), &digest[..DIGEST]);
         let item = WorkItem::StartOrchestration {
             instance: target.clone(),
@@ -115,16 +130,24 @@ impl Store {
     }
 
     /// Name, version and input of an execution. A history that cannot be understood to its end still has its beginning.
-    async fn beginning(&self, pk: &PartitionKey, execution: u64) -> Result<(String, String, String), Failure> {
+    async fn beginning(&self, pk: &PartitionKey, execution: u64) -> Result<Beginning, Failure> {
         let instance = pk.as_str().to_owned();
         let Some(state) = self.execution(pk, execution).await? else {
             return Err(Failure::NoExecution { instance, execution });
         };
         let past = self.past(pk, execution).await?;
-        match first_event(&state.head, past.history)?.map(|event| event.kind) {
-            Some(EventKind::OrchestrationStarted {
-                name, version, input, ..
-            }) => Ok((name, version, input)),
+        match first_event(&state.head, past.history)?.map(|event| (event.timestamp_ms, event.kind)) {
+            Some((
+                at_ms,
+                EventKind::OrchestrationStarted {
+                    name, version, input, ..
+                },
+            )) => Ok(Beginning {
+                at_ms,
+                orchestration: name,
+                version,
+                input,
+            }),
             Some(_) => Err(Failure::Corrupt {
                 instance,
                 reason: format!("execution {execution} does not begin with its start"),

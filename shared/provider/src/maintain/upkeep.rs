@@ -98,12 +98,15 @@ impl Store {
         Ok(self.sum(query).await? as u64)
     }
 
-    /// When the oldest intent was queued: its due time moves with each attempt, its message's key does not.
+    /// When the oldest intent was queued: its due time moves with each attempt, its key does not. (One that a former version
+    /// wrote has no key of its own, and does not count.)
     async fn oldest_intent(&self) -> Result<Option<u64>, Failure> {
-        let query =
-            Query::new("SELECT VALUE MIN(c.message.sortKey) FROM c WHERE c.queue = 'repair' AND c.type = 'intent'");
-        let oldest = self.container.scan::<Option<String>>(&query).await?;
-        Ok(oldest.into_iter().flatten().filter_map(|key| queued_at(&key)).min())
+        let query = Query::new(
+            "SELECT VALUE c.sortKey FROM c WHERE c.queue = 'repair' AND c.type = 'intent' AND c.sortKey > '' \
+             ORDER BY c.sortKey",
+        );
+        let (oldest, _) = self.container.first::<String, _, _>(&query, 1, String::clone).await?;
+        Ok(oldest.first().and_then(|key| queued_at(key)))
     }
 
     async fn oldest_due(&self, now: u64) -> Result<Option<u64>, Failure> {

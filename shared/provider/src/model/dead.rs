@@ -102,6 +102,17 @@ impl DeadLetterDoc {
         id.starts_with("dead:")
     }
 
+    /// Whether a text is the key of a letter.
+    pub(crate) fn is_sort_key(text: &str) -> bool {
+        let parts: Vec<&str> = text.split(':').collect();
+        let [prefix, at_ms, digest] = parts[..] else {
+            return false;
+        };
+        let is_number = at_ms.len() == 15 && at_ms.bytes().all(|byte| byte.is_ascii_digit());
+        let is_digest = digest.len() == 16 && digest.bytes().all(|byte| byte.is_ascii_hexdigit());
+        prefix == "4" && is_number && is_digest
+    }
+
     /// A stable digest of the letter's address.
     pub(crate) fn digest(pk: &str, id: &str) -> String {
         digest(&format!("{id}\n{pk}"))
@@ -133,6 +144,17 @@ mod tests {
         assert!(old.sort_key < new.sort_key);
         assert_ne!(new.sort_key, other.sort_key);
         assert_eq!(new.sort_key, letter("a", 10).sort_key);
+        assert!(DeadLetterDoc::is_sort_key(&new.sort_key));
+        for other in [
+            "",
+            "9",
+            "4:",
+            "4:10:00",
+            "3:000000000000010:0123456789abcdef",
+            "yesterday",
+        ] {
+            assert!(!DeadLetterDoc::is_sort_key(other), "{other}");
+        }
     }
 
     #[test]

@@ -19,6 +19,9 @@ pub(crate) struct IntentDoc {
     queue: Queue,
     pub due_at: u64,
     slot: u8,
+    /// That of the message, which tells when it was queued and is indexed here; `due_at` moves with each attempt.
+    #[serde(default)]
+    sort_key: String,
     /// How often a delivery from the `repair` queue has failed.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub attempts: u32,
@@ -44,6 +47,7 @@ impl IntentDoc {
             queue: Queue::Repair,
             due_at,
             slot: slot(pk),
+            sort_key: message.sort_key.clone(),
             attempts: 0,
             last_error: None,
             message,

@@ -102,7 +102,7 @@ fn the_first_run_rings_everything_overdue() {
         first.windows(),
         [DueWindow {
             after_ms: 0,
-            until_ms: NOW - 2 * S
+            until_ms: NOW
         }]
     );
     for age in [30 * S, 31 * S, DAY_MS, 1_000 * DAY_MS] {
@@ -180,8 +180,35 @@ fn successive_runs_ring_each_coming_timer_once() {
 
 #[test]
 fn a_phase_that_stops_goes_on_where_all_ranges_were_and_always_comes_forward() {
-    assert_eq!(watermark(0, 100, 200), 99);
-    assert_eq!(watermark(99, 100, 200), 200);
-    assert_eq!(watermark(99, 150, 150), 149);
-    assert_eq!(watermark(149, 150, 150), 150);
+    assert_eq!(watermark(0, 100), 99);
+    assert_eq!(watermark(98, 100), 99);
+    assert_eq!(watermark(99, 100), 100);
+    assert_eq!(watermark(100, 100), 101);
+}
+
+#[test]
+fn a_lost_timer_is_rung_within_one_period_whenever_its_time_is() {
+    for period in [10, 60] {
+        for before in (0..period * S).step_by(100) {
+            // It comes to its time so long before a run.
+            let (now, item) = (NOW, timer(NOW - before, 5 * S));
+            let first = overdue(now - period * S, now);
+            assert!(
+                first.rings(&item) && is_within(&first.windows(), item.due_ms),
+                "{before}"
+            );
+            let late = before + first.wait_ms(&item, now);
+            assert!(late <= period * S, "{before}: {late}");
+            assert!(late >= 2 * S, "the first ring may be under way: {before}");
+            let next = overdue(now, now + period * S);
+            assert!(!next.rings(&item) || next.is_of_age(&item), "{before}");
+        }
+    }
+    // What was queued just now is no timer, and an age does not wait.
+    assert!(!overdue(NOW - 60 * S, NOW).rings(&message(NOW - S)));
+    let hasty = Overdue {
+        threshold_ms: S,
+        ..overdue(NOW - 60 * S, NOW)
+    };
+    assert_eq!(hasty.wait_ms(&timer(NOW - S, 5 * S), NOW), 0);
 }

@@ -1,0 +1,176 @@
+//! At full size: ten thousand of each thing that a run repairs, and ten thousand timers that it leaves alone.
+
+use crate::bounded::neglect;
+use crate::function::*;
+use crate::hand::raised;
+use crate::support::*;
+use cosmos::Clock;
+use duroxide::providers::Provider;
+use duroxide_lambda::maintenance::PassName;
+use duroxide_lambda::{Budget, MaintenanceRequest, MaintenanceSettings};
+use futures::StreamExt as _;
+use local::Door;
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+const MANY: usize = 10_000;
+/// What a run keeps back of its time.
+const RESERVED: Duration = Duration::from_secs(3);
+/// So many that a batch, for which the emulator copies a whole physical partition, is no burden.
+const RANGES: u32 = 12;
+const BUSY: [PassName; 3] = [PassName::Outbox, PassName::Sessions, PassName::Sweep];
+
+/// What draining takes.
+#[derive(Debug)]
+struct Drained {
+    runs: u32,
+    requests_per_item: f64,
+}
+
+/// Runs until nothing is left of `count` things of each kind, each of a part of the time that it took to make them: that is
+/// in proportion to the machine, and less than one run could do it all in.
+async fn drain(count: usize) -> Drained {
+    let begun = Instant::now();
+    let debts = Debts::on(RANGES).await;
+    neglect(&debts, count).await;
+    let time = RESERVED + begun.elapsed() * 3 / 4;
+    println!(
+        "{count} of each were neglected in {:?}; runs of {time:?}",
+        begun.elapsed()
+    );
+    let (door, provider) = debts.process().await;
+    let (maintenance, bell) = maintenance(&provider, &debts.clock, MaintenanceSettings::default());
+    door.reset();
+    let request = MaintenanceRequest {
+        passes: BUSY.to_vec(),
+        ..MaintenanceRequest::default()
+    };
+    let mut rings: BTreeMap<String, u32> = BTreeMap::new();
+    let mut runs = 0;
+    loop {
+        let begun = Instant::now();
+        let report = maintenance.run(request.clone(), Budget::of(time)).await;
+        runs += 1;
+        // Everything that a run waits for ends by a timer, to which a busy machine may add.
+        assert!(begun.elapsed() < time * 2, "{:?}", begun.elapsed());
+        for delayed in bell.take() {
+            *rings.entry(delayed.ring.target.instance().to_owned()).or_default() += 1;
+        }
+        let most = report.passes.values().map(|pass| pass.portions).max();
+        for (pass, told) in &report.passes {
+            assert_eq!(told.error, None, "{pass:?}: {report:?}");
+            // Whoever has something left had its turn in every round.
+            let is_fair = !told.left_over || Some(told.portions + 1) >= most;
+            assert!(is_fair, "{pass:?} starves: {report:?}");
+        }
+        println!(
+            "run {runs}, {:?}: {:?}",
+            begun.elapsed(),
+            BUSY.map(|pass| report.passes[&pass].done)
+        );
+        if !report.left_over {
+            break;
+        }
+        assert!(runs < 100, "it comes to an end: {report:?}");
+    }
+    check(&debts, &rings, count).await;
+    Drained {
+        runs,
+        requests_per_item: requests(&door) / (3 * count) as f64,
+    }
+}
+
+/// Everything is repaired, and everybody rung: once, unless an intent was delivered again after its run was cut short.
+async fn check(debts: &Debts, rings: &BTreeMap<String, u32>, count: usize) {
+    let mut kinds: BTreeMap<String, usize> = BTreeMap::new();
+    for doc in debts.world.documents().await {
+        *kinds
+            .entry(doc["type"].as_str().unwrap_or_default().to_owned())
+            .or_default() += 1;
+    }
+    assert_eq!(
+        (kinds.get("intent"), kinds.get("session"), kinds.get("dead-letter")),
+        (None, None, None),
+        "{kinds:?}"
+    );
+    assert_eq!(
+        kinds["message"],
+        2 * count,
+        "delivered once, and none is lost: {kinds:?}"
+    );
+    let named = |prefix: &str| {
+        rings
+            .iter()
+            .filter(|(name, _)| name.starts_with(prefix))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!((named("t").len(), named("lost").len()), (count, count), "all are rung");
+    let twice: Vec<_> = named("lost").into_iter().filter(|(_, times)| **times > 1).collect();
+    assert!(twice.is_empty(), "the sweep rings once: {twice:?}");
+}
+
+fn requests(door: &Door) -> f64 {
+    door.counts().requests as f64
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn ten_thousand_of_each_are_drained_fairly_by_runs_that_keep_their_time() {
+    let few = drain(MANY / 20).await;
+    let many = drain(MANY).await;
+    println!("few: {few:?}, many: {many:?}");
+    assert!(many.runs > 1, "the budget was too large to show anything");
+    assert!(
+        many.requests_per_item <= few.requests_per_item * 1.1,
+        "few: {few:?}, many: {many:?}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn ten_thousand_far_timers_cost_no_ring_until_they_are_near_and_then_one_each() {
+    const FAR: Duration = Duration::from_secs(7_200);
+    let debts = Debts::on(RANGES).await;
+    let begun = debts.clock.now_ms();
+    let timers = (0..MANY).map(|n| {
+        if n % 10 == 0 {
+            debts.clock.advance(Duration::from_millis(1));
+        }
+        debts
+            .provider
+            .enqueue_for_orchestrator(raised(&format!("far-{n}"), "x"), Some(FAR))
+    });
+    let queued: Vec<_> = futures::stream::iter(timers).buffer_unordered(64).collect().await;
+    assert!(queued.into_iter().all(|queued| queued.is_ok()));
+    let (door, provider) = debts.process().await;
+    let (maintenance, bell) = maintenance(&provider, &debts.clock, MaintenanceSettings::default());
+    let near = MaintenanceSettings::default().ahead();
+    let mut costs = Vec::new();
+    // A run now and then, the last of them just before the first timer is near.
+    for _ in 0..5 {
+        door.reset();
+        assert_complete(&run(&maintenance).await);
+        costs.push(requests(&door));
+        assert_eq!(bell.count(), 0, "nothing is near");
+        debts.clock.advance((FAR - near - PERIOD) / 5);
+    }
+    let idle = costs[1];
+    assert!(
+        costs.iter().all(|cost| *cost <= idle * 1.5),
+        "a run costs what an idle one does: {costs:?}"
+    );
+    while debts.clock.now_ms() < begun + FAR.as_millis() as u64 - PERIOD.as_millis() as u64 {
+        debts.clock.advance(PERIOD);
+        assert_complete(&run(&maintenance).await);
+    }
+    let rings = bell.take();
+    let now = debts.clock.now_ms();
+    assert!(
+        rings.iter().all(|delayed| delayed.ring.due_ms > Some(now)),
+        "all are rung ahead"
+    );
+    let mut times: BTreeMap<String, u32> = BTreeMap::new();
+    for delayed in &rings {
+        *times.entry(delayed.ring.target.instance().to_owned()).or_default() += 1;
+    }
+    assert_eq!(times.len(), MANY, "all are rung");
+    assert_eq!(rings.len(), MANY, "once each");
+}

@@ -1,0 +1,312 @@
+//! Functions and maintenance at once, while the store fails at random and doorbells are lost and repeated.
+//!
+//! ```text
+//!   orchestrator ── door ─┐
+//!   worker ──────── door ─┤   each door: throttled, unavailable, lost before and after, late; by fixed seeds
+//!   maintenance ─── door ─┼── one store
+//!   client, checks ─ calm ┘
+//! ```
+//!
+//! In the end the faults stop and maintenance runs until it finds nothing: everything must be as if nothing had happened.
+
+use crate::function::*;
+use cosmos::Clock;
+use duroxide::runtime::registry::ActivityRegistry;
+use duroxide::{ActivityContext, EventKind, OrchestrationContext, OrchestrationRegistry, OrchestrationStatus};
+use duroxide_lambda::doorbell::Memory;
+use duroxide_lambda::{Budget, Doorbell as _, Limits, Maintenance, MaintenanceRequest, MaintenanceSettings, Ring};
+use local::{Door, Faults, ServerOptions};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+use tests::cloud::{Cloud, CloudOptions};
+use tests::workload::{self, Job, Nudge, assert_sound, jobs};
+use tests::{ShiftedClock, connect};
+
+const JOBS: usize = 40;
+/// How long a slow machine may take.
+const PATIENCE: Duration = Duration::from_secs(300);
+/// A bit more than the age at which something is rung.
+const STEP: Duration = Duration::from_secs(31);
+
+/// Faults of a door: about one request in eight is hit.
+fn storm(seed: u64) -> Faults {
+    Faults {
+        seed,
+        lost_before: 0.03,
+        lost_after: 0.03,
+        throttled: 0.04,
+        retry_after: Duration::from_millis(5),
+        unavailable: 0.03,
+        jitter: Duration::from_millis(5),
+        ..Faults::default()
+    }
+}
+
+struct Scene {
+    cloud: Cloud,
+    clock: Arc<ShiftedClock>,
+    maintenance: Maintenance,
+    bell: Arc<Memory>,
+    doors: Vec<Door>,
+    jobs: Vec<Job>,
+}
+
+impl Scene {
+    async fn new(seed: u64) -> Scene {
+        let clock = Arc::new(ShiftedClock::default());
+        let options = CloudOptions {
+            server: ServerOptions {
+                partitions: 4,
+                ..ServerOptions::default()
+            },
+            // The clock runs far ahead of the machine: see `disposable`.
+            limits: Limits {
+                turn_lock: Duration::from_secs(600),
+                work_lock: Duration::from_secs(4),
+                max_attempts: 10_000,
+                ..Limits::default()
+            },
+            clock: Arc::clone(&clock) as Arc<dyn Clock>,
+            ..CloudOptions::default()
+        };
+        let cloud = Cloud::with(options, orchestrations(), activities()).await;
+        let door = cloud.world.server().open_door().await.expect("a door opens");
+        let config = cloud
+            .world
+            .builder_through(&door)
+            .clock(Arc::clone(&clock) as Arc<dyn Clock>);
+        let (maintenance, bell) = maintenance(&connect(config).await, &clock, MaintenanceSettings::default());
+        let doors = vec![cloud.orchestrator.door.clone(), cloud.worker.door.clone(), door];
+        for (door, n) in doors.iter().zip(1..) {
+            door.set_faults(storm(seed * 10 + n));
+        }
+        let mut scene = Scene {
+            cloud,
+            clock,
+            maintenance,
+            bell,
+            doors,
+            jobs: jobs(JOBS),
+        };
+        scene.start().await;
+        scene
+    }
+
+    async fn start(&mut self) {
+        self.jobs.extend((0..4).map(|n| Job {
+            instance: format!("Sticky-{n}"),
+            orchestration: "Sticky",
+            input: n.to_string(),
+            output: format!("{n}{n}{n}"),
+            nudge: Nudge::None,
+            executions: 1,
+            child: None,
+        }));
+        for job in &self.jobs {
+            let client = &self.cloud.client;
+            let started = client.start_orchestration(&job.instance, job.orchestration, job.input.as_str());
+            started.await.expect("it starts");
+            if job.nudge == Nudge::Message {
+                let queued = client.enqueue_event(&job.instance, "inbox", &job.output);
+                queued.await.expect("it is queued");
+            }
+        }
+    }
+
+    /// Raises the events whose instances have subscribed; again and again, which changes nothing.
+    async fn nudge(&self) {
+        for job in self.jobs.iter().filter(|job| job.nudge == Nudge::Event) {
+            let history = self.cloud.client.read_execution_history(&job.instance, 1).await;
+            let history = history.unwrap_or_default();
+            let has = |wanted: fn(&EventKind) -> bool| history.iter().any(|event| wanted(&event.kind));
+            if has(|kind| matches!(kind, EventKind::ExternalSubscribed { .. }))
+                && !has(|kind| matches!(kind, EventKind::ExternalEvent { .. }))
+            {
+                let raised = self.cloud.client.raise_event(&job.instance, "Go", &job.output).await;
+                raised.expect("it is raised");
+            }
+        }
+    }
+
+    async fn open(&self) -> Vec<&str> {
+        let mut open = Vec::new();
+        for job in &self.jobs {
+            let status = self.cloud.client.get_orchestration_status(&job.instance).await;
+            if !matches!(status, Ok(OrchestrationStatus::Completed { .. })) {
+                open.push(job.instance.as_str());
+            }
+        }
+        open
+    }
+
+    /// A run, whose rings go the way of all others.
+    async fn maintain(&self, time: Duration) -> bool {
+        let report = self
+            .maintenance
+            .run(MaintenanceRequest::default(), Budget::of(time))
+            .await;
+        assert!(self.cloud.bell.ring(&self.bell.take()).await.is_empty());
+        let is_broken = report.passes.values().any(|pass| pass.error.is_some());
+        !report.left_over && !is_broken
+    }
+
+    /// The weather is fine: maintenance finds what is left, and functions do it.
+    async fn calm(&self) {
+        for door in &self.doors {
+            door.clear_faults();
+        }
+        for _ in 0..6 {
+            // Beyond every lock, every pause of the outbox, every session.
+            self.clock.advance(Duration::from_secs(4_000));
+            assert!(self.maintain(ENOUGH).await, "nothing fails any more");
+            self.cloud.settle().await;
+        }
+    }
+
+    /// Fails unless every job has its output, and each activity one result.
+    async fn check_jobs(&self) {
+        for job in &self.jobs {
+            let status = self.cloud.client.get_orchestration_status(&job.instance).await;
+            let Ok(OrchestrationStatus::Completed { output, .. }) = status else {
+                panic!("{}: {status:?}", job.instance)
+            };
+            assert_eq!(output, job.output, "{}", job.instance);
+            let own = (1..=job.executions).map(|execution| (&job.instance, execution));
+            for (instance, execution) in own.chain(job.child.iter().map(|child| (child, 1))) {
+                let history = self.cloud.client.read_execution_history(instance, execution).await;
+                assert_sound(instance, &history.expect("the history can be read"));
+            }
+        }
+    }
+
+    /// Fails unless nothing is left that somebody should have removed.
+    async fn check_store(&self) {
+        let mut kinds: BTreeMap<String, usize> = BTreeMap::new();
+        for doc in self.cloud.world.documents().await {
+            let kind = doc["type"].as_str().unwrap_or_default();
+            *kinds.entry(kind.to_owned()).or_default() += 1;
+            if kind == "lock" {
+                assert!(doc["holder"].is_null(), "a lock is held: {doc}");
+                assert!(
+                    doc["unfinished"].is_null() && doc["deleting"].is_null(),
+                    "a commit is not ended: {doc}"
+                );
+            }
+        }
+        println!("what is left: {kinds:?}");
+        for gone in [
+            "intent",
+            "staged",
+            "staged-head",
+            "deletion",
+            "message",
+            "work",
+            "session",
+            "dead-letter",
+        ] {
+            assert_eq!(kinds.get(gone), None, "{gone}: {kinds:?}");
+        }
+    }
+}
+
+/// The workload, and an orchestration whose activities share a session.
+fn orchestrations() -> OrchestrationRegistry {
+    let sticky = |ctx: OrchestrationContext, n: String| async move {
+        let session = format!("session-{n}");
+        let mut said = String::new();
+        for _ in 0..3 {
+            let echo = ctx.schedule_activity_on_session("Echo", n.as_str(), session.as_str());
+            said.push_str(&echo.await?);
+        }
+        Ok(said)
+    };
+    let all = OrchestrationRegistry::builder_from(&workload::orchestrations());
+    all.register("Sticky", sticky).build()
+}
+
+fn activities() -> ActivityRegistry {
+    let echo = |_: ActivityContext, text: String| async move { Ok(text) };
+    ActivityRegistry::builder_from(&workload::activities())
+        .register("Echo", echo)
+        .build()
+}
+
+/// How many requests were lost or turned away.
+fn hits(door: &Door) -> usize {
+    let log = door.log();
+    let is_hit = |status: Option<u16>| matches!(status, None | Some(429 | 503));
+    log.iter().filter(|request| is_hit(request.status)).count()
+}
+
+async fn live_through(seed: u64) {
+    let scene = Scene::new(seed).await;
+    let begun = Instant::now();
+    let (done, mut chance) = (AtomicBool::new(false), fastrand::Rng::with_seed(seed));
+    let (mut lost, mut repeated) = (0, 0);
+    let schedule = async {
+        let mut runs = 0;
+        loop {
+            tokio::time::sleep(Duration::from_millis(500)).await;
+            scene.clock.advance(STEP * (1 << (runs / 8).min(10)));
+            // Some runs have so little time that they stop in the middle.
+            let time = if runs % 3 == 2 {
+                Duration::from_millis(3_300)
+            } else {
+                ENOUGH
+            };
+            scene.maintain(time).await;
+            runs += 1;
+            scene.nudge().await;
+            let open = scene.open().await;
+            if open.is_empty() {
+                break;
+            }
+            assert!(begun.elapsed() < PATIENCE, "these do not end: {open:?}");
+        }
+        done.store(true, Ordering::SeqCst);
+        runs
+    };
+    let functions = async {
+        while !done.load(Ordering::SeqCst) {
+            let post = |ring: Ring| match chance.u8(..100) {
+                0..20 => {
+                    lost += 1;
+                    vec![]
+                }
+                20..30 => {
+                    repeated += 1;
+                    vec![ring.clone(), ring]
+                }
+                _ => vec![ring],
+            };
+            scene.cloud.settle_through(post).await;
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    let (runs, ()) = futures::join!(schedule, functions);
+    println!(
+        "seed {seed}: {runs} runs, {lost} rings lost, {repeated} repeated, {:?}",
+        begun.elapsed()
+    );
+    let hit: Vec<usize> = scene.doors.iter().map(hits).collect();
+    println!("requests that were hit: {hit:?}");
+    assert!(
+        lost > 0 && repeated > 0 && hit.iter().all(|hit| *hit > 0),
+        "the weather was fine"
+    );
+    scene.calm().await;
+    scene.check_jobs().await;
+    scene.check_store().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nothing_is_lost_or_left_behind_in_the_first_storm() {
+    live_through(11).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nothing_is_lost_or_left_behind_in_the_second_storm() {
+    live_through(12).await;
+}

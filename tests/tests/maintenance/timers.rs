@@ -1,0 +1,202 @@
+//! Timers fire in time: within two seconds when doorbells work, within one period of the schedule when they are lost.
+//!
+//! These live in real time, as duroxide's timers do. What the machine itself is late is measured beside them, and
+//! allowed for.
+
+use crate::function::*;
+use cosmos::{Clock, SystemClock};
+use duroxide::{EventKind, OrchestrationContext, OrchestrationRegistry};
+use duroxide_lambda::{Doorbell as _, Limits, MaintenanceSettings, Ring};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+use tests::World;
+use tests::cloud::{Cloud, CloudOptions};
+use tests::workload;
+
+/// What is watched.
+struct Watch {
+    /// How far ahead functions ring.
+    reach: Duration,
+    period: Duration,
+    /// Timers of these milliseconds.
+    lengths: Vec<u64>,
+    /// All that is rung before its time is lost.
+    lossy: bool,
+}
+
+/// What was seen.
+#[derive(Debug, Default)]
+struct Seen {
+    /// How late each timer fired, in ms.
+    late: BTreeMap<u64, u64>,
+    /// Which of them maintenance rang, in order.
+    rings: Vec<String>,
+    /// How late the machine was by itself, in ms.
+    stall: u64,
+}
+
+fn waits() -> OrchestrationRegistry {
+    let wait = |ctx: OrchestrationContext, millis: String| async move {
+        let millis = millis.parse().map_err(|_| "not a number".to_owned())?;
+        ctx.schedule_timer(Duration::from_millis(millis)).await;
+        Ok("fired".to_owned())
+    };
+    OrchestrationRegistry::builder().register("Wait", wait).build()
+}
+
+/// When the timer of an instance was due, and when its turn had it (Unix ms).
+async fn fired(cloud: &Cloud, instance: &str) -> Option<(u64, u64)> {
+    let history = cloud.client.read_execution_history(instance, 1).await.ok()?;
+    let due = history.iter().find_map(|event| match &event.kind {
+        EventKind::TimerCreated { fire_at_ms } => Some(*fire_at_ms),
+        _ => None,
+    })?;
+    let fired = history
+        .iter()
+        .find(|event| matches!(event.kind, EventKind::TimerFired { .. }))?;
+    Some((due, fired.timestamp_ms))
+}
+
+impl Watch {
+    async fn see(self) -> Seen {
+        let options = CloudOptions {
+            limits: Limits {
+                ring_reach: self.reach,
+                ..Limits::default()
+            },
+            ..CloudOptions::default()
+        };
+        let cloud = Cloud::with(options, waits(), workload::activities()).await;
+        for length in &self.lengths {
+            let (name, input) = (format!("wait-{length}"), length.to_string());
+            let started = cloud.client.start_orchestration(&name, "Wait", input).await;
+            started.expect("it starts");
+        }
+        let done = AtomicBool::new(false);
+        let (mut seen, (), stall) = futures::join!(
+            self.schedule(&cloud, &done),
+            self.functions(&cloud, &done),
+            stalls(&cloud, &done)
+        );
+        seen.stall = stall;
+        seen
+    }
+
+    /// Maintenance, at its times, until all have fired.
+    async fn schedule(&self, cloud: &Cloud, done: &AtomicBool) -> Seen {
+        let settings = MaintenanceSettings {
+            ring_reach: self.reach,
+            period: self.period,
+            ..settings()
+        };
+        let (maintenance, bell) = maintenance(&World::provider(&cloud.world).await, &Arc::new(SystemClock), settings);
+        let (mut seen, mut ticks) = (Seen::default(), tokio::time::interval(self.period));
+        let last = self.lengths.iter().max().copied().unwrap_or_default();
+        let patience = Instant::now() + Duration::from_millis(last) + Duration::from_secs(120);
+        while seen.late.len() < self.lengths.len() {
+            assert!(Instant::now() < patience, "not all have fired: {seen:?}");
+            ticks.tick().await;
+            assert_complete(&run(&maintenance).await);
+            let due = bell.take();
+            seen.rings
+                .extend(due.iter().map(|delayed| delayed.ring.target.instance().to_owned()));
+            assert!(cloud.bell.ring(&due).await.is_empty());
+            for length in &self.lengths {
+                if let Some((due, fired)) = fired(cloud, &format!("wait-{length}")).await {
+                    seen.late.insert(*length, fired.saturating_sub(due));
+                }
+            }
+        }
+        done.store(true, Ordering::SeqCst);
+        seen.rings.sort();
+        seen
+    }
+
+    async fn functions(&self, cloud: &Cloud, done: &AtomicBool) {
+        // What is rung for its own time has it not before it: the clocks are one.
+        let is_ahead = |ring: &Ring| ring.due_ms.is_some_and(|due| due > SystemClock.now_ms());
+        while !done.load(Ordering::SeqCst) {
+            let post = |ring: Ring| {
+                if self.lossy && is_ahead(&ring) {
+                    vec![]
+                } else {
+                    vec![ring]
+                }
+            };
+            cloud.settle_through(post).await;
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+}
+
+/// The longest that a pause and a request have taken too long, in ms.
+async fn stalls(cloud: &Cloud, done: &AtomicBool) -> u64 {
+    const PAUSE: Duration = Duration::from_millis(50);
+    let mut longest = Duration::ZERO;
+    while !done.load(Ordering::SeqCst) {
+        let begun = Instant::now();
+        tokio::time::sleep(PAUSE).await;
+        drop(cloud.client.get_orchestration_status("nobody").await);
+        longest = longest.max(begun.elapsed().saturating_sub(PAUSE));
+    }
+    longest.as_millis() as u64
+}
+
+impl Seen {
+    /// Fails when a timer was later than `most` and what the machine takes for a turn.
+    #[track_caller]
+    fn assert_within(&self, most: Duration) {
+        println!("late, in ms: {:?}; the machine itself: {} ms", self.late, self.stall);
+        let most = most.as_millis() as u64 + 5 * self.stall;
+        assert!(
+            self.late.values().all(|late| *late <= most),
+            "more than {most} ms: {self:?}"
+        );
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn timers_of_a_second_to_a_minute_and_beyond_the_reach_fire_within_two_seconds() {
+    let within = Watch {
+        reach: Duration::from_secs(900),
+        period: Duration::from_secs(5),
+        lengths: vec![1_000, 5_000, 60_000],
+        lossy: false,
+    };
+    let beyond = Watch {
+        reach: Duration::from_secs(3),
+        period: Duration::from_secs(1),
+        lengths: vec![1_000, 5_500, 8_500],
+        lossy: false,
+    };
+    let (within, beyond) = futures::join!(within.see(), beyond.see());
+    within.assert_within(Duration::from_secs(2));
+    beyond.assert_within(Duration::from_secs(2));
+    // Maintenance rings only those that the functions could not; and may make up for one that it took for lost, when the
+    // machine is slow.
+    if within.stall.max(beyond.stall) < 200 {
+        assert_eq!(within.rings, [""; 0]);
+        assert_eq!(beyond.rings, ["wait-5500", "wait-8500"], "once each");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn timers_fire_within_one_period_when_every_doorbell_is_lost() {
+    let period = Duration::from_secs(10);
+    // At each second between two runs, and the long one.
+    let lengths = [1_000].into_iter().chain((5..15).map(|n| n * 1_000)).chain([60_000]);
+    let watch = Watch {
+        reach: Duration::from_secs(30),
+        period,
+        lengths: lengths.collect(),
+        lossy: true,
+    };
+    let seen = watch.see().await;
+    seen.assert_within(period + Duration::from_millis(500));
+    assert!(
+        seen.late.values().all(|late| *late >= 2_000),
+        "a ring ahead came through: {seen:?}"
+    );
+}

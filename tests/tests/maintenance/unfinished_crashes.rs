@@ -1,0 +1,184 @@
+//! Processes that die at each write of ending what others left: a commit that was decided, one that was not, a deletion
+//! that was decided; and of pruning. The next one finishes.
+
+use crate::crashes::at_every_write;
+use crate::hand::*;
+use crate::retention::continued;
+use crate::retention_races::death;
+use crate::support::*;
+use duroxide::providers::ProviderAdmin;
+use duroxide_cosmos::{Pass, Retention};
+use local::CrashPoint;
+use std::collections::BTreeMap;
+
+/// So many activities that their turn must be staged.
+const WIDE: u64 = 400;
+
+/// How many documents of each type there are.
+async fn kinds(debts: &Debts) -> BTreeMap<String, u64> {
+    let mut kinds = BTreeMap::new();
+    for doc in debts.world.documents().await {
+        *kinds
+            .entry(doc["type"].as_str().unwrap_or_default().to_owned())
+            .or_default() += 1;
+    }
+    kinds
+}
+
+/// A turn that schedules many activities, by a process that dies after that write of its commit.
+async fn leave_a_commit(debts: &Debts, write: u64) {
+    enqueue(&debts.provider, start_of("wide")).await;
+    let (door, maker) = debts.mortal().await;
+    let turn = turn(&maker, "wide").await;
+    let mut events = vec![started("wide", 1)];
+    events.extend((2..2 + WIDE).map(|id| scheduled("wide", id)));
+    let decision = Decision {
+        events,
+        work: (2..2 + WIDE).map(|id| activity("wide", id)).collect(),
+        ..Decision::default()
+    };
+    door.crash_at_write(write, CrashPoint::AfterApplied);
+    tokio::select! {
+        committed = commit(&maker, &turn.lock_token, decision) => drop(committed),
+        () = death(&door) => {}
+    }
+    assert!(door.crashed(), "it died");
+    debts.clock.advance(MUCH_LATER);
+}
+
+/// Ends what is left in a process that dies at a write, then in one that lives. Answers whether the first died.
+async fn end_twice(debts: &Debts, n: u64, point: CrashPoint) -> (bool, Pass) {
+    let (door, dying) = debts.mortal().await;
+    door.crash_at_write(n, point);
+    tokio::select! {
+        alive = dying.maintain_unfinished(portion(10)) => drop(alive),
+        () = death(&door) => {}
+    }
+    debts.clock.advance(MUCH_LATER);
+    let pass = debts.provider.maintain_unfinished(portion(10)).await;
+    let pass = pass.expect("it can be searched");
+    assert_eq!(pass.failed, 0, "{point:?} {n}: {pass:?}");
+    (door.crashed(), pass)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn rolling_a_decided_commit_forward_that_dies_at_any_write_is_finished_by_the_next() {
+    let deaths = at_every_write(|n, point| async move {
+        let debts = Debts::new().await;
+        // What does not fit is staged, then the decision falls; nothing is published.
+        leave_a_commit(&debts, 2).await;
+        let before = kinds(&debts).await;
+        assert!(
+            before.contains_key("staged") && before.contains_key("instance"),
+            "{before:?}"
+        );
+        let (died, _) = end_twice(&debts, n, point).await;
+        let after = kinds(&debts).await;
+        assert_eq!(
+            (after.get("work"), after.get("staged"), after.get("staged-head")),
+            (Some(&WIDE), None, None),
+            "{point:?} {n}"
+        );
+        let lock = debts.world.document("wide", "lock").await.expect("it has a lock");
+        assert!(lock["unfinished"].is_null(), "{point:?} {n}: {lock}");
+        let history = debts.provider.read_history("wide").await.expect("it has begun");
+        assert_eq!(history.len() as u64, 1 + WIDE, "{point:?} {n}");
+        died
+    })
+    .await;
+    assert!(deaths >= 4, "{deaths} deaths");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn sweeping_an_undecided_commit_that_dies_at_any_write_is_finished_by_the_next() {
+    let deaths = at_every_write(|n, point| async move {
+        let debts = Debts::new().await;
+        leave_a_commit(&debts, 1).await;
+        let before = kinds(&debts).await;
+        assert!(
+            before.contains_key("staged-head") && !before.contains_key("instance"),
+            "{before:?}"
+        );
+        let (died, _) = end_twice(&debts, n, point).await;
+        let after = kinds(&debts).await;
+        assert_eq!(
+            (after.get("staged"), after.get("staged-head"), after.get("work")),
+            (None, None, None),
+            "{point:?} {n}"
+        );
+        // The turn was not committed: it runs again, whole.
+        begin_again(&debts).await;
+        died
+    })
+    .await;
+    assert!(deaths >= 2, "{deaths} deaths");
+}
+
+async fn begin_again(debts: &Debts) {
+    let turn = turn(&debts.provider, "wide").await;
+    let decision = Decision {
+        events: vec![started("wide", 1)],
+        ..Decision::default()
+    };
+    let committed = commit(&debts.provider, &turn.lock_token, decision).await;
+    committed.expect("nothing is in its way");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn ending_a_decided_deletion_that_dies_at_any_write_is_finished_by_the_next() {
+    let deaths = at_every_write(|n, point| async move {
+        let debts = Debts::new().await;
+        for instance in ["a", "b"] {
+            begin_with(&debts.provider, instance, 2, named()).await;
+        }
+        let (door, deletes) = debts.mortal().await;
+        // Two marks, and the decision.
+        door.crash_at_write(3, CrashPoint::AfterApplied);
+        let both = ["a".to_owned(), "b".to_owned()];
+        tokio::select! {
+            deleted = deletes.delete_instances_atomic(&both, true) => drop(deleted),
+            () = death(&door) => {}
+        }
+        assert_eq!(kinds(&debts).await.get("deletion"), Some(&1), "it is decided");
+        debts.clock.advance(MUCH_LATER);
+        let (died, _) = end_twice(&debts, n, point).await;
+        let after = kinds(&debts).await;
+        assert!(after.is_empty(), "{point:?} {n}: {after:?}");
+        died
+    })
+    .await;
+    assert!(deaths >= 6, "{deaths} deaths");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn pruning_that_dies_at_any_write_is_finished_by_the_next() {
+    let keep = Retention {
+        keep_executions: Some(2),
+        ..Retention::default()
+    };
+    let deaths = at_every_write(|n, point| async move {
+        let debts = Debts::new().await;
+        continued(&debts.provider, "long", 5).await;
+        let (door, dying) = debts.mortal().await;
+        door.crash_at_write(n, point);
+        tokio::select! {
+            alive = dying.maintain_retention(&keep, portion(10)) => drop(alive),
+            () = death(&door) => {}
+        }
+        debts.clock.advance(MUCH_LATER);
+        let ended = debts.provider.maintain_unfinished(portion(10)).await;
+        assert_eq!(ended.expect("it can be searched").failed, 0, "{point:?} {n}");
+        crate::retention::retain(&debts.provider, &keep, 10).await;
+        let kept = debts.provider.list_executions("long").await.expect("a list");
+        assert_eq!(kept, [4, 5], "{point:?} {n}");
+        let current = debts.provider.read_history("long").await.expect("a history");
+        assert!(!current.is_empty(), "{point:?} {n}");
+        assert!(
+            kinds(&debts).await.get("history") <= Some(&2),
+            "{point:?} {n}: nothing of the others is left"
+        );
+        door.crashed()
+    })
+    .await;
+    assert!(deaths >= 2, "{deaths} deaths");
+}
