@@ -214,14 +214,17 @@ mod tests {
             queued_ms: Some(NOW - 90_000),
             ..turn("a", NOW - 500)
         };
-        let rings = overdue_rings(&[timer.clone()], &overdue, NOW, &mut HashSet::new());
+        let rings = overdue_rings(std::slice::from_ref(&timer), &overdue, NOW, &mut HashSet::new());
         assert_eq!(rings[0].delay, Duration::from_millis(1_500));
-        let rings = overdue_rings(&[timer.clone()], &overdue, NOW + 9_000, &mut HashSet::new());
+        let rings = overdue_rings(std::slice::from_ref(&timer), &overdue, NOW + 9_000, &mut HashSet::new());
         assert_eq!(rings[0].delay, Duration::ZERO, "the run took its time");
         // Unless it was late when its ring was sent, a moment ago.
         let mut known = HashSet::new();
         let coming = Coming::new(0, NOW, 60_000, 10_000);
-        assert_eq!(coming_rings(&[timer.clone()], &coming, NOW, &mut known).len(), 1);
+        assert_eq!(
+            coming_rings(std::slice::from_ref(&timer), &coming, NOW, &mut known).len(),
+            1
+        );
         assert!(overdue_rings(&[timer], &overdue, NOW, &mut known).is_empty());
     }
 
