@@ -18,6 +18,7 @@
 //! | `plan`, `verdict` | pure: which rings follow a commit; what follows from an outcome |
 //! | [`maintenance`](mod@maintenance) | what a scheduled function repairs, and what it rings for |
 //! | `budget`, `config`, `secret` | time, settings, the store's key |
+//! | `deployment` | what templates are checked against: permissions and timing |
 //! | `log`, `meter` | JSON logs; metrics in CloudWatch's embedded format |
 //!
 //! # Sessions on Lambda
@@ -45,6 +46,7 @@
 mod aws;
 mod budget;
 pub mod config;
+pub mod deployment;
 mod directed;
 pub mod doorbell;
 mod environment;
