@@ -13,6 +13,8 @@ fail() { echo "error: $*" >&2; exit 1; }
 
 [[ $# -ge 1 && $1 != -* && $1 != *=* ]] || fail "say the stack's name: infra/deploy.sh STACK [Parameter=Value ...]"
 stack=$1; shift
+# The functions are named after it, and Lambda takes 64 characters.
+[[ ${#stack} -le 50 ]] || fail "the stack's name has more than 50 characters"
 [[ -n ${COSMOS_ENDPOINT:-} ]] || fail 'COSMOS_ENDPOINT is not set: set it to the URI of the account'
 [[ -n ${COSMOS_KEY:-} ]] || fail 'COSMOS_KEY is not set: set it to the key of the account, to make or verify the container'
 for tool in cargo cargo-lambda sam; do

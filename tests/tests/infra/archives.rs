@@ -57,10 +57,9 @@ async fn built() -> Result<()> {
             "--output-format",
             "zip",
         ])
-        .arg("--target-dir")
-        .arg(target_dir()?)
         .arg("--lambda-dir")
         .arg(target_dir()?.join("lambda"))
+        .env("CARGO_TARGET_DIR", target_dir()?)
         .env("PATH", std::env::join_paths(path)?);
     for function in FUNCTIONS {
         command.args(["--package", function]);

@@ -131,6 +131,7 @@ fn a_secret_that_exists_is_used_and_mistakes_are_told() -> Result<()> {
     for (arguments, env, told) in [
         (&[] as &[&str], &account()[..], "say the stack's name"),
         (&["WorkerTag=gpu"], &account()[..], "say the stack's name"),
+        (&[&"long".repeat(13)], &account()[..], "more than 50 characters"),
         (&["flow"], &account()[..1], "COSMOS_KEY is not set"),
         (&["flow"], &account()[1..], "COSMOS_ENDPOINT is not set"),
         (&["flow", "--guided"], &account()[..], "not of the form"),
