@@ -65,8 +65,11 @@ impl ContainerSpec {
     }
 }
 
-/// The lists of an index policy, whatever the order of what is in them.
-const PARTS: [(&str, fn(&IndexingPolicy) -> String); 3] = [
+/// A list of an index policy, by name.
+type Part = (&'static str, fn(&IndexingPolicy) -> String);
+
+/// The lists, whatever the order of what is in them.
+const PARTS: [Part; 3] = [
     ("indexingPolicy.includedPaths", |policy| listed(&policy.included)),
     ("indexingPolicy.excludedPaths", |policy| listed(&policy.excluded)),
     ("indexingPolicy.compositeIndexes", |policy| {
@@ -119,9 +122,12 @@ mod tests {
         assert_eq!(same, Vec::<String>::new());
     }
 
+    /// A change of the container, and what is told of it.
+    type Case = (fn(&mut Value), &'static str);
+
     #[test]
     fn each_difference_names_what_is_and_what_was_expected() {
-        let cases: [(fn(&mut Value), &str); 7] = [
+        let cases: [Case; 7] = [
             (
                 |container| container["partitionKey"]["paths"] = json!(["/other", "/deeper"]),
                 "partitionKey.paths is /other, /deeper, expected /pk",

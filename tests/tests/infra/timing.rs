@@ -86,7 +86,7 @@ async fn the_times_agree_whatever_is_chosen() -> Result<()> {
             }
         }
     }
-    assert_eq!(checked, (4 + 6 + 6) * 4 * 3 * 2);
+    assert_eq!(checked, (4 + 6 + 6) * 3 * 3 * 2);
     Ok(())
 }
 

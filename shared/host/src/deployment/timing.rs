@@ -124,9 +124,12 @@ mod tests {
         assert_eq!(timing().problems(), Vec::<String>::new());
     }
 
+    /// A change, and what is told of it.
+    type Case = (fn(&mut Timing), &'static str);
+
     #[test]
     fn each_disagreement_is_told() {
-        let cases: [(fn(&mut Timing), &str); 9] = [
+        let cases: [Case; 9] = [
             (|timing| timing.visibility = Duration::from_secs(120), "6 times"),
             (
                 |timing| (timing.function, timing.visibility) = (Duration::from_secs(10), Duration::from_secs(60)),
