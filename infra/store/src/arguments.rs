@@ -38,7 +38,7 @@ pub(crate) enum Command {
 /// Where the store is. The key is taken from the environment only: arguments are seen by everybody on a machine.
 #[derive(Args)]
 pub(crate) struct Account {
-    /// The account's URI, like https://my-account.documents.azure.com
+    /// The account's URI, which ends in .documents.azure.com.
     #[arg(long, env = "COSMOS_ENDPOINT")]
     endpoint: String,
     /// The database's name.
