@@ -128,31 +128,16 @@ impl CosmosClient {
 }
 
 fn compare(name: &ContainerName, spec: &ContainerSpec, found: &ContainerDescription) -> Result<(), Error> {
-    if found.partition_key_paths != [spec.partition_key_path.as_str()] {
-        return Err(Error::ContainerMismatch {
-            container: format!("{}/{}", name.database, name.container),
-            found: found.partition_key_paths.join(", "),
-            expected: spec.partition_key_path.clone(),
-        });
-    }
     let container = name.shown();
-    if found.default_ttl != spec.default_ttl {
-        let (found, expected) = (found.default_ttl, spec.default_ttl);
-        tracing::warn!(
-            container,
-            ?found,
-            ?expected,
-            "the container's default time to live differs; left as it is"
-        );
-    }
-    if !found.indexing.same_as(&spec.indexing) {
-        let (found, expected) = (&found.indexing, &spec.indexing);
-        tracing::warn!(
-            container,
-            ?found,
-            ?expected,
-            "the container's index policy differs; left as it is"
-        );
+    for difference in spec.differences(found) {
+        if difference.fatal {
+            return Err(Error::ContainerMismatch {
+                container: format!("{}/{}", name.database, name.container),
+                found: difference.found,
+                expected: difference.expected,
+            });
+        }
+        tracing::warn!(container, %difference, "the container differs; left as it is");
     }
     Ok(())
 }

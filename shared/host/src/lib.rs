@@ -20,6 +20,7 @@
 //! | [`maintenance`](mod@maintenance) | what a scheduled function repairs, and what it rings for |
 //! | `budget`, `config`, `secret` | time, settings, the store's key |
 //! | `delegate` | providers that are another one in all but a few verbs |
+//! | `deployment` | what templates are checked against: permissions and timing |
 //! | `log`, `meter` | JSON logs; metrics in CloudWatch's embedded format |
 //!
 //! # Sessions on Lambda
@@ -49,6 +50,7 @@ mod budget;
 pub mod config;
 mod connection;
 mod delegate;
+pub mod deployment;
 mod directed;
 pub mod doorbell;
 mod environment;

@@ -37,7 +37,7 @@ fn profile() -> Result<String> {
 }
 
 /// The target directory of the running test: cargo marks it as a cache.
-pub(super) fn target_dir() -> Result<PathBuf> {
+pub fn target_dir() -> Result<PathBuf> {
     let exe = std::env::current_exe()?;
     exe.ancestors()
         .find(|path| path.join("CACHEDIR.TAG").exists())

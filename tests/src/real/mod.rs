@@ -11,7 +11,7 @@
 //!
 //! | module | role |
 //! |---|---|
-//! | `venv` | `cargo-lambda` and `moto[server]` from PyPI, installed once per target directory |
+//! | `venv` | programs from PyPI, installed once per target directory: `cargo-lambda`, `moto[server]`, `sam`, `checkov` |
 //! | `build` | the functions' binaries, built as the tests were |
 //! | `process` | a child process whose lines are kept, killed on drop |
 //! | `lambda_api`, `function` | the Runtime API, and the functions that serve it |
@@ -29,7 +29,7 @@ mod queue;
 mod secret;
 mod venv;
 
-pub use build::build;
+pub use build::{build, target_dir};
 pub use event::Batch;
 pub use function::Function;
 pub use lambda_api::LambdaApi;

@@ -1,5 +1,6 @@
 //! moto: AWS's APIs in a process of one's own, empty at its start.
 
+use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
@@ -26,11 +27,19 @@ pub struct Moto {
 impl Moto {
     /// Starts a server on a free port.
     pub async fn start(venv: &Venv) -> Result<Moto> {
-        let mut command = Command::new(venv.python());
+        Moto::run(Command::new(venv.python()).args(["-m", "moto.server"])).await
+    }
+
+    /// Starts a server by a script that takes moto's own arguments, and teaches it more before.
+    pub async fn start_by(venv: &Venv, script: &Path) -> Result<Moto> {
+        Moto::run(Command::new(venv.python()).arg(script)).await
+    }
+
+    async fn run(command: &mut Command) -> Result<Moto> {
         command
-            .args(["-m", "moto.server", "-H", "127.0.0.1", "-p", "0"])
+            .args(["-H", "127.0.0.1", "-p", "0"])
             .env("PYTHONUNBUFFERED", "1");
-        let mut process = Process::spawn("moto", &mut command)?;
+        let mut process = Process::spawn("moto", command)?;
         // It listens before it says so, and chose the port itself.
         let port = process.wait_for(START, port_of).await?;
         Ok(Moto {

@@ -40,6 +40,12 @@ impl Queue {
             .send()
             .await?;
         let url = created.queue_url().context("a created queue has a URL")?.to_owned();
+        Queue::at(moto, &url).await
+    }
+
+    /// A queue that exists.
+    pub async fn at(moto: &Moto, url: &str) -> Result<Queue> {
+        let (client, url) = (moto.sqs(), url.to_owned());
         let arn = attributes(&client, &url, [QueueAttributeName::QueueArn])
             .await?
             .remove(0);

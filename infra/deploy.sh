@@ -1,0 +1,63 @@
+#!/usr/bin/env bash
+# From a clone to a running deployment on AWS: builds the archives, makes or verifies the container, deploys the stack.
+#
+#   export COSMOS_ENDPOINT=https://my-account.documents.azure.com COSMOS_KEY=...
+#   infra/deploy.sh STACK [Parameter=Value ...]
+#
+# STACK is the name of the CloudFormation stack; the parameters are those of infra/template.yaml. From the environment:
+# COSMOS_ENDPOINT and COSMOS_KEY; COSMOS_DATABASE and COSMOS_CONTAINER (duroxide, workflows); COSMOS_THROUGHPUT for a container
+# that is made now (serverless, autoscale:4000); AWS's own variables. Give CosmosKeySecretArn=... to use a secret that exists.
+set -euo pipefail
+
+fail() { echo "error: $*" >&2; exit 1; }
+
+[[ $# -ge 1 && $1 != -* && $1 != *=* ]] || fail "say the stack's name: infra/deploy.sh STACK [Parameter=Value ...]"
+stack=$1; shift
+# The functions are named after it, and Lambda takes 64 characters.
+[[ ${#stack} -le 50 ]] || fail "the stack's name has more than 50 characters"
+[[ -n ${COSMOS_ENDPOINT:-} ]] || fail 'COSMOS_ENDPOINT is not set: set it to the URI of the account'
+[[ -n ${COSMOS_KEY:-} ]] || fail 'COSMOS_KEY is not set: set it to the key of the account, to make or verify the container'
+for tool in cargo cargo-lambda sam; do
+  command -v "$tool" >/dev/null || fail "$tool is not installed: see the prerequisites in infra/README.md"
+done
+
+architecture=arm64
+own_secret=
+parameters=("CosmosEndpoint=$COSMOS_ENDPOINT" "CosmosDatabase=${COSMOS_DATABASE:-duroxide}" "CosmosContainer=${COSMOS_CONTAINER:-workflows}")
+for parameter in "$@"; do
+  case $parameter in
+    Architecture=*) architecture=${parameter#*=} ;;
+    CosmosKeySecretArn=?*) own_secret=yes ;;
+    CosmosEndpoint=* | CosmosDatabase=* | CosmosContainer=* | CosmosKey=*) fail "${parameter%%=*} comes from the environment" ;;
+    [A-Z]*=*) ;;
+    *) fail "$parameter is not of the form Parameter=Value" ;;
+  esac
+  parameters+=("$parameter")
+done
+[[ $architecture == arm64 || $architecture == x86_64 ]] || fail "Architecture is arm64 or x86_64"
+if [[ -z $own_secret ]]; then parameters+=("CosmosKey=$COSMOS_KEY"); fi
+for parameter in "${parameters[@]}"; do
+  [[ $parameter != *[\'\"\\]* && $parameter != *$'\n'* ]] || fail "${parameter%%=*} has a quote or a backslash"
+done
+
+cd "$(dirname "$0")/.."
+# Arguments can be seen by everybody on the machine: the key goes through a file that only its owner reads.
+settings=$(mktemp -d)
+trap 'rm -rf "$settings"' EXIT
+chmod 700 "$settings"
+
+echo '== archives'
+cargo lambda build --release --locked "--${architecture/x86_64/x86-64}" --output-format zip \
+  --package orchestrator --package worker --package maintenance
+echo '== store'
+cargo run --quiet --locked --package store -- ensure --throughput "${COSMOS_THROUGHPUT:-serverless}"
+echo '== stack'
+{
+  echo 'version = 0.1'
+  echo '[default.deploy.parameters]'
+  printf "parameter_overrides = '"
+  for parameter in "${parameters[@]}"; do printf '%s="%s" ' "${parameter%%=*}" "${parameter#*=}"; done
+  printf "'\n"
+} > "$settings/samconfig.toml"
+sam deploy --template-file "$PWD/infra/template.yaml" --config-file "$settings/samconfig.toml" --stack-name "$stack" \
+  --resolve-s3 --capabilities CAPABILITY_IAM --no-confirm-changeset --no-fail-on-empty-changeset

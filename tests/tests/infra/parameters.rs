@@ -1,0 +1,193 @@
+//! Mistakes in parameters are refused before anything is made.
+//!
+//! moto takes any parameter, so this judges them as CloudFormation documents it: type, pattern (of the whole text),
+//! allowed values, bounds, then rules.
+
+use crate::template::{Parameters, Template, parameters, text};
+use ::cosmos::{ClientConfig, Key, StaticKey};
+use anyhow::Result;
+use regex_lite::Regex;
+use serde_json::Value;
+
+/// Why CloudFormation would not begin to deploy.
+fn refusals(template: &Template, given: &Parameters) -> Vec<String> {
+    let declared = template.section("Parameters");
+    let all = template.complete(given);
+    let mut refusals: Vec<String> = all
+        .keys()
+        .filter(|name| !declared.contains_key(*name))
+        .map(|name| format!("{name} is no parameter"))
+        .collect();
+    for (name, parameter) in declared {
+        match all.get(name) {
+            None => refusals.push(format!("{name} is missing")),
+            Some(value) => refusals.extend(refused(parameter, value).map(|why| format!("{name}: {why}"))),
+        }
+    }
+    for rule in template.section("Rules").values() {
+        for assertion in rule["Assertions"].as_array().unwrap() {
+            if !template.holds(&assertion["Assert"], &all) {
+                refusals.push(text(&assertion["AssertDescription"]));
+            }
+        }
+    }
+    refusals
+}
+
+fn refused(parameter: &Value, value: &str) -> Option<&'static str> {
+    if let Some(pattern) = parameter["AllowedPattern"].as_str()
+        && !Regex::new(pattern).unwrap().is_match(value)
+    {
+        return Some("the pattern does not match");
+    }
+    if let Some(allowed) = parameter["AllowedValues"].as_array()
+        && !allowed.iter().any(|one| text(one) == value)
+    {
+        return Some("it is not among the allowed values");
+    }
+    if parameter["Type"] == "Number" {
+        let Ok(number) = value.parse::<f64>() else {
+            return Some("it is no number");
+        };
+        let bound = |name: &str| parameter[name].as_f64();
+        if bound("MinValue").is_some_and(|least| number < least) || bound("MaxValue").is_some_and(|most| number > most)
+        {
+            return Some("it is out of bounds");
+        }
+    }
+    None
+}
+
+#[tokio::test]
+async fn what_the_guide_says_can_be_deployed() -> Result<()> {
+    let template = Template::read(&parameters(&[])).await?;
+    let topic = "arn:aws:sns:eu-west-1:123456789012:operators";
+    let secret = "arn:aws:secretsmanager:eu-west-1:123456789012:secret:cosmos-key-AbCdEf";
+    for more in [
+        &[] as &[(&str, &str)],
+        &[
+            ("WorkerTag", "gpu"),
+            ("TaggedWorkerTimeout", "900"),
+            ("AlarmTopicArn", topic),
+        ],
+        &[("CosmosKey", ""), ("CosmosKeySecretArn", secret)],
+        &[
+            ("LogLevel", "info,duroxide_lambda=debug"),
+            ("DeleteAfterDays", "30"),
+            ("KeepExecutions", "5"),
+        ],
+        &[
+            ("Architecture", "x86_64"),
+            ("MaintenanceMinutes", "5"),
+            ("WorkerConcurrency", "1000"),
+        ],
+    ] {
+        assert_eq!(refusals(&template, &parameters(more)), Vec::<String>::new(), "{more:?}");
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn each_mistake_is_refused_and_named() -> Result<()> {
+    let template = Template::read(&parameters(&[])).await?;
+    for (name, wrong) in [
+        (
+            "CosmosEndpoint",
+            &[
+                "",
+                "http://my-account.documents.azure.com",
+                "my-account.documents.azure.com",
+                "https://my-account.documents.azure.com/dbs",
+                "https://documents.azure.com",
+                "https://example.com",
+                "https://x.documents.azure.com.example.com",
+                "AccountEndpoint=https://my-account.documents.azure.com:443/;AccountKey=abc==;",
+            ] as &[&str],
+        ),
+        ("CosmosKey", &["abc", "AccountKey=abc=="]),
+        ("CosmosKeySecretArn", &["cosmos-key", "arn:aws:s3:::bucket"]),
+        ("CosmosDatabase", &["", "a/b", "a#b", "a?"]),
+        ("CosmosContainer", &["", "a\\b"]),
+        ("Architecture", &["arm", "x86"]),
+        // Without a row in the table of timeouts, no visibility timeout follows: a timeout cannot be larger than it.
+        ("OrchestratorTimeout", &["0", "3", "45", "900", "-1", ""]),
+        ("WorkerTimeout", &["0", "10", "901", "3600"]),
+        ("TaggedWorkerTimeout", &["1000"]),
+        ("OrchestratorConcurrency", &["0", "1", "-5", "1001", "many", ""]),
+        ("WorkerConcurrency", &["0", "1"]),
+        ("TaggedWorkerConcurrency", &["0"]),
+        ("OrchestratorBatchSize", &["0", "11"]),
+        ("WorkerBatchSize", &["0", "10000"]),
+        ("OrchestratorMemory", &["64", "20000"]),
+        ("MaxAttempts", &["0", "7"]),
+        ("MaintenanceMinutes", &["0", "60"]),
+        ("WorkerTag", &["a,b", "\"", "with space"]),
+        ("DeleteAfterDays", &["0", "-1", "a month"]),
+        ("KeepExecutions", &["0"]),
+        ("LogLevel", &["loud", "info;debug"]),
+        ("LogRetentionDays", &["2", "0"]),
+        ("MetricsNamespace", &["AWS/Lambda", "", "a b"]),
+        ("AlarmTopicArn", &["me@example.com"]),
+    ] {
+        for wrong in wrong {
+            let told = refusals(&template, &parameters(&[(name, wrong)])).join("\n");
+            assert!(told.contains(name), "{name} = {wrong:?}: {told:?}");
+        }
+    }
+    let secret = "arn:aws:secretsmanager:eu-west-1:123456789012:secret:key-AbCdEf";
+    for (more, told) in [
+        (("CosmosKey", ""), "either CosmosKey or CosmosKeySecretArn"),
+        (("CosmosKeySecretArn", secret), "either CosmosKey or CosmosKeySecretArn"),
+        (("WorkerTag", "default"), "leave WorkerTag empty"),
+        (("Unknown", "1"), "Unknown is no parameter"),
+    ] {
+        let refusals = refusals(&template, &parameters(&[more])).join("\n");
+        assert!(refusals.contains(told), "{more:?}: {refusals:?}");
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn every_parameter_is_judged_explained_and_used() -> Result<()> {
+    let template = Template::read(&parameters(&[])).await?;
+    let mut rest = template.source.clone();
+    let declared = rest["Parameters"].take();
+    let interface = rest["Metadata"]["AWS::CloudFormation::Interface"].take().to_string();
+    let rest = rest.to_string();
+    for (name, parameter) in declared.as_object().unwrap() {
+        let judged = ["AllowedPattern", "AllowedValues", "MinValue"]
+            .iter()
+            .any(|by| !parameter[by].is_null());
+        assert!(judged && parameter["Description"].is_string(), "{name}: {parameter}");
+        if let Some(pattern) = parameter["AllowedPattern"].as_str() {
+            assert!(pattern.starts_with('^') && pattern.ends_with('$'), "{name}: {pattern}");
+            assert!(
+                parameter["ConstraintDescription"].is_string(),
+                "{name} says what it wants"
+            );
+        }
+        let used = [format!("{{\"Ref\":\"{name}\"}}"), format!("${{{name}}}")];
+        assert!(used.iter().any(|one| rest.contains(one)), "{name} is used");
+        assert!(interface.contains(&format!("\"{name}\"")), "{name} is in a group");
+    }
+    Ok(())
+}
+
+/// The code is the judge of what it can dial: the pattern lets through nothing that it refuses.
+#[tokio::test]
+async fn an_endpoint_that_is_let_through_is_one_that_the_client_takes() -> Result<()> {
+    let template = Template::read(&parameters(&[])).await?;
+    let key = StaticKey::new(Key::from_base64("YW55")?);
+    for endpoint in [
+        "https://my-account.documents.azure.com",
+        "https://my-account.documents.azure.com/",
+        "https://my-account.documents.azure.com:443/",
+        "https://abc.documents.azure.us",
+        "https://a1b.documents.azure.cn:443",
+    ] {
+        let given = parameters(&[("CosmosEndpoint", endpoint)]);
+        assert_eq!(refusals(&template, &given), Vec::<String>::new(), "{endpoint}");
+        ClientConfig::new(endpoint, key.clone())?;
+    }
+    Ok(())
+}
