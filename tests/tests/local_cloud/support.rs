@@ -171,8 +171,9 @@ impl Up {
 
 /// Sends a signal.
 pub fn signal(pid: u32, name: &str) -> Result<()> {
-    let sent = Command::new("kill")
-        .args([format!("-{name}"), pid.to_string()])
+    // The shell's own: not every machine has the program.
+    let sent = Command::new("sh")
+        .args(["-c", &format!("kill -{name} {pid}")])
         .status()?;
     ensure!(sent.success(), "{name} cannot be sent to {pid}");
     Ok(())

@@ -47,6 +47,7 @@ async fn drain(count: usize) -> Drained {
     };
     let mut rings: BTreeMap<String, u32> = BTreeMap::new();
     let mut runs = 0;
+    let mut waiting: BTreeMap<PassName, u32> = BTreeMap::new();
     loop {
         let begun = Instant::now();
         let report = maintenance.run(request.clone(), Budget::of(time)).await;
@@ -62,6 +63,14 @@ async fn drain(count: usize) -> Drained {
             // Whoever has something left had its turn in every round.
             let is_fair = !told.left_over || Some(told.portions + 1) >= most;
             assert!(is_fair, "{pass:?} starves: {report:?}");
+            let waits = waiting.entry(*pass).or_default();
+            *waits = if told.left_over && told.done == 0 {
+                *waits + 1
+            } else {
+                0
+            };
+            // One that is slower than its share has the first half of the next run.
+            assert!(*waits <= 1, "{pass:?} got nowhere in {waits} runs: {report:?}");
         }
         println!(
             "run {runs}, {:?}: {:?}",

@@ -2,7 +2,8 @@
 //!
 //! A run takes one *portion* of each pass in turn, and goes round until no pass has anything left or the budget is nearly
 //! spent. Each portion has an equal share of the time that is left, so neither a long queue nor a slow answer of one pass
-//! keeps the others from theirs. The passes and their idempotence are the store's (`duroxide_cosmos`); here is the order,
+//! keeps the others from theirs. A pass for which its share was too short all the time comes first in the next run of a warm
+//! environment, with half of the time: slow as it is, it gets on in every second run. The passes and their idempotence are the store's (`duroxide_cosmos`); here is the order,
 //! the time, and the ringing:
 //!
 //! ```text
@@ -47,8 +48,9 @@ use duroxide_cosmos::{CosmosProvider, UpkeepQuery};
 use rounds::Rounds;
 use serde::Serialize;
 use serde_json::Value;
+use std::collections::BTreeSet;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use sweep::ms;
 
@@ -89,6 +91,8 @@ pub struct Maintenance {
     ringer: Ringer,
     clock: Arc<dyn Clock>,
     settings: MaintenanceSettings,
+    /// The passes that the last run of this environment had too little time for.
+    late: Arc<Mutex<BTreeSet<PassName>>>,
 }
 
 impl fmt::Debug for Maintenance {
@@ -112,6 +116,7 @@ impl Maintenance {
             ringer,
             clock,
             settings,
+            late: Arc::default(),
         }
     }
 
@@ -141,6 +146,7 @@ impl Maintenance {
         let calls = Calls::new(self.ringer.clone(), Arc::clone(&self.provider), until);
         let mut rounds = Rounds::new(self, &request, calls);
         rounds.go(budget.end_less(RESERVE)).await;
+        *self.late.lock().unwrap_or_else(PoisonError::into_inner) = rounds.late();
         rounds.keep_state(until).await;
         let mut report = rounds.into_report();
         if request.passes.contains(&PassName::Report) {

@@ -1,7 +1,7 @@
 //! The passes in lock-step: a portion of each in turn.
 //!
-//! Invariant: no pass has its second portion before every other had its first, and each portion ends within its share of
-//! the time that is left.
+//! Invariant: no pass has its second portion before every other had its first, or the time for it; and each portion ends
+//! within its share of the time that is left. A pass that got nowhere in the run before has the first share, of a half.
 
 use super::Maintenance;
 use super::calls::Calls;
@@ -10,6 +10,8 @@ use super::request::{Keep, MaintenanceRequest, PassName};
 use super::sweep::Sweep;
 use duroxide::providers::ProviderError;
 use duroxide_cosmos::{Cursor, Pass, Portion, Retention};
+use std::collections::BTreeSet;
+use std::sync::PoisonError;
 use tokio::time::Instant;
 
 /// The rounds of one run.
@@ -28,12 +30,17 @@ struct Lane {
     pass: PassName,
     report: PassReport,
     cursor: Option<Cursor>,
+    /// It had too little time in the run before.
+    was_late: bool,
+    /// A portion came to its end in this run.
+    got_on: bool,
 }
 
 impl<'a> Rounds<'a> {
     /// The passes that a request names.
     pub(super) fn new(with: &'a Maintenance, request: &MaintenanceRequest, calls: Calls) -> Rounds<'a> {
         let keep = request.keep.unwrap_or(with.settings.keep);
+        let late = with.late.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let lane = |pass: PassName| Lane {
             pass,
             // Open until it has come to its end.
@@ -42,12 +49,17 @@ impl<'a> Rounds<'a> {
                 ..PassReport::default()
             },
             cursor: None,
+            was_late: late.contains(&pass),
+            got_on: false,
         };
         let passes = request.passes.iter().copied();
+        let mut lanes: Vec<Lane> = passes.filter(|pass| *pass != PassName::Report).map(lane).collect();
+        // Stable: the others keep their order.
+        lanes.sort_by_key(|lane| !lane.was_late);
         Rounds {
             with,
             calls,
-            lanes: passes.filter(|pass| *pass != PassName::Report).map(lane).collect(),
+            lanes,
             sweep: None,
             most: request.most.unwrap_or(with.settings.portion).max(1),
             keep,
@@ -70,7 +82,8 @@ impl<'a> Rounds<'a> {
                 if left.is_zero() {
                     return;
                 }
-                self.step(index, now + left / open).await;
+                let share = if self.lanes[index].needs_more_time() { 2 } else { open };
+                self.step(index, now + left / share).await;
                 open -= 1;
             }
         }
@@ -94,6 +107,7 @@ impl<'a> Rounds<'a> {
         let lane = &mut self.lanes[index];
         match done {
             Ok((pass, more)) => {
+                lane.got_on = true;
                 lane.report.add(&pass);
                 lane.report.left_over = more;
                 lane.cursor = pass.cursor;
@@ -146,6 +160,12 @@ impl<'a> Rounds<'a> {
         Ok((pass, more))
     }
 
+    /// The passes that have something left and never had enough time for it.
+    pub(super) fn late(&self) -> BTreeSet<PassName> {
+        let late = self.lanes.iter().filter(|lane| lane.is_open() && !lane.got_on);
+        late.map(|lane| lane.pass).collect()
+    }
+
     /// Remembers how far the sweep came.
     pub(super) async fn keep_state(&mut self, until: Instant) {
         let Some(sweep) = self.sweep.take() else {
@@ -180,6 +200,10 @@ impl<'a> Rounds<'a> {
 }
 
 impl Lane {
+    fn needs_more_time(&self) -> bool {
+        self.was_late && !self.got_on
+    }
+
     fn is_open(&self) -> bool {
         self.report.left_over && self.report.error.is_none()
     }
