@@ -31,8 +31,10 @@ struct Watch {
 struct Seen {
     /// How late each timer fired, in ms.
     late: BTreeMap<u64, u64>,
-    /// Which of them maintenance rang, in order.
+    /// Which of them maintenance rang ahead of their time, in order.
     rings: Vec<String>,
+    /// Which of them it rang after their time, in order.
+    again: Vec<String>,
     /// How late the machine was by itself, in ms.
     stall: u64,
 }
@@ -100,8 +102,12 @@ impl Watch {
             ticks.tick().await;
             assert_complete(&run(&maintenance).await);
             let due = bell.take();
-            seen.rings
-                .extend(due.iter().map(|delayed| delayed.ring.target.instance().to_owned()));
+            let now = SystemClock.now_ms();
+            for delayed in &due {
+                let is_ahead = delayed.ring.due_ms > Some(now);
+                let rings = if is_ahead { &mut seen.rings } else { &mut seen.again };
+                rings.push(delayed.ring.target.instance().to_owned());
+            }
             assert!(cloud.bell.ring(&due).await.is_empty());
             for length in &self.lengths {
                 if let Some((due, fired)) = fired(cloud, &format!("wait-{length}")).await {
@@ -111,6 +117,7 @@ impl Watch {
         }
         done.store(true, Ordering::SeqCst);
         seen.rings.sort();
+        seen.again.sort();
         seen
     }
 
@@ -175,11 +182,16 @@ async fn timers_of_a_second_to_a_minute_and_beyond_the_reach_fire_within_two_sec
     let (within, beyond) = futures::join!(within.see(), beyond.see());
     within.assert_within(Duration::from_secs(2));
     beyond.assert_within(Duration::from_secs(2));
-    // Maintenance rings only those that the functions could not; and may make up for one that it took for lost, when the
-    // machine is slow.
+    // Maintenance rings only those ahead that the functions could not; and once more, in vain, for one that is due when a
+    // run begins: queues count in whole seconds, so its own ring may still be on its way.
     if within.stall.max(beyond.stall) < 200 {
         assert_eq!(within.rings, [""; 0]);
         assert_eq!(beyond.rings, ["wait-5500", "wait-8500"], "once each");
+        for seen in [&within, &beyond] {
+            let mut once = seen.again.clone();
+            once.dedup();
+            assert_eq!(seen.again, once, "at most one in vain: {seen:?}");
+        }
     }
 }
 
