@@ -60,7 +60,7 @@ impl Binaries {
 
 /// A directory of this test's own, empty.
 pub fn fresh_directory(name: &str) -> Result<PathBuf> {
-    let path = std::env::temp_dir().join(format!("local-cloud-{}-{name}", std::process::id()));
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("local-cloud-{}-{name}", std::process::id()));
     if path.exists() {
         std::fs::remove_dir_all(&path)?;
     }

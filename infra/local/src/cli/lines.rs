@@ -1,11 +1,21 @@
 //! The functions' JSON logs as lines for people.
 
-use crate::client::text::escape;
+use crate::client::text::{cut, escape};
 use crate::lambda::LogLine;
 use serde_json::{Map, Value};
 
 /// What every line has, and nobody wants to read each time.
-const SAME: [&str; 6] = ["timestamp", "level", "message", "requestId", "target", "function"];
+const SAME: [&str; 7] = [
+    "timestamp",
+    "level",
+    "message",
+    "requestId",
+    "target",
+    "function",
+    "xrayTraceId",
+];
+/// Longer values are cut: a report of maintenance is one.
+const LONGEST: usize = 200;
 
 /// One line, without anything that a terminal would obey.
 pub(super) fn readable(line: &LogLine) -> String {
@@ -25,7 +35,7 @@ fn told(record: &Map<String, Value>) -> String {
             Value::String(text) => escape(text),
             other => escape(&other.to_string()),
         };
-        told += &format!(" {}={value}", escape(name));
+        told += &format!(" {}={}", escape(name), cut(&value, LONGEST));
     }
     told
 }
