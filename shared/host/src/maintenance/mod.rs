@@ -3,7 +3,7 @@
 //! A run takes one *portion* of each pass in turn, and goes round until no pass has anything left or the budget is nearly
 //! spent. Each portion has an equal share of the time that is left, so neither a long queue nor a slow answer of one pass
 //! keeps the others from theirs. A pass for which its share was too short all the time comes first in the next run of a warm
-//! environment, with half of the time: slow as it is, it gets on in every second run. The passes and their idempotence are the store's (`duroxide_cosmos`); here is the order,
+//! environment, with half of the time. The passes and their idempotence are the store's (`duroxide_cosmos`); here is the order,
 //! the time, and the ringing:
 //!
 //! ```text
