@@ -162,12 +162,18 @@ async fn environments_are_started_on_demand_up_to_the_limit_and_end_when_idle() 
     let pids: std::collections::BTreeSet<u64> = answers.iter().filter_map(|answer| answer["pid"].as_u64()).collect();
     ensure!(pids.len() == 3, "{pids:?}");
     until("idle ones end", || stage.environments().is_empty()).await?;
-    ensure!(
-        pids.iter().all(|pid| !is_running(*pid as u32)),
-        "their processes are gone"
-    );
+    // They leave the list before they are killed.
+    let pids: Vec<u32> = pids.into_iter().map(u32::try_from).collect::<Result<_, _>>()?;
+    until_gone(&pids).await?;
     ensure!(stage.invoke(json!({})).await?["served"] == 1);
     Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_schedule_begins_with_a_run_at_once() -> Result<()> {
+    let stage = Stage::set("schedule", |options| options.schedule = PATIENCE * 10).await?;
+    let runs = || stage.cloud.status().functions["maintenance"].counts.invocations;
+    until("maintenance runs", || runs() == 1).await
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
