@@ -68,6 +68,11 @@ impl Stage {
         Ok(body)
     }
 
+    fn is_busy(&self) -> bool {
+        let status = self.cloud.status();
+        status.functions["worker"].environments.iter().any(|one| one.busy)
+    }
+
     fn environments(&self) -> Vec<u32> {
         let status = self.cloud.status();
         status.functions["worker"]
@@ -187,10 +192,41 @@ async fn what_a_function_reports_of_its_start_is_told() -> Result<()> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn dropping_a_cloud_ends_its_processes() -> Result<()> {
-    let stage = Stage::set("drop", |_| {}).await?;
+    // Idle ones end by themselves, but not within this test.
+    let stage = Stage::set("drop", |options| options.idle = PATIENCE * 10).await?;
     stage.invoke(json!({})).await?;
     let pids = stage.environments();
     ensure!(!pids.is_empty());
     drop(stage);
     until_gone(&pids).await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn dropping_a_cloud_ends_a_process_that_hangs_in_an_invocation() -> Result<()> {
+    let stage = Stage::set("drop-busy", |options| options.timeout = Duration::from_secs(600)).await?;
+    let url = format!("{}/2015-03-31/functions/worker/invocations", stage.cloud.endpoint());
+    let hang = json!({"do": "sleep", "seconds": 600}).to_string();
+    let asked = stage.http.post(url).header("x-amz-invocation-type", "Event").body(hang);
+    ensure!(asked.send().await?.status() == 202);
+    until("it is busy", || stage.is_busy()).await?;
+    let pids = stage.environments();
+    drop(stage);
+    until_gone(&pids).await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_invocation_whose_client_hangs_up_goes_on_and_its_environment_serves_again() -> Result<()> {
+    let stage = Stage::set("hung-up", |options| options.concurrency = 1).await?;
+    let first = stage.invoke(json!({})).await?;
+    let url = format!("{}/2015-03-31/functions/worker/invocations", stage.cloud.endpoint());
+    let event = json!({"do": "sleep", "seconds": 2}).to_string();
+    let asked = tokio::spawn(stage.http.post(url).body(event).send());
+    until("it is busy", || stage.is_busy()).await?;
+    asked.abort();
+    let next = stage.invoke(json!({})).await?;
+    ensure!(next["pid"] == first["pid"] && next["served"] == 3, "{first} {next}");
+    until("nobody is busy", || !stage.is_busy()).await?;
+    let counts = stage.cloud.status().functions["worker"].counts;
+    ensure!((counts.invocations, counts.cold_starts) == (3, 1), "{counts:?}");
+    Ok(())
 }
