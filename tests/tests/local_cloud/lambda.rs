@@ -21,6 +21,10 @@ def post(path, value):
 if os.environ.get('AT_START') == 'report':
     post('/init/error', {'errorType': 'Moon.Closed', 'errorMessage': 'the moon is closed'})
     sys.exit(1)
+if os.environ.get('AT_START') == 'hang':
+    with open(os.environ['NOTE'], 'w') as note:
+        note.write('%d\n' % os.getpid())
+    time.sleep(600)
 served = 0
 while True:
     with urllib.request.urlopen(base + '/invocation/next') as asked:
@@ -229,4 +233,22 @@ async fn an_invocation_whose_client_hangs_up_goes_on_and_its_environment_serves_
     let counts = stage.cloud.status().functions["worker"].counts;
     ensure!((counts.invocations, counts.cold_starts) == (3, 1), "{counts:?}");
     Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_start_that_is_given_up_leaves_no_process() -> Result<()> {
+    let mut options = options("given-up")?;
+    let note = fresh_directory("given-up-note")?.join("pid");
+    let text = note.to_string_lossy().into_owned();
+    options.variables.push(("AT_START".to_owned(), "hang".to_owned()));
+    options.variables.push(("NOTE".to_owned(), text));
+    let starting = tokio::spawn(Cloud::start(options));
+    let noted = || {
+        let text = std::fs::read_to_string(&note).ok()?;
+        text.strip_suffix('\n')?.parse::<u32>().ok()
+    };
+    until("it hangs in its start", || noted().is_some()).await?;
+    let pid = noted().context("it has noted its process")?;
+    starting.abort();
+    until_gone(&[pid]).await
 }
