@@ -252,3 +252,16 @@ async fn a_start_that_is_given_up_leaves_no_process() -> Result<()> {
     starting.abort();
     until_gone(&[pid]).await
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_request_under_another_name_learns_nothing() -> Result<()> {
+    let stage = Stage::set("host", |_| {}).await?;
+    let url = format!("{}/cloud/variables", stage.cloud.endpoint());
+    let own = stage.http.get(&url).send().await?;
+    ensure!(own.status() == 200, "{}", own.status());
+    let led_here = stage.http.get(&url).header("host", "evil.example").send().await?;
+    ensure!(led_here.status() == 403, "{}", led_here.status());
+    let said = String::from_utf8(led_here.bytes().await?.to_vec())?;
+    ensure!(!said.contains("COSMOS_KEY"), "{said}");
+    Ok(())
+}
