@@ -44,11 +44,12 @@ async fn an_interrupt_or_a_request_to_end_stops_all_processes() -> Result<()> {
         signal(up.process.id(), name)?;
         until_gone(&children).await?;
         until("the cloud has ended", || !up.process.is_running()).await?;
-        ensure!(
-            up.process.stdout().iter().any(|line| line == "stopped."),
-            "{name}: {:?}",
-            up.process.stdout()
-        );
+        // The last lines may still be on their way.
+        until("it says that it stopped in order", || {
+            up.process.stdout().iter().any(|line| line == "stopped.")
+        })
+        .await
+        .with_context(|| format!("{name}: {:?}", up.process.stdout()))?;
     }
     Ok(())
 }

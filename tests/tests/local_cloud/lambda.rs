@@ -21,6 +21,10 @@ def post(path, value):
 if os.environ.get('AT_START') == 'report':
     post('/init/error', {'errorType': 'Moon.Closed', 'errorMessage': 'the moon is closed'})
     sys.exit(1)
+if os.environ.get('AT_START') == 'hang':
+    with open(os.environ['NOTE'], 'w') as note:
+        note.write('%d\n' % os.getpid())
+    time.sleep(600)
 served = 0
 while True:
     with urllib.request.urlopen(base + '/invocation/next') as asked:
@@ -66,6 +70,11 @@ impl Stage {
         let body: Value = serde_json::from_slice(&answer.bytes().await?)?;
         ensure!(failed == body["errorType"].is_string(), "{body}");
         Ok(body)
+    }
+
+    fn is_busy(&self) -> bool {
+        let status = self.cloud.status();
+        status.functions["worker"].environments.iter().any(|one| one.busy)
     }
 
     fn environments(&self) -> Vec<u32> {
@@ -162,12 +171,18 @@ async fn environments_are_started_on_demand_up_to_the_limit_and_end_when_idle() 
     let pids: std::collections::BTreeSet<u64> = answers.iter().filter_map(|answer| answer["pid"].as_u64()).collect();
     ensure!(pids.len() == 3, "{pids:?}");
     until("idle ones end", || stage.environments().is_empty()).await?;
-    ensure!(
-        pids.iter().all(|pid| !is_running(*pid as u32)),
-        "their processes are gone"
-    );
+    // They leave the list before they are killed.
+    let pids: Vec<u32> = pids.into_iter().map(u32::try_from).collect::<Result<_, _>>()?;
+    until_gone(&pids).await?;
     ensure!(stage.invoke(json!({})).await?["served"] == 1);
     Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_schedule_begins_with_a_run_at_once() -> Result<()> {
+    let stage = Stage::set("schedule", |options| options.schedule = PATIENCE * 10).await?;
+    let runs = || stage.cloud.status().functions["maintenance"].counts.invocations;
+    until("maintenance runs", || runs() == 1).await
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -181,10 +196,72 @@ async fn what_a_function_reports_of_its_start_is_told() -> Result<()> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn dropping_a_cloud_ends_its_processes() -> Result<()> {
-    let stage = Stage::set("drop", |_| {}).await?;
+    // Idle ones end by themselves, but not within this test.
+    let stage = Stage::set("drop", |options| options.idle = PATIENCE * 10).await?;
     stage.invoke(json!({})).await?;
     let pids = stage.environments();
     ensure!(!pids.is_empty());
     drop(stage);
     until_gone(&pids).await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn dropping_a_cloud_ends_a_process_that_hangs_in_an_invocation() -> Result<()> {
+    let stage = Stage::set("drop-busy", |options| options.timeout = Duration::from_secs(600)).await?;
+    let url = format!("{}/2015-03-31/functions/worker/invocations", stage.cloud.endpoint());
+    let hang = json!({"do": "sleep", "seconds": 600}).to_string();
+    let asked = stage.http.post(url).header("x-amz-invocation-type", "Event").body(hang);
+    ensure!(asked.send().await?.status() == 202);
+    until("it is busy", || stage.is_busy()).await?;
+    let pids = stage.environments();
+    drop(stage);
+    until_gone(&pids).await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_invocation_whose_client_hangs_up_goes_on_and_its_environment_serves_again() -> Result<()> {
+    let stage = Stage::set("hung-up", |options| options.concurrency = 1).await?;
+    let first = stage.invoke(json!({})).await?;
+    let url = format!("{}/2015-03-31/functions/worker/invocations", stage.cloud.endpoint());
+    let event = json!({"do": "sleep", "seconds": 2}).to_string();
+    let asked = tokio::spawn(stage.http.post(url).body(event).send());
+    until("it is busy", || stage.is_busy()).await?;
+    asked.abort();
+    let next = stage.invoke(json!({})).await?;
+    ensure!(next["pid"] == first["pid"] && next["served"] == 3, "{first} {next}");
+    until("nobody is busy", || !stage.is_busy()).await?;
+    let counts = stage.cloud.status().functions["worker"].counts;
+    ensure!((counts.invocations, counts.cold_starts) == (3, 1), "{counts:?}");
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_start_that_is_given_up_leaves_no_process() -> Result<()> {
+    let mut options = options("given-up")?;
+    let note = fresh_directory("given-up-note")?.join("pid");
+    let text = note.to_string_lossy().into_owned();
+    options.variables.push(("AT_START".to_owned(), "hang".to_owned()));
+    options.variables.push(("NOTE".to_owned(), text));
+    let starting = tokio::spawn(Cloud::start(options));
+    let noted = || {
+        let text = std::fs::read_to_string(&note).ok()?;
+        text.strip_suffix('\n')?.parse::<u32>().ok()
+    };
+    until("it hangs in its start", || noted().is_some()).await?;
+    let pid = noted().context("it has noted its process")?;
+    starting.abort();
+    until_gone(&[pid]).await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_request_under_another_name_learns_nothing() -> Result<()> {
+    let stage = Stage::set("host", |_| {}).await?;
+    let url = format!("{}/cloud/variables", stage.cloud.endpoint());
+    let own = stage.http.get(&url).send().await?;
+    ensure!(own.status() == 200, "{}", own.status());
+    let led_here = stage.http.get(&url).header("host", "evil.example").send().await?;
+    ensure!(led_here.status() == 403, "{}", led_here.status());
+    let said = String::from_utf8(led_here.bytes().await?.to_vec())?;
+    ensure!(!said.contains("COSMOS_KEY"), "{said}");
+    Ok(())
 }

@@ -102,7 +102,7 @@ pub(super) fn advised(error: CloudError, port: u16, cosmos_port: u16) -> anyhow:
              --cosmos-port"
         ),
         CloudError::Binary { .. } => "build it first, or correct the path".to_owned(),
-        CloudError::Function { .. } => "mend the function, and start again; nothing was changed".to_owned(),
+        CloudError::Function { .. } => "mend the function, and start again; nothing is left running".to_owned(),
         _ => return anyhow!(error),
     };
     Err::<(), _>(error).context(advice).expect_err("it is an error")

@@ -92,8 +92,17 @@ impl Endpoint {
 }
 
 /// As Lambda answers: an error of the function is a success of the invocation, with a header that says so.
-async fn answered(function: &Function, payload: Bytes) -> Response<Full<Bytes>> {
-    match function.invoke(payload).await {
+async fn answered(function: &Arc<Function>, payload: Bytes) -> Response<Full<Bytes>> {
+    let function = Arc::clone(function);
+    // A client that hangs up ends this request. As a task of its own the invocation goes on, as Lambda's does: its
+    // environment is given back, or killed at its timeout.
+    let invocation = tokio::spawn(async move { function.invoke(payload).await });
+    let answer = invocation.await.unwrap_or_else(|error| {
+        Err(InvokeError::Crashed(format!(
+            "the invocation was not finished ({error})"
+        )))
+    });
+    match answer {
         Ok(body) => Response::new(Full::new(body)),
         Err(error) => {
             let kind = match &error {

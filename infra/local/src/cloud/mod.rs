@@ -142,8 +142,11 @@ impl Cloud {
 
 impl Drop for Cloud {
     fn drop(&mut self) {
-        // Whoever holds a function keeps its processes alive: the schedule must not.
+        // Whoever holds a function keeps its processes alive: neither the schedule nor an invocation under way may.
         self.schedule.abort();
+        for function in self.inside.functions.values() {
+            function.end();
+        }
     }
 }
 

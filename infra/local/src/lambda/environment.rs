@@ -117,8 +117,13 @@ impl Environment {
 
     /// Kills it, as a crash would, and waits until it is gone.
     pub(super) async fn kill(&self) {
-        self.kill.notify_one();
+        self.end();
         self.ended().await;
+    }
+
+    /// Has it killed, without a wait.
+    pub(super) fn end(&self) {
+        self.kill.notify_one();
     }
 
     /// Waits for the end of its process, and says how it ended.
@@ -140,7 +145,7 @@ impl Environment {
 impl Drop for Environment {
     fn drop(&mut self) {
         // Its attendant holds the process, and would wait for its end for ever.
-        self.kill.notify_one();
+        self.end();
     }
 }
 

@@ -86,6 +86,10 @@ impl InvokeError {
     }
 }
 
+fn closed() -> InvokeError {
+    InvokeError::Spawn("the local cloud is being shut down".to_owned())
+}
+
 fn listed(tail: &[String]) -> String {
     tail.iter().map(|line| format!("\n    {line}")).collect()
 }
@@ -213,6 +217,11 @@ impl Function {
     }
 
     async fn serve_with(&self, environment: &Arc<Environment>, payload: Bytes) -> Result<Bytes, InvokeError> {
+        // Asked now that it is in the pool: it may have been started while `take_all` emptied that.
+        if self.closed.load(Ordering::SeqCst) {
+            environment.kill().await;
+            return Err(closed());
+        }
         environment.ready(INIT_LIMIT).await?;
         let trap = self.traps.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
         if let Some(delay) = trap {
@@ -238,15 +247,25 @@ impl Function {
 
     /// Kills all environments, and waits until they are gone. No other is started from then on.
     pub(crate) async fn close(&self) {
-        self.closed.store(true, Ordering::SeqCst);
-        let all: Vec<Arc<Environment>> = {
-            let mut pool = self.pool();
-            let idle = std::mem::take(&mut pool.idle);
-            let busy = std::mem::take(&mut pool.busy);
-            let idle = idle.into_iter().map(|(_, environment)| environment);
-            idle.chain(busy.into_values()).collect()
-        };
+        let all = self.take_all();
         futures::future::join_all(all.iter().map(|environment| environment.kill())).await;
+    }
+
+    /// The same without the wait.
+    pub(crate) fn end(&self) {
+        for environment in self.take_all() {
+            environment.end();
+        }
+    }
+
+    /// Empties the pool for good.
+    fn take_all(&self) -> Vec<Arc<Environment>> {
+        self.closed.store(true, Ordering::SeqCst);
+        let mut pool = self.pool();
+        let idle = std::mem::take(&mut pool.idle);
+        let busy = std::mem::take(&mut pool.busy);
+        let idle = idle.into_iter().map(|(_, environment)| environment);
+        idle.chain(busy.into_values()).collect()
     }
 
     pub(crate) fn environments(&self) -> Vec<EnvironmentStatus> {
@@ -272,7 +291,7 @@ impl Function {
 
     async fn start(&self) -> Result<Arc<Environment>, InvokeError> {
         if self.closed.load(Ordering::SeqCst) {
-            return Err(InvokeError::Spawn("the local cloud is being shut down".to_owned()));
+            return Err(closed());
         }
         let number = self.started.fetch_add(1, Ordering::SeqCst) + 1;
         self.count(|counts| counts.cold_starts += 1);
@@ -293,9 +312,7 @@ impl Function {
             });
             gone.map(|(_, environment)| environment).collect()
         };
-        for environment in tired {
-            environment.kill().await;
-        }
+        futures::future::join_all(tired.iter().map(|environment| environment.kill())).await;
     }
 
     fn count(&self, work: impl FnOnce(&mut FunctionCounts)) {
