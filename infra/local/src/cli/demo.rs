@@ -4,7 +4,7 @@ use super::arguments::CloudArguments;
 use super::asked_to_stop;
 use super::up::advised;
 use crate::client::table::Look;
-use crate::cloud::{Cloud, Store};
+use crate::cloud::{Cloud, CloudOptions, Store};
 use crate::demo::{self, Show, Tally};
 use crate::sqs::Loss;
 use anyhow::Context as _;
@@ -14,6 +14,9 @@ use std::fs::File;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
+
+/// As shells say that a program was interrupted.
+const INTERRUPTED: u8 = 130;
 
 /// Run orders through the functions, and kill function processes meanwhile.
 #[derive(Args, Clone, Debug)]
@@ -79,21 +82,22 @@ impl Demo {
             },
             limit: Duration::from_secs(self.limit),
         };
-        let shown = tokio::select! {
-            shown = self.show(options, &show, &tally) => shown?,
-            asked = asked_to_stop() => {
-                asked?;
-                println!("stopped; the functions' logs are in {}", log.display());
-                return Ok(ExitCode::from(130));
-            }
-        };
+        let shown = self.show(options, &show, &tally).await?;
         println!("\nThe functions' logs are in {}", log.display());
+        let Some(shown) = shown else {
+            println!("It was stopped before its end.");
+            return Ok(ExitCode::from(INTERRUPTED));
+        };
         println!("Next: `cargo run -p local -- up`, and `cargo run -p local -- --help`.");
         Ok(if shown { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     }
 
-    async fn show(&self, options: crate::CloudOptions, show: &Show, tally: &Tally) -> anyhow::Result<bool> {
-        let cloud = Cloud::start(options).await.map_err(|error| advised(error, 0, 0))?;
+    /// Whether all is well; nothing when somebody stopped it.
+    async fn show(&self, options: CloudOptions, show: &Show, tally: &Tally) -> anyhow::Result<Option<bool>> {
+        let cloud = tokio::select! {
+            started = Cloud::start(options) => started.map_err(|error| advised(error, 0, 0))?,
+            asked = asked_to_stop() => return asked.map(|()| None),
+        };
         println!(
             "The local cloud is up: Cosmos DB at {}, SQS and Lambda at {}.\n\
              {} orders; {} function processes will be killed, {} % of the rings lost. Seed {}.\n",
@@ -104,11 +108,16 @@ impl Demo {
             self.lose_rings,
             show.seed,
         );
-        let summary = demo::run(show, &cloud, tally).await;
+        let summary = tokio::select! {
+            summary = demo::run(show, &cloud, tally) => summary.map(Some),
+            asked = asked_to_stop() => asked.map(|()| None),
+        };
         let stopped = cloud.shutdown().await;
         let summary = summary?;
         stopped.context("the data was written, but not forced to the disk")?;
-        print!("{}", summary.render(Look::of_stdout()));
-        Ok(summary.is_well())
+        Ok(summary.map(|summary| {
+            print!("{}", summary.render(Look::of_stdout()));
+            summary.is_well()
+        }))
     }
 }

@@ -19,6 +19,7 @@ mod variables;
 
 pub use options::{CloudError, CloudOptions, Functions, Store};
 pub use status::{CloudStatus, FunctionStatus, QueueStatus};
+pub(crate) use variables::{TURNS, WORKS};
 
 use crate::cosmos::{CosmosServer, Door};
 use crate::lambda::{Function, FunctionSettings, Hands, Launcher, Spawner};
@@ -27,6 +28,7 @@ use crate::sqs::{Mapping, MappingSettings, QueueSettings, Redrive, Sqs, SqsApi};
 use bytes::Bytes;
 use cosmos::{Clock, Key, StaticKey, SystemClock, Throughput};
 use duroxide_cosmos::{CosmosConfig, CosmosProvider};
+use duroxide_lambda::log::rfc3339;
 use endpoint::Endpoint;
 use serde_json::json;
 use status::Inside;
@@ -37,7 +39,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::task::JoinHandle;
 use tokio::time::MissedTickBehavior;
-use variables::{Account, DEAD, TURNS, WORKS};
+use variables::{Account, DEAD};
 
 /// How long making or verifying the container may take.
 const BOOTSTRAP: Duration = Duration::from_secs(10);
@@ -294,7 +296,7 @@ async fn schedule(inside: Arc<Inside>, period: Duration) {
             "version": "0",
             "source": "aws.events",
             "detail-type": "Scheduled Event",
-            "time": httpdate::fmt_http_date(std::time::UNIX_EPOCH + Duration::from_millis(SystemClock.now_ms())),
+            "time": rfc3339(SystemClock.now_ms()),
             "detail": {},
         });
         if let Err(error) = function.invoke(Bytes::from(event.to_string())).await {

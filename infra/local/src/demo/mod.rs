@@ -20,7 +20,7 @@ mod watch;
 pub(crate) use summary::Summary;
 pub(crate) use tally::Tally;
 
-use crate::cloud::Cloud;
+use crate::cloud::{Cloud, TURNS, WORKS};
 use anyhow::{Context as _, bail};
 use audit::Audit;
 use chaos::Kill;
@@ -165,7 +165,7 @@ fn count(cloud: &Cloud, summary: &mut Summary) {
     for (name, function) in &status.functions {
         summary.kills.insert(name.clone(), function.killed);
     }
-    for queue in status.queues.values() {
+    for queue in [TURNS, WORKS].iter().filter_map(|name| status.queues.get(*name)) {
         summary.rings += queue.counts.sent;
         summary.rings_lost += queue.counts.lost;
     }

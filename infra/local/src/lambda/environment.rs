@@ -132,7 +132,6 @@ impl Environment {
         let ended = life.wait_for(|life| matches!(life, Life::Ended(_))).await;
         match ended.as_deref() {
             Ok(Life::Ended(how)) => how.clone(),
-            // Its attendant is gone, and the process with it.
             _ => "nobody knows how".to_owned(),
         }
     }

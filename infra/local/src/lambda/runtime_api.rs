@@ -85,6 +85,10 @@ impl RuntimeApi {
     /// From now on the process is frozen between invocations.
     pub(super) fn freeze(&self, pid: u32) {
         self.freezes.store(pid as i32, Ordering::SeqCst);
+        // It may be so quick as to wait for work already. None can come before its start has returned, and we are in it.
+        if self.work.try_lock().is_err() {
+            self.signal(Signal::STOP);
+        }
     }
 
     /// What the process reported before it ended in its start.
