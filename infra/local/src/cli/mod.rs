@@ -46,6 +46,8 @@ pub async fn run() -> ExitCode {
     tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr)
+        // A log that cannot be written (a full disk has both) must not bring down who wrote it.
+        .log_internal_errors(false)
         .init();
     let done = match command.unwrap_or_else(|| Command::Demo(demo::Demo::default())) {
         Command::Demo(demo) => demo.run().await,
