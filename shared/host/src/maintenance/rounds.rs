@@ -53,9 +53,7 @@ impl<'a> Rounds<'a> {
             got_on: false,
         };
         let passes = request.passes.iter().copied();
-        let mut lanes: Vec<Lane> = passes.filter(|pass| *pass != PassName::Report).map(lane).collect();
-        // Stable: the others keep their order.
-        lanes.sort_by_key(|lane| !lane.was_late);
+        let lanes = ordered(passes.filter(|pass| *pass != PassName::Report).map(lane).collect());
         Rounds {
             with,
             calls,
@@ -82,8 +80,8 @@ impl<'a> Rounds<'a> {
                 if left.is_zero() {
                     return;
                 }
-                let share = if self.lanes[index].needs_more_time() { 2 } else { open };
-                self.step(index, now + left / share).await;
+                let parts = self.lanes[index].parts(open);
+                self.step(index, now + left / parts).await;
                 open -= 1;
             }
         }
@@ -162,8 +160,7 @@ impl<'a> Rounds<'a> {
 
     /// The passes that have something left and never had enough time for it.
     pub(super) fn late(&self) -> BTreeSet<PassName> {
-        let late = self.lanes.iter().filter(|lane| lane.is_open() && !lane.got_on);
-        late.map(|lane| lane.pass).collect()
+        late(&self.lanes)
     }
 
     /// Remembers how far the sweep came.
@@ -200,11 +197,73 @@ impl<'a> Rounds<'a> {
 }
 
 impl Lane {
-    fn needs_more_time(&self) -> bool {
-        self.was_late && !self.got_on
+    /// Of how many parts of the time that is left it gets one, when so many lanes wait for theirs.
+    fn parts(&self, open: u32) -> u32 {
+        if self.was_late && !self.got_on { 2 } else { open }
     }
 
     fn is_open(&self) -> bool {
         self.report.left_over && self.report.error.is_none()
+    }
+}
+
+/// Those that were late come first; else the order stays.
+fn ordered(mut lanes: Vec<Lane>) -> Vec<Lane> {
+    lanes.sort_by_key(|lane| !lane.was_late);
+    lanes
+}
+
+/// Those that have something left and never had enough time for it.
+fn late(lanes: &[Lane]) -> BTreeSet<PassName> {
+    let late = lanes.iter().filter(|lane| lane.is_open() && !lane.got_on);
+    late.map(|lane| lane.pass).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lane(pass: PassName, left_over: bool, got_on: bool) -> Lane {
+        Lane {
+            pass,
+            report: PassReport {
+                left_over,
+                ..PassReport::default()
+            },
+            cursor: None,
+            was_late: false,
+            got_on,
+        }
+    }
+
+    #[test]
+    fn a_pass_that_never_had_enough_time_is_late_and_no_other() {
+        let mut broken = lane(PassName::Sweep, true, false);
+        broken.report.error = Some("the store says no".to_owned());
+        let lanes = [
+            lane(PassName::Outbox, true, true),
+            lane(PassName::Unfinished, false, true),
+            lane(PassName::Sessions, true, false),
+            broken,
+        ];
+        assert_eq!(late(&lanes), BTreeSet::from([PassName::Sessions]));
+    }
+
+    #[test]
+    fn who_was_late_comes_first_and_has_half_of_the_time_until_it_gets_on() {
+        let mut sessions = lane(PassName::Sessions, true, false);
+        sessions.was_late = true;
+        let lanes = ordered(vec![
+            lane(PassName::Outbox, true, false),
+            lane(PassName::Unfinished, true, false),
+            sessions,
+        ]);
+        let order: Vec<PassName> = lanes.iter().map(|lane| lane.pass).collect();
+        assert_eq!(order, [PassName::Sessions, PassName::Outbox, PassName::Unfinished]);
+        let parts: Vec<u32> = lanes.iter().map(|lane| lane.parts(3)).collect();
+        assert_eq!(parts, [2, 3, 3]);
+        let mut first = lanes.into_iter().next().expect("there are three");
+        first.got_on = true;
+        assert_eq!(first.parts(3), 3);
     }
 }
