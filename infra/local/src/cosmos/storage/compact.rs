@@ -20,6 +20,9 @@ use super::frame;
 use super::journal::{self, Journal};
 use super::state::State;
 
+/// Writers that are faster than this go on without: the next write asks again.
+const ROUNDS: u32 = 4;
+
 /// The places where a crash makes a difference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Step {
@@ -51,22 +54,28 @@ pub(super) fn while_running(storage: &Arc<Storage>) {
     let Ok(_alone) = storage.compaction.try_lock() else {
         return;
     };
-    let done = run(storage, &mut |_| Ok(()));
-    if let Err(error) = done {
-        put_off(&storage.directory, &mut storage.journal.blocking_lock(), &error);
+    for _ in 0..ROUNDS {
+        match run(storage, &mut |_| Ok(())) {
+            // What was written meanwhile may be worth another round, and nobody may write again and ask for it.
+            Ok(true) => {}
+            Ok(false) => return,
+            Err(error) => return put_off(&storage.directory, &mut storage.journal.blocking_lock(), &error),
+        }
     }
 }
 
-fn run(storage: &Storage, watch: Watch<'_>) -> io::Result<()> {
+/// Compacts it once, if that is worth it; answers whether it was.
+fn run(storage: &Storage, watch: Watch<'_>) -> io::Result<bool> {
     let upto = {
         let journal = storage.journal.blocking_lock();
         // Another compaction may have been done since this one was asked for, or the directory given away.
         if !journal.is_worth_compacting() || storage.failure().is_some() {
-            return Ok(());
+            return Ok(false);
         }
         journal.length()
     };
-    compact(storage, upto, watch)
+    compact(storage, upto, watch)?;
+    Ok(true)
 }
 
 fn compact(storage: &Storage, upto: u64, watch: Watch<'_>) -> io::Result<()> {
@@ -116,6 +125,7 @@ fn take_over(
     upto: u64,
     watch: Watch<'_>,
 ) -> io::Result<()> {
+    let base = file.stream_position()?;
     let mut old = File::open(directory.journal())?;
     old.seek(SeekFrom::Start(upto))?;
     io::copy(&mut old.take(journal.length() - upto), &mut file)?;
@@ -125,7 +135,7 @@ fn take_over(
     let length = file.stream_position()?;
     std::fs::rename(directory.new_journal(), directory.journal())?;
     // From here on the new file is the journal, whatever else fails: an append to the old one would be lost.
-    *journal = Journal::compacted(file, length);
+    *journal = Journal::compacted(file, length, base);
     watch(Step::Renamed)?;
     directory.sync()?;
     watch(Step::DirectorySynced)

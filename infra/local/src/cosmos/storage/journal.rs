@@ -27,7 +27,7 @@ pub(super) struct Journal {
     file: File,
     /// Where the last whole frame ends, and the file.
     length: u64,
-    /// How long it was when it was opened or compacted.
+    /// How long it was when it was opened, or what compaction made of it: without what was written meanwhile.
     base: u64,
 }
 
@@ -72,13 +72,9 @@ impl Journal {
         })
     }
 
-    /// A journal that takes the place of another, positioned at its end.
-    pub(super) fn compacted(file: File, length: u64) -> Journal {
-        Journal {
-            file,
-            length,
-            base: length,
-        }
+    /// A journal that takes the place of another, positioned at its end; `base` is where its compacted part ends.
+    pub(super) fn compacted(file: File, length: u64, base: u64) -> Journal {
+        Journal { file, length, base }
     }
 
     /// Writes a record to the operating system, whole or, after an error, not at all.
