@@ -105,6 +105,27 @@ impl<H> HintState<H> {
     }
 }
 
+/// A hint that was popped. Until it is spent it goes back when this is dropped, as a fetch is whose caller shuts down.
+#[derive(Debug)]
+pub(crate) struct Unspent<'a, H: Clone + Eq + Hash> {
+    hints: &'a Hints<H>,
+    hint: Option<H>,
+}
+
+impl<H: Clone + Eq + Hash> Unspent<'_, H> {
+    pub(crate) fn spend(mut self) {
+        self.hint = None;
+    }
+}
+
+impl<H: Clone + Eq + Hash> Drop for Unspent<'_, H> {
+    fn drop(&mut self) {
+        if let Some(hint) = self.hint.take() {
+            self.hints.push(hint);
+        }
+    }
+}
+
 /// A place in the queue: a query of one moment, and how far it was read.
 #[derive(Clone, Debug)]
 pub(crate) struct Place {
@@ -185,6 +206,14 @@ impl<H: Clone + Eq + Hash> Hints<H> {
         let hint = state.queue.remove(index)?;
         state.known.remove(&hint);
         Some(hint)
+    }
+
+    /// Gives a popped hint back unless it is spent.
+    pub(crate) fn unspent(&self, hint: &H) -> Unspent<'_, H> {
+        Unspent {
+            hints: self,
+            hint: Some(hint.clone()),
+        }
     }
 
     /// Keeps a hint until [`Hints::wake`] of the same.
@@ -302,6 +331,15 @@ mod tests {
         let kept = std::iter::from_fn(|| hints.pop(u64::MAX - 1, |_| true)).count();
         assert!(kept <= 2 * MOST_UNASKED, "{kept}");
         assert!(kept >= MOST_UNASKED, "{kept}");
+    }
+
+    #[test]
+    fn a_hint_that_is_dropped_unspent_comes_back() {
+        let hints = Hints::<String>::default();
+        drop(hints.unspent(&"dropped".to_owned()));
+        hints.unspent(&"spent".to_owned()).spend();
+        assert_eq!(hints.pop(0, |_| true).as_deref(), Some("dropped"));
+        assert_eq!(hints.pop(0, |_| true), None);
     }
 
     #[test]

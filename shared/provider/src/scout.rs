@@ -7,7 +7,8 @@
 //! work, so their number is bounded.
 //!
 //! Timers are hints with a time. A hint for an instance whose turn is under way in this process waits for the end of
-//! that turn instead of being spent on a held lock.
+//! that turn instead of being spent on a held lock. A hint that was taken by a fetch which is dropped before it knows
+//! (a runtime that shuts down) goes to the next.
 
 use crate::error::Failure;
 use crate::hints::{Hints, Place, WorkHint};
@@ -27,10 +28,16 @@ use tokio::time::Instant;
 
 /// Documents that a sweep takes from each physical range.
 const PAGE: u32 = 100;
+/// How long a caller that will not wait gives another of this process, which looks at the same instance, to claim it or to
+/// leave it: longer than a look takes, and an end should that other be dead to the world.
+const LOOK: Duration = Duration::from_secs(10);
 
 /// One undirected fetch under way.
 struct Search {
     deadline: Instant,
+    /// The caller will come back for what it is not given now. Else "nothing" is an answer about the store, and an instance
+    /// that another of this process only looks at may still be free.
+    waits: bool,
     /// A caller that will not wait must have looked itself, to the end of the queue if need be: all that the first pages
     /// name may be held by others. One that waits looks when a sweep is due.
     must_sweep: bool,
@@ -42,6 +49,7 @@ impl Search {
     fn new(poll_timeout: Duration) -> Self {
         Search {
             deadline: Instant::now() + poll_timeout,
+            waits: !poll_timeout.is_zero(),
             must_sweep: poll_timeout.is_zero(),
             place: None,
             tried: HashSet::new(),
@@ -69,7 +77,7 @@ impl CosmosProvider {
                 trouble = self.sweep_turns(&mut search).await.err();
             }
             while let Some(instance) = self.turn_hints.pop(self.store.now(), |_| true) {
-                if let Some(item) = self.try_turn(&instance, request).await? {
+                if let Some(item) = self.try_turn(&search, &instance, request).await? {
                     return Ok(Some(item));
                 }
                 search.tried.insert(instance);
@@ -93,8 +101,17 @@ impl CosmosProvider {
     }
 
     /// Spends a hint.
-    async fn try_turn(&self, instance: &String, request: TurnRequest<'_>) -> Result<Option<TurnItem>, Failure> {
+    async fn try_turn(
+        &self,
+        search: &Search,
+        instance: &String,
+        request: TurnRequest<'_>,
+    ) -> Result<Option<TurnItem>, Failure> {
+        // Given back after the instance is, should this be dropped: else whoever takes the hint would find it reserved.
+        let unspent = self.turn_hints.unspent(instance);
+        self.let_look(search, instance).await;
         let Some(opening) = self.turns.open(instance, self.store.now()) else {
+            unspent.spend();
             if !self.park_if_running(instance) {
                 self.turn_hints.push(instance.clone());
             }
@@ -102,6 +119,7 @@ impl CosmosProvider {
         };
         let pk = PartitionKey::new(instance)?;
         let fetched = self.store.fetch_turn(&pk, request, &self.turns).await;
+        unspent.spend();
         drop(opening);
         match fetched {
             Ok(Fetched::Ready(item)) => return Ok(Some(item)),
@@ -111,6 +129,16 @@ impl CosmosProvider {
         // Somebody may have left a hint while we looked.
         self.turn_hints.wake(instance);
         Ok(None)
+    }
+
+    /// Before a caller that will not wait passes over an instance, whoever looks at it finishes.
+    async fn let_look(&self, search: &Search, instance: &str) {
+        if !search.waits && tokio::time::timeout(LOOK, self.turns.opened(instance)).await.is_err() {
+            tracing::warn!(
+                instance,
+                "another fetch of this process takes very long; its instance is passed over"
+            );
+        }
     }
 
     /// A hint for an instance that this process runs already waits for the end of that turn.
@@ -148,7 +176,13 @@ impl CosmosProvider {
         for due in page.items {
             if due.kind != Kind::Message {
                 found |= self.repair_found(&due).await;
-            } else if !search.tried.contains(&due.pk) && !self.park_if_running(&due.pk) {
+                continue;
+            }
+            if search.tried.contains(&due.pk) {
+                continue;
+            }
+            self.let_look(search, &due.pk).await;
+            if !self.park_if_running(&due.pk) {
                 self.turn_hints.push(due.pk);
                 found = true;
             }
@@ -215,7 +249,10 @@ impl CosmosProvider {
             let suits = |hint: &WorkHint| request.serves(hint.tag.as_deref(), hint.session.as_deref());
             while let Some(hint) = self.work_hints.pop(self.store.now(), suits) {
                 let pk = PartitionKey::new(&hint.pk)?;
-                match self.store.fetch_hinted_work(&pk, &hint, request, &self.works).await {
+                let unspent = self.work_hints.unspent(&hint);
+                let fetched = self.store.fetch_hinted_work(&pk, &hint, request, &self.works).await;
+                unspent.spend();
+                match fetched {
                     Ok(Fetched::Ready(claimed)) => return Ok(Some(claimed)),
                     Ok(Fetched::Nothing | Fetched::Busy { .. } | Fetched::Foreign { .. }) => {}
                     Err(failure) => pass_over(&hint.pk, failure)?,

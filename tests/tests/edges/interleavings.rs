@@ -306,6 +306,59 @@ async fn an_event_that_is_dropped_under_a_start_does_not_fail_the_orchestration(
     futures::join!(drop_late(false), drop_late(true));
 }
 
+/// A dispatcher is dropped, as by a runtime that shuts down, while it looks at an instance that it has not claimed. One
+/// that asked at the same time, and would not wait, is not told that there is nothing.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_fetch_that_is_dropped_before_its_claim_hides_nothing_from_another_of_its_process() {
+    let world = World::local(ServerOptions::default()).await;
+    let clock = Arc::new(ManualClock::default());
+    let slow = Slow::new(&world, &clock).await;
+    enqueue(&slow.provider, start_of("order")).await;
+    slow.door.reset();
+    let fetch = |poll: Duration| {
+        let provider = Arc::clone(&slow.provider);
+        tokio::spawn(async move { provider.fetch_orchestration_item(HOLD, poll, None).await })
+    };
+    let hold = slow.door.hold_when(<[RequestRecord]>::is_empty);
+    let first = fetch(PATIENT);
+    assert!(stalls(&hold, &first).await, "{:?}", slow.door.log());
+    let second = fetch(Duration::ZERO);
+    while slow.door.log().is_empty() {
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+    // It has swept and knows of the message. An answer now could only be the wrong one, so it gets a moment to give it.
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    assert!(!second.is_finished(), "{:?}", second.await);
+    first.abort();
+    let (item, _, _) = second
+        .await
+        .expect("no panic")
+        .expect("the fetch succeeds")
+        .expect("a turn");
+    assert_eq!(item.instance, "order");
+}
+
+/// The hint of a dropped fetch is the next one's: it needs no sweep to learn of the instance.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_hint_outlives_the_fetch_that_is_dropped_with_it() {
+    let world = World::local(ServerOptions::default()).await;
+    let clock = Arc::new(ManualClock::default());
+    let slow = Slow::new(&world, &clock).await;
+    enqueue(&slow.provider, start_of("order")).await;
+    slow.door.reset();
+    let hold = slow.door.hold_when(<[RequestRecord]>::is_empty);
+    let provider = Arc::clone(&slow.provider);
+    let dropped = tokio::spawn(async move { provider.fetch_orchestration_item(HOLD, PATIENT, None).await });
+    assert!(stalls(&hold, &dropped).await, "{:?}", slow.door.log());
+    dropped.abort();
+    dropped.await.expect_err("it was aborted");
+    drop(hold);
+    let next = slow.provider.fetch_orchestration_item(HOLD, PATIENT, None).await;
+    assert_eq!(next.expect("the fetch succeeds").expect("a turn").0.instance, "order");
+    let log = slow.door.log();
+    assert_eq!(count(&log, RequestKind::CrossPartitionQuery), 0, "{log:?}");
+}
+
 /// An activity of the session completes between the renewal's look and its write.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_session_that_is_used_while_it_is_renewed_is_renewed() {

@@ -11,6 +11,7 @@ use cosmos::{PartitionKey, Query};
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
+use tokio::sync::Notify;
 use tokio::time::Instant;
 
 /// How often, and how long apart, to try for an instance whose turn is under way.
@@ -66,6 +67,8 @@ impl HeldTurn {
 pub(crate) struct HeldTurns {
     held: Mutex<HashMap<String, Arc<HeldTurn>>>,
     opening: Mutex<HashSet<String>>,
+    /// Told whenever an instance is about to be claimed no more.
+    opened: Notify,
     /// Tokens that were told to be lost: the runtime then tries to commit a failure with them, which must not succeed
     /// even if the lock is still theirs.
     lost: Mutex<VecDeque<String>>,
@@ -85,6 +88,7 @@ impl Drop for Opening<'_> {
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .remove(self.instance);
+        self.turns.opened.notify_waiters();
     }
 }
 
@@ -149,12 +153,26 @@ impl HeldTurns {
 
     /// Whether a turn of this instance is under way here, or about to be.
     pub(crate) fn is_running(&self, instance: &str, now_ms: u64) -> bool {
-        let opening = self
-            .opening
+        self.is_opening(instance) || self.is_held(instance, now_ms)
+    }
+
+    /// Waits until nobody here is about to claim this instance: it is claimed then, or free.
+    pub(crate) async fn opened(&self, instance: &str) {
+        loop {
+            // Listening comes before looking, or a change in between would be missed.
+            let changed = self.opened.notified();
+            if !self.is_opening(instance) {
+                return;
+            }
+            changed.await;
+        }
+    }
+
+    fn is_opening(&self, instance: &str) -> bool {
+        self.opening
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
-            .contains(instance);
-        opening || self.is_held(instance, now_ms)
+            .contains(instance)
     }
 
     fn is_held(&self, instance: &str, now_ms: u64) -> bool {
