@@ -86,76 +86,62 @@ pub const METRICS: &[Metric] = &[
         "rings not taken by the doorbell, left to maintenance",
     ),
     count("ColdStarts", "1 on the first invocation of an environment"),
-    count(
-        "OutboxFound",
-        "maintenance: messages to other instances that were found",
-    ),
-    count(
-        "OutboxDone",
-        "maintenance: messages to other instances that were settled",
-    ),
+    count("OutboxFound", "maintenance, messages to other instances: found"),
+    count("OutboxDone", "maintenance, messages to other instances: settled"),
     count(
         "OutboxFailed",
-        "maintenance: messages to other instances that could not be settled this time",
+        "maintenance, messages to other instances: not settled this time",
     ),
     count(
         "OutboxDead",
-        "maintenance: messages to other instances that were given up",
+        "maintenance, messages to other instances: given up, dead letters now",
+    ),
+    count(
+        "OutboxLeftOver",
+        "maintenance, messages to other instances: 1 if the run ended before the pass",
     ),
     count(
         "UnfinishedFound",
-        "maintenance: commits and deletions that were begun that were found",
+        "maintenance, commits and deletions that were begun: found",
     ),
     count(
         "UnfinishedDone",
-        "maintenance: commits and deletions that were begun that were settled",
+        "maintenance, commits and deletions that were begun: settled",
     ),
     count(
         "UnfinishedFailed",
-        "maintenance: commits and deletions that were begun that could not be settled this time",
+        "maintenance, commits and deletions that were begun: not settled this time",
     ),
     count(
-        "UnfinishedDead",
-        "maintenance: commits and deletions that were begun that were given up",
+        "UnfinishedLeftOver",
+        "maintenance, commits and deletions that were begun: 1 if the run ended before the pass",
     ),
-    count("SessionsFound", "maintenance: expired sessions that were found"),
-    count("SessionsDone", "maintenance: expired sessions that were settled"),
+    count("SessionsFound", "maintenance, expired sessions: found"),
+    count("SessionsDone", "maintenance, expired sessions: settled"),
+    count("SessionsFailed", "maintenance, expired sessions: not settled this time"),
     count(
-        "SessionsFailed",
-        "maintenance: expired sessions that could not be settled this time",
+        "SessionsLeftOver",
+        "maintenance, expired sessions: 1 if the run ended before the pass",
     ),
-    count("SessionsDead", "maintenance: expired sessions that were given up"),
-    count(
-        "SweepFound",
-        "maintenance: overdue and coming items, by target that were found",
-    ),
-    count(
-        "SweepDone",
-        "maintenance: overdue and coming items, by target that were settled",
-    ),
+    count("SweepFound", "maintenance, targets of overdue and coming items: found"),
+    count("SweepDone", "maintenance, targets of overdue and coming items: settled"),
     count(
         "SweepFailed",
-        "maintenance: overdue and coming items, by target that could not be settled this time",
+        "maintenance, targets of overdue and coming items: not settled this time",
     ),
     count(
-        "SweepDead",
-        "maintenance: overdue and coming items, by target that were given up",
+        "SweepLeftOver",
+        "maintenance, targets of overdue and coming items: 1 if the run ended before the pass",
     ),
-    count(
-        "RetentionFound",
-        "maintenance: trees and executions to delete that were found",
-    ),
-    count(
-        "RetentionDone",
-        "maintenance: trees and executions to delete that were settled",
-    ),
+    count("RetentionFound", "maintenance, trees and executions to delete: found"),
+    count("RetentionDone", "maintenance, trees and executions to delete: settled"),
     count(
         "RetentionFailed",
-        "maintenance: trees and executions to delete that could not be settled this time",
+        "maintenance, trees and executions to delete: not settled this time",
     ),
     count(
-        "RetentionDead",
-        "maintenance: trees and executions to delete that were given up",
+        "RetentionLeftOver",
+        "maintenance, trees and executions to delete: 1 if the run ended before the pass",
     ),
     count("PassesBroken", "maintenance: passes that could not ask the store"),
     count("OutboxDepth", "messages to other instances that are not delivered"),
@@ -168,6 +154,10 @@ pub const METRICS: &[Metric] = &[
     count("StuckInstances", "instances that are due, free, and do not get on"),
     count("DeadLetters", "dead letters in the store"),
 ];
+
+fn is_known(name: &str) -> bool {
+    METRICS.iter().any(|metric| metric.name == name)
+}
 
 /// What a cycle was for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -204,8 +194,7 @@ impl Meter {
 
     /// A cycle ended. `outcome` is the name of the outcome's metric, such as `Committed`.
     pub fn cycle(&self, kind: Kind, outcome: &'static str) {
-        let known = METRICS.iter().any(|metric| metric.name == outcome);
-        debug_assert!(known, "{outcome} is the name of no metric");
+        debug_assert!(is_known(outcome), "{outcome} is the name of no metric");
         let kind = match kind {
             Kind::Turn => "Turns",
             Kind::Activity => "Activities",
@@ -237,12 +226,15 @@ impl Meter {
         self.state().add("Poisoned", 1.0);
     }
 
+    /// So many of something were met. Not written when none were: a metric costs by the hour in which it is written.
+    pub fn count(&self, name: &'static str, number: u64) {
+        debug_assert!(is_known(name), "{name} is the name of no metric");
+        self.state().add(name, number as f64);
+    }
+
     /// Something was looked at: this is how high it stands. It is written even when it is zero.
     pub fn level(&self, name: &'static str, height: u64) {
-        debug_assert!(
-            METRICS.iter().any(|metric| metric.name == name),
-            "{name} is the name of no metric"
-        );
+        debug_assert!(is_known(name), "{name} is the name of no metric");
         let mut state = self.state();
         state.counts.insert(name, height as f64);
         state.levels.insert(name);

@@ -1,9 +1,12 @@
 //! The numbers that the guide's cost estimate is made from are those that are counted.
 
+use crate::alarms::{extracted, idle};
 use crate::template::root;
 use anyhow::Result;
 use duroxide::runtime::registry::ActivityRegistry;
 use duroxide::{ActivityContext, OrchestrationContext, OrchestrationRegistry, OrchestrationStatus};
+use duroxide_lambda::meter::Meter;
+use std::time::Duration;
 use tests::cloud::Cloud;
 
 /// So many activities, one after the other.
@@ -58,5 +61,18 @@ async fn the_guide_estimates_from_what_is_counted() -> Result<()> {
         println!("{row}");
         assert!(guide.contains(&row), "infra/README.md does not say {row}");
     }
+    Ok(())
+}
+
+#[test]
+fn the_guide_knows_how_many_metrics_an_idle_minute_writes() -> Result<()> {
+    let guide = std::fs::read_to_string(root().join("infra/README.md"))?;
+    let meter = Meter::new(Some("space".to_owned()));
+    // The first line of an environment also tells of its cold start.
+    meter.flush("maintenance", Duration::ZERO, 0);
+    idle().measure(&meter);
+    let line = meter.flush("maintenance", Duration::ZERO, 0).expect("a namespace");
+    let said = format!("maintenance writes {} every minute", extracted(&line).len());
+    assert!(guide.contains(&said), "infra/README.md does not say: {said}");
     Ok(())
 }

@@ -95,33 +95,40 @@ impl StoreReport {
     }
 }
 
-/// The metrics of a pass: found, done, failed, dead.
+/// The metrics of a pass: found, done, failed, left over. Only the outbox gives anything up (`OutboxDead`).
 fn names(pass: PassName) -> Option<[&'static str; 4]> {
     match pass {
-        PassName::Outbox => Some(["OutboxFound", "OutboxDone", "OutboxFailed", "OutboxDead"]),
+        PassName::Outbox => Some(["OutboxFound", "OutboxDone", "OutboxFailed", "OutboxLeftOver"]),
         PassName::Unfinished => Some([
             "UnfinishedFound",
             "UnfinishedDone",
             "UnfinishedFailed",
-            "UnfinishedDead",
+            "UnfinishedLeftOver",
         ]),
-        PassName::Sessions => Some(["SessionsFound", "SessionsDone", "SessionsFailed", "SessionsDead"]),
-        PassName::Sweep => Some(["SweepFound", "SweepDone", "SweepFailed", "SweepDead"]),
-        PassName::Retention => Some(["RetentionFound", "RetentionDone", "RetentionFailed", "RetentionDead"]),
+        PassName::Sessions => Some(["SessionsFound", "SessionsDone", "SessionsFailed", "SessionsLeftOver"]),
+        PassName::Sweep => Some(["SweepFound", "SweepDone", "SweepFailed", "SweepLeftOver"]),
+        PassName::Retention => Some([
+            "RetentionFound",
+            "RetentionDone",
+            "RetentionFailed",
+            "RetentionLeftOver",
+        ]),
         PassName::Report => None,
     }
 }
 
 impl Report {
-    /// Counts it all. What was looked at is written even when it is zero, for the alarms.
+    /// Counts it all. How the store is is written even when it is zero, for the alarms; what a pass met is not, so that an
+    /// idle system pays for few metrics.
     pub fn measure(&self, meter: &Meter) {
         let broken = self.passes.values().filter(|pass| pass.error.is_some()).count();
         meter.level("PassesBroken", broken as u64);
         for (pass, report) in &self.passes {
-            let numbers = [report.found, report.done, report.failed, report.dead];
+            let numbers = [report.found, report.done, report.failed, u64::from(report.left_over)];
             for (name, number) in names(*pass).into_iter().flatten().zip(numbers) {
-                meter.level(name, number);
+                meter.count(name, number);
             }
+            meter.count("OutboxDead", report.dead);
         }
         let Some(store) = &self.store else {
             return;
@@ -200,23 +207,56 @@ mod tests {
         assert!(text["passes"]["report"]["error"].is_null());
     }
 
-    #[test]
-    fn every_number_is_a_metric_even_when_it_is_zero() {
+    fn line_of(report: &Report) -> Value {
         let meter = Meter::new(Some("space".to_owned()));
-        let mut all = report();
-        all.passes = PassName::ALL.map(|pass| (pass, PassReport::default())).into();
-        all.measure(&meter);
-        let line: Value = serde_json::from_str(&meter.flush("m", Duration::ZERO, 0).unwrap()).unwrap();
+        report.measure(&meter);
+        serde_json::from_str(&meter.flush("m", Duration::ZERO, 0).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn how_the_store_is_is_a_metric_even_when_it_is_zero() {
+        let line = line_of(&report());
         for (name, value) in [
             ("OutboxDepth", 4),
             ("TurnsDue", 7),
             ("OldestIntentSeconds", 65),
             ("DeadLetters", 0),
+            ("PassesBroken", 1),
         ] {
             assert_eq!(line[name], json!(value), "{name}");
         }
-        for name in PassName::ALL.into_iter().filter_map(names).flatten() {
-            assert_eq!(line[name], json!(0), "{name}");
+    }
+
+    #[test]
+    fn what_a_pass_met_is_a_metric_and_nothing_is_not() {
+        let each = PassReport {
+            error: None,
+            ..report().passes[&PassName::Outbox].clone()
+        };
+        let mut busy = report();
+        busy.passes = PassName::ALL.map(|pass| (pass, each.clone())).into();
+        busy.passes.remove(&PassName::Report);
+        let line = line_of(&busy);
+        for names in PassName::ALL.into_iter().filter_map(names) {
+            assert_eq!(
+                names.map(|name| &line[name]),
+                [5, 3, 1, 1].map(|n| json!(n)).each_ref(),
+                "{names:?}"
+            );
         }
+        let idle = Report {
+            passes: PassName::ALL.map(|pass| (pass, PassReport::default())).into(),
+            ..report()
+        };
+        let line = line_of(&idle);
+        for name in PassName::ALL.into_iter().filter_map(names).flatten() {
+            assert!(line[name].is_null(), "{name}");
+        }
+        assert!(line["OutboxDead"].is_null());
+    }
+
+    #[test]
+    fn what_the_outbox_gave_up_is_a_metric() {
+        assert_eq!(line_of(&report())["OutboxDead"], json!(1));
     }
 }
