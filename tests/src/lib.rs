@@ -11,4 +11,4 @@ pub mod workload;
 mod world;
 
 pub use clock::{ManualClock, ShiftedClock};
-pub use world::{World, connect};
+pub use world::{World, connect, refused_address, until_death};

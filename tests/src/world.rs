@@ -4,9 +4,12 @@ use cosmos::{
     ClientConfig, Clock, Container, CosmosClient, Key, PartitionKey, Query, StaticKey, SystemClock, Throughput,
 };
 use duroxide_cosmos::{CosmosConfig, CosmosConfigBuilder, CosmosProvider, Ids, RandomIds};
+use duroxide_lambda::{Ring, WorkTarget};
 use local::{CosmosServer, Door, ServerOptions};
 use serde_json::Value;
+use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 const DATABASE: &str = "tests";
 
@@ -135,6 +138,24 @@ impl World {
             .collect()
     }
 
+    /// A ring for each activity that is queued, due or held.
+    pub async fn work_rings(&self) -> Vec<Ring> {
+        let docs = self.documents_of("work").await;
+        let ring = |doc: &Value| {
+            let id = doc["id"].as_str().expect("an id");
+            let mut parts = id.split(':').skip(1).map(|part| part.parse().expect("a number"));
+            Ring::work(WorkTarget {
+                instance: doc["pk"].as_str().expect("an instance").to_owned(),
+                execution: parts.next().expect("an execution"),
+                activity: parts.next().expect("an activity"),
+                tag: None,
+                orchestration: None,
+                version: None,
+            })
+        };
+        docs.iter().map(ring).collect()
+    }
+
     /// One document of an instance.
     pub async fn document(&self, instance: &str, id: &str) -> Option<Value> {
         let pk = PartitionKey::new(instance).expect("a valid partition key");
@@ -153,4 +174,29 @@ pub async fn connect(config: CosmosConfigBuilder) -> Arc<CosmosProvider> {
         .expect("the provider connects");
     provider.warm();
     Arc::new(provider)
+}
+
+/// Lets a process that is to die work behind its door. Answers what it says, or `None` when it died: nobody waits for the
+/// answers that it will never get.
+pub async fn until_death<T>(door: &Door, work: impl Future<Output = T>) -> Option<T> {
+    let death = async {
+        while !door.crashed() {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    };
+    let said = tokio::select! {
+        said = work => Some(said),
+        () = death => None,
+    };
+    said.filter(|_| !door.crashed())
+}
+
+/// An address that refuses connections, as long as the socket lives: it is bound, so nobody else can listen there.
+pub fn refused_address() -> (SocketAddr, tokio::net::TcpSocket) {
+    let socket = tokio::net::TcpSocket::new_v4().expect("a socket");
+    socket
+        .bind(SocketAddr::from(([127, 0, 0, 1], 0)))
+        .expect("a port of the machine");
+    let address = socket.local_addr().expect("an address");
+    (address, socket)
 }

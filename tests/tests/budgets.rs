@@ -20,7 +20,7 @@ use tests::{World, connect};
 const LOCK: Duration = Duration::from_secs(3_600);
 const PARTITIONS: u32 = 4;
 /// Long enough that requests of one moment overlap on a busy machine.
-const SLOW: Duration = Duration::from_millis(200);
+const SLOW: Duration = Duration::from_millis(500);
 
 /// What an operation cost.
 #[derive(Debug)]

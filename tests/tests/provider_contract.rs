@@ -36,8 +36,9 @@ impl ProviderFactory for Factory {
         self.fresh_provider().await
     }
 
+    /// Long enough that a busy machine does not lose a lock between two calls; the suite waits for the end of some.
     fn lock_timeout(&self) -> Duration {
-        Duration::from_secs(2)
+        Duration::from_secs(6)
     }
 
     fn short_poll_threshold(&self) -> Duration {

@@ -303,14 +303,16 @@ fn report(doors: &[Door], weather: &Weather, ended: Duration, rested: Duration) 
             lost * 100.0,
             door.counts(),
         );
+        // Which draws become faults depends on the order of the requests: of what is rare only some can be demanded.
+        let least = |share: f64| share * if share > 0.05 { 0.7 } else { 0.2 };
         let faults = &weather.faults;
-        assert!(throttled >= faults.throttled * 0.7, "only {throttled} throttled");
+        assert!(throttled >= least(faults.throttled), "only {throttled} throttled");
         assert!(
-            unavailable >= faults.unavailable * 0.7,
+            unavailable >= least(faults.unavailable),
             "only {unavailable} unavailable"
         );
         assert!(
-            lost >= (faults.lost_before + faults.lost_after) * 0.7,
+            lost >= least(faults.lost_before + faults.lost_after),
             "only {lost} lost"
         );
     }

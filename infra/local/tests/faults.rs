@@ -118,9 +118,10 @@ async fn the_same_seed_hits_the_same_requests() {
 
 #[tokio::test]
 async fn delayed_requests_that_are_sent_together_are_one_round() {
+    const DELAY: Duration = Duration::from_secs(1);
     let (server, client) = server().await;
     server.door().set_faults(Faults {
-        delay: Some(Duration::from_millis(60)),
+        delay: Some(DELAY),
         ..Faults::default()
     });
     let begun = Instant::now();
@@ -130,7 +131,7 @@ async fn delayed_requests_that_are_sent_together_are_one_round() {
         client.get("/").send()
     );
     assert!(a.is_ok() && b.is_ok() && c.is_ok());
-    assert!(begun.elapsed() >= Duration::from_millis(60));
+    assert!(begun.elapsed() >= DELAY);
     assert_eq!(sequential_rounds(&server.door().log()), 1);
     client.read("p", "a").ok().await;
     assert_eq!(sequential_rounds(&server.door().log()), 2);
@@ -212,7 +213,7 @@ async fn closing_a_door_cuts_off_what_is_under_way() {
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
     server.door().close();
-    let cut = tokio::time::timeout(Duration::from_secs(5), asked)
+    let cut = tokio::time::timeout(Duration::from_secs(20), asked)
         .await
         .expect("cut off at once")
         .unwrap();

@@ -146,7 +146,7 @@ async fn a_write_shows_after_the_least_and_before_the_greatest_lag() {
         let written = Instant::now();
         while client.read("p", &id).ok().await.status == 404 {
             tokio::time::sleep(Duration::from_millis(2)).await;
-            assert!(written.elapsed() < max + Duration::from_secs(5), "never shows");
+            assert!(written.elapsed() < max + Duration::from_secs(60), "never shows");
         }
         assert!(sent.elapsed() >= min, "{:?}", sent.elapsed());
     }

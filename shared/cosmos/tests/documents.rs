@@ -326,7 +326,7 @@ async fn a_closed_door_ends_by_the_deadline() {
         .await
         .unwrap_err();
     assert!(error.is_transient(), "{error}");
-    assert!(started.elapsed() < std::time::Duration::from_secs(5));
+    assert!(started.elapsed() < std::time::Duration::from_secs(20));
 }
 
 #[tokio::test]

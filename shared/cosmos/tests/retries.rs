@@ -37,7 +37,7 @@ async fn throttling_waits_as_long_as_the_service_asks_and_then_succeeds() {
 async fn throttling_that_does_not_fit_the_deadline_is_reported_at_once() {
     let server = Scripted::playing(vec![answer(429).with("x-ms-retry-after-ms", 60_000)]).await;
     let started = Instant::now();
-    let container = server.container().within(soon(10_000));
+    let container = server.container().within(soon(40_000));
     let error = container
         .create(&pk("p"), &json!({"id": "a"}), Retry::Idempotent)
         .await
@@ -47,7 +47,7 @@ async fn throttling_that_does_not_fit_the_deadline_is_reported_at_once() {
         "{error}"
     );
     assert!(error.is_transient() && !error.after_ambiguity());
-    assert!(started.elapsed() < Duration::from_secs(5));
+    assert!(started.elapsed() < Duration::from_secs(30));
     assert_eq!(server.seen().len(), 1);
 }
 
@@ -124,7 +124,7 @@ async fn an_unknown_outcome_is_repeated_when_declared_idempotent_and_the_echo_is
 async fn failures_after_an_unknown_outcome_never_claim_that_nothing_was_written() {
     for later in [answer(429).with("x-ms-retry-after-ms", 10), answer(503), answer(449)] {
         let server = Scripted::playing(vec![Act::Drop, later.clone()]).await;
-        let container = server.container().within(soon(1_000));
+        let container = server.container().within(soon(3_000));
         let error = container
             .create(&pk("p"), &json!({"id": "a"}), Retry::Idempotent)
             .await
@@ -171,7 +171,7 @@ async fn a_server_that_never_answers_ends_at_the_deadline() {
         .await
         .unwrap_err();
     assert!(matches!(error, Error::Ambiguous { .. }), "{error}");
-    assert!(started.elapsed() < Duration::from_secs(5), "{:?}", started.elapsed());
+    assert!(started.elapsed() < Duration::from_secs(20), "{:?}", started.elapsed());
 }
 
 #[tokio::test]
@@ -184,11 +184,12 @@ async fn an_attempt_that_hangs_is_given_up_for_another() {
 
 #[tokio::test]
 async fn a_dead_endpoint_is_unreachable_within_the_deadline() {
-    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let endpoint = format!("http://{}", listener.local_addr().unwrap());
-    drop(listener);
+    // Bound, and nobody listens: nobody else can either.
+    let socket = tokio::net::TcpSocket::new_v4().unwrap();
+    socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let endpoint = format!("http://{}", socket.local_addr().unwrap());
     let config = cosmos::ClientConfig::new(&endpoint, support::key()).unwrap();
-    let client = CosmosClient::new(config.operation_timeout(Duration::from_millis(600)));
+    let client = CosmosClient::new(config.operation_timeout(Duration::from_secs(3)));
     let started = Instant::now();
     let result = client
         .container("db", "c")
@@ -205,7 +206,7 @@ async fn a_dead_endpoint_is_unreachable_within_the_deadline() {
         "{message}"
     );
     assert!(error.context().unwrap().attempts > 1);
-    assert!(started.elapsed() < Duration::from_secs(5));
+    assert!(started.elapsed() < Duration::from_secs(20));
 }
 
 #[tokio::test]

@@ -277,7 +277,7 @@ async fn a_range_that_never_settles_ends_at_the_deadline() {
     let started = std::time::Instant::now();
     let container = server
         .container()
-        .within(tokio::time::Instant::now() + Duration::from_millis(900));
+        .within(tokio::time::Instant::now() + Duration::from_secs(4));
     let error = container
         .scan::<Value>(&Query::new("SELECT * FROM c"))
         .await
@@ -287,7 +287,7 @@ async fn a_range_that_never_settles_ends_at_the_deadline() {
         "{error}"
     );
     assert!(server.seen().len() > 4, "it did try again");
-    assert!(started.elapsed() < Duration::from_secs(5));
+    assert!(started.elapsed() < Duration::from_secs(20));
 }
 
 #[tokio::test]

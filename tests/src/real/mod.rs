@@ -35,6 +35,6 @@ pub use function::Function;
 pub use lambda_api::LambdaApi;
 pub use moto::Moto;
 pub use process::Process;
-pub use queue::{Fed, Queue};
+pub use queue::{Fed, Queue, ring_again};
 pub use secret::Secret;
 pub use venv::Venv;

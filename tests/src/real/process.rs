@@ -5,6 +5,7 @@
 
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -12,6 +13,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 
 const POLL: Duration = Duration::from_millis(10);
+/// How long the last lines of a child that has ended may be on their way.
+const LAST_LINES: Duration = Duration::from_secs(10);
 
 /// A running child.
 #[derive(Debug)]
@@ -71,8 +74,10 @@ impl Process {
     pub async fn wait_for<T>(&mut self, limit: Duration, find: impl Fn(&str) -> Option<T>) -> Result<T> {
         let end = Instant::now() + limit;
         loop {
-            // Asked before the look: what the child wrote before it ended is then seen, or at most one round late.
             let running = self.is_running();
+            if !running {
+                self.read_to_the_end().await;
+            }
             let found = |lines: &Lines| lines.get().iter().find_map(|line| find(line));
             if let Some(found) = found(&self.stdout).or_else(|| found(&self.stderr)) {
                 return Ok(found);
@@ -87,6 +92,14 @@ impl Process {
                     self.tail()
                 );
             }
+            tokio::time::sleep(POLL).await;
+        }
+    }
+
+    /// Waits for the last lines of a child that has ended.
+    async fn read_to_the_end(&self) {
+        let end = Instant::now() + LAST_LINES;
+        while !(self.stdout.ended() && self.stderr.ended()) && Instant::now() < end {
             tokio::time::sleep(POLL).await;
         }
     }
@@ -113,7 +126,10 @@ impl Drop for Process {
 
 /// The lines of one stream, collected by a thread that ends with the stream.
 #[derive(Debug, Clone, Default)]
-struct Lines(Arc<Mutex<Vec<String>>>);
+struct Lines {
+    so_far: Arc<Mutex<Vec<String>>>,
+    ended: Arc<AtomicBool>,
+}
 
 impl Lines {
     fn of(stream: impl Read + Send + 'static) -> Lines {
@@ -127,11 +143,16 @@ impl Lines {
                 sink.get().push(text);
                 line.clear();
             }
+            sink.ended.store(true, Ordering::Release);
         });
         lines
     }
 
+    fn ended(&self) -> bool {
+        self.ended.load(Ordering::Acquire)
+    }
+
     fn get(&self) -> MutexGuard<'_, Vec<String>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.so_far.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -6,11 +6,13 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use aws_sdk_sqs::Client;
 use aws_sdk_sqs::types::{DeleteMessageBatchRequestEntry, MessageSystemAttributeName, QueueAttributeName};
+use duroxide_lambda::Ring;
 use serde_json::json;
 
 use super::event::Batch;
 use super::lambda_api::LambdaApi;
 use super::moto::Moto;
+use crate::World;
 
 /// A queue of one's own.
 #[derive(Debug)]
@@ -152,4 +154,17 @@ async fn attributes<const N: usize>(client: &Client, url: &str, names: [QueueAtt
     let value = |name| values.and_then(|values| values.get(name)).cloned();
     let all: Option<Vec<String>> = names.iter().map(value).collect();
     all.with_context(|| format!("{url} lacks one of {names:?}"))
+}
+
+/// Rings for all that is queued, as a run of maintenance would for what is due: a ring that a slow moto did not take in time
+/// is lost for good.
+pub async fn ring_again(world: &World, turns: &Queue, works: &Queue) -> Result<()> {
+    for message in world.documents_of("message").await {
+        let instance = message["pk"].as_str().context("a message has an instance")?;
+        turns.send(&Ring::turn(instance).encode()).await?;
+    }
+    for ring in world.work_rings().await {
+        works.send(&ring.encode()).await?;
+    }
+    Ok(())
 }

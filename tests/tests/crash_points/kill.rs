@@ -69,14 +69,8 @@ impl Drop for Process {
 /// A provider through a door, as the processes of these tests have it.
 pub async fn provider_through(world: &World, door: &Door, clock: &Arc<ShiftedClock>) -> Arc<CosmosProvider> {
     let clock = Arc::clone(clock);
-    connect(
-        world
-            .builder_through(door)
-            .clock(clock)
-            .sweep_interval(Duration::from_millis(20))
-            .operation_timeout(Duration::from_secs(5)),
-    )
-    .await
+    let config = world.builder_through(door).clock(clock);
+    connect(config.sweep_interval(Duration::from_millis(20))).await
 }
 
 /// Asks until the answer is yes.

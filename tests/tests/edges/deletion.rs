@@ -3,10 +3,10 @@
 use crate::support::*;
 use duroxide::providers::{ExecutionMetadata, ProviderAdmin};
 use duroxide_cosmos::{CosmosProvider, Fetched};
-use local::{CrashPoint, Faults, ServerOptions};
+use local::{CrashPoint, RequestKind, RequestRecord, ServerOptions};
 use std::sync::Arc;
 use std::time::Duration;
-use tests::{ManualClock, World, connect};
+use tests::{ManualClock, World, connect, until_death};
 
 /// More documents than one batch deletes.
 const ACTIVITIES: u64 = 120;
@@ -134,14 +134,9 @@ async fn a_deletion_that_dies_at_any_write_leaves_all_or_nothing() {
             let names = plant(&provider, &format!("{point:?}-{n}")).await;
             let door = world.server().open_door().await.expect("a door opens");
             let dying: Arc<dyn cosmos::Clock> = Arc::clone(&clock) as Arc<dyn cosmos::Clock>;
-            let config = world
-                .builder_through(&door)
-                .clock(dying)
-                .operation_timeout(Duration::from_millis(200));
-            let dying = connect(config).await;
+            let dying = connect(world.builder_through(&door).clock(dying)).await;
             door.crash_at_write(n, point);
-            let outcome = dying.delete_instance(&names[0], true).await;
-            if !door.crashed() {
+            if let Some(outcome) = until_death(&door, dying.delete_instance(&names[0], true)).await {
                 outcome.expect("a deletion without a crash succeeds");
                 assert!(n > 4, "only {n} writes were seen");
                 break;
@@ -170,13 +165,10 @@ async fn an_interrupted_deletion_met_by_a_fetch_is_finished_or_given_up() {
         let names = plant(&provider, &format!("met-{n}")).await;
         let door = world.server().open_door().await.expect("a door opens");
         let dying: Arc<dyn cosmos::Clock> = Arc::clone(&clock) as Arc<dyn cosmos::Clock>;
-        let config = world
-            .builder_through(&door)
-            .clock(dying)
-            .operation_timeout(Duration::from_millis(200));
-        let dying = connect(config).await;
+        let dying = connect(world.builder_through(&door).clock(dying)).await;
         door.crash_at_write(n, CrashPoint::AfterApplied);
-        assert!(dying.delete_instance(&names[0], true).await.is_err());
+        let outcome = until_death(&door, dying.delete_instance(&names[0], true)).await;
+        assert!(outcome.is_none(), "write {n}: it did not die: {outcome:?}");
         clock.advance(REPAIRABLE);
         let mut ready = 0;
         for instance in &names {
@@ -213,20 +205,19 @@ async fn a_slow_deleter_whose_deletion_was_given_up_deletes_nothing() {
     let names = plant(&provider, "slow").await;
     let door = world.server().open_door().await.expect("a door opens");
     let same: Arc<dyn cosmos::Clock> = Arc::clone(&clock) as Arc<dyn cosmos::Clock>;
-    let slow = connect(world.builder_through(&door).clock(same)).await;
-    door.set_faults(Faults {
-        delay: Some(Duration::from_millis(400)),
-        ..Faults::default()
-    });
+    let slow = world.builder_through(&door).clock(same);
+    let slow = connect(slow.request_timeout(PATIENT).operation_timeout(PATIENT)).await;
+    // Each lock is replaced by its marked version; the decision would be the one document that is created.
+    let marks = |log: &[RequestRecord]| log.iter().filter(|record| record.kind == RequestKind::Replace).count();
+    let hold = door.hold_when(move |log| marks(log) == LEVELS);
     let root = names[0].clone();
     let deletion = tokio::spawn(async move { slow.delete_instance(&root, true).await });
-    for _ in 0..1_000 {
-        let locks = world.documents_of("lock").await;
-        if locks.iter().filter(|doc| doc.get("deleting").is_some()).count() == LEVELS {
-            break;
-        }
-        tokio::time::sleep(Duration::from_millis(10)).await;
+    while !hold.is_reached() && !deletion.is_finished() {
+        tokio::time::sleep(Duration::from_millis(2)).await;
     }
+    let locks = world.documents_of("lock").await;
+    let marked = locks.iter().filter(|doc| doc.get("deleting").is_some()).count();
+    assert_eq!(marked, LEVELS, "{:?}", door.log());
     assert!(
         world.documents_of("deletion").await.is_empty(),
         "it is marked and not decided"
@@ -234,6 +225,7 @@ async fn a_slow_deleter_whose_deletion_was_given_up_deletes_nothing() {
     clock.advance(REPAIRABLE);
     // The fetch gives the deletion up, and goes on with its turn.
     turn(&provider, &names[2]).await;
+    drop(hold);
     let outcome = deletion.await.expect("no panic");
     repair(&provider, &clock, "slow deleter").await;
     let whole = assert_whole(&world, &provider, &names, &format!("slow deleter, told {outcome:?}")).await;

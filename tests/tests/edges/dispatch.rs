@@ -2,13 +2,13 @@
 
 use crate::support::*;
 use duroxide::providers::Provider;
-use duroxide_cosmos::{CosmosProvider, Fetched};
+use duroxide_cosmos::CosmosProvider;
 use local::{CrashPoint, ServerOptions};
 use std::collections::{BTreeSet, HashSet};
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Duration;
-use tests::{ManualClock, World, connect};
+use tests::{ManualClock, World, connect, until_death};
 
 async fn serve_all(provider: &CosmosProvider) -> BTreeSet<String> {
     let mut served = BTreeSet::new();
@@ -64,38 +64,22 @@ async fn work_ids(world: &World, instance: &str) -> Vec<String> {
 async fn crash_fan_out(world: &World, clock: &Arc<ManualClock>, instance: &str, n: u64) -> bool {
     let door = world.server().open_door().await.expect("a door opens");
     let same: Arc<dyn cosmos::Clock> = Arc::clone(clock) as Arc<dyn cosmos::Clock>;
-    let config = world
-        .builder_through(&door)
-        .clock(same)
-        .operation_timeout(Duration::from_millis(200));
-    let dying = connect(config).await;
+    let dying = connect(world.builder_through(&door).clock(same)).await;
     enqueue(&dying, start_of(instance)).await;
-    let token = match dying
-        .fetch_turn(instance, Duration::from_secs(1), None)
-        .await
-        .expect("a fetch")
-    {
-        Fetched::Ready(turn) => turn.lock_token,
-        other => panic!("no turn: {other:?}"),
-    };
+    let token = turn(&dying, instance).await.lock_token;
     door.crash_at_write(n, CrashPoint::AfterApplied);
     let mut events = vec![started(instance, 1)];
     events.extend((2..2 + FAN_OUT).map(|id| scheduled(instance, id)));
     let work = (2..2 + FAN_OUT).map(|id| activity(instance, id)).collect();
-    let outcome = commit(
-        &dying,
-        &token,
-        Decision {
-            events,
-            work,
-            ..Decision::default()
-        },
-    )
-    .await;
-    if !door.crashed() {
-        outcome.expect("a commit without a crash succeeds");
-    }
-    door.crashed()
+    let decision = Decision {
+        events,
+        work,
+        ..Decision::default()
+    };
+    let outcome = until_death(&door, commit(&dying, &token, decision)).await;
+    outcome
+        .map(|said| said.expect("a commit without a crash succeeds"))
+        .is_none()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -111,7 +95,7 @@ async fn an_unfinished_commit_is_rolled_forward_by_the_next_fetch() {
         }
         let lock = world.document(&instance, "lock").await.expect("a lock");
         unfinished += usize::from(lock.get("unfinished").is_some());
-        clock.advance(Duration::from_secs(2));
+        clock.advance(LATER);
         enqueue(&provider, raised(&instance, "wake")).await;
         let next = turn(&provider, &instance).await;
         let ids = work_ids(&world, &instance).await;

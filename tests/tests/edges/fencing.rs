@@ -261,14 +261,14 @@ async fn a_commit_outlives_its_first_lock_while_it_is_renewed() {
     let provider = world.provider().await;
     enqueue(&provider, start_of(INSTANCE)).await;
     let Fetched::Ready(turn) = provider
-        .fetch_turn(INSTANCE, Duration::from_secs(1), None)
+        .fetch_turn(INSTANCE, Duration::from_secs(8), None)
         .await
         .expect("the fetch succeeds")
     else {
         panic!("no turn");
     };
     world.door().set_faults(Faults {
-        delay: Some(Duration::from_millis(600)),
+        delay: Some(Duration::from_millis(2_500)),
         ..Faults::default()
     });
     let mut events = vec![started(INSTANCE, 1)];

@@ -13,9 +13,6 @@ use std::time::Duration;
 use tests::{ManualClock, World, connect};
 use tokio::task::JoinHandle;
 
-/// A held request is not given up by its client.
-const PATIENT: Duration = Duration::from_secs(300);
-
 /// A process with a door of its own.
 struct Slow {
     door: Door,
@@ -57,7 +54,7 @@ async fn dying(world: &World, clock: &Arc<ManualClock>, point: CrashPoint) -> Sl
     let config = world
         .builder_through(&door)
         .clock(same)
-        .operation_timeout(Duration::from_secs(2));
+        .operation_timeout(Duration::from_secs(8));
     let provider = connect(config).await;
     door.crash_at_write(3, point);
     Slow { door, provider }

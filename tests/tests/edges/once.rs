@@ -7,8 +7,7 @@ use duroxide_cosmos::{CosmosProvider, Fetched};
 use local::{CrashPoint, ServerOptions};
 use serde_json::Value;
 use std::sync::Arc;
-use std::time::Duration;
-use tests::{ManualClock, World, connect};
+use tests::{ManualClock, World, connect, until_death};
 
 struct Owed {
     world: World,
@@ -28,18 +27,11 @@ impl Owed {
     async fn commit_and_die(&self, instance: &str, decision: Decision) -> Value {
         let door = self.world.server().open_door().await.expect("a door opens");
         let clock: Arc<dyn cosmos::Clock> = Arc::clone(&self.clock) as Arc<dyn cosmos::Clock>;
-        let config = self
-            .world
-            .builder_through(&door)
-            .clock(clock)
-            .operation_timeout(Duration::from_millis(300));
-        let dying = connect(config).await;
+        let dying = connect(self.world.builder_through(&door).clock(clock)).await;
         let turn = turn(&dying, instance).await;
         door.crash_at_write(2, CrashPoint::BeforeApplied);
-        commit(&dying, &turn.lock_token, decision)
-            .await
-            .expect("the commit has happened, delivered or not");
-        assert!(door.crashed(), "the delivery met the crash");
+        let said = until_death(&door, commit(&dying, &turn.lock_token, decision)).await;
+        assert!(said.is_none(), "the delivery met no crash: {said:?}");
         let intents = self.world.documents_of("intent").await;
         intents
             .into_iter()

@@ -41,7 +41,7 @@ async fn no_log_line_holds_the_key_or_a_signature() {
         .finish();
     let guard = tracing::subscriber::set_default(subscriber);
     let world = World::local(ServerOptions::default()).await;
-    let provider = connect(world.builder().operation_timeout(Duration::from_secs(2))).await;
+    let provider = connect(world.builder().operation_timeout(Duration::from_secs(10))).await;
     begin_with(&provider, "order", 3, named()).await;
     world.door().set_faults(Faults {
         seed: 3,

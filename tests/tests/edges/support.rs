@@ -18,6 +18,9 @@ pub const LATER: Duration = Duration::from_secs(31);
 /// Longer than what a repair waits for.
 pub const REPAIRABLE: Duration = Duration::from_secs(60);
 
+/// A request that is held for long is not given up by its client.
+pub const PATIENT: Duration = Duration::from_secs(300);
+
 /// What a hand-made turn decides; the execution is the first unless told.
 pub struct Decision {
     pub execution: u64,

@@ -8,7 +8,7 @@ use std::slice::from_ref;
 use std::time::Duration;
 use tests::cloud::Function;
 
-const LOCK: Duration = Duration::from_secs(4);
+const LOCK: Duration = Duration::from_secs(8);
 
 fn limits() -> Limits {
     Limits {

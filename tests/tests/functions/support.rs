@@ -10,7 +10,7 @@ use tests::cloud::{Cloud, Function};
 /// How long a test waits for what must come. No sound function comes near it.
 pub const LIMIT: Duration = Duration::from_secs(60);
 /// Long enough that requests of one moment overlap on a busy machine.
-const SLOW: Duration = Duration::from_millis(200);
+const SLOW: Duration = Duration::from_millis(500);
 
 /// What an invocation cost at its function's door.
 #[derive(Debug)]

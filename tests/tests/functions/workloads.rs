@@ -2,7 +2,7 @@
 
 use crate::support::*;
 use duroxide::OrchestrationStatus;
-use duroxide_lambda::{Delayed, Doorbell, Limits, Ring, WorkTarget};
+use duroxide_lambda::{Delayed, Doorbell, Limits, Ring};
 use local::{Faults, Lag, ServerOptions};
 use serde_json::Value;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -200,19 +200,7 @@ async fn open<'a>(cloud: &Cloud, jobs: &'a [Job]) -> Vec<&'a Job> {
 async fn sweep(cloud: &Cloud, open: &[&Job]) {
     let instances = open.iter().flat_map(|job| [Some(&job.instance), job.child.as_ref()]);
     let mut rings: Vec<Delayed> = instances.flatten().map(|id| Delayed::now(Ring::turn(id))).collect();
-    for doc in cloud.world.documents_of("work").await {
-        let id = doc["id"].as_str().expect("an id");
-        let mut parts = id.split(':').skip(1).map(|part| part.parse().expect("a number"));
-        let work = WorkTarget {
-            instance: doc["pk"].as_str().expect("an instance").to_owned(),
-            execution: parts.next().expect("an execution"),
-            activity: parts.next().expect("an activity"),
-            tag: None,
-            orchestration: None,
-            version: None,
-        };
-        rings.push(Delayed::now(Ring::work(work)));
-    }
+    rings.extend(cloud.world.work_rings().await.into_iter().map(Delayed::now));
     assert!(cloud.bell.ring(&rings).await.is_empty());
 }
 

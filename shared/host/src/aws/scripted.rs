@@ -1,6 +1,7 @@
 //! An AWS service for tests: it answers the SDK over HTTP on loopback as a script says, and keeps what it was asked.
 
 use super::{retry, timeouts};
+use aws_config::timeout::TimeoutConfig;
 use aws_config::{BehaviorVersion, Region, SdkConfig};
 use aws_sdk_sqs::config::{Credentials, SharedCredentialsProvider};
 use serde_json::Value;
@@ -10,6 +11,7 @@ use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
+use std::time::Duration;
 
 /// Makes an answer, status and body, from the number of the request (from 0) and its body.
 type Script = dyn Fn(usize, &Value) -> (u16, Value) + Send + Sync;
@@ -56,8 +58,15 @@ impl Scripted {
         self.seen.peak.load(Ordering::SeqCst)
     }
 
-    /// What a client of this service is made from.
+    /// What a client of this service is made from. It has the patience that a test needs on a slow machine, where a request
+    /// that is sent twice would be one too many.
     pub(crate) fn sdk(&self) -> SdkConfig {
+        let patient = TimeoutConfig::builder().operation_attempt_timeout(Duration::from_secs(60));
+        sdk(&self.url).to_builder().timeout_config(patient.build()).build()
+    }
+
+    /// The same with the time-outs of a function.
+    pub(crate) fn hasty_sdk(&self) -> SdkConfig {
         sdk(&self.url)
     }
 
@@ -95,10 +104,9 @@ pub(crate) fn sdk(url: &str) -> SdkConfig {
         .build()
 }
 
-/// The URL of a port where nobody listens.
+/// The URL of a port where nobody listens: one that is never given to a test.
 pub(crate) fn nobody() -> String {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    format!("http://{}", listener.local_addr().unwrap())
+    "http://127.0.0.1:1".to_owned()
 }
 
 fn serve(stream: TcpStream, seen: &Seen, script: &Script) {
