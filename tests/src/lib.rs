@@ -6,9 +6,11 @@
 
 mod clock;
 pub mod cloud;
+mod judge;
 pub mod real;
 pub mod workload;
 mod world;
 
 pub use clock::{ManualClock, ShiftedClock};
+pub use judge::judged;
 pub use world::{World, connect, refused_address, until_death};

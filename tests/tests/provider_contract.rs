@@ -10,7 +10,7 @@ use duroxide::providers::Provider;
 use serde_json::{Value, json};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use tests::World;
+use tests::{World, judged};
 
 /// The suite's way to a provider: each has a store of its own. The hooks are about the newest.
 #[derive(Default)]
@@ -38,7 +38,7 @@ impl ProviderFactory for Factory {
 
     /// Long enough that a busy machine does not lose a lock between two calls; the suite waits for the end of some.
     fn lock_timeout(&self) -> Duration {
-        Duration::from_secs(6)
+        Duration::from_secs(5)
     }
 
     fn short_poll_threshold(&self) -> Duration {
@@ -80,7 +80,8 @@ macro_rules! suite {
             $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
             async fn $name() {
                 use $path as suite;
-                suite::$name(&super::Factory::default()).await;
+                use tests::judged;
+                judged(async || suite::$name(&super::Factory::default()).await).await;
             })*
         })*
 
@@ -375,16 +376,17 @@ async fn a_fetch_waits_for_its_timeout_and_no_longer() {
         test_fetch_respects_timeout_upper_bound, test_long_poll_waits_for_timeout,
         test_long_poll_work_item_waits_for_timeout,
     };
-    test_fetch_respects_timeout_upper_bound(&*Factory::default().create_provider().await).await;
-    test_long_poll_waits_for_timeout(&*Factory::default().create_provider().await).await;
-    test_long_poll_work_item_waits_for_timeout(&*Factory::default().create_provider().await).await;
+    judged(async || test_fetch_respects_timeout_upper_bound(&*Factory::default().create_provider().await).await).await;
+    judged(async || test_long_poll_waits_for_timeout(&*Factory::default().create_provider().await).await).await;
+    judged(async || test_long_poll_work_item_waits_for_timeout(&*Factory::default().create_provider().await).await)
+        .await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn continue_as_new_is_delivered_across_the_versions_of_the_transition() {
     use duroxide::provider_validations::race_replay::test_continue_as_new_transition_delivery as delivery;
     for stamp in ["0.1.30", "0.1.31", "0.1.32"] {
-        delivery(&Factory::default(), stamp).await;
+        judged(async || delivery(&Factory::default(), stamp).await).await;
     }
 }
 
