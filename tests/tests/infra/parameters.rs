@@ -10,7 +10,7 @@ use regex_lite::Regex;
 use serde_json::Value;
 
 /// Why CloudFormation would not begin to deploy.
-fn refusals(template: &Template, given: &Parameters) -> Vec<String> {
+pub fn refusals(template: &Template, given: &Parameters) -> Vec<String> {
     let declared = template.section("Parameters");
     let all = template.complete(given);
     let mut refusals: Vec<String> = all
