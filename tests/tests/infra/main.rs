@@ -12,6 +12,7 @@
 //! | `store`, `cosmos` | the container is created or verified, never altered; templates and code do not drift |
 //! | `cost` | the guide's estimate rests on what is counted |
 //! | `archives`, `script` | `cargo lambda build` makes what is deployed; `deploy.sh` puts it all together |
+//! | `rotation` | the commands that rotate the key regenerate none that is in use |
 //!
 //! `template` reads the SAM template through its own transform, `deploy` holds the stack that moto makes of it; both run
 //! the Python beside this file.
@@ -27,6 +28,7 @@ mod flow;
 mod lint;
 mod parameters;
 mod permissions;
+mod rotation;
 mod script;
 mod stack;
 mod store;
