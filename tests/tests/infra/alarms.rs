@@ -71,7 +71,7 @@ async fn written(stack: &Stack) -> Result<BTreeSet<Metric>> {
         meter.rings(1, 1);
         match function {
             "orchestrator" => {
-                meter.cycle(Kind::Turn, "Committed");
+                meter.cycle(Kind::Turn, "Failed");
                 meter.orchestration_failed();
                 meter.poisoned();
             }
@@ -205,6 +205,18 @@ async fn each_trouble_has_an_alarm_that_says_what_to_do() -> Result<()> {
         for name in ["CosmosThrottled", "Errors", "Duration"] {
             on(name, function);
         }
+    }
+    // A store that hangs fails no invocation, and a ring is given up only after many deliveries.
+    for function in ["flow-orchestrator", "flow-worker", "flow-tagged-worker"] {
+        let failed = on("Failed", function);
+        assert_eq!(
+            (text(&failed["Statistic"]).as_str(), failed["Threshold"].as_f64()),
+            ("Sum", Some(0.0))
+        );
+        assert_eq!(
+            (&failed["DatapointsToAlarm"], &failed["EvaluationPeriods"]),
+            (&3.into(), &3.into())
+        );
     }
     // The first failed orchestration is seen, though no invocation failed.
     let failed = on("OrchestrationsFailed", "flow-orchestrator");

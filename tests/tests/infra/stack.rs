@@ -71,7 +71,7 @@ async fn the_stack_has_queues_mappings_schedule_logs_and_secret_and_leaves_nothi
     assert_eq!(
         counts(&stack.made),
         [
-            ("alarms", 18),
+            ("alarms", 20),
             ("dashboards", 1),
             ("functions", 3),
             ("logGroups", 3),
