@@ -152,7 +152,9 @@ async fn alarms_and_dashboard_look_at_metrics_that_are_written() -> Result<()> {
         );
         shown += 1;
     }
-    for widget in stack.made["dashboards"]["flow"]["widgets"].as_array().unwrap() {
+    // The region tells stacks of one name apart: dashboards are an account's, not a region's.
+    let dashboard = &stack.made["dashboards"]["flow-eu-central-1"];
+    for widget in dashboard["widgets"].as_array().unwrap() {
         for row in widget["properties"]["metrics"].as_array().unwrap() {
             let [namespace, name, dimension, value] = [0, 1, 2, 3].map(|place| text(&row[place]));
             let at = metric(&namespace, &name, &dimension, &value);
