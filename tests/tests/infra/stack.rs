@@ -84,6 +84,8 @@ async fn the_stack_has_queues_mappings_schedule_logs_and_secret_and_leaves_nothi
             ("secrets", 1),
         ]
     );
+    let guide = std::fs::read_to_string(crate::template::root().join("infra/README.md"))?;
+    assert!(guide.contains("alarms: 20 at 0.10 $"), "the guide counts the alarms");
 
     let left = stack.delete()?;
     assert!(counts(&left).iter().all(|(_, count)| *count == 0), "{left:#}");
