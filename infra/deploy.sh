@@ -68,7 +68,8 @@ trap 'rm -rf "$settings"' EXIT
 chmod 700 "$settings"
 
 echo '== archives'
-cargo lambda build --release --locked "--${architecture/x86_64/x86-64}" --output-format zip \
+# Where the template looks for them, whatever CARGO_TARGET_DIR is.
+cargo lambda build --release --locked "--${architecture/x86_64/x86-64}" --output-format zip --lambda-dir target/lambda \
   --package orchestrator --package worker --package maintenance
 echo '== store'
 cargo run --quiet --locked --package store -- ensure --throughput "${COSMOS_THROUGHPUT:-serverless}"

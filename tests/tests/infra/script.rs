@@ -135,7 +135,9 @@ async fn it_builds_then_verifies_the_store_then_deploys() -> Result<()> {
         panic!("{calls:?}");
     };
     assert!(
-        build.starts_with("cargo lambda build --release --locked --x86-64 --output-format zip"),
+        build.starts_with(
+            "cargo lambda build --release --locked --x86-64 --output-format zip --lambda-dir target/lambda "
+        ),
         "{build}"
     );
     for function in ["orchestrator", "worker", "maintenance"] {
