@@ -4,7 +4,7 @@
 //! | module | what it shows |
 //! |---|---|
 //! | `lint` | cfn-lint, `sam validate`, checkov; each suppressed finding has its reason |
-//! | `parameters` | mistakes are refused before anything is made |
+//! | `parameters` | mistakes are refused before CloudFormation makes anything |
 //! | `timing` | the times of functions, queues, locks and schedule agree, for every choice of parameters |
 //! | `stack` | what CloudFormation makes of the template, and that deleting it leaves nothing |
 //! | `permissions`, `variables`, `alarms` | roles, environment and metrics are those of the code |

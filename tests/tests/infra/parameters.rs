@@ -1,4 +1,4 @@
-//! Mistakes in parameters are refused before anything is made.
+//! Mistakes in parameters are refused before CloudFormation makes anything.
 //!
 //! moto takes any parameter, so this judges them as CloudFormation documents it: type, pattern (of the whole text),
 //! allowed values, bounds, then rules.
