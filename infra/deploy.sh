@@ -39,11 +39,14 @@ if [[ -n ${AWS_REGION:-} ]]; then export AWS_DEFAULT_REGION=$AWS_REGION; fi
 # sam repeats the last value of each parameter that is not given. What must agree with something else, an archive or another
 # parameter, is therefore always given, and by default as it was.
 if ! deployed=$(aws cloudformation describe-stacks --stack-name "$stack" --output text \
-  --query 'Stacks[0].Parameters[].[ParameterKey, ParameterValue]' 2>&1); then
+  --query "Stacks[0].[[['StackStatus', StackStatus]], Parameters[].[ParameterKey, ParameterValue]][]" 2>&1); then
   [[ $deployed == *'does not exist'* ]] || fail "the stack cannot be asked for: $deployed"
   deployed=
 fi
 last() { awk -F '\t' -v name="$1" '$1 == name { print $2 }' <<< "$deployed"; }
+# Neither is a deployment: one was never begun, the other is all that is left of a first one that failed.
+status=$(last StackStatus)
+if [[ $status == REVIEW_IN_PROGRESS || $status == ROLLBACK_COMPLETE ]]; then deployed=; fi
 architecture=${architecture-$(last Architecture)}
 architecture=${architecture:-arm64}
 [[ $architecture == arm64 || $architecture == x86_64 ]] || fail "Architecture is arm64 or x86_64"
@@ -81,5 +84,10 @@ echo '== stack'
   for parameter in "${parameters[@]}"; do printf '%s="%s" ' "${parameter%%=*}" "${parameter#*=}"; done
   printf "'\n"
 } > "$settings/samconfig.toml"
+# A stack in this state holds nothing, and can only be deleted.
+if [[ $status == ROLLBACK_COMPLETE ]]; then
+  aws cloudformation delete-stack --stack-name "$stack"
+  aws cloudformation wait stack-delete-complete --stack-name "$stack"
+fi
 sam deploy --template-file "$PWD/infra/template.yaml" --config-file "$settings/samconfig.toml" --stack-name "$stack" \
   --resolve-s3 --capabilities CAPABILITY_IAM --no-confirm-changeset --no-fail-on-empty-changeset

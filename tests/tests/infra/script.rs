@@ -13,10 +13,13 @@ use tests::real::{Venv, target_dir};
 
 const SECRET: &str = "arn:aws:secretsmanager:eu-west-1:123456789012:secret:key-AbCdEf";
 
-/// As the AWS CLI: answers what is asked for of the stack in the file `stack`, as text.
+/// As the AWS CLI: answers what is asked for of the stack in the file `stack`, as text. Other calls are written down.
 const AWS: &str = "
 import json, os, sys, jmespath
 at = os.path.join(os.path.dirname(sys.argv[0]), 'stack')
+if 'describe-stacks' not in sys.argv:
+    print('aws', *sys.argv[1:], file=open(os.environ['CALLS'], 'a'))
+    sys.exit(0)
 if not os.path.exists(at):
     sys.exit('An error occurred (ValidationError) when calling the DescribeStacks operation: Stack with id flow does not exist')
 for row in jmespath.search(sys.argv[sys.argv.index('--query') + 1], {'Stacks': [json.load(open(at))]}):
@@ -66,6 +69,11 @@ impl Stage {
 
     /// A stack that was deployed with these parameters, or none.
     fn deployed(&self, with: Option<&[(&str, &str)]>) -> Result<()> {
+        self.left("UPDATE_COMPLETE", with)
+    }
+
+    /// The same, in this state.
+    fn left(&self, status: &str, with: Option<&[(&str, &str)]>) -> Result<()> {
         let at = self.directory.join("stack");
         let Some(with) = with else {
             // There may be none.
@@ -73,7 +81,8 @@ impl Stage {
             return Ok(());
         };
         let pair = |(name, value): &(&str, &str)| json!({"ParameterKey": name, "ParameterValue": value});
-        let stack = json!({"StackName": "flow", "Parameters": with.iter().map(pair).collect::<Vec<_>>()});
+        let parameters: Vec<Value> = with.iter().map(pair).collect();
+        let stack = json!({"StackName": "flow", "StackStatus": status, "Parameters": parameters});
         Ok(fs::write(at, serde_json::to_vec(&stack)?)?)
     }
 
@@ -224,6 +233,38 @@ async fn a_stack_is_deployed_again_as_it_was_and_its_key_can_move_both_ways() ->
             "{deployed:?} {arguments:?}"
         );
     }
+    Ok(())
+}
+
+/// CloudFormation takes no change of a stack whose first creation failed.
+#[tokio::test]
+async fn what_a_failed_creation_left_is_deleted_before_the_next_and_not_repeated() -> Result<()> {
+    let stage = Stage::set("failed", 0).await?;
+    let with = [("Architecture", "x86_64"), ("CosmosKeySecretArn", SECRET)];
+    for (status, deletes) in [("ROLLBACK_COMPLETE", true), ("REVIEW_IN_PROGRESS", false)] {
+        stage.left(status, Some(&with))?;
+        let (output, calls) = stage.deploy(&["flow"], &account(&key()))?;
+        assert!(output.status.success(), "{output:?}");
+        let expected = [
+            "aws cloudformation delete-stack --stack-name flow",
+            "aws cloudformation wait stack-delete-complete --stack-name flow",
+        ];
+        let before: Vec<&String> = calls
+            .iter()
+            .skip(3)
+            .take_while(|call| !call.starts_with("sam"))
+            .collect();
+        assert_eq!(before, if deletes { &expected[..] } else { &[] }, "{status}");
+        let handed = stage.handed()?;
+        assert_eq!(
+            (handed["Architecture"].as_str(), handed["CosmosKeySecretArn"].as_str()),
+            ("arm64", "")
+        );
+    }
+    stage.left("UPDATE_ROLLBACK_COMPLETE", Some(&with))?;
+    let (_, calls) = stage.deploy(&["flow"], &account(&key()))?;
+    assert!(!calls.iter().any(|call| call.contains("delete")), "{calls:?}");
+    assert_eq!(stage.handed()?["Architecture"], "x86_64");
     Ok(())
 }
 
