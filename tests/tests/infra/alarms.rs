@@ -1,15 +1,17 @@
 //! Alarms and dashboard look at metrics that the code really writes.
 
+use crate::cost::maintenance;
 use crate::deploy::Stack;
 use crate::template::{parameters, text};
 use ::cosmos::{Key, StaticKey};
 use anyhow::Result;
 use duroxide::providers::Provider;
 use duroxide_cosmos::CosmosConfig;
-use duroxide_lambda::maintenance::{PassName, PassReport, Report, StoreReport};
+use duroxide_lambda::Budget;
+use duroxide_lambda::maintenance::{Answer, PassName, PassReport, Report, StoreReport};
 use duroxide_lambda::meter::{Kind, Meter};
 use local::{Faults, ServerOptions};
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
@@ -137,6 +139,13 @@ fn looked_at(alarm: &Value) -> Metric {
     metric(&namespace, &name, &text(&dimension["Name"]), &text(&dimension["Value"]))
 }
 
+/// The titles of what a dashboard shows of a tag's own worker.
+pub fn of_tags(dashboard: &Value) -> Vec<String> {
+    let widgets = dashboard["widgets"].as_array().unwrap().iter();
+    let titles = widgets.map(|widget| text(&widget["properties"]["title"]));
+    titles.filter(|title| title.starts_with("Tag ")).collect()
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn alarms_and_dashboard_look_at_metrics_that_are_written() -> Result<()> {
     let stack = Stack::create(&parameters(&[("WorkerTag", "gpu"), ("MetricsNamespace", "my/flow")])).await?;
@@ -167,6 +176,14 @@ async fn alarms_and_dashboard_look_at_metrics_that_are_written() -> Result<()> {
         }
     }
     assert!(shown > 50, "{shown}");
+    assert_eq!(
+        of_tags(dashboard),
+        [
+            "Tag gpu: activities",
+            "Tag gpu: waiting and given up",
+            "Tag gpu: longest invocation in ms, and errors"
+        ]
+    );
     Ok(())
 }
 
@@ -235,6 +252,16 @@ async fn each_trouble_has_an_alarm_that_says_what_to_do() -> Result<()> {
         text(&on("Invocations", "flow-maintenance")["TreatMissingData"]),
         "breaching"
     );
+    let letters = text(&on("DeadLetters", "flow-maintenance")["AlarmDescription"]);
+    for payload in [
+        json!({"deadLetters": {"list": {}}}),
+        json!({"deadLetters": {"redrive": {"all": true}}}),
+    ] {
+        assert!(letters.contains(&payload.to_string()), "{letters}");
+        let (maintenance, _world, _) = maintenance().await;
+        let answer = maintenance.handle(&payload, Budget::of(Duration::from_secs(60))).await;
+        assert!(matches!(answer, Ok(Answer::Letters(_))), "{answer:?}");
+    }
     for alarm in alarms {
         let description = text(&alarm["AlarmDescription"]);
         assert!(

@@ -84,32 +84,34 @@ async fn the_guide_estimates_from_what_is_counted() -> Result<()> {
     Ok(())
 }
 
-/// What a run of maintenance asks for that has nothing to do, on three physical partitions.
-async fn idle_run() -> Result<local::Counts> {
+/// Maintenance on an empty store of three physical partitions, and a clock that only the test moves.
+pub async fn maintenance() -> (Maintenance, World, Arc<ManualClock>) {
     let world = World::local(ServerOptions {
         partitions: 3,
         ..ServerOptions::default()
     })
     .await;
     let clock = Arc::new(ManualClock::default());
-    let provider = tests::connect(world.builder().clock(Arc::clone(&clock) as Arc<dyn Clock>)).await;
-    let ringer = Ringer::new(
-        Arc::new(Memory::new()),
-        Duration::from_secs(2),
-        Arc::new(Meter::new(None)),
-    );
-    let settings = MaintenanceSettings::default();
-    let period = settings.period;
-    let maintenance = Maintenance::new(provider, ringer, Arc::clone(&clock) as Arc<dyn Clock>, settings);
+    let time = || Arc::clone(&clock) as Arc<dyn Clock>;
+    let provider = tests::connect(world.builder().clock(time())).await;
+    let meter = Arc::new(Meter::new(None));
+    let ringer = Ringer::new(Arc::new(Memory::new()), Duration::from_secs(2), meter);
+    let maintenance = Maintenance::new(provider, ringer, time(), MaintenanceSettings::default());
+    (maintenance, world, clock)
+}
+
+/// What a run asks for that has nothing to do.
+async fn idle_run() -> local::Counts {
+    let (maintenance, world, clock) = maintenance().await;
     // The second run counts: the first pays for what a cold start learns.
     for _ in ["warm", "counted"] {
-        clock.advance(period);
+        clock.advance(MaintenanceSettings::default().period);
         world.door().reset();
         let enough = Budget::of(Duration::from_secs(60));
         let report = maintenance.run(MaintenanceRequest::default(), enough).await;
         assert!(!report.left_over, "{report:#?}");
     }
-    Ok(world.door().counts())
+    world.door().counts()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -118,7 +120,7 @@ async fn the_guide_knows_what_an_idle_month_asks_for() -> Result<()> {
     let guide = guide()?;
     let mut rows = Vec::new();
     for _ in 0..TRIES {
-        let counts = idle_run().await?;
+        let counts = idle_run().await;
         println!("{counts:?}");
         let local::Counts {
             requests,
