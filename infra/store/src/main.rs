@@ -11,7 +11,7 @@ use std::process::ExitCode;
 use anyhow::{Context, Result};
 use arguments::{Account, Arguments, Command};
 use clap::Parser;
-use cosmos::{ContainerSpec, CosmosClient, Ensured, Throughput};
+use cosmos::{ContainerSpec, CosmosClient, Difference, Ensured, Throughput};
 use duroxide_cosmos::container_spec;
 
 /// The store is not as it must be.
@@ -70,8 +70,10 @@ async fn compare(client: &CosmosClient, account: &Account, spec: &ContainerSpec)
     for difference in &differences {
         println!("container {name}: {difference}");
     }
-    if differences.iter().any(|difference| difference.fatal) {
-        println!("Its partition key cannot be changed: choose another container name. Nothing was altered.");
+    if !differences.iter().all(Difference::is_mendable) {
+        println!(
+            "A partition key and its version cannot be changed: choose another container name. Nothing was altered."
+        );
     } else {
         println!(
             "Nothing was altered. If the differences are not meant, change the container (infra/cosmos.bicep does), then \

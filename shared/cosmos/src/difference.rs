@@ -10,6 +10,9 @@ use crate::spec::{ContainerDescription, ContainerSpec, IndexingPolicy, KEY_VERSI
 /// The service excludes the ETag by itself.
 const ETAG: &str = "/\"_etag\"/?";
 
+/// How the names of what belongs to the partition key begin.
+const PARTITION_KEY: &str = "partitionKey.";
+
 /// One way in which a container is not as its specification says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -22,6 +25,13 @@ pub struct Difference {
     pub expected: String,
     /// Whether the container cannot be used at all. The others cost request units, room or speed.
     pub fatal: bool,
+}
+
+impl Difference {
+    /// Whether the container can be changed so that it is gone. A partition key, and its version, are chosen for good.
+    pub fn is_mendable(&self) -> bool {
+        !self.what.starts_with(PARTITION_KEY)
+    }
 }
 
 impl fmt::Display for Difference {
@@ -104,12 +114,11 @@ mod tests {
     }
 
     /// The differences of the container that the specification makes, once `change` is done to it.
-    fn changed(change: impl FnOnce(&mut Value)) -> Vec<String> {
+    fn changed(change: impl FnOnce(&mut Value)) -> Vec<Difference> {
         let mut container = serde_json::to_value(spec()).unwrap();
         change(&mut container);
         let found = serde_json::from_value(container).unwrap();
-        let differences = spec().differences(&found);
-        differences.iter().map(Difference::to_string).collect()
+        spec().differences(&found)
     }
 
     #[test]
@@ -119,7 +128,7 @@ mod tests {
             container["indexingPolicy"]["includedPaths"] = json!([{"path": "/b/?"}, {"path": "/a/?"}]);
             container["_rid"] = json!("x");
         });
-        assert_eq!(same, Vec::<String>::new());
+        assert_eq!(same, Vec::new());
     }
 
     /// A change of the container, and what is told of it.
@@ -160,7 +169,13 @@ mod tests {
             ),
         ];
         for (change, expected) in cases {
-            assert_eq!(changed(change), [expected]);
+            let differences = changed(change);
+            assert_eq!(
+                differences.iter().map(Difference::to_string).collect::<Vec<_>>(),
+                [expected]
+            );
+            let of_key = expected.starts_with("partitionKey.");
+            assert_eq!(differences[0].is_mendable(), !of_key, "{expected}");
         }
     }
 }

@@ -10,7 +10,7 @@ use std::fs;
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::path::Path;
 use std::process::Command;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
@@ -19,7 +19,7 @@ use super::build::target_dir;
 use super::process::Process;
 use super::venv::Venv;
 
-const START: Duration = Duration::from_secs(20);
+const START: Duration = Duration::from_secs(60);
 /// The longest that an invocation may take, waiting included; a function that was killed is noticed only by this.
 const INVOKE: Duration = Duration::from_secs(60);
 /// The most processes of one function that serve at once.
@@ -61,7 +61,11 @@ impl LambdaApi {
         let mut process = Process::spawn("cargo lambda watch", &mut command)?;
         let started = |line: &str| line.contains("starting Runtime server").then_some(());
         process.wait_for(START, started).await?;
+        let limit = Instant::now() + START;
         while TcpStream::connect((Ipv4Addr::LOCALHOST, port)).is_err() {
+            if Instant::now() > limit {
+                bail!("cargo lambda watch does not listen\n{}", process.stderr().join("\n"));
+            }
             if !process.is_running() {
                 bail!("cargo lambda watch ended early\n{}", process.stderr().join("\n"));
             }

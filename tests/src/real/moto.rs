@@ -11,7 +11,7 @@ use aws_sdk_sqs as sqs;
 use super::process::Process;
 use super::venv::Venv;
 
-const START: Duration = Duration::from_secs(60);
+const START: Duration = Duration::from_secs(180);
 const REGION: &str = "eu-central-1";
 /// moto takes any credentials; requests must be signed with some.
 const ACCESS_KEY: &str = "AKIDEXAMPLE";

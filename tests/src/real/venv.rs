@@ -1,8 +1,10 @@
 //! The Python programs of the real parts, in virtual environments below the target directory.
 //!
-//! Made once and reused by later runs; a lock file keeps concurrent test processes from making one twice. A directory is
-//! named after the pinned versions, so another pin makes another environment. What cannot live together, or what only few
-//! tests need, has an environment of its own.
+//! Made once and reused by later runs; a lock file keeps concurrent test processes from making one twice. What cannot live
+//! together, or what only few tests need, has an environment of its own.
+//!
+//! Every package is pinned, not only those that are asked for: `constraints/` holds what `pip freeze` said of an environment
+//! that passed, with Python 3.11. An environment that was made with other constraints is made again.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -29,6 +31,8 @@ pub struct Venv {
 struct Contents {
     name: String,
     installs: Vec<String>,
+    /// The version of each package, as pip's constraints.
+    constraints: &'static str,
     /// A module that Python must find.
     probe: &'static str,
 }
@@ -43,6 +47,7 @@ impl Venv {
                 format!("--no-deps cargo-lambda=={CARGO_LAMBDA}"),
                 format!("moto[server]=={MOTO}"),
             ],
+            constraints: include_str!("constraints/moto.txt"),
             probe: "moto",
         })
         .await
@@ -53,6 +58,8 @@ impl Venv {
         Venv::with(Contents {
             name: format!("cargo-lambda-{CARGO_LAMBDA}-zig-{ZIG}"),
             installs: vec![format!("cargo-lambda=={CARGO_LAMBDA} ziglang=={ZIG}")],
+            // Both are named, and there is nothing else.
+            constraints: "",
             probe: "ziglang",
         })
         .await
@@ -63,6 +70,7 @@ impl Venv {
         Venv::with(Contents {
             name: format!("sam-{SAM}-cfn-lint-{CFN_LINT}"),
             installs: vec![format!("aws-sam-cli=={SAM} cfn-lint=={CFN_LINT}")],
+            constraints: include_str!("constraints/sam.txt"),
             probe: "samcli",
         })
         .await
@@ -73,6 +81,7 @@ impl Venv {
         Venv::with(Contents {
             name: format!("checkov-{CHECKOV}"),
             installs: vec![format!("checkov=={CHECKOV}")],
+            constraints: include_str!("constraints/checkov.txt"),
             probe: "checkov",
         })
         .await
@@ -90,8 +99,8 @@ impl Venv {
         let lock = File::create(parent.join(format!("{}.lock", contents.name)))?;
         lock.lock()
             .context("the lock of the virtual environment cannot be taken")?;
-        if !venv.is_ready(contents.probe) {
-            venv.install(&contents.installs)
+        if !venv.is_ready(contents) {
+            venv.install(contents)
                 .with_context(|| format!("no virtual environment in {}", venv.root.display()))?;
         }
         Ok(venv)
@@ -117,34 +126,39 @@ impl Venv {
         self.root.join("bin")
     }
 
+    /// Written last: the constraints that all was installed with.
     fn marker(&self) -> PathBuf {
         self.root.join("installed")
     }
 
     /// The interpreter is a link to the system's, which may have been replaced since: it must still find what is installed.
-    fn is_ready(&self, probe: &str) -> bool {
+    fn is_ready(&self, contents: &Contents) -> bool {
+        let probe = contents.probe;
         let find = format!("import importlib.util, sys; sys.exit(importlib.util.find_spec('{probe}') is None)");
         let found = || run(Command::new(self.python()).args(["-c", &find]));
-        self.marker().exists() && found().is_ok()
+        fs::read_to_string(self.marker()).is_ok_and(|with| with == contents.constraints) && found().is_ok()
     }
 
-    fn install(&self, installs: &[String]) -> Result<()> {
+    fn install(&self, contents: &Contents) -> Result<()> {
         if self.root.exists() {
             fs::remove_dir_all(&self.root)?;
         }
         let mut python = Command::new("python3");
         run(python.args(["-m", "venv"]).arg(&self.root))
             .context("Python 3 with its venv module is needed: on Debian, apt-get install python3 python3-venv")?;
-        for what in installs {
-            self.pip(what)?;
+        let constraints = self.root.join("constraints.txt");
+        fs::write(&constraints, contents.constraints)?;
+        for what in &contents.installs {
+            self.pip(what, &constraints)?;
         }
-        File::create(self.marker())?;
+        fs::rename(constraints, self.marker())?;
         Ok(())
     }
 
-    fn pip(&self, what: &str) -> Result<()> {
+    fn pip(&self, what: &str, constraints: &Path) -> Result<()> {
         let mut pip = Command::new(self.python());
         pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check"]);
+        pip.arg("--constraint").arg(constraints);
         run(pip.args(what.split(' '))).with_context(|| format!("pip cannot install {what}"))
     }
 }
@@ -162,4 +176,28 @@ fn run(command: &mut Command) -> Result<()> {
         bail!("{} failed ({})\n{out}{err}", program.display(), output.status);
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_package_is_pinned_and_the_pins_agree() {
+        for (constraints, named) in [
+            (include_str!("constraints/moto.txt"), &[("moto", MOTO)] as &[_]),
+            (
+                include_str!("constraints/sam.txt"),
+                &[("aws-sam-cli", SAM), ("cfn-lint", CFN_LINT)],
+            ),
+            (include_str!("constraints/checkov.txt"), &[("checkov", CHECKOV)]),
+        ] {
+            let pins: Vec<(&str, &str)> = constraints.lines().filter_map(|line| line.split_once("==")).collect();
+            assert_eq!(pins.len(), constraints.lines().count(), "each line is NAME==VERSION");
+            assert!(pins.len() > 50, "{pins:?}");
+            for pin in named {
+                assert!(pins.contains(pin), "{pin:?}");
+            }
+        }
+    }
 }

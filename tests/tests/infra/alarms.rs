@@ -1,15 +1,17 @@
 //! Alarms and dashboard look at metrics that the code really writes.
 
+use crate::cost::maintenance;
 use crate::deploy::Stack;
 use crate::template::{parameters, text};
 use ::cosmos::{Key, StaticKey};
 use anyhow::Result;
 use duroxide::providers::Provider;
 use duroxide_cosmos::CosmosConfig;
-use duroxide_lambda::maintenance::{PassName, PassReport, Report, StoreReport};
+use duroxide_lambda::Budget;
+use duroxide_lambda::maintenance::{Answer, PassName, PassReport, Report, StoreReport};
 use duroxide_lambda::meter::{Kind, Meter};
 use local::{Faults, ServerOptions};
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
@@ -71,7 +73,7 @@ async fn written(stack: &Stack) -> Result<BTreeSet<Metric>> {
         meter.rings(1, 1);
         match function {
             "orchestrator" => {
-                meter.cycle(Kind::Turn, "Committed");
+                meter.cycle(Kind::Turn, "Failed");
                 meter.orchestration_failed();
                 meter.poisoned();
             }
@@ -137,6 +139,13 @@ fn looked_at(alarm: &Value) -> Metric {
     metric(&namespace, &name, &text(&dimension["Name"]), &text(&dimension["Value"]))
 }
 
+/// The titles of what a dashboard shows of a tag's own worker.
+pub fn of_tags(dashboard: &Value) -> Vec<String> {
+    let widgets = dashboard["widgets"].as_array().unwrap().iter();
+    let titles = widgets.map(|widget| text(&widget["properties"]["title"]));
+    titles.filter(|title| title.starts_with("Tag ")).collect()
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn alarms_and_dashboard_look_at_metrics_that_are_written() -> Result<()> {
     let stack = Stack::create(&parameters(&[("WorkerTag", "gpu"), ("MetricsNamespace", "my/flow")])).await?;
@@ -152,7 +161,9 @@ async fn alarms_and_dashboard_look_at_metrics_that_are_written() -> Result<()> {
         );
         shown += 1;
     }
-    for widget in stack.made["dashboards"]["flow"]["widgets"].as_array().unwrap() {
+    // The region tells stacks of one name apart: dashboards are an account's, not a region's.
+    let dashboard = &stack.made["dashboards"]["flow-eu-central-1"];
+    for widget in dashboard["widgets"].as_array().unwrap() {
         for row in widget["properties"]["metrics"].as_array().unwrap() {
             let [namespace, name, dimension, value] = [0, 1, 2, 3].map(|place| text(&row[place]));
             let at = metric(&namespace, &name, &dimension, &value);
@@ -165,6 +176,14 @@ async fn alarms_and_dashboard_look_at_metrics_that_are_written() -> Result<()> {
         }
     }
     assert!(shown > 50, "{shown}");
+    assert_eq!(
+        of_tags(dashboard),
+        [
+            "Tag gpu: activities",
+            "Tag gpu: waiting and given up",
+            "Tag gpu: longest invocation in ms, and errors"
+        ]
+    );
     Ok(())
 }
 
@@ -206,6 +225,18 @@ async fn each_trouble_has_an_alarm_that_says_what_to_do() -> Result<()> {
             on(name, function);
         }
     }
+    // A store that hangs fails no invocation, and a ring is given up only after many deliveries.
+    for function in ["flow-orchestrator", "flow-worker", "flow-tagged-worker"] {
+        let failed = on("Failed", function);
+        assert_eq!(
+            (text(&failed["Statistic"]).as_str(), failed["Threshold"].as_f64()),
+            ("Sum", Some(0.0))
+        );
+        assert_eq!(
+            (&failed["DatapointsToAlarm"], &failed["EvaluationPeriods"]),
+            (&3.into(), &3.into())
+        );
+    }
     // The first failed orchestration is seen, though no invocation failed.
     let failed = on("OrchestrationsFailed", "flow-orchestrator");
     assert_eq!(
@@ -221,6 +252,16 @@ async fn each_trouble_has_an_alarm_that_says_what_to_do() -> Result<()> {
         text(&on("Invocations", "flow-maintenance")["TreatMissingData"]),
         "breaching"
     );
+    let letters = text(&on("DeadLetters", "flow-maintenance")["AlarmDescription"]);
+    for payload in [
+        json!({"deadLetters": {"list": {}}}),
+        json!({"deadLetters": {"redrive": {"all": true}}}),
+    ] {
+        assert!(letters.contains(&payload.to_string()), "{letters}");
+        let (maintenance, _world, _) = maintenance().await;
+        let answer = maintenance.handle(&payload, Budget::of(Duration::from_secs(60))).await;
+        assert!(matches!(answer, Ok(Answer::Letters(_))), "{answer:?}");
+    }
     for alarm in alarms {
         let description = text(&alarm["AlarmDescription"]);
         assert!(

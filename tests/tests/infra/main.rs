@@ -4,7 +4,7 @@
 //! | module | what it shows |
 //! |---|---|
 //! | `lint` | cfn-lint, `sam validate`, checkov; each suppressed finding has its reason |
-//! | `parameters` | mistakes are refused before anything is made |
+//! | `parameters` | mistakes are refused before CloudFormation makes anything |
 //! | `timing` | the times of functions, queues, locks and schedule agree, for every choice of parameters |
 //! | `stack` | what CloudFormation makes of the template, and that deleting it leaves nothing |
 //! | `permissions`, `variables`, `alarms` | roles, environment and metrics are those of the code |
@@ -12,6 +12,7 @@
 //! | `store`, `cosmos` | the container is created or verified, never altered; templates and code do not drift |
 //! | `cost` | the guide's estimate rests on what is counted |
 //! | `archives`, `script` | `cargo lambda build` makes what is deployed; `deploy.sh` puts it all together |
+//! | `rotation` | the commands that rotate the key regenerate none that is in use |
 //!
 //! `template` reads the SAM template through its own transform, `deploy` holds the stack that moto makes of it; both run
 //! the Python beside this file.
@@ -27,6 +28,7 @@ mod flow;
 mod lint;
 mod parameters;
 mod permissions;
+mod rotation;
 mod script;
 mod stack;
 mod store;

@@ -1,5 +1,6 @@
 //! What CloudFormation makes of the template, and that deleting it leaves nothing.
 
+use crate::alarms::of_tags;
 use crate::deploy::Stack;
 use crate::template::{Template, parameters};
 use anyhow::Result;
@@ -71,7 +72,7 @@ async fn the_stack_has_queues_mappings_schedule_logs_and_secret_and_leaves_nothi
     assert_eq!(
         counts(&stack.made),
         [
-            ("alarms", 18),
+            ("alarms", 20),
             ("dashboards", 1),
             ("functions", 3),
             ("logGroups", 3),
@@ -84,6 +85,12 @@ async fn the_stack_has_queues_mappings_schedule_logs_and_secret_and_leaves_nothi
             ("secrets", 1),
         ]
     );
+    assert_eq!(
+        of_tags(&stack.made["dashboards"]["flow-eu-central-1"]),
+        Vec::<String>::new()
+    );
+    let guide = std::fs::read_to_string(crate::template::root().join("infra/README.md"))?;
+    assert!(guide.contains("alarms: 20 at 0.10 $"), "the guide counts the alarms");
 
     let left = stack.delete()?;
     assert!(counts(&left).iter().all(|(_, count)| *count == 0), "{left:#}");
@@ -154,7 +161,8 @@ async fn a_tag_gets_a_worker_and_a_queue_of_its_own_that_everybody_rings() -> Re
     assert_eq!(stack.made["secrets"], json!({}), "the secret that exists is used");
     for alarm in stack.made["alarms"].as_array().unwrap() {
         assert_eq!(alarm["AlarmActions"], json!([topic]), "{alarm}");
-        assert_eq!(alarm["OKActions"], json!([topic]), "{alarm}");
+        // Every new alarm goes to OK: that would be a message from each, at each creation.
+        assert_eq!(alarm["OKActions"], json!([]), "{alarm}");
     }
     let left = stack.delete()?;
     assert!(counts(&left).iter().all(|(_, count)| *count == 0), "{left:#}");

@@ -6,6 +6,8 @@ use duroxide_cosmos::container_spec;
 use local::{CosmosServer, ServerOptions};
 use std::process::Command;
 use tests::real::build;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpListener;
 
 struct Account {
     server: CosmosServer,
@@ -151,6 +153,39 @@ async fn a_container_with_another_partition_key_cannot_be_used() -> Result<()> {
         "{said:?}"
     );
     assert!(said.out.contains("choose another container name"), "{said:?}");
+    Ok(())
+}
+
+/// Answers every request with a container, and closes.
+async fn answering(container: String) -> Result<String> {
+    let listener = TcpListener::bind("127.0.0.1:0").await?;
+    let endpoint = format!("http://{}", listener.local_addr()?);
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            let mut asked = Vec::new();
+            while !asked.ends_with(b"\r\n\r\n") && stream.read_buf(&mut asked).await.is_ok_and(|read| read > 0) {}
+            let length = container.len();
+            let answer = format!("HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: {length}\r\n\r\n{container}");
+            // A client that is gone does not need its answer.
+            stream.write_all(answer.as_bytes()).await.ok();
+        }
+    });
+    Ok(endpoint)
+}
+
+/// An old client makes such a container. It takes partition keys of 101 bytes only, and that cannot be changed.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_container_whose_partition_key_is_of_version_1_cannot_be_mended() -> Result<()> {
+    let account = Account::open().await?;
+    let mut container = serde_json::to_value(container_spec("workflows", Throughput::Serverless))?;
+    container["partitionKey"]["version"] = 1.into();
+    let endpoint = answering(container.to_string()).await?;
+    let said = account.store(&["verify", "--endpoint", &endpoint]).await?;
+    assert_eq!(said.code, Some(3), "{said:?}");
+    for part in ["partitionKey.version is 1, expected 2", "choose another container name"] {
+        assert!(said.out.contains(part), "{said:?}");
+    }
+    assert!(!said.out.contains("change the container"), "{said:?}");
     Ok(())
 }
 
