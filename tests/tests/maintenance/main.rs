@@ -15,6 +15,7 @@ mod function;
 #[allow(dead_code, reason = "the edges use the rest of it")]
 mod hand;
 mod interleaved;
+mod late;
 mod letters;
 mod outbox;
 mod poison;

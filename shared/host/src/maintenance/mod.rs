@@ -143,7 +143,7 @@ impl Maintenance {
     /// One run. It ends within the budget, and says what it did and whether something is left.
     pub async fn run(&self, request: MaintenanceRequest, budget: Budget) -> Report {
         let until = budget.end_less(LAST);
-        let calls = Calls::new(self.ringer.clone(), Arc::clone(&self.provider), until);
+        let calls = Calls::new(self, until);
         let mut rounds = Rounds::new(self, &request, calls);
         rounds.go(budget.end_less(RESERVE)).await;
         *self.late.lock().unwrap_or_else(PoisonError::into_inner) = rounds.late();

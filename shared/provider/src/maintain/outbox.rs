@@ -12,7 +12,7 @@
 
 use super::{Cursor, Pass, Portion};
 use crate::config::Outbox;
-use crate::deliver::{AT_ONCE, deliver_one};
+use crate::deliver::AT_ONCE;
 use crate::error::Failure;
 use crate::model::{DeadLetterDoc, DeadLetterKind, Death, IntentDoc};
 use crate::store::{Store, millis};
@@ -83,7 +83,7 @@ impl Store {
         let patience = Instant::now() + self.outbox.patience;
         let limit = deadline.map_or(patience, |deadline| deadline.min(patience));
         let container = self.container.within(limit);
-        let outcomes = join_all(intents.iter().map(|intent| deliver_one(&container, intent))).await;
+        let outcomes = join_all(intents.iter().map(|intent| self.deliver_one(&container, intent))).await;
         let is_over = || deadline.is_some_and(|deadline| Instant::now() >= deadline);
         let (mut paid, mut reached, mut failing) = (Paid::default(), BTreeMap::new(), Vec::new());
         for (intent, outcome) in intents.iter().zip(outcomes) {
