@@ -12,7 +12,7 @@ use duroxide::providers::ProviderError;
 use duroxide_cosmos::{Cursor, Pass, Portion, Retention};
 use std::collections::BTreeSet;
 use std::sync::PoisonError;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout_at};
 
 /// The rounds of one run.
 pub(super) struct Rounds<'a> {
@@ -144,7 +144,9 @@ impl<'a> Rounds<'a> {
         let sweep = match &mut self.sweep {
             Some(sweep) => sweep,
             None => {
-                let state = provider.maintenance_state().await?;
+                let asked = timeout_at(portion.deadline, provider.maintenance_state()).await;
+                let late = |_| ProviderError::retryable("maintenance_state", "the store did not answer in time");
+                let state = asked.map_err(late)??;
                 self.sweep.insert(Sweep::new(state, &self.with.settings, now_ms))
             }
         };
@@ -170,7 +172,7 @@ impl<'a> Rounds<'a> {
         };
         let state = sweep.into_state();
         let keeping = self.with.provider.keep_maintenance_state(state);
-        let trouble = match tokio::time::timeout_at(until, keeping).await {
+        let trouble = match timeout_at(until, keeping).await {
             Ok(Ok(true)) => return,
             Ok(Ok(false)) => {
                 tracing::info!("another run has kept its state: some rings were sent twice");
