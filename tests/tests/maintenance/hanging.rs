@@ -1,11 +1,14 @@
 //! Stores that hang, or one of whose partitions does: a run ends in time, does what it can, and tells.
 
 use crate::function::*;
-use crate::hand::{enqueue, start_of};
+use crate::hand::{begin_with, enqueue, named, start_of};
+use crate::retention::{AGE, left, plant, set};
+use crate::retention_races::death;
 use crate::support::*;
-use duroxide_lambda::maintenance::PassName;
-use duroxide_lambda::{Budget, MaintenanceRequest};
-use local::{Refusing, RequestKind};
+use duroxide::providers::ProviderAdmin;
+use duroxide_lambda::maintenance::{Keep, PassName};
+use duroxide_lambda::{Budget, MaintenanceRequest, MaintenanceSettings};
+use local::{CrashPoint, Door, Refusing, RequestKind};
 use std::time::{Duration, Instant};
 
 /// A budget of which two seconds are for the passes.
@@ -35,4 +38,117 @@ async fn a_state_that_cannot_be_read_costs_a_run_no_more_than_its_budget() {
     door.refuse_nothing();
     assert_complete(&maintenance.run(sweep, Budget::of(ENOUGH)).await);
     assert_eq!(rung(&bell), ["forgotten"]);
+}
+
+/// Nothing of these partitions is answered in time.
+fn hang(door: &Door, partitions: &[&str]) {
+    let partitions: Vec<String> = partitions.iter().map(|pk| header(pk)).collect();
+    door.refuse_when(move |request| {
+        let pk = request.partition_key.as_ref()?;
+        partitions.contains(pk).then(|| Refusing::with(503))
+    });
+}
+
+/// A deletion of these two that was decided and not carried out.
+async fn leave_a_deletion(debts: &Debts, both: [&str; 2]) {
+    for instance in both {
+        begin_with(&debts.provider, instance, 2, named()).await;
+    }
+    let (door, deletes) = debts.process().await;
+    // Two marks, and the decision.
+    door.crash_at_write(3, CrashPoint::AfterApplied);
+    let both = both.map(str::to_owned);
+    tokio::select! {
+        deleted = deletes.delete_instances_atomic(&both, true) => drop(deleted),
+        () = death(&door) => {}
+    }
+    debts.clock.advance(Duration::from_secs(1));
+}
+
+/// Of this, half is for an item that hangs, and there is time left for those behind it.
+const LONG_ENOUGH: Duration = Duration::from_secs(11);
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_unfinished_deletion_that_hangs_does_not_hide_the_one_behind_it() {
+    let debts = Debts::new().await;
+    leave_a_deletion(&debts, ["first a", "first b"]).await;
+    leave_a_deletion(&debts, ["second a", "second b"]).await;
+    debts.clock.advance(MUCH_LATER);
+    let (door, provider) = debts.process().await;
+    let (maintenance, _) = maintenance(&provider, &debts.clock, settings());
+    let request = MaintenanceRequest {
+        passes: vec![PassName::Unfinished],
+        ..MaintenanceRequest::default()
+    };
+    hang(&door, &["first a", "first b"]);
+    let report = maintenance.run(request.clone(), Budget::of(LONG_ENOUGH)).await;
+    assert_eq!(left(&debts).await, set(&["first a", "first b"]), "{report:?}");
+    let told = &report.passes[&PassName::Unfinished];
+    assert!(told.failed >= 1 && told.error.is_none(), "{report:?}");
+    door.refuse_nothing();
+    assert_complete(&maintenance.run(request, Budget::of(ENOUGH)).await);
+    assert_eq!(left(&debts).await, set(&[]));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_old_instance_that_hangs_does_not_hide_the_one_behind_it() {
+    let debts = Debts::new().await;
+    for name in ["first", "second", "third"] {
+        plant(&debts.provider, name, None, Some("Completed")).await;
+        debts.clock.advance(Duration::from_secs(1));
+    }
+    debts.clock.advance(AGE);
+    let (door, provider) = debts.process().await;
+    let keep = Keep {
+        delete_after: Some(AGE),
+        ..Keep::default()
+    };
+    // One item in each portion, and all in one partition or not: what is behind is also on a later page.
+    let settings = MaintenanceSettings {
+        keep,
+        portion: 1,
+        ..settings()
+    };
+    let (maintenance, _) = maintenance(&provider, &debts.clock, settings);
+    let request = MaintenanceRequest {
+        passes: vec![PassName::Retention],
+        ..MaintenanceRequest::default()
+    };
+    hang(&door, &["first"]);
+    let report = maintenance.run(request.clone(), Budget::of(LONG_ENOUGH)).await;
+    assert_eq!(left(&debts).await, set(&["first"]), "{report:?}");
+    let told = &report.passes[&PassName::Retention];
+    assert_eq!((told.failed, &told.error), (1, &None), "{report:?}");
+    door.refuse_nothing();
+    assert_complete(&maintenance.run(request, Budget::of(ENOUGH)).await);
+    assert_eq!(left(&debts).await, set(&[]));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_tree_that_cannot_be_marked_in_time_keeps_no_mark() {
+    let debts = Debts::new().await;
+    plant(&debts.provider, "root", None, Some("Completed")).await;
+    plant(&debts.provider, "child", Some("root"), Some("Completed")).await;
+    debts.clock.advance(AGE + AGE);
+    let (door, provider) = debts.process().await;
+    let keep = Keep {
+        delete_after: Some(AGE),
+        ..Keep::default()
+    };
+    let (maintenance, _) = maintenance(&provider, &debts.clock, MaintenanceSettings { keep, ..settings() });
+    let request = MaintenanceRequest {
+        passes: vec![PassName::Retention],
+        ..MaintenanceRequest::default()
+    };
+    // The root can be marked, the child cannot.
+    let child = header("child");
+    door.refuse_when(move |request| {
+        let is_mark = request.kind.is_write() && request.partition_key.as_ref() == Some(&child);
+        is_mark.then(|| Refusing::with(503))
+    });
+    let report = maintenance.run(request, Budget::of(LONG_ENOUGH)).await;
+    assert_eq!(report.passes[&PassName::Retention].done, 0, "{report:?}");
+    let lock = debts.world.document("root", "lock").await.expect("it has a lock");
+    assert!(lock["deleting"].is_null(), "{lock}");
+    assert_eq!(left(&debts).await, set(&["child", "root"]));
 }
