@@ -7,8 +7,10 @@ use crate::retention_races::death;
 use crate::support::*;
 use duroxide::providers::ProviderAdmin;
 use duroxide_lambda::maintenance::{Keep, PassName};
-use duroxide_lambda::{Budget, MaintenanceRequest, MaintenanceSettings};
+use duroxide_lambda::meter::Meter;
+use duroxide_lambda::{Budget, MaintenanceRequest, MaintenanceSettings, Report};
 use local::{CrashPoint, Door, Refusing, RequestKind};
+use serde_json::Value;
 use std::time::{Duration, Instant};
 
 /// A budget of which two seconds are for the passes.
@@ -66,7 +68,7 @@ async fn leave_a_deletion(debts: &Debts, both: [&str; 2]) {
 }
 
 /// Of this, half is for an item that hangs, and there is time left for those behind it.
-const LONG_ENOUGH: Duration = Duration::from_secs(11);
+const LONG_ENOUGH: Duration = Duration::from_secs(15);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_unfinished_deletion_that_hangs_does_not_hide_the_one_behind_it() {
@@ -151,4 +153,62 @@ async fn a_tree_that_cannot_be_marked_in_time_keeps_no_mark() {
     let lock = debts.world.document("root", "lock").await.expect("it has a lock");
     assert!(lock["deleting"].is_null(), "{lock}");
     assert_eq!(left(&debts).await, set(&["child", "root"]));
+}
+
+/// The metric by which a broken pass is alarmed.
+fn broken(report: &Report) -> Value {
+    let meter = Meter::new(Some("tests".to_owned()));
+    report.measure(&meter);
+    let line = meter.flush("maintenance", Duration::ZERO, 0).expect("a line");
+    let line: Value = serde_json::from_str(&line).expect("it is JSON");
+    line["PassesBroken"].clone()
+}
+
+#[tokio::test]
+async fn a_store_that_hangs_breaks_all_passes_until_it_answers_again() {
+    let debts = Debts::new().await;
+    let (door, provider) = debts.process().await;
+    let (maintenance, _) = maintenance(&provider, &debts.clock, settings());
+    door.refuse_when(|_| Some(Refusing::with(503)));
+    let begun = Instant::now();
+    let report = maintenance.run(MaintenanceRequest::default(), Budget::of(SHORT)).await;
+    assert!(begun.elapsed() < TOO_LONG, "{:?}", begun.elapsed());
+    // Retention is off.
+    assert_eq!(broken(&report), 5, "{report:#?}");
+    for (pass, told) in &report.passes {
+        assert_eq!(told.error.is_some(), *pass != PassName::Retention, "{pass:?}: {told:?}");
+    }
+    let told = report.passes[&PassName::Outbox].error.as_deref().unwrap_or_default();
+    assert!(told.contains("did not answer in time"), "{told}");
+    door.refuse_nothing();
+    let report = run(&maintenance).await;
+    assert_complete(&report);
+    assert_eq!(broken(&report), 0);
+}
+
+#[tokio::test]
+async fn a_store_that_is_throttled_for_a_while_closes_no_pass() {
+    let debts = Debts::new().await;
+    debts.owe("source", &["target"]).await;
+    debts.clock.advance(Duration::from_secs(40));
+    let (door, provider) = debts.process().await;
+    let (maintenance, bell) = maintenance(&provider, &debts.clock, settings());
+    // The first portion of the outbox is refused to its end; what comes later is not.
+    let first = std::sync::Mutex::new(None);
+    let share = Duration::from_secs(8);
+    door.refuse_when(move |_| {
+        let mut first = first.lock().ok()?;
+        let begun = first.get_or_insert_with(Instant::now);
+        (begun.elapsed() < share).then(|| Refusing::with(503))
+    });
+    let request = MaintenanceRequest {
+        passes: vec![PassName::Outbox, PassName::Unfinished],
+        ..MaintenanceRequest::default()
+    };
+    // Half of the time is the outbox's.
+    let report = maintenance.run(request, Budget::of(Duration::from_secs(17))).await;
+    let outbox = &report.passes[&PassName::Outbox];
+    assert_eq!((outbox.done, &outbox.error), (1, &None), "{report:#?}");
+    assert!(outbox.portions > 1, "its first portion was meant to fail: {report:#?}");
+    assert_eq!(rung(&bell), ["target"]);
 }

@@ -64,7 +64,10 @@ impl Calls {
         let rings: Vec<Delayed> = unique.into_iter().map(ring_of).collect();
         let targets = rings.iter().map(|delayed| delayed.ring.target.clone());
         self.known.extend(targets);
-        self.ring(rings).await
+        let called = self.ring(rings).await;
+        // The sweep tells by itself what it had no time for.
+        self.failed += called.left;
+        called
     }
 
     /// Sends rings. Who is not reached is still due, and found by a later sweep.
