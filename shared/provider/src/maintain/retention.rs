@@ -2,7 +2,8 @@
 //!
 //! First whole trees whose root ended before the age, then the executions that instances have beyond those to keep. Both are
 //! the verbs that an administrator has (`admin::delete`, `admin::prune`), so a run that is killed leaves what
-//! `maintain::unfinished` ends. A tree in which something still runs is passed by.
+//! `maintain::unfinished` ends. A tree in which something still runs, or which has dead letters, is
+//! passed by.
 
 use super::settle::{Fate, Time, settle};
 use super::{Cursor, Pass, Portion};
@@ -166,6 +167,10 @@ impl Store {
                 let tree = self.tree_of(instance).await?;
                 // What has no children is over: that is how it was found.
                 if tree.len() > 1 && self.any_runs(&tree).await? {
+                    return Ok(false);
+                }
+                // They have a time of their own, and a redrive needs the history.
+                if self.any_letters(&tree).await? {
                     return Ok(false);
                 }
                 self.delete_expired(&tree, before, limit).await?;
