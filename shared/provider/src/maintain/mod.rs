@@ -105,7 +105,7 @@ impl Pass {
 /// What a portion of a pass did.
 #[derive(Clone, Debug, Default)]
 pub struct Pass {
-    /// Items that were looked at.
+    /// Items that were looked at. One that was cut short is looked at again by the next portion.
     pub found: u64,
     /// Items that are settled now.
     pub done: u64,

@@ -57,13 +57,11 @@ impl Store {
             .within(portion.deadline)
             .sweep::<Box<RawValue>, _, _>(&query, portion.most, place.sweep.clone(), |raw| due_at(raw))
             .await?;
-        let mut pass = Pass {
-            found: page.items.len() as u64,
-            ..Pass::default()
-        };
+        let mut pass = Pass::default();
         let intents = readable(&page.items, &mut pass);
         for group in intents.chunks(AT_ONCE) {
             let paid = self.pay(group, Some(portion.deadline)).await;
+            pass.found += group.len() as u64;
             pass.done += paid.targets.len() as u64;
             pass.failed += paid.failed;
             pass.dead += paid.dead;
@@ -228,6 +226,7 @@ fn readable(items: &[Box<RawValue>], pass: &mut Pass) -> Vec<IntentDoc> {
             Ok(intent) => intents.push(intent),
             Err(error) => {
                 tracing::error!(%error, "an intent cannot be read, and is left as it is");
+                pass.found += 1;
                 pass.failed += 1;
             }
         }

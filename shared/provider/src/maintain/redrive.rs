@@ -17,6 +17,10 @@
 //! it, so it is the whole orchestration that runs again. One execution may have left several letters (of several
 //! activities, of its last turn): whichever of them are redriven, it runs again once.
 //!
+//! The children that an orchestration gives fixed ids are the same for the new instance, and an instance starts once: the new one
+//! may wait for ever for a child that the failed one has started. Delete that child first, or let children be named after their
+//! parent, as duroxide does when no id is given.
+//!
 //! A message whose last delivery had an unknown outcome may have been delivered after all. Its receipt drops a redrive for
 //! a week; after that, duroxide itself drops a second start of an instance and a second completion.
 
