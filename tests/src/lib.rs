@@ -6,9 +6,11 @@
 
 mod clock;
 pub mod cloud;
+mod patient;
 pub mod real;
 pub mod workload;
 mod world;
 
 pub use clock::{ManualClock, ShiftedClock};
+pub use patient::patiently;
 pub use world::{World, connect};

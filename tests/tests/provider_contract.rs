@@ -79,7 +79,7 @@ macro_rules! suite {
             $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
             async fn $name() {
                 use $path as suite;
-                suite::$name(&super::Factory::default()).await;
+                tests::patiently(|| async { suite::$name(&super::Factory::default()).await }).await;
             })*
         })*
 
