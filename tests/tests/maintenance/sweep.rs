@@ -136,17 +136,17 @@ async fn a_sweep_that_stops_is_gone_on_with_where_it_stopped() {
             .run(request.clone(), Budget::of(Duration::from_millis(3_900)))
             .await;
         runs += 1;
-        let rung = rung(&bell);
-        // A slow machine may not come so far in each run.
-        let came_on = !rung.is_empty();
-        for name in rung {
+        let names = rung(&bell);
+        // A slow machine may not come so far in each run, or only just to the end.
+        let stopped_within = !names.is_empty() && times.len() + names.len() < 90;
+        for name in names {
             *times.entry(name).or_default() += 1;
         }
         if !report.left_over {
             break;
         }
         let is_kept = debts.world.documents().await.iter().any(|doc| doc["sweep"].is_object());
-        assert!(is_kept || !came_on, "it is remembered: {report:?}");
+        assert!(is_kept || !stopped_within, "it is remembered: {report:?}");
         assert!(runs < 30, "it comes forward: {times:?}");
     }
     assert!(runs >= 2, "the budget was too large to show anything");
