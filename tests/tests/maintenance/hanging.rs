@@ -3,7 +3,6 @@
 use crate::function::*;
 use crate::hand::{begin_with, enqueue, named, start_of};
 use crate::retention::{AGE, left, plant, set};
-use crate::retention_races::death;
 use crate::support::*;
 use duroxide::providers::ProviderAdmin;
 use duroxide_lambda::maintenance::{Keep, PassName};
@@ -60,10 +59,7 @@ async fn leave_a_deletion(debts: &Debts, both: [&str; 2]) {
     // Two marks, and the decision.
     door.crash_at_write(3, CrashPoint::AfterApplied);
     let both = both.map(str::to_owned);
-    tokio::select! {
-        deleted = deletes.delete_instances_atomic(&both, true) => drop(deleted),
-        () = death(&door) => {}
-    }
+    until_death(&door, deletes.delete_instances_atomic(&both, true)).await;
     debts.clock.advance(Duration::from_secs(1));
 }
 

@@ -61,14 +61,6 @@ impl Debts {
         (door, provider)
     }
 
-    /// The same, which does not wait long for a door that is dead.
-    pub async fn mortal(&self) -> (Door, Arc<CosmosProvider>) {
-        let door = self.world.server().open_door().await.expect("a door opens");
-        let config = self.world.builder_through(&door);
-        let config = configured(config, &self.clock).operation_timeout(Duration::from_secs(1));
-        (door, connect(config).await)
-    }
-
     /// Commits the first turn of `source`, which sends these messages to others and reaches none of them.
     pub async fn owe_items(&self, source: &str, messages: Vec<WorkItem>) {
         self.owe_all(vec![(source.to_owned(), messages)]).await;
@@ -152,6 +144,31 @@ impl Debts {
 fn configured(config: CosmosConfigBuilder, clock: &Arc<ManualClock>) -> CosmosConfigBuilder {
     let clock: Arc<dyn Clock> = Arc::clone(clock) as Arc<dyn Clock>;
     config.clock(clock).outbox(few_attempts())
+}
+
+/// Lets a process work until it has done so, or until its door is dead, and it with it. Whether it failed or not is not
+/// told: the next process finds what is left.
+pub async fn until_death<T>(door: &Door, work: impl Future<Output = T>) {
+    tokio::select! {
+        done = work => drop(done),
+        () = death(door) => {}
+    }
+    // What the store was about to apply when the door died is applied before anybody looks. A request under way is logged as
+    // ending just now, whenever that is.
+    let ends = || door.log().iter().map(|request| request.finished).collect::<Vec<_>>();
+    loop {
+        let before = ends();
+        tokio::time::sleep(Duration::from_millis(1)).await;
+        if ends() == before {
+            return;
+        }
+    }
+}
+
+async fn death(door: &Door) {
+    while !door.crashed() {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
 }
 
 /// A partition key as it is sent.
