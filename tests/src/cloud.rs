@@ -21,7 +21,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 /// How long a test waits for what must come.
-const PATIENCE: Duration = Duration::from_secs(120);
+const PATIENCE: Duration = Duration::from_secs(300);
 /// How often [`Cloud::settle`] looks for new rings.
 const TICK: Duration = Duration::from_millis(10);
 /// The time of one invocation, unless a test says otherwise.

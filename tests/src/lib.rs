@@ -6,11 +6,11 @@
 
 mod clock;
 pub mod cloud;
-mod judge;
+mod patient;
 pub mod real;
 pub mod workload;
 mod world;
 
 pub use clock::{ManualClock, ShiftedClock};
-pub use judge::judged;
+pub use patient::patiently;
 pub use world::{World, connect, refused_address, until_death};

@@ -188,6 +188,14 @@ pub async fn until_death<T>(door: &Door, work: impl Future<Output = T>) -> Optio
         said = work => Some(said),
         () = death => None,
     };
+    // What the store was about to apply when the door died is applied before anybody looks. A request under way is logged as
+    // ending just now, whenever that is.
+    let ends = || door.log().iter().map(|request| request.finished).collect::<Vec<_>>();
+    let mut before = Vec::new();
+    while before != ends() {
+        before = ends();
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
     said.filter(|_| !door.crashed())
 }
 

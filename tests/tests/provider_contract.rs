@@ -10,7 +10,7 @@ use duroxide::providers::Provider;
 use serde_json::{Value, json};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use tests::{World, judged};
+use tests::{World, patiently};
 
 /// The suite's way to a provider: each has a store of its own. The hooks are about the newest.
 #[derive(Default)]
@@ -80,8 +80,7 @@ macro_rules! suite {
             $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
             async fn $name() {
                 use $path as suite;
-                use tests::judged;
-                judged(async || suite::$name(&super::Factory::default()).await).await;
+                tests::patiently(async || suite::$name(&super::Factory::default()).await).await;
             })*
         })*
 
@@ -376,9 +375,10 @@ async fn a_fetch_waits_for_its_timeout_and_no_longer() {
         test_fetch_respects_timeout_upper_bound, test_long_poll_waits_for_timeout,
         test_long_poll_work_item_waits_for_timeout,
     };
-    judged(async || test_fetch_respects_timeout_upper_bound(&*Factory::default().create_provider().await).await).await;
-    judged(async || test_long_poll_waits_for_timeout(&*Factory::default().create_provider().await).await).await;
-    judged(async || test_long_poll_work_item_waits_for_timeout(&*Factory::default().create_provider().await).await)
+    patiently(async || test_fetch_respects_timeout_upper_bound(&*Factory::default().create_provider().await).await)
+        .await;
+    patiently(async || test_long_poll_waits_for_timeout(&*Factory::default().create_provider().await).await).await;
+    patiently(async || test_long_poll_work_item_waits_for_timeout(&*Factory::default().create_provider().await).await)
         .await;
 }
 
@@ -386,7 +386,7 @@ async fn a_fetch_waits_for_its_timeout_and_no_longer() {
 async fn continue_as_new_is_delivered_across_the_versions_of_the_transition() {
     use duroxide::provider_validations::race_replay::test_continue_as_new_transition_delivery as delivery;
     for stamp in ["0.1.30", "0.1.31", "0.1.32"] {
-        judged(async || delivery(&Factory::default(), stamp).await).await;
+        patiently(async || delivery(&Factory::default(), stamp).await).await;
     }
 }
 

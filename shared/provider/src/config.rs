@@ -70,6 +70,8 @@ impl fmt::Debug for CosmosConfig {
             .field("key", &"(redacted)")
             .field("database", &self.database)
             .field("container", &self.container)
+            .field("outbox", &self.outbox)
+            .field("letter_ttl", &self.letter_ttl)
             .finish_non_exhaustive()
     }
 }

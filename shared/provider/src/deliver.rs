@@ -21,7 +21,7 @@ impl Store {
     pub(crate) async fn deliver(&self, pk: &PartitionKey, intents: &[IntentDoc]) -> Vec<String> {
         let (mut paid, mut targets) = (Vec::new(), Vec::new());
         for group in intents.chunks(AT_ONCE) {
-            let outcomes = join_all(group.iter().map(|intent| deliver_one(&self.container, intent))).await;
+            let outcomes = join_all(group.iter().map(|intent| self.deliver_one(&self.container, intent))).await;
             for (intent, outcome) in group.iter().zip(outcomes) {
                 match outcome {
                     Ok(()) => {
@@ -41,14 +41,15 @@ impl Store {
         }
         targets
     }
-}
 
-/// Writes the owed message.
-pub(crate) async fn deliver_one(container: &Container, intent: &IntentDoc) -> Result<(), Failure> {
-    let target = PartitionKey::new(&intent.message.pk)?;
-    match container.create(&target, &intent.message, Retry::Idempotent).await {
-        Ok(_) => Ok(()),
-        Err(error) if error.is_conflict() => Ok(()),
-        Err(error) => Err(error.into()),
+    /// Writes the owed message.
+    pub(crate) async fn deliver_one(&self, container: &Container, intent: &IntentDoc) -> Result<(), Failure> {
+        let target = PartitionKey::new(&intent.message.pk)?;
+        let message = intent.message.delivered_at(self.now());
+        match container.create(&target, &*message, Retry::Idempotent).await {
+            Ok(_) => Ok(()),
+            Err(error) if error.is_conflict() => Ok(()),
+            Err(error) => Err(error.into()),
+        }
     }
 }

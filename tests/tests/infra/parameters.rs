@@ -132,6 +132,8 @@ async fn each_mistake_is_refused_and_named() -> Result<()> {
         ("WorkerTag", &["a,b", "\"", "with space"]),
         ("DeleteAfterDays", &["0", "-1", "a month"]),
         ("KeepExecutions", &["0"]),
+        ("OutboxAttempts", &["0", "1001"]),
+        ("DeadLetterDays", &["0", "3651", "a month"]),
         ("LogLevel", &["loud", "info;debug"]),
         ("LogRetentionDays", &["2", "0"]),
         ("MetricsNamespace", &["AWS/Lambda", "", "a b"]),

@@ -36,6 +36,8 @@ async fn each_function_can_read_what_it_is_given() -> Result<()> {
         ("DeleteAfterDays", "30"),
         ("WorkerBatchSize", "4"),
         ("MaxAttempts", "5"),
+        ("OutboxAttempts", "7"),
+        ("DeadLetterDays", "9"),
     ];
     let stack = Stack::create(&parameters(&given)).await?;
     for function in ["orchestrator", "worker", "tagged-worker", "maintenance"] {
@@ -49,6 +51,8 @@ async fn each_function_can_read_what_it_is_given() -> Result<()> {
             stack.made["outputs"]["WorkerQueueUrl"].as_str()
         );
         assert_eq!(config.limits.max_attempts, 5, "{function}");
+        let kept = config.limits.dead_letters_kept.as_secs();
+        assert_eq!((config.limits.outbox_attempts, kept), (7, 9 * 86_400), "{function}");
         match function {
             "worker" => assert_eq!(config.limits.concurrency, 4),
             "tagged-worker" => assert_eq!(config.limits.concurrency, 1),

@@ -35,10 +35,9 @@ async fn a_delivery_that_dies_at_any_write_is_finished_once() {
         debts.owe("one", &["a", "b"]).await;
         debts.owe("two", &["c"]).await;
         debts.clock.advance(OVERDUE);
-        let (door, dying) = debts.mortal().await;
+        let (door, dying) = debts.process().await;
         door.crash_at_write(n, point);
-        // Whether it failed or not: the next one finds what is left.
-        drop(dying.maintain_outbox(portion(10)).await);
+        until_death(&door, dying.maintain_outbox(portion(10))).await;
         for target in ["a", "b", "c"] {
             debts.consume(target).await;
         }
@@ -68,12 +67,12 @@ async fn giving_up_that_dies_at_any_write_leaves_one_dead_letter() {
         let debts = Debts::new().await;
         debts.owe("source", &["full"]).await;
         debts.clock.advance(OVERDUE);
-        let (door, dying) = debts.mortal().await;
+        let (door, dying) = debts.process().await;
         for door in [&door, debts.world.door()] {
             refuse(door, &["full"], Refusing::partition_full());
         }
         door.crash_at_write(n, point);
-        drop(dying.maintain_outbox(portion(10)).await);
+        until_death(&door, dying.maintain_outbox(portion(10))).await;
         let (letters, intents) = (debts.letters().await.len(), debts.intents().await.len());
         assert_eq!(letters + intents, 1, "{point:?} {n}: never both, never none");
         debts.clock.advance(MUCH_LATER);
@@ -95,10 +94,10 @@ async fn putting_off_that_dies_at_any_write_counts_at_most_once() {
         let debts = Debts::new().await;
         debts.owe("source", &["broken"]).await;
         debts.clock.advance(OVERDUE);
-        let (door, dying) = debts.mortal().await;
+        let (door, dying) = debts.process().await;
         refuse(&door, &["broken"], Refusing::with(403));
         door.crash_at_write(n, point);
-        drop(dying.maintain_outbox(portion(10)).await);
+        until_death(&door, dying.maintain_outbox(portion(10))).await;
         let attempts = debts.intents().await[0]["attempts"].as_u64().unwrap_or(0);
         let expected = u64::from(!(door.crashed() && point == CrashPoint::BeforeApplied));
         assert_eq!(attempts, expected, "{point:?} {n}");
@@ -134,9 +133,9 @@ async fn named_like(debts: &Debts, prefix: &str) -> BTreeSet<String> {
 /// begins with `target` must begin, once.
 async fn redrive_twice(debts: &Debts, id: &DeadLetterId, target: &str, n: u64, point: CrashPoint) -> bool {
     let context = format!("{point:?} {n}");
-    let (door, dying) = debts.mortal().await;
+    let (door, dying) = debts.process().await;
     door.crash_at_write(n, point);
-    drop(dying.redrive(id).await);
+    until_death(&door, dying.redrive(id)).await;
     for reached in named_like(debts, target).await {
         debts.consume(&reached).await;
     }

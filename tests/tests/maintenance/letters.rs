@@ -193,10 +193,10 @@ async fn redriving_many_that_dies_at_any_write_is_finished_by_the_next_and_deliv
     let deaths = at_every_write(|n, point| async move {
         let debts = Debts::new().await;
         give_up(&debts, "source", starts(&["a", "b"])).await;
-        let (door, dying) = debts.mortal().await;
+        let (door, dying) = debts.process().await;
         let (operator, _) = maintenance(&dying, &debts.clock, settings());
         door.crash_at_write(n, point);
-        drop(ask_within(&operator, json!({"redrive": {"all": true}}), Duration::from_secs(5)).await);
+        until_death(&door, ask(&operator, json!({"redrive": {"all": true}}))).await;
         for target in ["a", "b"] {
             debts.consume(target).await;
         }

@@ -14,7 +14,9 @@ mod function;
 #[path = "../edges/support.rs"]
 #[allow(dead_code, reason = "the edges use the rest of it")]
 mod hand;
+mod hanging;
 mod interleaved;
+mod late;
 mod letters;
 mod outbox;
 mod poison;

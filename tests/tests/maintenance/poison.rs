@@ -5,7 +5,6 @@ use crate::support::*;
 use duroxide::providers::{ExecutionMetadata, Provider, ProviderAdmin, WorkItem};
 use duroxide::{AppErrorKind, ErrorDetails, EventKind, PoisonMessageType};
 use duroxide_cosmos::{CosmosProvider, DeadLetterKind};
-use std::time::Duration;
 
 fn poison_of(message_type: PoisonMessageType, items: &str) -> ErrorDetails {
     ErrorDetails::Poison {
@@ -188,13 +187,13 @@ async fn a_poisoned_turn_and_its_letter_are_one_at_every_crash() {
                 for _ in 1..messages {
                     enqueue(&debts.provider, raised("bad", "x")).await;
                 }
-                let (door, dying) = debts.mortal().await;
-                let turn = match dying.fetch_turn("bad", Duration::from_secs(2), None).await {
+                let (door, dying) = debts.process().await;
+                let turn = match dying.fetch_turn("bad", HOLD, None).await {
                     Ok(duroxide_cosmos::Fetched::Ready(turn)) => turn,
                     other => panic!("{context}: {other:?}"),
                 };
                 door.crash_at_write(n, point);
-                drop(commit(&dying, &turn.lock_token, poisoned("bad", "[]")).await);
+                until_death(&door, commit(&dying, &turn.lock_token, poisoned("bad", "[]"))).await;
                 assert_together(&debts, "bad", &context).await;
                 debts.clock.advance(MUCH_LATER);
                 let pass = debts
@@ -219,15 +218,11 @@ async fn a_poisoned_activity_and_its_letter_are_one_at_every_crash() {
         for n in 1.. {
             let debts = Debts::new().await;
             begin_with(&debts.provider, "i", 1, ExecutionMetadata::default()).await;
-            let (door, dying) = debts.mortal().await;
+            let (door, dying) = debts.process().await;
             let claimed = work(&dying, "i", 2).await;
             door.crash_at_write(n, point);
             let completion = poisoned_activity("i", 2, "{}");
-            let done = tokio::time::timeout(
-                Duration::from_secs(3),
-                dying.ack_work_item(&claimed.lock_token, Some(completion)),
-            );
-            drop(done.await);
+            until_death(&door, dying.ack_work_item(&claimed.lock_token, Some(completion))).await;
             let told = debts.messages_of("i").await;
             assert_eq!(debts.letters().await.len(), told, "{point:?} {n}");
             if !door.crashed() {

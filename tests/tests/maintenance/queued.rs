@@ -77,8 +77,8 @@ async fn every_item_tells_when_it_was_queued_whatever_its_origin() {
     let target = only(&debts, "target").await;
     assert_eq!(
         (target.queued_ms, target.due_ms),
-        (Some(t1), t1),
-        "when it was owed, not when it was paid"
+        (Some(t1), debts.clock.now_ms()),
+        "queued when it was owed, due since it was paid"
     );
     let own = all(provider, &[window(0, t1 + 1_000_000)], 100).await;
     let own: Vec<_> = own.into_iter().filter(|item| item.instance == "source").collect();

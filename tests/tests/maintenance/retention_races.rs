@@ -3,7 +3,6 @@
 use crate::hand::*;
 use crate::retention::{AGE, OLD, left, plant, retain, set};
 use crate::support::*;
-use local::Door;
 use std::time::Duration;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -18,12 +17,9 @@ async fn a_run_that_dies_at_any_write_is_finished_by_the_next() {
             plant(&debts.provider, "alone", None, Some("Failed")).await;
             plant(&debts.provider, "stays", None, None).await;
             debts.clock.advance(AGE + AGE);
-            let (door, dying) = debts.mortal().await;
+            let (door, dying) = debts.process().await;
             door.crash_at_write(n, point);
-            tokio::select! {
-                alive = dying.maintain_retention(&OLD, portion(10)) => drop(alive),
-                () = death(&door) => {}
-            }
+            until_death(&door, dying.maintain_retention(&OLD, portion(10))).await;
             debts.clock.advance(MUCH_LATER);
             let pass = debts
                 .provider
@@ -42,13 +38,6 @@ async fn a_run_that_dies_at_any_write_is_finished_by_the_next() {
         }
     }
     assert!(deaths >= 10, "{deaths} deaths");
-}
-
-/// Returns when the door is dead: its process is, too.
-pub async fn death(door: &Door) {
-    while !door.crashed() {
-        tokio::time::sleep(Duration::from_millis(1)).await;
-    }
 }
 
 /// A run has found an old instance; before each of its further requests another run deletes it and a client starts an

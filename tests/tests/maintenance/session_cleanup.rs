@@ -156,9 +156,9 @@ async fn a_cleanup_that_dies_at_any_write_is_finished_by_the_next() {
             let debts = Debts::new().await;
             claim_many(&debts, "s", 3).await;
             debts.clock.advance(LATER);
-            let (door, dying) = debts.mortal().await;
+            let (door, dying) = debts.process().await;
             door.crash_at_write(n, point);
-            drop(dying.maintain_sessions(portion(10)).await);
+            until_death(&door, dying.maintain_sessions(portion(10))).await;
             let left = sessions(&debts).await.len() as u64;
             assert_eq!(clean(&debts.provider, 10).await.done, left, "{point:?} {n}");
             assert!(sessions(&debts).await.is_empty(), "{point:?} {n}");

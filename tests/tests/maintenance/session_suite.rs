@@ -16,7 +16,7 @@ use serde_json::json;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use tests::{World, judged};
+use tests::{World, patiently};
 
 /// A provider that leaves the cleanup to the function.
 struct Maintained {
@@ -103,7 +103,7 @@ macro_rules! suite {
     ($($name:ident $cleanups:literal)*) => {
         $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
         async fn $name() {
-            judged(async || {
+            patiently(async || {
                 let factory = Factory::default();
                 sessions::$name(&factory).await;
                 assert_eq!(factory.cleanups.load(Ordering::SeqCst), $cleanups, "the function did the cleanup");

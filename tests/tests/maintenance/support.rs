@@ -9,6 +9,7 @@ use local::{CrashPoint, Door, Refusing, RequestKind, RequestRecord, ServerOption
 use serde_json::Value;
 use std::sync::Arc;
 use std::time::Duration;
+pub use tests::until_death;
 use tests::{ManualClock, World, connect};
 use tokio::time::Instant;
 
@@ -59,14 +60,6 @@ impl Debts {
         let config = self.world.builder_through(&door);
         let provider = connect(configured(config, &self.clock)).await;
         (door, provider)
-    }
-
-    /// The same, which does not wait long for a door that is dead.
-    pub async fn mortal(&self) -> (Door, Arc<CosmosProvider>) {
-        let door = self.world.server().open_door().await.expect("a door opens");
-        let config = self.world.builder_through(&door);
-        let config = configured(config, &self.clock).operation_timeout(Duration::from_secs(1));
-        (door, connect(config).await)
     }
 
     /// Commits the first turn of `source`, which sends these messages to others and reaches none of them.

@@ -48,6 +48,27 @@ async fn what_is_overdue_is_rung_at_growing_ages_and_not_at_every_run() {
     assert_eq!(ages, [1, 2, 4, 8, 16, 32]);
 }
 
+#[tokio::test]
+async fn a_run_whose_clock_was_ahead_does_not_silence_the_next() {
+    let debts = Debts::new().await;
+    let ahead = std::sync::Arc::new(tests::ManualClock::default());
+    ahead.advance(Duration::from_secs(24 * 3_600));
+    let clock = std::sync::Arc::clone(&ahead) as std::sync::Arc<dyn Clock>;
+    let provider = tests::connect(debts.world.builder().clock(clock)).await;
+    assert_complete(&run(&maintenance(&provider, &ahead, settings()).0).await);
+    assert!(ahead.now_ms() > debts.clock.now_ms() + 3_600_000);
+    let (maintenance, bell) = maintenance(&debts.provider, &debts.clock, settings());
+    enqueue(&debts.provider, start_of("lost")).await;
+    put_off(&debts, "timer", 1, Duration::from_secs(1_000)).await;
+    debts.clock.advance(Duration::from_secs(35));
+    assert_complete(&run(&maintenance).await);
+    assert_eq!(rung(&bell), ["lost"]);
+    // And it is remembered so.
+    debts.clock.advance(Duration::from_secs(900));
+    assert_complete(&run(&maintenance).await);
+    assert_eq!(rung(&bell), ["lost", "timer-000"]);
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn far_timers_cost_no_ring_until_they_are_near_and_then_one() {
     let debts = Debts::new().await;
@@ -115,16 +136,17 @@ async fn a_sweep_that_stops_is_gone_on_with_where_it_stopped() {
             .run(request.clone(), Budget::of(Duration::from_millis(3_900)))
             .await;
         runs += 1;
-        for name in rung(&bell) {
+        let names = rung(&bell);
+        // A slow machine may not come so far in each run, or only just to the end.
+        let stopped_within = !names.is_empty() && times.len() + names.len() < 90;
+        for name in names {
             *times.entry(name).or_default() += 1;
         }
         if !report.left_over {
             break;
         }
-        assert!(
-            debts.world.documents().await.iter().any(|doc| doc["sweep"].is_object()),
-            "it is remembered"
-        );
+        let is_kept = debts.world.documents().await.iter().any(|doc| doc["sweep"].is_object());
+        assert!(is_kept || !stopped_within, "it is remembered: {report:?}");
         assert!(runs < 30, "it comes forward: {times:?}");
     }
     assert!(runs >= 2, "the budget was too large to show anything");

@@ -4,7 +4,6 @@
 use crate::crashes::at_every_write;
 use crate::hand::*;
 use crate::retention::continued;
-use crate::retention_races::death;
 use crate::support::*;
 use duroxide::providers::ProviderAdmin;
 use duroxide_cosmos::{Pass, Retention};
@@ -28,7 +27,7 @@ async fn kinds(debts: &Debts) -> BTreeMap<String, u64> {
 /// A turn that schedules many activities, by a process that dies after that write of its commit.
 async fn leave_a_commit(debts: &Debts, write: u64) {
     enqueue(&debts.provider, start_of("wide")).await;
-    let (door, maker) = debts.mortal().await;
+    let (door, maker) = debts.process().await;
     let turn = turn(&maker, "wide").await;
     let mut events = vec![started("wide", 1)];
     events.extend((2..2 + WIDE).map(|id| scheduled("wide", id)));
@@ -38,22 +37,16 @@ async fn leave_a_commit(debts: &Debts, write: u64) {
         ..Decision::default()
     };
     door.crash_at_write(write, CrashPoint::AfterApplied);
-    tokio::select! {
-        committed = commit(&maker, &turn.lock_token, decision) => drop(committed),
-        () = death(&door) => {}
-    }
+    until_death(&door, commit(&maker, &turn.lock_token, decision)).await;
     assert!(door.crashed(), "it died");
     debts.clock.advance(MUCH_LATER);
 }
 
 /// Ends what is left in a process that dies at a write, then in one that lives. Answers whether the first died.
 async fn end_twice(debts: &Debts, n: u64, point: CrashPoint) -> (bool, Pass) {
-    let (door, dying) = debts.mortal().await;
+    let (door, dying) = debts.process().await;
     door.crash_at_write(n, point);
-    tokio::select! {
-        alive = dying.maintain_unfinished(portion(10)) => drop(alive),
-        () = death(&door) => {}
-    }
+    until_death(&door, dying.maintain_unfinished(portion(10))).await;
     debts.clock.advance(MUCH_LATER);
     let pass = debts.provider.maintain_unfinished(portion(10)).await;
     let pass = pass.expect("it can be searched");
@@ -131,14 +124,11 @@ async fn ending_a_decided_deletion_that_dies_at_any_write_is_finished_by_the_nex
         for instance in ["a", "b"] {
             begin_with(&debts.provider, instance, 2, named()).await;
         }
-        let (door, deletes) = debts.mortal().await;
+        let (door, deletes) = debts.process().await;
         // Two marks, and the decision.
         door.crash_at_write(3, CrashPoint::AfterApplied);
         let both = ["a".to_owned(), "b".to_owned()];
-        tokio::select! {
-            deleted = deletes.delete_instances_atomic(&both, true) => drop(deleted),
-            () = death(&door) => {}
-        }
+        until_death(&door, deletes.delete_instances_atomic(&both, true)).await;
         assert_eq!(kinds(&debts).await.get("deletion"), Some(&1), "it is decided");
         debts.clock.advance(MUCH_LATER);
         let (died, _) = end_twice(&debts, n, point).await;
@@ -159,12 +149,9 @@ async fn pruning_that_dies_at_any_write_is_finished_by_the_next() {
     let deaths = at_every_write(|n, point| async move {
         let debts = Debts::new().await;
         continued(&debts.provider, "long", 5).await;
-        let (door, dying) = debts.mortal().await;
+        let (door, dying) = debts.process().await;
         door.crash_at_write(n, point);
-        tokio::select! {
-            alive = dying.maintain_retention(&keep, portion(10)) => drop(alive),
-            () = death(&door) => {}
-        }
+        until_death(&door, dying.maintain_retention(&keep, portion(10))).await;
         debts.clock.advance(MUCH_LATER);
         let ended = debts.provider.maintain_unfinished(portion(10)).await;
         assert_eq!(ended.expect("it can be searched").failed, 0, "{point:?} {n}");

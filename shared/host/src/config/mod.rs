@@ -11,7 +11,7 @@ use crate::maintenance::MaintenanceSettings;
 use crate::secret::SecretKey;
 use cosmos::{Key, StaticKey};
 use duroxide::providers::TagFilter;
-use duroxide_cosmos::CosmosConfig;
+use duroxide_cosmos::{CosmosConfig, Outbox};
 use std::env;
 use std::time::Duration;
 use variables::Reader;
@@ -69,6 +69,10 @@ pub struct Limits {
     pub concurrency: usize,
     /// After how many attempts a turn or an activity is poison.
     pub max_attempts: u32,
+    /// After how many attempts of maintenance a message to another instance becomes a dead letter.
+    pub outbox_attempts: u32,
+    /// How long dead letters are kept. Every function writes some.
+    pub dead_letters_kept: Duration,
     /// How long a turn holds its instance, unless renewed. Code of an orchestration that computes or blocks for longer
     /// keeps tokio from renewing it: another may then run the turn too, and the first to commit wins.
     pub turn_lock: Duration,
@@ -149,6 +153,11 @@ impl Config {
         builder
             .database(&self.cosmos.database)
             .container(&self.cosmos.container)
+            .outbox(Outbox {
+                max_attempts: self.limits.outbox_attempts,
+                ..Outbox::default()
+            })
+            .dead_letter_ttl(self.limits.dead_letters_kept)
             .build()
     }
 }

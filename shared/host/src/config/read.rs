@@ -187,6 +187,7 @@ pub(super) fn metrics_namespace(reader: &mut Reader<'_>) -> Option<String> {
 impl Limits {
     pub(super) fn read(reader: &mut Reader<'_>) -> Limits {
         const HALF_A_DAY: u32 = 43_200;
+        const DAY: u64 = 24 * 60 * 60;
         /// The longest invocation that Lambda knows.
         const INVOCATION_MS: u32 = 900_000;
         let seconds = |number: u32| Duration::from_secs(number.into());
@@ -194,6 +195,10 @@ impl Limits {
         let limits = Limits {
             concurrency: reader.number("DUROXIDE_CONCURRENCY", 1..=1000) as usize,
             max_attempts: reader.number("DUROXIDE_MAX_ATTEMPTS", 1..=u32::MAX),
+            outbox_attempts: reader.number("DUROXIDE_OUTBOX_ATTEMPTS", 1..=u32::MAX),
+            dead_letters_kept: Duration::from_secs(
+                u64::from(reader.number("DUROXIDE_DEAD_LETTER_DAYS", 1..=3650)) * DAY,
+            ),
             turn_lock: seconds(reader.number("DUROXIDE_TURN_LOCK_SECONDS", 1..=HALF_A_DAY)),
             work_lock: seconds(reader.number("DUROXIDE_WORK_LOCK_SECONDS", 15..=HALF_A_DAY)),
             session_lock: seconds(reader.number("DUROXIDE_SESSION_LOCK_SECONDS", 1..=HALF_A_DAY)),

@@ -57,6 +57,8 @@ fn the_least_that_must_be_set_gives_the_defaults_of_the_table() {
         Limits {
             concurrency: 10,
             max_attempts: 10,
+            outbox_attempts: 12,
+            dead_letters_kept: Duration::from_secs(30 * 86_400),
             turn_lock: Duration::from_secs(30),
             work_lock: Duration::from_secs(30),
             session_lock: Duration::from_secs(30),
@@ -94,6 +96,8 @@ fn everything_can_be_set() {
         ("WORKER_TAGS", Some("gpu")),
         ("DUROXIDE_CONCURRENCY", Some("1000")),
         ("DUROXIDE_MAX_ATTEMPTS", Some("1")),
+        ("DUROXIDE_OUTBOX_ATTEMPTS", Some("24")),
+        ("DUROXIDE_DEAD_LETTER_DAYS", Some("25")),
         ("DUROXIDE_TURN_LOCK_SECONDS", Some("11")),
         ("DUROXIDE_WORK_LOCK_SECONDS", Some("15")),
         ("DUROXIDE_SESSION_LOCK_SECONDS", Some("12")),
@@ -124,6 +128,8 @@ fn everything_can_be_set() {
         Limits {
             concurrency: 1000,
             max_attempts: 1,
+            outbox_attempts: 24,
+            dead_letters_kept: Duration::from_secs(25 * 86_400),
             turn_lock: Duration::from_secs(11),
             work_lock: Duration::from_secs(15),
             session_lock: Duration::from_secs(12),
@@ -256,6 +262,8 @@ fn what_cannot_be_used_is_named_with_what_to_set() {
         ("DUROXIDE_CONCURRENCY", "ten", "whole number"),
         ("DUROXIDE_CONCURRENCY", "-1", "whole number"),
         ("DUROXIDE_MAX_ATTEMPTS", "0", "from 1"),
+        ("DUROXIDE_OUTBOX_ATTEMPTS", "0", "from 1"),
+        ("DUROXIDE_DEAD_LETTER_DAYS", "3651", "to 3650"),
         ("DUROXIDE_TURN_LOCK_SECONDS", "0", "from 1"),
         ("DUROXIDE_WORK_LOCK_SECONDS", "14", "from 15"),
         ("DUROXIDE_SESSION_LOCK_SECONDS", "0", "from 1"),
@@ -326,14 +334,22 @@ fn the_key_does_not_show_in_debug() {
 }
 
 #[test]
-fn the_provider_is_told_where_its_container_is() {
+fn the_provider_is_told_where_its_container_is_and_when_to_give_up() {
     let config = from(&[
         ("COSMOS_KEY", None),
         ("COSMOS_KEY_SECRET_ARN", Some(ARN)),
         ("COSMOS_DATABASE", Some("db")),
+        ("DUROXIDE_OUTBOX_ATTEMPTS", Some("24")),
+        ("DUROXIDE_DEAD_LETTER_DAYS", Some("2")),
     ]);
     let shown = format!("{:?}", config.unwrap().cosmos_config());
-    for part in ["https://x.documents.azure.com", "\"db\"", "\"workflows\""] {
+    for part in [
+        "https://x.documents.azure.com",
+        "\"db\"",
+        "\"workflows\"",
+        "max_attempts: 24",
+        "letter_ttl: 172800s",
+    ] {
         assert!(shown.contains(part), "{shown}");
     }
 }

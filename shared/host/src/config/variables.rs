@@ -87,6 +87,16 @@ pub const VARIABLES: &[Variable] = &[
         "after how many attempts a turn or an activity fails as poison",
     ),
     optional(
+        "DUROXIDE_OUTBOX_ATTEMPTS",
+        Some("12"),
+        "after how many attempts a message that cannot be delivered becomes a dead letter",
+    ),
+    optional(
+        "DUROXIDE_DEAD_LETTER_DAYS",
+        Some("30"),
+        "how long dead letters are kept, 1 to 3650 days",
+    ),
+    optional(
         "DUROXIDE_TURN_LOCK_SECONDS",
         Some("30"),
         "how long a turn that died keeps its instance locked",

@@ -1,10 +1,12 @@
 //! The rings of one run: in slices, as long as there is time.
 
+use super::Maintenance;
 use super::ladder::{Coming, Overdue};
 use crate::directed::Directed;
 use crate::doorbell::Delayed;
 use crate::ring::{Ring, Target, WorkTarget};
 use crate::ringer::Ringer;
+use cosmos::Clock;
 use duroxide_cosmos::{CosmosProvider, DueItem, DueWhat};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
@@ -18,6 +20,7 @@ const SLICE: usize = 500;
 pub(super) struct Calls {
     ringer: Ringer,
     provider: Arc<CosmosProvider>,
+    clock: Arc<dyn Clock>,
     until: Instant,
     /// Who was rung at once in this run: the sweep need not ring them again.
     pub(super) known: HashSet<Target>,
@@ -36,10 +39,11 @@ pub(super) struct Called {
 
 impl Calls {
     /// Rings until that moment.
-    pub(super) fn new(ringer: Ringer, provider: Arc<CosmosProvider>, until: Instant) -> Calls {
+    pub(super) fn new(with: &Maintenance, until: Instant) -> Calls {
         Calls {
-            ringer,
-            provider,
+            ringer: with.ringer.clone(),
+            provider: Arc::clone(&with.provider),
+            clock: Arc::clone(&with.clock),
             until,
             known: HashSet::new(),
             sent: 0,
@@ -49,14 +53,21 @@ impl Calls {
 
     /// Rings for the next turns of these instances, known or not: what they got just now may be news to them.
     pub(super) async fn turns(&mut self, instances: Vec<String>) -> Called {
+        let now_ms = self.clock.now_ms();
         let unique: BTreeSet<String> = instances.into_iter().collect();
-        let rings: Vec<Delayed> = unique
-            .into_iter()
-            .map(|instance| Delayed::now(Ring::turn(instance)))
-            .collect();
+        let ring_of = |instance| {
+            let mut ring = Ring::turn(instance);
+            // What is delivered late is due since its delivery, by this clock: the function's may be late.
+            ring.due_ms = Some(now_ms);
+            Delayed::now(ring)
+        };
+        let rings: Vec<Delayed> = unique.into_iter().map(ring_of).collect();
         let targets = rings.iter().map(|delayed| delayed.ring.target.clone());
         self.known.extend(targets);
-        self.ring(rings).await
+        let called = self.ring(rings).await;
+        // The sweep tells by itself what it had no time for.
+        self.failed += called.left;
+        called
     }
 
     /// Sends rings. Who is not reached is still due, and found by a later sweep.

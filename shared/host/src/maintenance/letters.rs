@@ -16,7 +16,6 @@ use duroxide_cosmos::{DeadLetter, DeadLetterCursor, DeadLetterId, DeadLetterPage
 use futures::StreamExt as _;
 use serde::Serialize;
 use std::collections::BTreeSet;
-use std::sync::Arc;
 use tokio::time::{Instant, timeout_at};
 
 /// Letters that are looked for at once.
@@ -93,7 +92,7 @@ impl Maintenance {
     /// # Errors
     /// When letters cannot be listed or read. What fails of a redrive is told in the answer.
     pub async fn letters(&self, request: LettersRequest, budget: Budget) -> Result<LettersAnswer, ProviderError> {
-        let mut calls = Calls::new(self.ringer.clone(), Arc::clone(&self.provider), budget.end_less(LAST));
+        let mut calls = Calls::new(self, budget.end_less(LAST));
         let until = budget.end_less(RESERVE);
         let dead_letters = match request {
             LettersRequest::List { filter, most, after } => {

@@ -23,7 +23,7 @@
 //! What can go wrong: a run that dies anywhere has changed only what is right to change by itself, and the next one finds
 //! the rest where it was. Two runs at once do the same things twice, which the store takes for once; the first to keep
 //! the state wins, and the other's rings were rings too many. A pass that cannot ask the store is told in the report and
-//! ends; the others go on. A doorbell that takes nothing costs time: what is due stays due, and is rung at its next age.
+//! ends; the others go on. So is one that the store did not answer in time, when the run ends: `PassesBroken` counts both. A doorbell that takes nothing costs time: what is due stays due, and is rung at its next age.
 
 mod calls;
 mod ladder;
@@ -58,6 +58,9 @@ use sweep::ms;
 const RESERVE: Duration = Duration::from_secs(3);
 /// The last of it, in which nothing new is begun.
 const LAST: Duration = Duration::from_millis(200);
+
+/// The numbers of the store are missing then, and their alarms are silent: the report's own error is the alarm.
+const NOT_COUNTED: &str = "there was no time to count what is in the store";
 
 /// What an invocation is answered, as JSON.
 #[derive(Debug, Serialize)]
@@ -143,10 +146,10 @@ impl Maintenance {
     /// One run. It ends within the budget, and says what it did and whether something is left.
     pub async fn run(&self, request: MaintenanceRequest, budget: Budget) -> Report {
         let until = budget.end_less(LAST);
-        let calls = Calls::new(self.ringer.clone(), Arc::clone(&self.provider), until);
+        let calls = Calls::new(self, until);
         let mut rounds = Rounds::new(self, &request, calls);
         rounds.go(budget.end_less(RESERVE)).await;
-        *self.late.lock().unwrap_or_else(PoisonError::into_inner) = rounds.late();
+        rounds.note_late(&mut self.late.lock().unwrap_or_else(PoisonError::into_inner));
         rounds.keep_state(until).await;
         let mut report = rounds.into_report();
         if request.passes.contains(&PassName::Report) {
@@ -165,6 +168,7 @@ impl Maintenance {
             ..PassReport::default()
         };
         if !budget.fits(2 * LAST) {
+            pass.error = Some(NOT_COUNTED.to_owned());
             return (pass, None);
         }
         let now_ms = self.clock.now_ms();
@@ -179,7 +183,7 @@ impl Maintenance {
                 return (pass, Some(StoreReport::new(&upkeep, now_ms)));
             }
             Ok(Err(error)) => pass.error = Some(error.to_string()),
-            Err(_) => tracing::warn!("there was no time to count what is in the store"),
+            Err(_) => pass.error = Some(NOT_COUNTED.to_owned()),
         }
         (pass, None)
     }

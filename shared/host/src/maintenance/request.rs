@@ -19,6 +19,9 @@ const MOST: u64 = 10_000;
 const MOST_DAYS: u64 = 36_500;
 const DAY: u64 = 24 * 60 * 60;
 
+/// The fields of a request.
+const OWN_FIELDS: [&str; 4] = ["passes", "most", "retention", "deadLetters"];
+
 /// One pass of maintenance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -129,11 +132,12 @@ impl MaintenanceRequest {
             );
             return refused("the payload", reason);
         };
-        let scheduled = fields
-            .get("source")
-            .is_some_and(|source| source == "aws.events" || source == "aws.scheduler");
-        if scheduled || fields.contains_key("detail-type") {
-            return Ok(MaintenanceRequest::default());
+        if is_of_schedule(fields) {
+            let own = OWN_FIELDS.into_iter().find(|name| fields.contains_key(*name));
+            return match own {
+                Some(name) => refused(name, "is given in an event of the schedule: send it without source"),
+                None => Ok(MaintenanceRequest::default()),
+            };
         }
         if fields.contains_key("deadLetters") {
             return refused(
@@ -141,7 +145,7 @@ impl MaintenanceRequest {
                 "is given with other fields: send it alone, or without it",
             );
         }
-        check_names(fields, "", &["passes", "most", "retention", "deadLetters"])?;
+        check_names(fields, "", &OWN_FIELDS)?;
         let passes = match fields.get("passes") {
             Some(passes) => read_passes(passes)?,
             None => PassName::ALL.to_vec(),
@@ -160,6 +164,14 @@ impl MaintenanceRequest {
             keep,
         })
     }
+}
+
+/// Whether this is what a rule of EventBridge or its scheduler sends. Events of anything else are no requests: a rule that sends
+/// them here is a mistake.
+fn is_of_schedule(fields: &Map<String, Value>) -> bool {
+    let source = fields.get("source");
+    source.is_some_and(|source| source == "aws.events" || source == "aws.scheduler")
+        && fields.get("detail-type").is_none_or(|kind| kind == "Scheduled Event")
 }
 
 fn read_passes(passes: &Value) -> Result<Vec<PassName>, RequestError> {

@@ -12,7 +12,11 @@ use duroxide::providers::ProviderError;
 use duroxide_cosmos::{Cursor, Pass, Portion, Retention};
 use std::collections::BTreeSet;
 use std::sync::PoisonError;
-use tokio::time::Instant;
+use std::time::Duration;
+use tokio::time::{Instant, timeout_at};
+
+/// A portion of less time is not begun: no store answers so fast.
+const LEAST_SHARE: Duration = Duration::from_millis(50);
 
 /// The rounds of one run.
 pub(super) struct Rounds<'a> {
@@ -32,8 +36,12 @@ struct Lane {
     cursor: Option<Cursor>,
     /// It had too little time in the run before.
     was_late: bool,
-    /// A portion came to its end in this run.
+    /// It settled something in this run, or came to its end.
     got_on: bool,
+    /// The store answered a portion in this run.
+    was_answered: bool,
+    /// What a portion without an answer met.
+    trouble: Option<String>,
 }
 
 impl<'a> Rounds<'a> {
@@ -51,6 +59,8 @@ impl<'a> Rounds<'a> {
             cursor: None,
             was_late: late.contains(&pass),
             got_on: false,
+            was_answered: false,
+            trouble: None,
         };
         let passes = request.passes.iter().copied();
         let lanes = ordered(passes.filter(|pass| *pass != PassName::Report).map(lane).collect());
@@ -77,18 +87,19 @@ impl<'a> Rounds<'a> {
                 }
                 let now = Instant::now();
                 let left = until.saturating_duration_since(now);
-                if left.is_zero() {
+                let share = left / self.lanes[index].parts(open);
+                if share < LEAST_SHARE {
                     return;
                 }
-                let parts = self.lanes[index].parts(open);
-                self.step(index, now + left / parts).await;
+                self.step(index, now, share).await;
                 open -= 1;
             }
         }
     }
 
     /// One portion of one pass, and the rings for what it found.
-    async fn step(&mut self, index: usize, deadline: Instant) {
+    async fn step(&mut self, index: usize, begun: Instant, share: Duration) {
+        let deadline = begun + share;
         let pass = self.lanes[index].pass;
         let portion = Portion {
             most: self.most,
@@ -105,7 +116,8 @@ impl<'a> Rounds<'a> {
         let lane = &mut self.lanes[index];
         match done {
             Ok((pass, more)) => {
-                lane.got_on = true;
+                lane.was_answered = true;
+                lane.got_on |= pass.done + pass.dead > 0 || !more;
                 lane.report.add(&pass);
                 lane.report.left_over = more;
                 lane.cursor = pass.cursor;
@@ -113,10 +125,7 @@ impl<'a> Rounds<'a> {
             }
             Err(error) => {
                 lane.report.portions += 1;
-                // Its share of the time was too short: it has another in the next round, or in the next run.
-                if !(error.is_retryable() && Instant::now() >= deadline) {
-                    lane.report.error = Some(error.to_string());
-                }
+                lane.meet(&error, begun.elapsed(), share);
             }
         }
     }
@@ -144,7 +153,9 @@ impl<'a> Rounds<'a> {
         let sweep = match &mut self.sweep {
             Some(sweep) => sweep,
             None => {
-                let state = provider.maintenance_state().await?;
+                let asked = timeout_at(portion.deadline, provider.maintenance_state()).await;
+                let late = |_| ProviderError::retryable("maintenance_state", "the store did not answer in time");
+                let state = asked.map_err(late)??;
                 self.sweep.insert(Sweep::new(state, &self.with.settings, now_ms))
             }
         };
@@ -158,9 +169,9 @@ impl<'a> Rounds<'a> {
         Ok((pass, more))
     }
 
-    /// The passes that have something left and never had enough time for it.
-    pub(super) fn late(&self) -> BTreeSet<PassName> {
-        late(&self.lanes)
+    /// Notes which of the passes of this run have something left and never had enough time for it.
+    pub(super) fn note_late(&self, known: &mut BTreeSet<PassName>) {
+        note_late(&self.lanes, known);
     }
 
     /// Remembers how far the sweep came.
@@ -170,7 +181,7 @@ impl<'a> Rounds<'a> {
         };
         let state = sweep.into_state();
         let keeping = self.with.provider.keep_maintenance_state(state);
-        let trouble = match tokio::time::timeout_at(until, keeping).await {
+        let trouble = match timeout_at(until, keeping).await {
             Ok(Ok(true)) => return,
             Ok(Ok(false)) => {
                 tracing::info!("another run has kept its state: some rings were sent twice");
@@ -186,7 +197,8 @@ impl<'a> Rounds<'a> {
     }
 
     /// What the passes did.
-    pub(super) fn into_report(self) -> Report {
+    pub(super) fn into_report(mut self) -> Report {
+        self.lanes.iter_mut().for_each(Lane::close);
         Report {
             rings_sent: self.calls.sent,
             rings_failed: self.calls.failed,
@@ -197,6 +209,32 @@ impl<'a> Rounds<'a> {
 }
 
 impl Lane {
+    /// A portion failed after a part of its share. If it had to be too short for the store of this moment, the lane stays
+    /// open: it has another share in the next round, or in the next run.
+    fn meet(&mut self, error: &ProviderError, used: Duration, share: Duration) {
+        // The client gives up when the next of its doubling waits would end too late: then it has used a third of the time.
+        // What fails at once would only fail again and again.
+        if error.is_retryable() && used >= share / 4 {
+            self.trouble = Some(error.to_string());
+        } else {
+            self.report.error = Some(error.to_string());
+        }
+    }
+
+    /// The run ends. A lane that the store never answered is told as broken: nobody knows how much it has to do.
+    fn close(&mut self) {
+        if !self.is_open() || self.was_answered {
+            return;
+        }
+        self.report.error = Some(match (&self.trouble, self.report.portions) {
+            (_, 0) => "there was no time for it: give the function a longer timeout".to_owned(),
+            (trouble, portions) => {
+                let trouble = trouble.as_deref().unwrap_or("no answer");
+                format!("the store did not answer in time, in {portions} portions: {trouble}")
+            }
+        });
+    }
+
     /// Of how many parts of the time that is left it gets one, when so many lanes wait for theirs.
     fn parts(&self, open: u32) -> u32 {
         if self.was_late && !self.got_on { 2 } else { open }
@@ -213,10 +251,15 @@ fn ordered(mut lanes: Vec<Lane>) -> Vec<Lane> {
     lanes
 }
 
-/// Those that have something left and never had enough time for it.
-fn late(lanes: &[Lane]) -> BTreeSet<PassName> {
-    let late = lanes.iter().filter(|lane| lane.is_open() && !lane.got_on);
-    late.map(|lane| lane.pass).collect()
+/// What is known of passes that did not run stays.
+fn note_late(lanes: &[Lane], known: &mut BTreeSet<PassName>) {
+    for lane in lanes {
+        if lane.is_open() && !lane.got_on {
+            known.insert(lane.pass);
+        } else {
+            known.remove(&lane.pass);
+        }
+    }
 }
 
 #[cfg(test)]
@@ -233,6 +276,46 @@ mod tests {
             cursor: None,
             was_late: false,
             got_on,
+            was_answered: got_on,
+            trouble: None,
+        }
+    }
+
+    #[test]
+    fn trouble_that_took_its_time_leaves_a_lane_open_and_any_other_closes_it() {
+        let second = Duration::from_secs(1);
+        let busy = ProviderError::retryable("due", "throttled");
+        let refused = ProviderError::permanent("due", "the key is refused");
+        for (error, used, stays) in [
+            (&busy, second, true),
+            (&busy, second / 3, true),
+            (&busy, second / 5, false),
+            (&busy, Duration::ZERO, false),
+            (&refused, second, false),
+        ] {
+            let mut lane = lane(PassName::Sweep, true, false);
+            lane.meet(error, used, second);
+            assert_eq!(lane.is_open(), stays, "{error} {used:?}");
+        }
+    }
+
+    #[test]
+    fn a_lane_that_was_never_answered_is_broken_when_the_run_ends_and_says_why() {
+        let told = |portions, trouble: Option<&str>| {
+            let mut lane = lane(PassName::Sweep, true, false);
+            lane.report.portions = portions;
+            lane.trouble = trouble.map(str::to_owned);
+            lane.close();
+            lane.report.error.expect("it is broken")
+        };
+        assert!(told(0, None).contains("no time"), "{}", told(0, None));
+        let text = told(3, Some("throttled"));
+        assert!(text.contains("3 portions") && text.contains("throttled"), "{text}");
+        // One that has something left, and one that has nothing left.
+        for (left_over, got_on) in [(true, true), (false, false)] {
+            let mut lane = lane(PassName::Sweep, left_over, got_on);
+            lane.close();
+            assert_eq!(lane.report.error, None);
         }
     }
 
@@ -246,7 +329,10 @@ mod tests {
             lane(PassName::Sessions, true, false),
             broken,
         ];
-        assert_eq!(late(&lanes), BTreeSet::from([PassName::Sessions]));
+        // Retention did not run.
+        let mut known = BTreeSet::from([PassName::Outbox, PassName::Retention]);
+        note_late(&lanes, &mut known);
+        assert_eq!(known, BTreeSet::from([PassName::Sessions, PassName::Retention]));
     }
 
     #[test]

@@ -94,6 +94,7 @@ impl Sweep {
     /// Plans a run that begins now.
     pub(super) fn new(state: MaintenanceState, settings: &MaintenanceSettings, now_ms: u64) -> Sweep {
         let (ahead_ms, reach_ms) = (ms(settings.ahead()), ms(settings.ring_reach));
+        let state = not_ahead(state, ms(settings.period), now_ms);
         let overdue = Overdue {
             threshold_ms: ms(settings.overdue),
             last_run_ms: state.last_run_ms,
@@ -172,6 +173,20 @@ impl Sweep {
         }
         self.state
     }
+}
+
+/// The state as if the run before had been one period ago, if its clock was ahead: it must not silence this one until the
+/// time has caught up.
+fn not_ahead(mut state: MaintenanceState, period_ms: u64, now_ms: u64) -> MaintenanceState {
+    if state.last_run_ms > now_ms {
+        state.last_run_ms = now_ms.saturating_sub(period_ms);
+        state.rung_until_ms = state.rung_until_ms.min(now_ms);
+        if let Some(left) = &mut state.sweep {
+            left.now_ms = left.now_ms.min(now_ms);
+            left.last_run_ms = left.last_run_ms.min(state.last_run_ms);
+        }
+    }
+    state
 }
 
 /// A phase has come to its end.

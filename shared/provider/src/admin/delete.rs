@@ -6,49 +6,54 @@
 //!
 //! An instance that is alone and small goes the short way: one batch that deletes everything, fenced by its lock.
 
+use super::erase::{add, tally};
 use super::guard::Guard;
 use crate::error::Failure;
 use crate::finish::Finish;
-use crate::model::{Deleting, DeletionDoc, InstanceDoc, IntentDoc, Kind, LockDoc, StagedOp};
+use crate::model::{Deleting, DeletionDoc, Kind, LockDoc, StagedOp};
 use crate::store::{Locked, Store};
 use crate::turn::{BATCH_OPS, extend};
-use cosmos::{Batch, PartitionKey, Query, Retry};
+use cosmos::{Batch, PartitionKey, Retry};
 use duroxide::providers::{DeleteInstanceResult, InstanceFilter};
 use futures::future::try_join_all;
-use serde::Deserialize;
 use std::collections::HashSet;
 use std::time::Duration;
+use tokio::time::{Instant, timeout_at};
 
 /// How often a lock may change under a mark before the deletion is refused as busy.
-const ATTEMPTS: u32 = 20;
-/// How often a partition is looked at again while it is erased.
-const ERASURES: u32 = 100;
+pub(super) const ATTEMPTS: u32 = 20;
 const PAUSE: Duration = Duration::from_millis(25);
 /// Instances that are marked at once, and how long each may take before others take the deletion for forgotten.
-const AT_ONCE: usize = 16;
+pub(super) const AT_ONCE: usize = 16;
 const MARKING_MS: u64 = 100;
-
-/// A document of a partition that is being erased.
-#[derive(Debug, Deserialize)]
-struct Remains {
-    id: String,
-    #[serde(rename = "type")]
-    kind: Kind,
-}
 
 impl Store {
     /// Deletes all of these instances, or none.
     pub(crate) async fn delete_group(&self, ids: &[String], force: bool) -> Result<DeleteInstanceResult, Failure> {
-        self.delete_guarded(ids, if force { Guard::Any } else { Guard::Over })
+        self.delete_guarded(ids, if force { Guard::Any } else { Guard::Over }, None)
             .await
     }
 
-    /// Deletes a tree, the root first, that is over and whose root ended before then, or nothing.
-    pub(crate) async fn delete_expired(&self, tree: &[String], before: u64) -> Result<DeleteInstanceResult, Failure> {
-        self.delete_guarded(tree, Guard::Expired { before }).await
+    /// Deletes a tree, the root first, that is over and whose root ended before then, or nothing. It may take until the
+    /// limit: a tree that cannot be marked in time has its marks taken off again.
+    pub(crate) async fn delete_expired(
+        &self,
+        tree: &[String],
+        before: u64,
+        limit: Instant,
+    ) -> Result<DeleteInstanceResult, Failure> {
+        let left = limit.saturating_duration_since(Instant::now());
+        // To take off the marks needs about the time that it took to make them.
+        let mark_until = limit.checked_sub(left / 2);
+        self.delete_guarded(tree, Guard::Expired { before }, mark_until).await
     }
 
-    async fn delete_guarded(&self, ids: &[String], guard: Guard) -> Result<DeleteInstanceResult, Failure> {
+    async fn delete_guarded(
+        &self,
+        ids: &[String],
+        guard: Guard,
+        mark_until: Option<Instant>,
+    ) -> Result<DeleteInstanceResult, Failure> {
         let mut seen = HashSet::new();
         let ids: Vec<String> = ids.iter().filter(|id| seen.insert(id.as_str())).cloned().collect();
         let Some(root) = ids.first() else {
@@ -75,7 +80,13 @@ impl Store {
             self.check(ids, guard).await?;
             self.decide_deletion(&decision).await
         };
-        if let Err(failure) = marked.await {
+        let marked = match mark_until {
+            Some(until) => timeout_at(until, marked)
+                .await
+                .unwrap_or_else(|_| Err(Failure::Busy(root.clone()))),
+            None => marked.await,
+        };
+        if let Err(failure) = marked {
             // Undone here if possible, and by whoever meets the marks if not.
             if let Err(error) = self.give_up(&decision).await {
                 tracing::warn!(group, %error, "a deletion that was not decided left marks; they expire");
@@ -88,9 +99,13 @@ impl Store {
     /// Refuses what must not be deleted.
     async fn check(&self, ids: &[String], guard: Guard) -> Result<(), Failure> {
         if !matches!(guard, Guard::Any) {
-            for (n, id) in ids.iter().enumerate() {
-                let instance = self.instance(&PartitionKey::new(id)?).await?;
-                guard.check(id, n == 0, instance.as_ref())?;
+            let root = ids.first();
+            for some in ids.chunks(AT_ONCE) {
+                let each = some.iter().map(|id| async {
+                    let instance = self.instance(&PartitionKey::new(id)?).await?;
+                    guard.check(id, root == Some(id), instance.as_ref())
+                });
+                try_join_all(each).await?;
             }
         }
         let group: HashSet<&String> = ids.iter().collect();
@@ -245,113 +260,6 @@ impl Store {
         }
     }
 
-    /// Does what was decided, in every partition, and then forgets the decision (but not that it was given up).
-    pub(crate) async fn carry_out(&self, decision: &DeletionDoc) -> Result<DeleteInstanceResult, Failure> {
-        let group: HashSet<&str> = decision.instances.iter().map(String::as_str).collect();
-        let mut total = DeleteInstanceResult::default();
-        for id in &decision.instances {
-            let pk = PartitionKey::new(id)?;
-            if decision.given_up {
-                self.unmark(&pk, &decision.group).await?;
-                continue;
-            }
-            let one = self.erase(&pk, &decision.group, &group).await?;
-            add(&mut total, &one);
-        }
-        if !decision.given_up {
-            self.discard_all(&PartitionKey::new(&decision.pk)?, vec![decision.id.clone()])
-                .await?;
-        }
-        Ok(total)
-    }
-
-    async fn unmark(&self, pk: &PartitionKey, group: &str) -> Result<(), Failure> {
-        for _ in 0..ATTEMPTS {
-            let Some(lock) = self.settled_lock(pk).await?.filter(|lock| lock.is_marked(group)) else {
-                return Ok(());
-            };
-            let mut next = lock.doc.clone();
-            next.deleting = None;
-            next.owe(None);
-            if self.swap_lock(pk, Some(&lock.etag), next).await?.is_some() {
-                return Ok(());
-            }
-        }
-        Err(Failure::Busy(pk.as_str().to_owned()))
-    }
-
-    /// Deletes a marked partition's documents, the lock last. A partition without the mark is left alone: it was
-    /// erased already, or the group was given up. Each step is fenced by the lock, so one that erases late cannot touch
-    /// an instance that was started under the same id since.
-    async fn erase(
-        &self,
-        pk: &PartitionKey,
-        group: &str,
-        members: &HashSet<&str>,
-    ) -> Result<DeleteInstanceResult, Failure> {
-        let Some(mut lock) = self.settled_lock(pk).await?.filter(|lock| lock.is_marked(group)) else {
-            return Ok(DeleteInstanceResult::default());
-        };
-        let instance = self.instance(pk).await?;
-        self.deliver_outside(pk, members).await?;
-        let mut total = tally(instance.as_ref(), &[]);
-        // An activity may complete while its instance is erased, and leave one more message: look until none is left.
-        for _ in 0..ERASURES {
-            let remains = self.remains(pk).await?;
-            let ids: Vec<String> = remains
-                .iter()
-                .filter(|doc| doc.kind != Kind::Lock)
-                .map(|doc| doc.id.clone())
-                .collect();
-            let written = if ids.is_empty() {
-                match self
-                    .container
-                    .delete(pk, LockDoc::ID, Some(&lock.etag), Retry::Idempotent)
-                    .await
-                {
-                    Ok(()) => return Ok(total),
-                    Err(error) if error.is_not_found() => return Ok(total),
-                    Err(error) if error.is_precondition_failed() => None,
-                    Err(error) => return Err(error.into()),
-                }
-            } else {
-                total.queue_messages_deleted += tally(None, &remains).queue_messages_deleted;
-                self.discard_fenced(pk, lock, ids).await?
-            };
-            lock = match written {
-                Some(written) => written,
-                // Somebody else erases it too: go on while there is something left.
-                None => match self.settled_lock(pk).await?.filter(|lock| lock.is_marked(group)) {
-                    Some(newer) => newer,
-                    None => return Ok(total),
-                },
-            };
-        }
-        Err(Failure::Busy(pk.as_str().to_owned()))
-    }
-
-    /// Pays what the instance owes to others that stay.
-    async fn deliver_outside(&self, pk: &PartitionKey, members: &HashSet<&str>) -> Result<(), Failure> {
-        let query = Query::new("SELECT * FROM c WHERE c.type = 'intent'");
-        let mut intents = self.container.query::<IntentDoc>(pk, &query).await?;
-        intents.retain(|intent| !members.contains(intent.message.pk.as_str()));
-        let delivered = self.deliver(pk, &intents).await;
-        if delivered.len() < intents.len() {
-            return Err(Failure::Busy(pk.as_str().to_owned()));
-        }
-        Ok(())
-    }
-
-    /// All that belongs to the instance. Receipts stay until their TTL, so that a late redelivery cannot start the
-    /// instance again; sessions, deletions and what maintenance remembers may share the partition and are
-    /// not the instance's.
-    async fn remains(&self, pk: &PartitionKey) -> Result<Vec<Remains>, Failure> {
-        let query = Query::new(
-            "SELECT c.id, c.type FROM c WHERE NOT (c.type IN ('receipt', 'session', 'deletion', 'maintenance'))",
-        );
-        Ok(self.container.query::<Remains>(pk, &query).await?)
-    }
-
     /// Deletes the trees of all roots that are over and match.
     pub(crate) async fn delete_bulk(&self, filter: &InstanceFilter) -> Result<DeleteInstanceResult, Failure> {
         let roots = self
@@ -372,33 +280,5 @@ impl Store {
             Some(failure) if total.instances_deleted == 0 => Err(failure),
             _ => Ok(total),
         }
-    }
-}
-
-fn add(total: &mut DeleteInstanceResult, one: &DeleteInstanceResult) {
-    total.instances_deleted += one.instances_deleted;
-    total.executions_deleted += one.executions_deleted;
-    total.events_deleted += one.events_deleted;
-    total.queue_messages_deleted += one.queue_messages_deleted;
-}
-
-impl Locked {
-    /// Whether this deletion has marked it.
-    fn is_marked(&self, group: &str) -> bool {
-        self.doc.deleting.as_ref().is_some_and(|mark| mark.group == group)
-    }
-}
-
-fn tally(instance: Option<&InstanceDoc>, remains: &[Remains]) -> DeleteInstanceResult {
-    let queued = remains
-        .iter()
-        .filter(|doc| matches!(doc.kind, Kind::Message | Kind::Work))
-        .count();
-    let known = instance.filter(|instance| instance.name.is_some());
-    DeleteInstanceResult {
-        instances_deleted: u64::from(known.is_some()),
-        executions_deleted: instance.map_or(0, |instance| instance.executions),
-        events_deleted: instance.map_or(0, |instance| instance.earlier_events + instance.current.events),
-        queue_messages_deleted: queued as u64,
     }
 }

@@ -123,6 +123,26 @@ impl Store {
         Ok(false)
     }
 
+    /// Whether any of these instances has a dead letter. Of a single one only its partition is asked.
+    pub(crate) async fn any_letters(&self, ids: &[String]) -> Result<bool, Failure> {
+        if let [only] = ids {
+            let query = Query::new("SELECT VALUE c.id FROM c WHERE c.queue = 'dead'");
+            let letters = self
+                .container
+                .query::<String>(&PartitionKey::new(only)?, &query)
+                .await?;
+            return Ok(!letters.is_empty());
+        }
+        for group in ids.chunks(PARENTS_AT_ONCE) {
+            let query =
+                Query::new("SELECT VALUE COUNT(1) FROM c WHERE c.queue = 'dead' AND ARRAY_CONTAINS(@ids, c.pk)");
+            if self.sum(query.param("@ids", group)).await? > 0 {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
     /// Counts over everything.
     pub(crate) async fn system_metrics(&self) -> Result<SystemMetrics, Failure> {
         let mut metrics = SystemMetrics::default();

@@ -4,6 +4,7 @@
 //! force refuses such an instance, and bulk deletion leaves it alone.
 
 mod delete;
+mod erase;
 mod guard;
 mod info;
 mod list;

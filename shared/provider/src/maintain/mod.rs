@@ -11,8 +11,8 @@
 //! | report | `upkeep` | numbers |
 //!
 //! A pass works in *portions*: one page of every physical range, oldest first. The answer says where to go on, so that a
-//! caller can take portions of several passes in turn and stop whenever its budget ends; what fails is counted and
-//! passed by, and never hides what is behind it. Everything is idempotent: a pass that was killed at any write is done by
+//! caller can take portions of several passes in turn and stop whenever its budget ends; what fails or takes too long
+//! (`settle`) is counted and passed by, and never hides what is behind it. Everything is idempotent: a pass that was killed at any write is done by
 //! the next one, and two that run at once do no harm.
 
 mod due;
@@ -22,6 +22,7 @@ mod redrive;
 mod redrives;
 mod retention;
 mod sessions;
+mod settle;
 mod state;
 mod unfinished;
 mod upkeep;
@@ -37,6 +38,7 @@ pub use upkeep::{Upkeep, UpkeepQuery};
 use crate::provider::CosmosProvider;
 use cosmos::SweepCursor;
 use duroxide::providers::ProviderError;
+use std::collections::BTreeSet;
 use tokio::time::Instant;
 
 /// How much of a pass to do.
@@ -58,6 +60,8 @@ pub struct Cursor {
     /// Which search, for a pass that has several.
     search: u8,
     sweep: Option<SweepCursor>,
+    /// What failed before on this page.
+    failed: BTreeSet<String>,
 }
 
 impl Cursor {
@@ -66,6 +70,7 @@ impl Cursor {
             now_ms,
             search: 0,
             sweep: None,
+            failed: BTreeSet::new(),
         }
     }
 
@@ -74,6 +79,7 @@ impl Cursor {
             now_ms: self.now_ms,
             search: self.search,
             sweep: Some(sweep),
+            failed: BTreeSet::new(),
         })
     }
 
@@ -99,7 +105,7 @@ impl Pass {
 /// What a portion of a pass did.
 #[derive(Clone, Debug, Default)]
 pub struct Pass {
-    /// Items that were looked at.
+    /// Items that were looked at. One that was cut short is looked at again by the next portion.
     pub found: u64,
     /// Items that are settled now.
     pub done: u64,

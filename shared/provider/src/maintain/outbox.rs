@@ -12,7 +12,7 @@
 
 use super::{Cursor, Pass, Portion};
 use crate::config::Outbox;
-use crate::deliver::{AT_ONCE, deliver_one};
+use crate::deliver::AT_ONCE;
 use crate::error::Failure;
 use crate::model::{DeadLetterDoc, DeadLetterKind, Death, IntentDoc};
 use crate::store::{Store, millis};
@@ -57,13 +57,11 @@ impl Store {
             .within(portion.deadline)
             .sweep::<Box<RawValue>, _, _>(&query, portion.most, place.sweep.clone(), |raw| due_at(raw))
             .await?;
-        let mut pass = Pass {
-            found: page.items.len() as u64,
-            ..Pass::default()
-        };
+        let mut pass = Pass::default();
         let intents = readable(&page.items, &mut pass);
         for group in intents.chunks(AT_ONCE) {
             let paid = self.pay(group, Some(portion.deadline)).await;
+            pass.found += group.len() as u64;
             pass.done += paid.targets.len() as u64;
             pass.failed += paid.failed;
             pass.dead += paid.dead;
@@ -83,7 +81,7 @@ impl Store {
         let patience = Instant::now() + self.outbox.patience;
         let limit = deadline.map_or(patience, |deadline| deadline.min(patience));
         let container = self.container.within(limit);
-        let outcomes = join_all(intents.iter().map(|intent| deliver_one(&container, intent))).await;
+        let outcomes = join_all(intents.iter().map(|intent| self.deliver_one(&container, intent))).await;
         let is_over = || deadline.is_some_and(|deadline| Instant::now() >= deadline);
         let (mut paid, mut reached, mut failing) = (Paid::default(), BTreeMap::new(), Vec::new());
         for (intent, outcome) in intents.iter().zip(outcomes) {
@@ -228,6 +226,7 @@ fn readable(items: &[Box<RawValue>], pass: &mut Pass) -> Vec<IntentDoc> {
             Ok(intent) => intents.push(intent),
             Err(error) => {
                 tracing::error!(%error, "an intent cannot be read, and is left as it is");
+                pass.found += 1;
                 pass.failed += 1;
             }
         }

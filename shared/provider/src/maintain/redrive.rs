@@ -17,11 +17,14 @@
 //! it, so it is the whole orchestration that runs again. One execution may have left several letters (of several
 //! activities, of its last turn): whichever of them are redriven, it runs again once.
 //!
+//! The children that an orchestration gives fixed ids are the same for the new instance, and an instance starts once: the new one
+//! may wait for ever for a child that the failed one has started. Delete that child first, or let children be named after their
+//! parent, as duroxide does when no id is given.
+//!
 //! A message whose last delivery had an unknown outcome may have been delivered after all. Its receipt drops a redrive for
 //! a week; after that, duroxide itself drops a second start of an instance and a second completion.
 
 use super::letters::{DeadLetterId, address};
-use crate::deliver::deliver_one;
 use crate::error::Failure;
 use crate::model::{DeadLetterDoc, DeadLetterKind, Envelope, IntentDoc, MessageDoc, first_event};
 use crate::store::{Store, check_size};
@@ -81,7 +84,9 @@ impl Store {
     async fn again(&self, pk: &PartitionKey, letter: &DeadLetterDoc) -> Result<IntentDoc, Failure> {
         match (letter.death.cause, &letter.death.message) {
             (DeadLetterKind::Undeliverable, Some(message)) => {
-                Ok(IntentDoc::new(pk.as_str(), letter.name(), self.now(), message.clone()))
+                let now = self.now();
+                let intent = IntentDoc::new(pk.as_str(), letter.name(), now, message.clone());
+                Ok(intent.owed_since(&self.sequence.next(now)))
             }
             (DeadLetterKind::PoisonTurn | DeadLetterKind::PoisonActivity, _) => self.start_again(pk, letter).await,
             _ => Err(Failure::Refused(format!(
@@ -161,7 +166,7 @@ impl Store {
 
     async fn deliver_again(&self, pk: &PartitionKey, intent: &IntentDoc) -> Redriven {
         let instance = intent.message.pk.clone();
-        if let Err(error) = deliver_one(&self.container, intent).await {
+        if let Err(error) = self.deliver_one(&self.container, intent).await {
             tracing::warn!(instance = pk.as_str(), target = instance, %error,
                 "a redriven message is not delivered yet; maintenance will try again");
             return Redriven::Owed { instance };

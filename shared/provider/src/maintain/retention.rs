@@ -2,8 +2,10 @@
 //!
 //! First whole trees whose root ended before the age, then the executions that instances have beyond those to keep. Both are
 //! the verbs that an administrator has (`admin::delete`, `admin::prune`), so a run that is killed leaves what
-//! `maintain::unfinished` ends. A tree in which something still runs is passed by.
+//! `maintain::unfinished` ends. A tree in which something still runs, or which has dead letters, is
+//! passed by.
 
+use super::settle::{Fate, Time, settle};
 use super::{Cursor, Pass, Portion};
 use crate::error::Failure;
 use crate::provider::CosmosProvider;
@@ -12,7 +14,7 @@ use cosmos::{PartitionKey, Query};
 use duroxide::providers::{ProviderError, PruneOptions};
 use serde::Deserialize;
 use std::time::Duration;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::Instant;
 
 /// What to keep. The default keeps everything.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -104,11 +106,12 @@ impl Store {
             .await
     }
 
-    /// Finds a page and settles its instances one after the other: each may have thousands of documents.
+    /// Finds a page and settles its instances: each may have thousands of documents.
     async fn retain(&self, search: Search, place: Cursor, most: u32, deadline: Instant) -> Result<Pass, Failure> {
         if Instant::now() >= deadline {
             return Ok(Pass::untouched(place));
         }
+        let time = Time::until(deadline);
         let page = self
             .container
             .within(deadline)
@@ -116,32 +119,49 @@ impl Store {
                 (old.completed_at, old.execution)
             })
             .await?;
-        let mut pass = Pass {
-            found: page.items.len() as u64,
-            ..Pass::default()
-        };
-        for old in &page.items {
-            match timeout_at(deadline, self.remove_old(search, &old.pk)).await {
-                Ok(Ok(done)) => pass.done += u64::from(done),
+        let items = page.items.iter().filter(|old| !place.passes_by(&old.pk));
+        let fates = settle(
+            items.collect(),
+            time,
+            |old| &old.pk,
+            |old, limit| Box::pin(self.remove_old(search, &old.pk, limit)),
+        )
+        .await;
+        let (mut pass, mut failed, mut is_cut) = (Pass::default(), Vec::new(), false);
+        for (old, fate) in fates {
+            match fate {
+                Fate::Settled(Ok(done)) => pass.done += u64::from(done),
                 // Deleted since it was found.
-                Ok(Err(Failure::NoInstance(_))) => {}
-                Ok(Err(failure)) => {
+                Fate::Settled(Err(Failure::NoInstance(_))) => {}
+                Fate::Settled(Err(failure)) => {
                     tracing::warn!(instance = old.pk, %failure, "retention leaves an instance for the next time");
-                    pass.failed += 1;
+                    failed.push(old.pk.clone());
                 }
-                Err(_) => tracing::debug!(instance = old.pk, "retention was cut short; it goes on the next time"),
+                Fate::Slow => {
+                    tracing::warn!(
+                        instance = old.pk,
+                        "retention took too long with an instance; it goes on the next time"
+                    );
+                    failed.push(old.pk.clone());
+                }
+                Fate::Cut => {
+                    is_cut = true;
+                    continue;
+                }
             }
-            if Instant::now() >= deadline {
-                pass.cursor = Some(place);
-                return Ok(pass);
-            }
+            pass.found += 1;
         }
-        pass.cursor = place.after(page.cursor);
+        pass.failed = failed.len() as u64;
+        pass.cursor = if is_cut {
+            Some(place.without(failed))
+        } else {
+            place.after(page.cursor)
+        };
         Ok(pass)
     }
 
-    /// Removes what was found of one instance. Answers whether there was anything to remove.
-    async fn remove_old(&self, search: Search, instance: &str) -> Result<bool, Failure> {
+    /// Removes what was found of one instance until then. Answers whether there was anything to remove.
+    async fn remove_old(&self, search: Search, instance: &str, limit: Instant) -> Result<bool, Failure> {
         match search {
             Search::Trees { before } => {
                 let tree = self.tree_of(instance).await?;
@@ -149,7 +169,11 @@ impl Store {
                 if tree.len() > 1 && self.any_runs(&tree).await? {
                     return Ok(false);
                 }
-                self.delete_expired(&tree, before).await?;
+                // They have a time of their own, and a redrive needs the history.
+                if self.any_letters(&tree).await? {
+                    return Ok(false);
+                }
+                self.delete_expired(&tree, before, limit).await?;
                 Ok(true)
             }
             Search::Executions { keep } => {

@@ -34,14 +34,13 @@ impl Store {
         let page = container
             .sweep::<SessionDoc, _, _>(&query, portion.most, place.sweep.clone(), |session| session.until)
             .await?;
-        let mut pass = Pass {
-            found: page.items.len() as u64,
-            ..Pass::default()
-        };
+        let mut pass = Pass::default();
         for group in page.items.chunks(ASKED_AT_ONCE) {
             let pending = named_by_work(&container, group).await?;
             let idle: Vec<&SessionDoc> = group.iter().filter(|session| !pending.contains(&session.pk)).collect();
+            pass.found += (group.len() - idle.len()) as u64;
             for some in idle.chunks(AT_ONCE) {
+                pass.found += some.len() as u64;
                 for removed in join_all(some.iter().map(|session| remove(&container, session))).await {
                     match removed {
                         Ok(removed) => pass.done += u64::from(removed),

@@ -19,7 +19,8 @@ pub(crate) struct IntentDoc {
     queue: Queue,
     pub due_at: u64,
     slot: u8,
-    /// That of the message, which tells when it was queued and is indexed here; `due_at` moves with each attempt.
+    /// Tells since when it is owed, and is indexed; `due_at` moves with each attempt. That of the message, until the intent
+    /// was given up and is redriven.
     #[serde(default)]
     sort_key: String,
     /// How often a delivery from the `repair` queue has failed.
@@ -52,6 +53,14 @@ impl IntentDoc {
             last_error: None,
             message,
             etag: String::new(),
+        }
+    }
+
+    /// The intent as one that is owed only since then, whenever its message was queued: it was given up in between.
+    pub(crate) fn owed_since(self, sort_key: &str) -> Self {
+        IntentDoc {
+            sort_key: format!("3:{sort_key}"),
+            ..self
         }
     }
 

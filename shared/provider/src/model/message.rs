@@ -9,9 +9,13 @@ use super::{Kind, Queue, slot};
 use duroxide::providers::WorkItem;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
+use std::borrow::Cow;
 
 /// How long a receipt is kept. Maintenance retries intents within minutes; a week covers a long outage.
 const RECEIPT_TTL_SECONDS: u32 = 7 * 24 * 3600;
+
+/// A message that is delivered so long after it was due is late. What its maker delivers is not, and keeps its time.
+const LATE_MS: u64 = 1_000;
 
 /// See the module.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -56,6 +60,19 @@ impl MessageDoc {
             receipt: envelope.receipt,
             item: serde_json::value::to_raw_value(item)?,
             etag: String::new(),
+        })
+    }
+
+    /// The message as it is delivered at that time. One that comes late is due from then on, like a timer: whoever counts for
+    /// how long it waits, and rings for it again, would otherwise count the time in which it was not there. Its place among
+    /// the messages of the instance stays.
+    pub(crate) fn delivered_at(&self, now_ms: u64) -> Cow<'_, MessageDoc> {
+        if now_ms < self.due_at.saturating_add(LATE_MS) {
+            return Cow::Borrowed(self);
+        }
+        Cow::Owned(MessageDoc {
+            due_at: now_ms,
+            ..self.clone()
         })
     }
 }
@@ -109,6 +126,25 @@ pub fn target_of(item: &WorkItem) -> Option<&str> {
 mod tests {
     use super::*;
     use crate::clock::Sequence;
+
+    #[test]
+    fn a_message_that_is_delivered_late_is_due_from_then_on_and_keeps_its_place() {
+        let envelope = Envelope {
+            id: "n".to_owned(),
+            sort_key: "s".to_owned(),
+            due_at: 5_000,
+            receipt: true,
+        };
+        let item = WorkItem::CancelInstance {
+            instance: "b".to_owned(),
+            reason: String::new(),
+        };
+        let message = MessageDoc::new("b", envelope, &item).unwrap();
+        for (now_ms, due_at) in [(4_000, 5_000), (5_999, 5_000), (6_000, 6_000), (90_000, 90_000)] {
+            let delivered = message.delivered_at(now_ms);
+            assert_eq!((delivered.due_at, delivered.sort_key.as_str()), (due_at, "3:s"));
+        }
+    }
 
     #[test]
     fn a_sort_key_tells_when_it_was_made() {

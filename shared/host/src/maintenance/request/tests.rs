@@ -8,7 +8,6 @@ fn the_schedule_and_an_empty_request_mean_everything() {
         json!({"source": "aws.events", "detail-type": "Scheduled Event", "detail": {}, "resources": ["arn"]}),
         json!({"source": "aws.events"}),
         json!({"source": "aws.scheduler", "time": "2026-01-01T00:00:00Z"}),
-        json!({"detail-type": "anything", "version": "0"}),
     ] {
         let request = MaintenanceRequest::from_payload(&payload).unwrap();
         assert_eq!(request, MaintenanceRequest::default(), "{payload}");
@@ -52,6 +51,39 @@ fn what_cannot_be_understood_is_refused_with_its_field_and_what_to_send() {
         (json!({"passes": [1]}), "passes[0]", "outbox, unfinished"),
         (json!({"passes": [long]}), "passes[0]", "outbox, unfinished"),
         (json!({"passes": ["Outbox"]}), "passes[0]", "outbox, unfinished"),
+        (json!({"detail-type": "Scheduled Event"}), "detail-type", "send only"),
+        (
+            json!({"detail-type": "anything", "version": "0"}),
+            "detail-type",
+            "send only",
+        ),
+        (
+            json!({"source": "aws.events", "detail-type": "AWS API Call via CloudTrail", "detail": {}}),
+            "detail",
+            "send only",
+        ),
+        (
+            json!({"source": "aws.s3", "detail-type": "Object Created"}),
+            "detail-type",
+            "send only",
+        ),
+        (json!({"source": "me", "passes": ["outbox"]}), "source", "send only"),
+        (
+            json!({"source": "aws.events", "detail-type": "Scheduled Event", "passes": ["outbox"]}),
+            "passes",
+            "without source",
+        ),
+        (json!({"source": "aws.scheduler", "most": 3}), "most", "without source"),
+        (
+            json!({"source": "aws.events", "retention": {"deleteAfterDays": 1}}),
+            "retention",
+            "without source",
+        ),
+        (
+            json!({"source": "aws.events", "deadLetters": {}}),
+            "deadLetters",
+            "without source",
+        ),
         (json!({"most": 0}), "most", "from 1 to 10000"),
         (json!({"most": -1}), "most", "from 1 to 10000"),
         (json!({"most": 1.5}), "most", "from 1 to 10000"),
