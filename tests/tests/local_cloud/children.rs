@@ -55,6 +55,44 @@ async fn an_interrupt_or_a_request_to_end_stops_all_processes() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_function_that_crashes_or_does_not_start_again_is_told_also_by_a_quiet_cloud() -> Result<()> {
+    let binaries = Binaries::built().await?;
+    let directory = fresh_directory("told")?;
+    // The first environment crashes in its first invocation, and no other one starts.
+    let crashes = script(
+        &directory,
+        "crashes",
+        "#!/usr/bin/env python3\nimport os, sys, urllib.request\n\
+         if os.path.exists(os.environ['NOTE']): sys.exit(7)\n\
+         open(os.environ['NOTE'], 'w').close()\n\
+         urllib.request.urlopen('http://%s/2018-06-01/runtime/invocation/next' % os.environ['AWS_LAMBDA_RUNTIME_API'])\n\
+         os._exit(3)\n",
+    )?;
+    let path = format!("PATH={}", std::env::var("PATH")?);
+    let note = format!("NOTE={}", directory.join("note").display());
+    let mut command = binaries.local(&["up", "--port", "0", "--cosmos-port", "0", "--quiet"]);
+    command.args(["--env", &path, "--env", &note]);
+    command
+        .arg("--orchestrator")
+        .arg(&crashes)
+        .arg("--worker")
+        .arg(&binaries.functions.worker)
+        .arg("--maintenance")
+        .arg(&binaries.functions.maintenance);
+    let mut up = Up::of(command, &binaries).await?;
+    for (id, said) in [
+        ("first", "REPORT Status: error: its process ended: exit status: 3"),
+        ("second", "REPORT Status: error: it ended in its start: exit status: 7"),
+    ] {
+        up.json(&["start", "fulfil-order", "--id", id, "--input", "{}"])?;
+        let told = |line: &str| line.contains(said).then(|| line.to_owned());
+        let line = up.process.wait_for(PATIENCE, told).await?;
+        ensure!(line.starts_with("orchestrator#"), "{line}");
+    }
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_cloud_that_is_killed_takes_its_processes_with_it_busy_and_frozen_ones() -> Result<()> {
     let binaries = Binaries::built().await?;
     let directory = fresh_directory("hang")?;

@@ -49,6 +49,7 @@ mod tests {
             function: "worker".to_owned(),
             environment: 3,
             text: text.to_owned(),
+            report: false,
         }
     }
 

@@ -38,18 +38,30 @@ enum Command {
     Client(client::Command),
 }
 
+impl Command {
+    /// From which level on trouble is shown. Who serves others tells what befalls them; a ring that is put aside is one.
+    fn trouble(&self) -> &'static str {
+        match self {
+            Command::Up(_) | Command::Cosmos(_) => "warn",
+            // It draws its progress, and a lost ring or a killed process is what it is about.
+            Command::Demo(_) | Command::Client(_) => "error",
+        }
+    }
+}
+
 /// Does what the arguments say.
 pub async fn run() -> ExitCode {
     let command = Arguments::parse().command;
+    let command = command.unwrap_or_else(|| Command::Demo(demo::Demo::default()));
     // What a command answers stands on stdout, alone. Unless told otherwise, only trouble is shown.
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("error"));
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(command.trouble()));
     tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr)
         // A log that cannot be written (a full disk has both) must not bring down who wrote it.
         .log_internal_errors(false)
         .init();
-    let done = match command.unwrap_or_else(|| Command::Demo(demo::Demo::default())) {
+    let done = match command {
         Command::Demo(demo) => demo.run().await,
         Command::Up(up) => up.run().await,
         Command::Cosmos(cosmos) => cosmos.run().await,

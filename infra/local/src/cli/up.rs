@@ -23,7 +23,7 @@ pub(super) struct Up {
     /// The port of the embedded Cosmos DB on 127.0.0.1; 0 takes any free one
     #[arg(long, default_value_t = 8081)]
     cosmos_port: u16,
-    /// Do not show what the functions log
+    /// Do not show what the functions log, only which of their invocations failed
     #[arg(long)]
     quiet: bool,
 }
@@ -32,12 +32,13 @@ impl Up {
     pub(super) async fn run(self) -> anyhow::Result<ExitCode> {
         let mut options = self.cloud.options(self.cosmos_port).await?;
         options.port = self.port;
-        if !self.quiet {
-            options.logs = LogSink::new(|line| {
+        let quiet = self.quiet;
+        options.logs = LogSink::new(move |line| {
+            if line.report || !quiet {
                 // Whoever closed the pipe does not want to read it; the functions go on.
                 writeln!(std::io::stdout(), "{}", lines::readable(line)).unwrap_or_default();
-            });
-        }
+            }
+        });
         let embedded = matches!(options.store, Store::Embedded(_));
         let cloud = tokio::select! {
             started = Cloud::start(options) => started.map_err(|error| advised(error, self.port, self.cosmos_port))?,

@@ -77,7 +77,7 @@ impl Endpoint {
         match kind.unwrap_or("RequestResponse") {
             "Event" => {
                 let function = Arc::clone(function);
-                // Nobody waits for its answer; its errors are counted.
+                // Nobody waits for its answer; its errors are counted and told.
                 tokio::spawn(async move { function.invoke(payload).await.map(drop).unwrap_or_default() });
                 json(StatusCode::ACCEPTED, &json!({}))
             }

@@ -14,7 +14,7 @@
 //! | `environment` | one process, from its start to its end |
 //! | `runtime_api` | what that process asks and answers |
 //! | `process` | starting processes that do not outlive this one |
-//! | `logs` | what they write |
+//! | `logs` | what they write, and how their invocations failed |
 //!
 //! What differs from Lambda: there is no memory limit, no extension, no SnapStart, and a process sees this machine's files
 //! and network. Its environment variables are those that Lambda would give it and those of its settings, and none of ours.
