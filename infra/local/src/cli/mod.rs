@@ -11,12 +11,15 @@ mod arguments;
 mod cosmos;
 mod demo;
 mod lines;
+mod screen;
 mod up;
 
 use crate::client;
 use clap::{Parser, Subcommand};
+use screen::Screen;
 use std::process::ExitCode;
 use tracing_subscriber::EnvFilter;
+use tracing_subscriber::fmt::writer::BoxMakeWriter;
 
 /// The local cloud: durable workflows on the real function binaries, on this machine.
 #[derive(Parser)]
@@ -55,18 +58,24 @@ pub async fn run() -> ExitCode {
     let command = command.unwrap_or_else(|| Command::Demo(demo::Demo::default()));
     // What a command answers stands on stdout, alone. Unless told otherwise, only trouble is shown.
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(command.trouble()));
+    let screen = Screen::start();
+    let writer = match command {
+        Command::Up(_) => BoxMakeWriter::new(screen.clone()),
+        _ => BoxMakeWriter::new(std::io::stderr),
+    };
     tracing_subscriber::fmt()
         .with_env_filter(filter)
-        .with_writer(std::io::stderr)
+        .with_writer(writer)
         // A log that cannot be written (a full disk has both) must not bring down who wrote it.
         .log_internal_errors(false)
         .init();
     let done = match command {
         Command::Demo(demo) => demo.run().await,
-        Command::Up(up) => up.run().await,
+        Command::Up(up) => up.run(&screen).await,
         Command::Cosmos(cosmos) => cosmos.run().await,
         Command::Client(command) => return client::run(command).await,
     };
+    screen.finish();
     match done {
         Ok(code) => code,
         // A port in use is an everyday mistake: one line says it, a backtrace would hide it.

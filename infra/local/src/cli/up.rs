@@ -4,12 +4,12 @@ use super::arguments::CloudArguments;
 use super::asked_to_stop;
 use super::cosmos::kept;
 use super::lines;
+use super::screen::Screen;
 use crate::cloud::{Cloud, CloudError, Store};
 use crate::cosmos::{CosmosServer, StartError};
 use crate::lambda::LogSink;
 use anyhow::{Context, anyhow};
 use clap::Args;
-use std::io::Write as _;
 use std::process::ExitCode;
 
 /// Start everything and stay up: Cosmos DB, SQS, the functions, the schedule.
@@ -29,14 +29,13 @@ pub(super) struct Up {
 }
 
 impl Up {
-    pub(super) async fn run(self) -> anyhow::Result<ExitCode> {
+    pub(super) async fn run(self, screen: &Screen) -> anyhow::Result<ExitCode> {
         let mut options = self.cloud.options(self.cosmos_port).await?;
         options.port = self.port;
-        let quiet = self.quiet;
+        let (shown, quiet) = (screen.clone(), self.quiet);
         options.logs = LogSink::new(move |line| {
             if line.report || !quiet {
-                // Whoever closed the pipe does not want to read it; the functions go on.
-                writeln!(std::io::stdout(), "{}", lines::readable(line)).unwrap_or_default();
+                shown.say(&lines::readable(line));
             }
         });
         let embedded = matches!(options.store, Store::Embedded(_));
@@ -47,14 +46,14 @@ impl Up {
                 return Ok(ExitCode::SUCCESS);
             }
         };
-        println!("{}", self.told(&cloud, embedded));
+        screen.say(&self.told(&cloud, embedded));
         asked_to_stop().await?;
-        println!("stopping the functions ...");
+        screen.say("stopping the functions ...");
         cloud
             .shutdown()
             .await
             .context("the data was written, but not forced to the disk")?;
-        println!("stopped.");
+        screen.say("stopped.");
         Ok(ExitCode::SUCCESS)
     }
 
