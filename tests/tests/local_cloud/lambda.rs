@@ -182,6 +182,42 @@ async fn errors_crashes_and_overruns_are_told_apart_and_only_the_dead_are_replac
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_function_started_is_frozen_with_it_and_ends_with_it_however_it_ends() -> Result<()> {
+    let stage = Stage::set("group", |options| {
+        options.timeout = Duration::from_secs(15);
+        // The script stays, and the function is a child of it.
+        let script = "#!/bin/sh\n\"$REAL\"\nexit $?\n";
+        let real = options.functions.worker.clone();
+        let wrapper = real.with_file_name("wrapper");
+        options.variables.push(("REAL".to_owned(), real.display().to_string()));
+        options.functions.worker =
+            super::support::script(wrapper.parent().unwrap_or(&real), "wrapper", script).expect("it can be written");
+    })
+    .await?;
+    let function_of = async |event: Value| -> Result<u32> {
+        let pid = stage.invoke(event).await?["pid"].as_u64().context("a process id")?;
+        Ok(u32::try_from(pid)?)
+    };
+    let first = function_of(json!({})).await?;
+    ensure!(!stage.environments().contains(&first), "it is a child of the script");
+    until("it is frozen with the script", || state(first) == Some('T')).await?;
+
+    let overrun = stage.invoke(json!({"do": "sleep", "seconds": 600})).await?;
+    ensure!(overrun["errorType"] == "Sandbox.Timedout", "{overrun}");
+    until_gone(&[first]).await?;
+
+    let second = function_of(json!({})).await?;
+    let script = stage.environments();
+    ensure!(script.len() == 1 && second != first, "{script:?}");
+    signal(script[0], "KILL")?;
+    until_gone(&[second]).await?;
+
+    let third = function_of(json!({})).await?;
+    drop(stage);
+    until_gone(&[third]).await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn environments_are_started_on_demand_up_to_the_limit_and_end_when_idle() -> Result<()> {
     let stage = Stage::set("demand", |options| {
         options.concurrency = 3;
