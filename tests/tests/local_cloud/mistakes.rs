@@ -153,15 +153,35 @@ async fn an_account_needs_its_key_and_must_answer() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_cloud_can_use_another_cosmos() -> Result<()> {
+async fn a_cloud_can_use_another_cosmos_and_hands_out_no_key_of_it() -> Result<()> {
     let binaries = Binaries::built().await?;
     let server = local::CosmosServer::start(local::ServerOptions::default()).await?;
     let mut command = binaries.with_functions(&["up", "--port", "0", "--quiet"]);
     command.args(["--cosmos", &server.door().endpoint()]);
     command.env("COSMOS_KEY", server.door().key());
-    let up = Up::of(command, &binaries).await?;
+    let mut up = Up::of(command, &binaries).await?;
+    let keyless = up.client(&["list"])?;
+    let said = String::from_utf8_lossy(&keyless.stderr).into_owned();
+    ensure!(
+        keyless.status.code() == Some(1) && said.contains("set COSMOS_KEY"),
+        "{said}"
+    );
+    up.key = Some(server.door().key());
     up.place("elsewhere", 100)?;
     up.expect_shipped("elsewhere")?;
+    let shown = |line: &str| line.contains("Ctrl-C stops it").then_some(());
+    up.process.wait_for(PATIENCE, shown).await?;
+    let http = reqwest::Client::builder().no_proxy().build()?;
+    let variables = http.get(format!("{}/cloud/variables", up.endpoint)).send().await?;
+    let variables = String::from_utf8(variables.bytes().await?.to_vec())?;
+    ensure!(variables.contains(&server.door().endpoint()), "{variables}");
+    for told in [
+        variables,
+        up.process.stdout().join("\n"),
+        up.process.stderr().join("\n"),
+    ] {
+        ensure!(!told.contains(&server.door().key()), "{told}");
+    }
     ensure!(server.door().counts().requests > 20, "{:?}", server.door().counts());
     Ok(())
 }

@@ -72,6 +72,8 @@ pub fn fresh_directory(name: &str) -> Result<PathBuf> {
 pub struct Up {
     pub process: Process,
     pub endpoint: String,
+    /// The key that client commands are given.
+    pub key: Option<String>,
     binaries: Binaries,
 }
 
@@ -95,6 +97,7 @@ impl Up {
         Ok(Up {
             process,
             endpoint,
+            key: None,
             binaries: binaries.clone(),
         })
     }
@@ -102,7 +105,9 @@ impl Up {
     /// A client command, and what it answered.
     pub fn client(&self, arguments: &[&str]) -> Result<Output> {
         let mut command = self.binaries.local(arguments);
-        let output = command.env("LOCAL_CLOUD", &self.endpoint).output()?;
+        command.env("LOCAL_CLOUD", &self.endpoint);
+        command.envs(self.key.iter().map(|key| ("COSMOS_KEY", key)));
+        let output = command.output()?;
         Ok(output)
     }
 

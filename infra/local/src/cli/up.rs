@@ -82,7 +82,9 @@ impl Up {
         );
         text += "Run your own functions: --orchestrator PATH --worker PATH. A program of your own needs:\n";
         for (name, value) in cloud.variables() {
-            if name.starts_with("COSMOS_") || name.ends_with("_QUEUE_URL") || name.starts_with("AWS_") {
+            if name == "COSMOS_KEY" && !embedded {
+                text += "    # COSMOS_KEY: as you have set it\n";
+            } else if name.starts_with("COSMOS_") || name.ends_with("_QUEUE_URL") || name.starts_with("AWS_") {
                 text += &format!("    export {name}='{value}'\n");
             }
         }

@@ -78,7 +78,7 @@ impl Cloud {
         let server = bound.serve(Arc::new(Endpoint {
             sqs: SqsApi::new(Arc::clone(&inside.sqs), endpoint.clone()),
             inside: Arc::clone(&inside),
-            variables: variables.clone(),
+            variables: variables::handed_out(&options.store, &variables),
         }));
         warm_up(&inside).await?;
         Ok(Cloud {
