@@ -83,6 +83,8 @@ impl CloudArguments {
             let options = ServerOptions {
                 port,
                 data: self.data.clone(),
+                // It may stay up for weeks.
+                keep_log: false,
                 ..ServerOptions::default()
             };
             return Ok(Store::Embedded(options));

@@ -27,6 +27,8 @@ impl Cosmos {
             port: self.port,
             partitions: self.partitions,
             data: self.data.clone(),
+            // It may stay up for weeks.
+            keep_log: false,
             ..ServerOptions::default()
         };
         let server = CosmosServer::start(options)

@@ -72,8 +72,8 @@ impl Door {
         let inner = Inner {
             address,
             endpoint: format!("http://{address}"),
+            book: Book::new(service.keeps_log()),
             service,
-            book: Book::default(),
             faults: Mutex::default(),
             hold: Mutex::default(),
             refuse: Mutex::default(),
@@ -103,7 +103,7 @@ impl Door {
         self.inner.book.counts()
     }
 
-    /// Every request in the order of arrival, since the door opened or was reset.
+    /// Every request in the order of arrival, since the door opened or was reset; nothing when no log is kept.
     pub fn log(&self) -> Vec<RequestRecord> {
         self.inner.book.log()
     }
