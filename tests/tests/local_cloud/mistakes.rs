@@ -82,6 +82,30 @@ async fn a_function_that_ends_in_its_start_is_told_with_its_last_words() -> Resu
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_timeout_in_which_nothing_would_be_begun_is_refused() -> Result<()> {
+    let binaries = Binaries::built().await?;
+    for (timeout, reserve) in [
+        ("15", "DUROXIDE_TURN_RESERVE_MS=3000"),
+        ("30", "DUROXIDE_TURN_RESERVE_MS=8000"),
+    ] {
+        let mut command = binaries.with_functions(&FREE);
+        command.args(["--timeout", timeout, "--env", reserve]);
+        let said = refused(command).await?;
+        ensure!(said.contains(&format!("--timeout {timeout} is too short")), "{said}");
+        ensure!(said.contains("four times its reserves"), "{said}");
+    }
+    let shortest = ["--timeout", "4", "--env", "DUROXIDE_TURN_RESERVE_MS=1000"];
+    let smaller = [
+        "--env",
+        "DUROXIDE_CANCEL_GRACE_MS=500",
+        "--env",
+        "DUROXIDE_COMMIT_RESERVE_MS=500",
+    ];
+    Up::start(&binaries, &[shortest, smaller].concat()).await?;
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_function_that_crashes_leaves_the_data_as_they_were() -> Result<()> {
     let binaries = Binaries::built().await?;
     let data = fresh_directory("kept")?;

@@ -5,6 +5,8 @@ use crate::cloud::{CloudOptions, Functions, Store};
 use crate::cosmos::ServerOptions;
 use anyhow::{Context, bail};
 use clap::Args;
+use duroxide_lambda::Limits;
+use duroxide_lambda::deployment::timeout_problem;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -57,9 +59,11 @@ impl CloudArguments {
     /// The options of a cloud; builds the functions that were not given.
     pub(super) async fn options(&self, cosmos_port: u16) -> anyhow::Result<CloudOptions> {
         let store = self.store(cosmos_port)?;
+        let variables = self.functions_variables();
+        self.check_timeout(&variables)?;
         let mut options = CloudOptions::of(self.functions().await?);
         options.store = store;
-        options.variables = self.functions_variables();
+        options.variables = variables;
         options.concurrency = self.concurrency.into();
         options.timeout = Duration::from_secs(self.timeout);
         // A ring must not come again while it is served.
@@ -76,6 +80,22 @@ impl CloudArguments {
             }
         }
         Ok(options)
+    }
+
+    /// With too short a timeout the functions start, and begin nothing.
+    fn check_timeout(&self, variables: &[(String, String)]) -> anyhow::Result<()> {
+        let get = |name: &str| {
+            let set = variables.iter().rev().find(|(set, _)| set == name);
+            set.map(|(_, value)| value.clone())
+        };
+        // What cannot be read a function tells in its start.
+        let Ok(limits) = Limits::from_variables(get) else {
+            return Ok(());
+        };
+        match timeout_problem(Duration::from_secs(self.timeout), &limits) {
+            Some(problem) => bail!("--timeout {} is too short: {problem}", self.timeout),
+            None => Ok(()),
+        }
     }
 
     fn store(&self, port: u16) -> anyhow::Result<Store> {
