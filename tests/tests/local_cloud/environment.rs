@@ -6,12 +6,17 @@ use duroxide_lambda::config::VARIABLES;
 use std::collections::BTreeSet;
 
 /// What the local cloud and its client read besides the functions' variables.
-const OURS: [&str; 1] = ["LOCAL_CLOUD"];
+const OURS: [&str; 2] = ["LOCAL_CLOUD", "RUST_LOG"];
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_function_is_the_binary_that_would_be_deployed_and_only_its_variables_are_ours() -> Result<()> {
     let binaries = Binaries::built().await?;
-    let up = Up::start(&binaries, &["--env", "MY_OWN=yes"]).await?;
+    let mut command = binaries.with_functions(&["up", "--port", "0", "--cosmos-port", "0", "--quiet"]);
+    command.args(["--env", "MY_OWN=yes"]);
+    // As a deployment's file of variables sets them: how functions work is handed on, what they are there is not.
+    command.env("DUROXIDE_MAX_ATTEMPTS", "7").env("WORKER_TAGS", "gpu");
+    command.env("METRICS_NAMESPACE", "theirs");
+    let up = Up::of(command, &binaries).await?;
     let deployed = [
         std::fs::read(&binaries.functions.orchestrator)?,
         std::fs::read(&binaries.functions.worker)?,
@@ -25,6 +30,8 @@ async fn a_function_is_the_binary_that_would_be_deployed_and_only_its_variables_
         let arguments = std::fs::read_to_string(format!("/proc/{pid}/cmdline"))?;
         ensure!(arguments.matches('\0').count() == 1, "no arguments: {arguments:?}");
         let environ = std::fs::read_to_string(format!("/proc/{pid}/environ"))?;
+        ensure!(environ.contains("DUROXIDE_MAX_ATTEMPTS=7\0"), "{environ:?}");
+        ensure!(!environ.contains("gpu") && !environ.contains("theirs"), "{environ:?}");
         for variable in environ.split('\0').filter(|text| !text.is_empty()) {
             let (name, _) = variable.split_once('=').context("a variable has a value")?;
             let known = name.starts_with("AWS_")

@@ -135,20 +135,24 @@ impl CloudArguments {
         })
     }
 
-    /// The numbers that are set in this process's environment, and what the arguments say.
+    /// What is set in this process's environment and handed on, and what the arguments say.
     fn functions_variables(&self) -> Vec<(String, String)> {
-        let numbers = duroxide_lambda::config::VARIABLES
+        let handed_on = duroxide_lambda::config::VARIABLES
             .iter()
             .map(|variable| variable.name)
-            .filter(|name| !is_an_address(name));
-        let inherited = numbers.filter_map(|name| set(name).map(|value| (name.to_owned(), value)));
+            .filter(|name| is_handed_on(name));
+        let inherited = handed_on.filter_map(|name| set(name).map(|value| (name.to_owned(), value)));
         inherited.chain(self.variables.iter().cloned()).collect()
     }
 }
 
-/// Whether the cloud itself says what a variable holds.
-fn is_an_address(name: &str) -> bool {
-    name.starts_with("COSMOS_") || name.ends_with("_QUEUE_URL") || name.ends_with("_QUEUE_URLS")
+/// Whether a variable says how a function works, here as anywhere. The others are of one deployment: where its parts are,
+/// which tags one of its functions serves, where its metrics go.
+fn is_handed_on(name: &str) -> bool {
+    matches!(name, "LOG_LEVEL" | "OUTBOX_MAX_ATTEMPTS" | "DEAD_LETTER_DAYS")
+        || ["DUROXIDE_", "MAINTENANCE_", "RETENTION_"]
+            .iter()
+            .any(|prefix| name.starts_with(prefix))
 }
 
 fn set(name: &str) -> Option<String> {
