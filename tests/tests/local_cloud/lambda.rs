@@ -126,7 +126,7 @@ async fn errors_crashes_and_overruns_are_told_apart_and_only_the_dead_are_replac
     let told: Arc<Mutex<Vec<String>>> = Arc::default();
     let teller = Arc::clone(&told);
     let stage = Stage::set("errors", |options| {
-        options.timeout = Duration::from_secs(3);
+        options.timeout = Duration::from_secs(15);
         options.logs = LogSink::new(move |line| {
             if line.report && line.function == "worker" {
                 let line = format!("#{} {}", line.environment, line.text);

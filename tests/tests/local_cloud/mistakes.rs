@@ -158,10 +158,10 @@ async fn a_data_directory_of_a_newer_version_or_of_somebody_else_is_left_alone()
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_account_needs_its_key_and_must_answer() -> Result<()> {
     let binaries = Binaries::built().await?;
-    let nobody = {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
-        format!("http://{}", listener.local_addr()?)
-    };
+    // Holds a port without listening there.
+    let silent = tokio::net::TcpSocket::new_v4()?;
+    silent.bind((Ipv4Addr::LOCALHOST, 0).into())?;
+    let nobody = format!("http://{}", silent.local_addr()?);
     let arguments = ["up", "--port", "0", "--cosmos", &nobody];
     let said = refused(binaries.with_functions(&arguments)).await?;
     ensure!(said.contains("set COSMOS_KEY"), "{said}");
