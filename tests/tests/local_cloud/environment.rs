@@ -5,6 +5,8 @@ use anyhow::{Context as _, Result, ensure};
 use duroxide_lambda::config::VARIABLES;
 use std::collections::BTreeSet;
 
+/// What Lambda sets besides `AWS_*`.
+const LAMBDAS: [&str; 5] = ["LAMBDA_TASK_ROOT", "LANG", "PATH", "TZ", "_HANDLER"];
 /// What the local cloud and its client read besides the functions' variables.
 const OURS: [&str; 2] = ["LOCAL_CLOUD", "RUST_LOG"];
 
@@ -29,13 +31,16 @@ async fn a_function_is_the_binary_that_would_be_deployed_and_only_its_variables_
         ensure!(deployed.contains(&bytes), "{pid} is another program");
         let arguments = std::fs::read_to_string(format!("/proc/{pid}/cmdline"))?;
         ensure!(arguments.matches('\0').count() == 1, "no arguments: {arguments:?}");
-        let environ = std::fs::read_to_string(format!("/proc/{pid}/environ"))?;
+        let environ = format!("\0{}", std::fs::read_to_string(format!("/proc/{pid}/environ"))?);
         ensure!(environ.contains("DUROXIDE_MAX_ATTEMPTS=7\0"), "{environ:?}");
         ensure!(!environ.contains("gpu") && !environ.contains("theirs"), "{environ:?}");
+        for name in LAMBDAS.iter().chain(&["AWS_DEFAULT_REGION", "AWS_SESSION_TOKEN"]) {
+            ensure!(environ.contains(&format!("\0{name}=")), "{name}: {environ:?}");
+        }
         for variable in environ.split('\0').filter(|text| !text.is_empty()) {
             let (name, _) = variable.split_once('=').context("a variable has a value")?;
             let known = name.starts_with("AWS_")
-                || name == "TZ"
+                || LAMBDAS.contains(&name)
                 || name == "MY_OWN"
                 || VARIABLES.iter().any(|variable| variable.name == name);
             ensure!(

@@ -32,9 +32,11 @@ pub(crate) fn variables(options: &CloudOptions, account: &Account, endpoint: &st
         ("WORKER_QUEUE_URL", url(endpoint, WORKS)),
         ("AWS_ENDPOINT_URL", endpoint.to_owned()),
         ("AWS_REGION", REGION.to_owned()),
+        ("AWS_DEFAULT_REGION", REGION.to_owned()),
         // Nobody checks them, and the SDK does not send without.
         ("AWS_ACCESS_KEY_ID", "local".to_owned()),
         ("AWS_SECRET_ACCESS_KEY", "local".to_owned()),
+        ("AWS_SESSION_TOKEN", "local".to_owned()),
         // A person waits: what a crash leaves behind is taken up sooner than in a deployment.
         ("DUROXIDE_TURN_LOCK_SECONDS", "10".to_owned()),
         ("DUROXIDE_WORK_LOCK_SECONDS", "15".to_owned()),

@@ -9,6 +9,7 @@ use super::runtime_api::{Answer, Invocation, Life, RuntimeApi};
 use crate::net::HttpServer;
 use bytes::Bytes;
 use duroxide_cosmos::{Ids, RandomIds};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{Notify, mpsc, oneshot, watch};
@@ -169,6 +170,8 @@ async fn attend(mut group: Group, kill: Arc<Notify>, life: watch::Sender<Life>, 
 /// What Lambda gives a function.
 fn variables(settings: &FunctionSettings, number: u64, api: &str) -> Vec<(&'static str, String)> {
     let name = &settings.name;
+    // Where its code is: on Lambda the folder into which the archive was unpacked.
+    let root = settings.binary.parent().unwrap_or_else(|| Path::new("/"));
     vec![
         ("AWS_LAMBDA_RUNTIME_API", api.to_owned()),
         ("AWS_LAMBDA_FUNCTION_NAME", name.clone()),
@@ -181,6 +184,10 @@ fn variables(settings: &FunctionSettings, number: u64, api: &str) -> Vec<(&'stat
             "AWS_LAMBDA_LOG_STREAM_NAME",
             format!("[$LATEST]{}-{number}", RandomIds.unique()),
         ),
+        ("_HANDLER", "bootstrap".to_owned()),
+        ("LAMBDA_TASK_ROOT", root.display().to_string()),
+        ("LANG", "en_US.UTF-8".to_owned()),
+        ("PATH", "/usr/local/bin:/usr/bin/:/bin:/opt/bin".to_owned()),
         ("TZ", ":UTC".to_owned()),
     ]
 }
