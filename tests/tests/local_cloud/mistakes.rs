@@ -11,11 +11,21 @@ async fn a_port_that_is_taken_is_named_with_the_option_that_changes_it() -> Resu
     let binaries = Binaries::built().await?;
     let taken = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
     let port = taken.local_addr()?.port().to_string();
-    for (arguments, option) in [
-        (["up", "--port", &port, "--cosmos-port", "0"], "--port"),
-        (["up", "--port", "0", "--cosmos-port", &port], "--cosmos-port"),
+    let data = fresh_directory("taken")?.join("data");
+    let path = data.to_string_lossy().into_owned();
+    for (command, option) in [
+        (
+            binaries.with_functions(&["up", "--port", &port, "--cosmos-port", "0", "--data", &path]),
+            "--port",
+        ),
+        (
+            binaries.with_functions(&["up", "--port", "0", "--cosmos-port", &port, "--data", &path]),
+            "--cosmos-port",
+        ),
+        (binaries.local(&["cosmos", "--port", &port, "--data", &path]), "--port"),
     ] {
-        let said = refused(binaries.with_functions(&arguments)).await?;
+        let said = refused(command).await?;
+        ensure!(!data.exists(), "nothing was begun");
         ensure!(
             said.contains(&format!("port {port} is taken")) && said.contains(option),
             "{said}"

@@ -34,7 +34,7 @@ impl Up {
         options.port = self.port;
         let (shown, quiet) = (screen.clone(), self.quiet);
         options.logs = LogSink::new(move |line| {
-            if line.report || !quiet {
+            if line.report || !quiet && !lines::is_idle(line) {
                 shown.say(&lines::readable(line));
             }
         });
@@ -110,6 +110,6 @@ pub(super) fn advised(error: CloudError, port: u16, cosmos_port: u16) -> anyhow:
     Err::<(), _>(error).context(advice).expect_err("it is an error")
 }
 
-fn is_taken(source: &std::io::Error) -> bool {
+pub(super) fn is_taken(source: &std::io::Error) -> bool {
     source.kind() == std::io::ErrorKind::AddrInUse
 }
