@@ -98,3 +98,18 @@ async fn asked_to_stop() -> anyhow::Result<()> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_serves_others_shows_warnings_and_who_answers_only_errors() {
+        for (name, level) in [("up", "warn"), ("cosmos", "warn"), ("demo", "error"), ("list", "error")] {
+            let command = Arguments::try_parse_from(["local", name])
+                .ok()
+                .and_then(|told| told.command);
+            assert_eq!(command.expect("it needs no arguments").trouble(), level, "{name}");
+        }
+    }
+}
