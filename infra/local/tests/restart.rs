@@ -70,6 +70,22 @@ async fn every_sort_of_write_is_there_as_it_was_left() {
 }
 
 #[tokio::test]
+async fn a_container_without_unique_keys_says_so_or_not_and_comes_back() {
+    let scratch = Scratch::new();
+    let (server, client) = start(&scratch).await;
+    make(&client, json!({ "uniqueKeyPolicy": null })).await;
+    client.create("p", "a").ok().await.is(201);
+    let redefined = json!({
+        "id": "items", "partitionKey": { "paths": ["/pk"], "kind": "Hash", "version": 2 }, "uniqueKeyPolicy": null,
+        "defaultTtl": -1,
+    });
+    client.ask(Method::PUT, CONTAINER).json(redefined).ok().await.is(200);
+    server.shutdown().await.unwrap();
+    let (_server, client) = start(&scratch).await;
+    assert_eq!(all_documents(&client).await.len(), 1);
+}
+
+#[tokio::test]
 async fn keys_and_ids_of_any_sort_come_back() {
     let scratch = Scratch::new();
     let (server, client) = start(&scratch).await;

@@ -3,6 +3,8 @@
 use crate::support::*;
 use anyhow::{Context as _, Result, ensure};
 use fastrand::Rng;
+use std::io::{BufRead as _, BufReader};
+use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -52,6 +54,113 @@ async fn an_interrupt_or_a_request_to_end_stops_all_processes() -> Result<()> {
         .with_context(|| format!("{name}: {:?}", up.process.stdout()))?;
     }
     Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_function_that_crashes_or_does_not_start_again_is_told_also_by_a_quiet_cloud() -> Result<()> {
+    let binaries = Binaries::built().await?;
+    let directory = fresh_directory("told")?;
+    // The first environment crashes in its first invocation, and no other one starts.
+    let crashes = script(
+        &directory,
+        "crashes",
+        "#!/usr/bin/env python3\nimport os, sys, urllib.request\n\
+         if os.path.exists(os.environ['NOTE']): sys.exit(7)\n\
+         open(os.environ['NOTE'], 'w').close()\n\
+         urllib.request.urlopen('http://%s/2018-06-01/runtime/invocation/next' % os.environ['AWS_LAMBDA_RUNTIME_API'])\n\
+         os._exit(3)\n",
+    )?;
+    let path = format!("PATH={}", std::env::var("PATH")?);
+    let note = format!("NOTE={}", directory.join("note").display());
+    let mut command = binaries.local(&["up", "--port", "0", "--cosmos-port", "0", "--quiet"]);
+    command.args(["--env", &path, "--env", &note]);
+    command
+        .arg("--orchestrator")
+        .arg(&crashes)
+        .arg("--worker")
+        .arg(&binaries.functions.worker)
+        .arg("--maintenance")
+        .arg(&binaries.functions.maintenance);
+    let mut up = Up::of(command, &binaries).await?;
+    for (id, said) in [
+        ("first", "REPORT Status: error: its process ended: exit status: 3"),
+        ("second", "REPORT Status: error: it ended in its start: exit status: 7"),
+    ] {
+        up.json(&["start", "fulfil-order", "--id", id, "--input", "{}"])?;
+        let told = |line: &str| line.contains(said).then(|| line.to_owned());
+        let line = up.process.wait_for(PATIENCE, told).await?;
+        ensure!(line.starts_with("orchestrator#"), "{line}");
+    }
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_cloud_whose_output_nobody_reads_serves_and_can_be_stopped() -> Result<()> {
+    let binaries = Binaries::built().await?;
+    let directory = fresh_directory("unread")?;
+    // Writes more than any pipe holds, and then answers.
+    let talks = script(
+        &directory,
+        "talks",
+        "#!/usr/bin/env python3\nimport os, urllib.request\n\
+         base = 'http://%s/2018-06-01/runtime/invocation/' % os.environ['AWS_LAMBDA_RUNTIME_API']\n\
+         while True:\n\
+         \x20   id = urllib.request.urlopen(base + 'next').headers['Lambda-Runtime-Aws-Request-Id']\n\
+         \x20   for _ in range(30000): print('x' * 100)\n\
+         \x20   urllib.request.urlopen(urllib.request.Request(base + id + '/response', b'{}'))\n",
+    )?;
+    let path = format!("PATH={}", std::env::var("PATH")?);
+    let mut command = binaries.local(&["up", "--port", "0", "--cosmos-port", "0", "--env", &path]);
+    command.arg("--worker").arg(&talks);
+    command.arg("--orchestrator").arg(&binaries.functions.orchestrator);
+    command.arg("--maintenance").arg(&binaries.functions.maintenance);
+    let mut cloud = Unread::start(command)?;
+    let http = reqwest::Client::builder().no_proxy().timeout(PATIENCE).build()?;
+    let url = format!("{}/2015-03-31/functions/worker/invocations", cloud.endpoint);
+    for _ in 0..3 {
+        let answer = http.post(&url).body("{}").send().await?;
+        ensure!(!answer.headers().contains_key("x-amz-function-error"));
+        ensure!(answer.bytes().await? == "{}");
+    }
+    let status = http.get(format!("{}/cloud/status", cloud.endpoint)).send().await?;
+    ensure!(status.status() == 200, "{}", status.status());
+    signal(cloud.child.id(), "INT")?;
+    until("it has ended", || matches!(cloud.child.try_wait(), Ok(Some(_)))).await
+}
+
+/// A cloud whose output is read as far as its address, and no farther.
+struct Unread {
+    child: Child,
+    endpoint: String,
+    _output: BufReader<ChildStdout>,
+}
+
+impl Unread {
+    fn start(mut command: Command) -> Result<Unread> {
+        let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn()?;
+        let mut output = BufReader::new(child.stdout.take().context("stdout was piped")?);
+        let mut line = String::new();
+        let endpoint = loop {
+            line.clear();
+            ensure!(output.read_line(&mut line)? > 0, "it ended before it was up");
+            if let Some(address) = line.trim().strip_prefix("SQS and Lambda") {
+                break address.trim().to_owned();
+            }
+        };
+        Ok(Unread {
+            child,
+            endpoint,
+            _output: output,
+        })
+    }
+}
+
+impl Drop for Unread {
+    fn drop(&mut self) {
+        // One that ended by itself cannot be killed, and needs not be.
+        self.child.kill().ok();
+        self.child.wait().ok();
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -20,6 +20,8 @@ async fn shows(seed: &str) -> Result<()> {
     let log = fresh_directory(&format!("demo-{seed}"))?.join("functions.log");
     let mut command = binaries.with_functions(&["demo", "--orders", "16", "--kills", "5", "--lose-rings", "15"]);
     command.args(["--seed", seed]).arg("--log").arg(&log);
+    // The turns are counted whatever the shell says of other programs' logs.
+    command.env("LOG_LEVEL", "warn");
     let output = tokio::task::spawn_blocking(move || command.output()).await??;
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     println!("{said}");
@@ -63,6 +65,19 @@ async fn all_orders_end_as_they_must_though_processes_are_killed_and_rings_lost(
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_same_holds_for_another_seed() -> Result<()> {
     shows("20261116").await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_demo_that_fails_says_where_its_logs_are() -> Result<()> {
+    let binaries = Binaries::built().await?;
+    let log = fresh_directory("demo-fails")?.join("functions.log");
+    let mut command = binaries.with_functions(&["demo", "--orders", "3", "--kills", "0", "--limit", "0"]);
+    command.arg("--log").arg(&log);
+    let output = tokio::task::spawn_blocking(move || command.output()).await??;
+    let said = String::from_utf8_lossy(&output.stdout);
+    ensure!(output.status.code() == Some(1), "{}\n{said}", output.status);
+    ensure!(said.contains(&*log.to_string_lossy()), "{said}");
+    Ok(())
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -5,13 +5,20 @@ use anyhow::{Context as _, Result, ensure};
 use duroxide_lambda::config::VARIABLES;
 use std::collections::BTreeSet;
 
+/// What Lambda sets besides `AWS_*`.
+const LAMBDAS: [&str; 5] = ["LAMBDA_TASK_ROOT", "LANG", "PATH", "TZ", "_HANDLER"];
 /// What the local cloud and its client read besides the functions' variables.
-const OURS: [&str; 1] = ["LOCAL_CLOUD"];
+const OURS: [&str; 2] = ["LOCAL_CLOUD", "RUST_LOG"];
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_function_is_the_binary_that_would_be_deployed_and_only_its_variables_are_ours() -> Result<()> {
     let binaries = Binaries::built().await?;
-    let up = Up::start(&binaries, &["--env", "MY_OWN=yes"]).await?;
+    let mut command = binaries.with_functions(&["up", "--port", "0", "--cosmos-port", "0", "--quiet"]);
+    command.args(["--env", "MY_OWN=yes"]);
+    // As a deployment's file of variables sets them: how functions work is handed on, what they are there is not.
+    command.env("DUROXIDE_MAX_ATTEMPTS", "7").env("WORKER_TAGS", "gpu");
+    command.env("METRICS_NAMESPACE", "theirs");
+    let up = Up::of(command, &binaries).await?;
     let deployed = [
         std::fs::read(&binaries.functions.orchestrator)?,
         std::fs::read(&binaries.functions.worker)?,
@@ -24,11 +31,16 @@ async fn a_function_is_the_binary_that_would_be_deployed_and_only_its_variables_
         ensure!(deployed.contains(&bytes), "{pid} is another program");
         let arguments = std::fs::read_to_string(format!("/proc/{pid}/cmdline"))?;
         ensure!(arguments.matches('\0').count() == 1, "no arguments: {arguments:?}");
-        let environ = std::fs::read_to_string(format!("/proc/{pid}/environ"))?;
+        let environ = format!("\0{}", std::fs::read_to_string(format!("/proc/{pid}/environ"))?);
+        ensure!(environ.contains("DUROXIDE_MAX_ATTEMPTS=7\0"), "{environ:?}");
+        ensure!(!environ.contains("gpu") && !environ.contains("theirs"), "{environ:?}");
+        for name in LAMBDAS.iter().chain(&["AWS_DEFAULT_REGION", "AWS_SESSION_TOKEN"]) {
+            ensure!(environ.contains(&format!("\0{name}=")), "{name}: {environ:?}");
+        }
         for variable in environ.split('\0').filter(|text| !text.is_empty()) {
             let (name, _) = variable.split_once('=').context("a variable has a value")?;
             let known = name.starts_with("AWS_")
-                || name == "TZ"
+                || LAMBDAS.contains(&name)
                 || name == "MY_OWN"
                 || VARIABLES.iter().any(|variable| variable.name == name);
             ensure!(

@@ -2,10 +2,11 @@
 
 use crate::support::*;
 use anyhow::{Context as _, Result, ensure};
+use local::lambda::LogSink;
 use local::{Cloud, CloudOptions, Functions};
 use serde_json::{Value, json};
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 /// Does what its event says.
@@ -122,7 +123,18 @@ async fn a_warm_environment_serves_again_and_is_frozen_meanwhile() -> Result<()>
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn errors_crashes_and_overruns_are_told_apart_and_only_the_dead_are_replaced() -> Result<()> {
-    let stage = Stage::set("errors", |options| options.timeout = Duration::from_secs(3)).await?;
+    let told: Arc<Mutex<Vec<String>>> = Arc::default();
+    let teller = Arc::clone(&told);
+    let stage = Stage::set("errors", |options| {
+        options.timeout = Duration::from_secs(15);
+        options.logs = LogSink::new(move |line| {
+            if line.report && line.function == "worker" {
+                let line = format!("#{} {}", line.environment, line.text);
+                teller.lock().unwrap_or_else(PoisonError::into_inner).push(line);
+            }
+        });
+    })
+    .await?;
     let pid = stage.invoke(json!({})).await?["pid"].clone();
     let failed = stage.invoke(json!({"do": "fail"})).await?;
     ensure!(
@@ -155,7 +167,54 @@ async fn errors_crashes_and_overruns_are_told_apart_and_only_the_dead_are_replac
         (counts.crashes, counts.timeouts, counts.errors) == (1, 1, 4),
         "{counts:?}"
     );
+    let told = told.lock().unwrap_or_else(PoisonError::into_inner);
+    let expected = [
+        "#1 REPORT Status: error: Sad: it did not work",
+        "#1 REPORT Status: error: ResponseSizeTooLarge: ",
+        "#1 REPORT Status: error: its process ended: exit status: 3",
+        "#2 REPORT Status: timeout: it took longer than ",
+    ];
+    ensure!(told.len() == expected.len(), "{told:?}");
+    for (line, expected) in told.iter().zip(expected) {
+        ensure!(line.starts_with(expected), "{expected}: {told:?}");
+    }
     Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_function_started_is_frozen_with_it_and_ends_with_it_however_it_ends() -> Result<()> {
+    let stage = Stage::set("group", |options| {
+        options.timeout = Duration::from_secs(15);
+        // The script stays, and the function is a child of it.
+        let script = "#!/bin/sh\n\"$REAL\"\nexit $?\n";
+        let real = options.functions.worker.clone();
+        let wrapper = real.with_file_name("wrapper");
+        options.variables.push(("REAL".to_owned(), real.display().to_string()));
+        options.functions.worker =
+            super::support::script(wrapper.parent().unwrap_or(&real), "wrapper", script).expect("it can be written");
+    })
+    .await?;
+    let function_of = async |event: Value| -> Result<u32> {
+        let pid = stage.invoke(event).await?["pid"].as_u64().context("a process id")?;
+        Ok(u32::try_from(pid)?)
+    };
+    let first = function_of(json!({})).await?;
+    ensure!(!stage.environments().contains(&first), "it is a child of the script");
+    until("it is frozen with the script", || state(first) == Some('T')).await?;
+
+    let overrun = stage.invoke(json!({"do": "sleep", "seconds": 600})).await?;
+    ensure!(overrun["errorType"] == "Sandbox.Timedout", "{overrun}");
+    until_gone(&[first]).await?;
+
+    let second = function_of(json!({})).await?;
+    let script = stage.environments();
+    ensure!(script.len() == 1 && second != first, "{script:?}");
+    signal(script[0], "KILL")?;
+    until_gone(&[second]).await?;
+
+    let third = function_of(json!({})).await?;
+    drop(stage);
+    until_gone(&[third]).await
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

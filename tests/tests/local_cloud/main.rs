@@ -5,6 +5,7 @@ mod demo;
 mod environment;
 mod lambda;
 mod mistakes;
+mod readme;
 mod restart;
 mod sqs;
 mod support;

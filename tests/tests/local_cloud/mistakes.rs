@@ -11,11 +11,21 @@ async fn a_port_that_is_taken_is_named_with_the_option_that_changes_it() -> Resu
     let binaries = Binaries::built().await?;
     let taken = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
     let port = taken.local_addr()?.port().to_string();
-    for (arguments, option) in [
-        (["up", "--port", &port, "--cosmos-port", "0"], "--port"),
-        (["up", "--port", "0", "--cosmos-port", &port], "--cosmos-port"),
+    let data = fresh_directory("taken")?.join("data");
+    let path = data.to_string_lossy().into_owned();
+    for (command, option) in [
+        (
+            binaries.with_functions(&["up", "--port", &port, "--cosmos-port", "0", "--data", &path]),
+            "--port",
+        ),
+        (
+            binaries.with_functions(&["up", "--port", "0", "--cosmos-port", &port, "--data", &path]),
+            "--cosmos-port",
+        ),
+        (binaries.local(&["cosmos", "--port", &port, "--data", &path]), "--port"),
     ] {
-        let said = refused(binaries.with_functions(&arguments)).await?;
+        let said = refused(command).await?;
+        ensure!(!data.exists(), "nothing was begun");
         ensure!(
             said.contains(&format!("port {port} is taken")) && said.contains(option),
             "{said}"
@@ -82,6 +92,30 @@ async fn a_function_that_ends_in_its_start_is_told_with_its_last_words() -> Resu
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_timeout_in_which_nothing_would_be_begun_is_refused() -> Result<()> {
+    let binaries = Binaries::built().await?;
+    for (timeout, reserve) in [
+        ("15", "DUROXIDE_TURN_RESERVE_MS=3000"),
+        ("30", "DUROXIDE_TURN_RESERVE_MS=8000"),
+    ] {
+        let mut command = binaries.with_functions(&FREE);
+        command.args(["--timeout", timeout, "--env", reserve]);
+        let said = refused(command).await?;
+        ensure!(said.contains(&format!("--timeout {timeout} is too short")), "{said}");
+        ensure!(said.contains("four times its reserves"), "{said}");
+    }
+    let shortest = ["--timeout", "4", "--env", "DUROXIDE_TURN_RESERVE_MS=1000"];
+    let smaller = [
+        "--env",
+        "DUROXIDE_CANCEL_GRACE_MS=500",
+        "--env",
+        "DUROXIDE_COMMIT_RESERVE_MS=500",
+    ];
+    Up::start(&binaries, &[shortest, smaller].concat()).await?;
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_function_that_crashes_leaves_the_data_as_they_were() -> Result<()> {
     let binaries = Binaries::built().await?;
     let data = fresh_directory("kept")?;
@@ -134,10 +168,10 @@ async fn a_data_directory_of_a_newer_version_or_of_somebody_else_is_left_alone()
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_account_needs_its_key_and_must_answer() -> Result<()> {
     let binaries = Binaries::built().await?;
-    let nobody = {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
-        format!("http://{}", listener.local_addr()?)
-    };
+    // Holds a port without listening there.
+    let silent = tokio::net::TcpSocket::new_v4()?;
+    silent.bind((Ipv4Addr::LOCALHOST, 0).into())?;
+    let nobody = format!("http://{}", silent.local_addr()?);
     let arguments = ["up", "--port", "0", "--cosmos", &nobody];
     let said = refused(binaries.with_functions(&arguments)).await?;
     ensure!(said.contains("set COSMOS_KEY"), "{said}");
@@ -153,15 +187,35 @@ async fn an_account_needs_its_key_and_must_answer() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_cloud_can_use_another_cosmos() -> Result<()> {
+async fn a_cloud_can_use_another_cosmos_and_hands_out_no_key_of_it() -> Result<()> {
     let binaries = Binaries::built().await?;
     let server = local::CosmosServer::start(local::ServerOptions::default()).await?;
     let mut command = binaries.with_functions(&["up", "--port", "0", "--quiet"]);
     command.args(["--cosmos", &server.door().endpoint()]);
     command.env("COSMOS_KEY", server.door().key());
-    let up = Up::of(command, &binaries).await?;
+    let mut up = Up::of(command, &binaries).await?;
+    let keyless = up.client(&["list"])?;
+    let said = String::from_utf8_lossy(&keyless.stderr).into_owned();
+    ensure!(
+        keyless.status.code() == Some(1) && said.contains("set COSMOS_KEY"),
+        "{said}"
+    );
+    up.key = Some(server.door().key());
     up.place("elsewhere", 100)?;
     up.expect_shipped("elsewhere")?;
+    let shown = |line: &str| line.contains("Ctrl-C stops it").then_some(());
+    up.process.wait_for(PATIENCE, shown).await?;
+    let http = reqwest::Client::builder().no_proxy().build()?;
+    let variables = http.get(format!("{}/cloud/variables", up.endpoint)).send().await?;
+    let variables = String::from_utf8(variables.bytes().await?.to_vec())?;
+    ensure!(variables.contains(&server.door().endpoint()), "{variables}");
+    for told in [
+        variables,
+        up.process.stdout().join("\n"),
+        up.process.stderr().join("\n"),
+    ] {
+        ensure!(!told.contains(&server.door().key()), "{told}");
+    }
     ensure!(server.door().counts().requests > 20, "{:?}", server.door().counts());
     Ok(())
 }

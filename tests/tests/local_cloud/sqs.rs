@@ -214,6 +214,10 @@ async fn what_the_service_refuses_is_refused_with_its_codes() -> Result<()> {
             .is_some_and(|error| error.is_queue_does_not_exist()),
         "{error:?}"
     );
+    let change = stage.client.change_message_visibility().queue_url(&url);
+    let error = change.receipt_handle("x").send().await.err();
+    let error = error.context("how long it is to be hidden must be said")?;
+    ensure!(error.code() == Some("MissingParameter"), "{error:?}");
     for body in ["", "\u{1}"] {
         let request = stage.client.send_message().queue_url(&url).message_body(body);
         ensure!(request.send().await.is_err(), "{body:?}");

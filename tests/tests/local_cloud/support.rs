@@ -5,7 +5,7 @@ use duroxide::{Event, EventKind};
 use local::Functions;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 use tests::real::{Process, build};
 use tests::workload::assert_sound;
@@ -72,6 +72,8 @@ pub fn fresh_directory(name: &str) -> Result<PathBuf> {
 pub struct Up {
     pub process: Process,
     pub endpoint: String,
+    /// The key that client commands are given.
+    pub key: Option<String>,
     binaries: Binaries,
 }
 
@@ -95,6 +97,7 @@ impl Up {
         Ok(Up {
             process,
             endpoint,
+            key: None,
             binaries: binaries.clone(),
         })
     }
@@ -102,7 +105,9 @@ impl Up {
     /// A client command, and what it answered.
     pub fn client(&self, arguments: &[&str]) -> Result<Output> {
         let mut command = self.binaries.local(arguments);
-        let output = command.env("LOCAL_CLOUD", &self.endpoint).output()?;
+        command.env("LOCAL_CLOUD", &self.endpoint);
+        command.envs(self.key.iter().map(|key| ("COSMOS_KEY", key)));
+        let output = command.output()?;
         Ok(output)
     }
 
@@ -226,10 +231,20 @@ pub async fn refused(mut command: Command) -> Result<String> {
 }
 
 /// A script that may be executed.
+///
+/// Another process writes it. A file that is open for writing cannot be executed, and a child that some other test forks
+/// meanwhile would hold it open, had we opened it here.
 pub fn script(directory: &Path, name: &str, text: &str) -> Result<PathBuf> {
-    use std::os::unix::fs::PermissionsExt as _;
+    use std::io::Write as _;
     let path = directory.join(name);
-    std::fs::write(&path, text)?;
-    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755))?;
+    let mut writer = Command::new("sh")
+        .args(["-c", "cat > \"$0\" && chmod 755 \"$0\""])
+        .arg(&path)
+        .stdin(Stdio::piped())
+        .spawn()?;
+    let mut input = writer.stdin.take().context("its input is piped")?;
+    input.write_all(text.as_bytes())?;
+    drop(input);
+    ensure!(writer.wait()?.success(), "{} cannot be written", path.display());
     Ok(path)
 }

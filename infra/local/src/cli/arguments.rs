@@ -5,6 +5,8 @@ use crate::cloud::{CloudOptions, Functions, Store};
 use crate::cosmos::ServerOptions;
 use anyhow::{Context, bail};
 use clap::Args;
+use duroxide_lambda::Limits;
+use duroxide_lambda::deployment::timeout_problem;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -57,9 +59,11 @@ impl CloudArguments {
     /// The options of a cloud; builds the functions that were not given.
     pub(super) async fn options(&self, cosmos_port: u16) -> anyhow::Result<CloudOptions> {
         let store = self.store(cosmos_port)?;
+        let variables = self.functions_variables();
+        self.check_timeout(&variables)?;
         let mut options = CloudOptions::of(self.functions().await?);
         options.store = store;
-        options.variables = self.functions_variables();
+        options.variables = variables;
         options.concurrency = self.concurrency.into();
         options.timeout = Duration::from_secs(self.timeout);
         // A ring must not come again while it is served.
@@ -78,11 +82,29 @@ impl CloudArguments {
         Ok(options)
     }
 
+    /// With too short a timeout the functions start, and begin nothing.
+    fn check_timeout(&self, variables: &[(String, String)]) -> anyhow::Result<()> {
+        let get = |name: &str| {
+            let set = variables.iter().rev().find(|(set, _)| set == name);
+            set.map(|(_, value)| value.clone())
+        };
+        // What cannot be read a function tells in its start.
+        let Ok(limits) = Limits::from_variables(get) else {
+            return Ok(());
+        };
+        match timeout_problem(Duration::from_secs(self.timeout), &limits) {
+            Some(problem) => bail!("--timeout {} is too short: {problem}", self.timeout),
+            None => Ok(()),
+        }
+    }
+
     fn store(&self, port: u16) -> anyhow::Result<Store> {
         let Some(endpoint) = &self.cosmos else {
             let options = ServerOptions {
                 port,
                 data: self.data.clone(),
+                // It may stay up for weeks.
+                keep_log: false,
                 ..ServerOptions::default()
             };
             return Ok(Store::Embedded(options));
@@ -113,20 +135,24 @@ impl CloudArguments {
         })
     }
 
-    /// The numbers that are set in this process's environment, and what the arguments say.
+    /// What is set in this process's environment and handed on, and what the arguments say.
     fn functions_variables(&self) -> Vec<(String, String)> {
-        let numbers = duroxide_lambda::config::VARIABLES
+        let handed_on = duroxide_lambda::config::VARIABLES
             .iter()
             .map(|variable| variable.name)
-            .filter(|name| !is_an_address(name));
-        let inherited = numbers.filter_map(|name| set(name).map(|value| (name.to_owned(), value)));
+            .filter(|name| is_handed_on(name));
+        let inherited = handed_on.filter_map(|name| set(name).map(|value| (name.to_owned(), value)));
         inherited.chain(self.variables.iter().cloned()).collect()
     }
 }
 
-/// Whether the cloud itself says what a variable holds.
-fn is_an_address(name: &str) -> bool {
-    name.starts_with("COSMOS_") || name.ends_with("_QUEUE_URL") || name.ends_with("_QUEUE_URLS")
+/// Whether a variable says how a function works, here as anywhere. The others are of one deployment: where its parts are,
+/// which tags one of its functions serves, where its metrics go.
+fn is_handed_on(name: &str) -> bool {
+    name == "LOG_LEVEL"
+        || ["DUROXIDE_", "MAINTENANCE_", "RETENTION_"]
+            .iter()
+            .any(|prefix| name.starts_with(prefix))
 }
 
 fn set(name: &str) -> Option<String> {

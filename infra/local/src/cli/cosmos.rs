@@ -1,8 +1,9 @@
 //! `local cosmos`: the strict Cosmos DB alone.
 
 use super::asked_to_stop;
-use crate::cosmos::{CosmosServer, Recovered, ServerOptions};
-use anyhow::Context;
+use super::up::is_taken;
+use crate::cosmos::{CosmosServer, Recovered, ServerOptions, StartError};
+use anyhow::{Context, anyhow};
 use clap::Args;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -27,11 +28,17 @@ impl Cosmos {
             port: self.port,
             partitions: self.partitions,
             data: self.data.clone(),
+            // It may stay up for weeks.
+            keep_log: false,
             ..ServerOptions::default()
         };
-        let server = CosmosServer::start(options)
-            .await
-            .context("the local Cosmos did not start")?;
+        let server = CosmosServer::start(options).await.map_err(|error| match &error {
+            StartError::Listen { source, .. } if is_taken(source) => anyhow!(error).context(format!(
+                "port {} is taken: is another local cloud or emulator running? Stop it, or choose another port with --port",
+                self.port
+            )),
+            _ => anyhow!(error).context("the local Cosmos did not start"),
+        })?;
         let door = server.door();
         println!("Cosmos DB listens at {}", door.endpoint());
         if let (Some(data), Some(found)) = (&self.data, server.recovered()) {

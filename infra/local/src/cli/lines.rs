@@ -17,6 +17,21 @@ const SAME: [&str; 7] = [
 /// Longer values are cut: a report of maintenance is one.
 const LONGEST: usize = 200;
 
+/// Whether a line says only that maintenance had nothing to do: with every tick of the schedule there is one.
+pub(super) fn is_idle(line: &LogLine) -> bool {
+    // Looked for first: few lines need to be parsed here.
+    if line.function != "maintenance" || !line.text.contains("\"maintained\"") {
+        return false;
+    }
+    let Ok(record) = serde_json::from_str::<Value>(&line.text) else {
+        return false;
+    };
+    let report: Value = serde_json::from_str(record["report"].as_str().unwrap_or_default()).unwrap_or_default();
+    let idle = |pass: &Value| pass["found"] == 0 && pass["error"].is_null();
+    let passes = report["passes"].as_object();
+    record["message"] == "maintained" && passes.is_some_and(|passes| passes.values().all(idle))
+}
+
 /// One line, without anything that a terminal would obey.
 pub(super) fn readable(line: &LogLine) -> String {
     let who = format!("{}#{}", line.function, line.environment);
@@ -43,13 +58,30 @@ fn told(record: &Map<String, Value>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::json;
 
     fn line(text: &str) -> LogLine {
         LogLine {
             function: "worker".to_owned(),
             environment: 3,
             text: text.to_owned(),
+            report: false,
         }
+    }
+
+    #[test]
+    fn a_run_of_maintenance_is_told_only_when_it_found_something() {
+        let run = |found: u64, error: Value| {
+            let passes = json!({ "outbox": { "found": 0 }, "sweep": { "found": found, "error": error } });
+            let report = json!({ "passes": passes, "leftOver": false }).to_string();
+            let mut line = line(&json!({ "level": "INFO", "message": "maintained", "report": report }).to_string());
+            line.function = "maintenance".to_owned();
+            line
+        };
+        assert!(is_idle(&run(0, Value::Null)));
+        assert!(!is_idle(&run(1, Value::Null)));
+        assert!(!is_idle(&run(0, json!("no"))));
+        assert!(!is_idle(&line(r#"{"message":"a cycle ended"}"#)));
     }
 
     #[test]

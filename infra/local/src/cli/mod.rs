@@ -11,12 +11,15 @@ mod arguments;
 mod cosmos;
 mod demo;
 mod lines;
+mod screen;
 mod up;
 
 use crate::client;
 use clap::{Parser, Subcommand};
+use screen::Screen;
 use std::process::ExitCode;
 use tracing_subscriber::EnvFilter;
+use tracing_subscriber::fmt::writer::BoxMakeWriter;
 
 /// The local cloud: durable workflows on the real function binaries, on this machine.
 #[derive(Parser)]
@@ -38,23 +41,41 @@ enum Command {
     Client(client::Command),
 }
 
+impl Command {
+    /// From which level on trouble is shown. Who serves others tells what befalls them; a ring that is put aside is one.
+    fn trouble(&self) -> &'static str {
+        match self {
+            Command::Up(_) | Command::Cosmos(_) => "warn",
+            // It draws its progress, and a lost ring or a killed process is what it is about.
+            Command::Demo(_) | Command::Client(_) => "error",
+        }
+    }
+}
+
 /// Does what the arguments say.
 pub async fn run() -> ExitCode {
     let command = Arguments::parse().command;
+    let command = command.unwrap_or_else(|| Command::Demo(demo::Demo::default()));
     // What a command answers stands on stdout, alone. Unless told otherwise, only trouble is shown.
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("error"));
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(command.trouble()));
+    let screen = Screen::start();
+    let writer = match command {
+        Command::Up(_) => BoxMakeWriter::new(screen.clone()),
+        _ => BoxMakeWriter::new(std::io::stderr),
+    };
     tracing_subscriber::fmt()
         .with_env_filter(filter)
-        .with_writer(std::io::stderr)
+        .with_writer(writer)
         // A log that cannot be written (a full disk has both) must not bring down who wrote it.
         .log_internal_errors(false)
         .init();
-    let done = match command.unwrap_or_else(|| Command::Demo(demo::Demo::default())) {
+    let done = match command {
         Command::Demo(demo) => demo.run().await,
-        Command::Up(up) => up.run().await,
+        Command::Up(up) => up.run(&screen).await,
         Command::Cosmos(cosmos) => cosmos.run().await,
         Command::Client(command) => return client::run(command).await,
     };
+    screen.finish();
     match done {
         Ok(code) => code,
         // A port in use is an everyday mistake: one line says it, a backtrace would hide it.
@@ -76,4 +97,19 @@ async fn asked_to_stop() -> anyhow::Result<()> {
         _ = hang_up.recv() => {}
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_serves_others_shows_warnings_and_who_answers_only_errors() {
+        for (name, level) in [("up", "warn"), ("cosmos", "warn"), ("demo", "error"), ("list", "error")] {
+            let command = Arguments::try_parse_from(["local", name])
+                .ok()
+                .and_then(|told| told.command);
+            assert_eq!(command.expect("it needs no arguments").trouble(), level, "{name}");
+        }
+    }
 }

@@ -4,12 +4,12 @@ use super::arguments::CloudArguments;
 use super::asked_to_stop;
 use super::cosmos::kept;
 use super::lines;
+use super::screen::Screen;
 use crate::cloud::{Cloud, CloudError, Store};
 use crate::cosmos::{CosmosServer, StartError};
 use crate::lambda::LogSink;
 use anyhow::{Context, anyhow};
 use clap::Args;
-use std::io::Write as _;
 use std::process::ExitCode;
 
 /// Start everything and stay up: Cosmos DB, SQS, the functions, the schedule.
@@ -23,21 +23,21 @@ pub(super) struct Up {
     /// The port of the embedded Cosmos DB on 127.0.0.1; 0 takes any free one
     #[arg(long, default_value_t = 8081)]
     cosmos_port: u16,
-    /// Do not show what the functions log
+    /// Do not show what the functions log, only which of their invocations failed
     #[arg(long)]
     quiet: bool,
 }
 
 impl Up {
-    pub(super) async fn run(self) -> anyhow::Result<ExitCode> {
+    pub(super) async fn run(self, screen: &Screen) -> anyhow::Result<ExitCode> {
         let mut options = self.cloud.options(self.cosmos_port).await?;
         options.port = self.port;
-        if !self.quiet {
-            options.logs = LogSink::new(|line| {
-                // Whoever closed the pipe does not want to read it; the functions go on.
-                writeln!(std::io::stdout(), "{}", lines::readable(line)).unwrap_or_default();
-            });
-        }
+        let (shown, quiet) = (screen.clone(), self.quiet);
+        options.logs = LogSink::new(move |line| {
+            if line.report || !quiet && !lines::is_idle(line) {
+                shown.say(&lines::readable(line));
+            }
+        });
         let embedded = matches!(options.store, Store::Embedded(_));
         let cloud = tokio::select! {
             started = Cloud::start(options) => started.map_err(|error| advised(error, self.port, self.cosmos_port))?,
@@ -46,14 +46,14 @@ impl Up {
                 return Ok(ExitCode::SUCCESS);
             }
         };
-        println!("{}", self.told(&cloud, embedded));
+        screen.say(&self.told(&cloud, embedded));
         asked_to_stop().await?;
-        println!("stopping the functions ...");
+        screen.say("stopping the functions ...");
         cloud
             .shutdown()
             .await
             .context("the data was written, but not forced to the disk")?;
-        println!("stopped.");
+        screen.say("stopped.");
         Ok(ExitCode::SUCCESS)
     }
 
@@ -82,7 +82,9 @@ impl Up {
         );
         text += "Run your own functions: --orchestrator PATH --worker PATH. A program of your own needs:\n";
         for (name, value) in cloud.variables() {
-            if name.starts_with("COSMOS_") || name.ends_with("_QUEUE_URL") || name.starts_with("AWS_") {
+            if name == "COSMOS_KEY" && !embedded {
+                text += "    # COSMOS_KEY: as you have set it\n";
+            } else if name.starts_with("COSMOS_") || name.ends_with("_QUEUE_URL") || name.starts_with("AWS_") {
                 text += &format!("    export {name}='{value}'\n");
             }
         }
@@ -108,6 +110,6 @@ pub(super) fn advised(error: CloudError, port: u16, cosmos_port: u16) -> anyhow:
     Err::<(), _>(error).context(advice).expect_err("it is an error")
 }
 
-fn is_taken(source: &std::io::Error) -> bool {
+pub(super) fn is_taken(source: &std::io::Error) -> bool {
     source.kind() == std::io::ErrorKind::AddrInUse
 }

@@ -1,5 +1,5 @@
 //! Whom to talk to: a deployment, by the environment variables that its functions have; or a running local cloud, which
-//! is asked for the same variables.
+//! is asked for the same variables, but for the key of an account that is not the cloud's own.
 
 use super::Common;
 use super::answer::{Code, Fail, warn};
@@ -18,6 +18,8 @@ use url::{Host, Url};
 
 /// Where `local up` listens unless told otherwise.
 const CLOUD: &str = "http://127.0.0.1:9400";
+/// What a cloud does not say when its account is not its own.
+const KEY: &str = "COSMOS_KEY";
 /// How long the cloud may take to answer.
 const CLOUD_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long one request to Cosmos may take, and one operation with its retries: somebody sits and waits.
@@ -40,7 +42,16 @@ impl Session {
             (config, sqs)
         } else {
             let cloud = common.cloud.clone().or_else(|| set("LOCAL_CLOUD"));
-            let variables = ask(cloud.as_deref().unwrap_or(CLOUD)).await?;
+            let mut variables = ask(cloud.as_deref().unwrap_or(CLOUD)).await?;
+            if variables.contains_key("COSMOS_ENDPOINT") && !variables.contains_key(KEY) {
+                let key = set(KEY).ok_or_else(|| {
+                    Fail::error(
+                        "this local cloud uses an account whose key it does not hand out: set COSMOS_KEY, as it was set \
+                         for the cloud",
+                    )
+                })?;
+                variables.insert(KEY.to_owned(), key);
+            }
             let get = |name: &str| variables.get(name).cloned();
             let config = Config::from_variables(get)
                 .map_err(|error| Fail::error(format!("the local cloud's own variables: {error}")))?;

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `X-Amz-Target: AmazonSQS.…` | SQS |
 //! | `POST /2015-03-31/functions/{name}/invocations` | Lambda's Invoke |
-//! | `GET /cloud/variables` | the variables of functions and clients |
+//! | `GET /cloud/variables` | the variables of functions and clients, without the key of an account that is not ours |
 //! | `GET /cloud/status` | functions, environments, queues |
 
 use super::status::Inside;
@@ -77,7 +77,7 @@ impl Endpoint {
         match kind.unwrap_or("RequestResponse") {
             "Event" => {
                 let function = Arc::clone(function);
-                // Nobody waits for its answer; its errors are counted.
+                // Nobody waits for its answer; its errors are counted and told.
                 tokio::spawn(async move { function.invoke(payload).await.map(drop).unwrap_or_default() });
                 json(StatusCode::ACCEPTED, &json!({}))
             }

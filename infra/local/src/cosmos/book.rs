@@ -1,4 +1,4 @@
-//! The book of one door: counters, and a log of every request in the order of arrival.
+//! The book of one door: counters and, where it is kept, a log of every request in the order of arrival.
 //!
 //! A request is counted when it arrives, whatever becomes of it. Its answer, and what it wrote, is added when it
 //! is done; a request that is cut off keeps `None` for a status.
@@ -20,8 +20,8 @@ pub(crate) struct Outcome {
 }
 
 /// The counters and the log of one door.
-#[derive(Default)]
 pub(crate) struct Book {
+    keeps_log: bool,
     pages: Mutex<Pages>,
 }
 
@@ -38,14 +38,32 @@ struct Entry {
     done: bool,
 }
 
+/// The records of these entries. A request under way ends just now, whenever that is.
+fn shown(entries: &[Entry]) -> Vec<RequestRecord> {
+    let now = Instant::now();
+    let record = |entry: &Entry| RequestRecord {
+        finished: if entry.done { entry.record.finished } else { now },
+        ..entry.record.clone()
+    };
+    entries.iter().map(record).collect()
+}
+
 /// A request under way: where its entry is.
 #[derive(Clone, Copy)]
 pub(crate) struct Ticket {
-    index: usize,
+    /// `None` without a log.
+    index: Option<usize>,
     resets: u64,
 }
 
 impl Book {
+    pub(crate) fn new(keeps_log: bool) -> Book {
+        Book {
+            keeps_log,
+            pages: Mutex::default(),
+        }
+    }
+
     /// A request of which nothing but its arrival is known.
     pub(crate) fn record_of(call: &Call) -> RequestRecord {
         let now = Instant::now();
@@ -61,13 +79,16 @@ impl Book {
     }
 
     pub(crate) fn arrived(&self, call: &Call) -> Ticket {
-        let record = Self::record_of(call);
+        let record = self.keeps_log.then(|| Self::record_of(call));
         let mut pages = self.pages();
         pages.counts.count(call.kind);
         pages.counts.request_bytes += call.body.len() as u64;
-        pages.log.push(Entry { record, done: false });
+        let index = record.map(|record| {
+            pages.log.push(Entry { record, done: false });
+            pages.log.len() - 1
+        });
         Ticket {
-            index: pages.log.len() - 1,
+            index,
             resets: pages.resets,
         }
     }
@@ -82,7 +103,8 @@ impl Book {
         pages.counts.documents_written += outcome.documents_written;
         pages.counts.response_bytes += outcome.response_bytes;
         pages.counts.refused += u64::from(outcome.refused);
-        let entry = &mut pages.log[ticket.index];
+        let Some(index) = ticket.index else { return };
+        let entry = &mut pages.log[index];
         entry.done = true;
         entry.record.status = outcome.status;
         entry.record.operations = outcome.operations;
@@ -94,19 +116,14 @@ impl Book {
     }
 
     pub(crate) fn log(&self) -> Vec<RequestRecord> {
-        let now = Instant::now();
+        shown(&self.pages().log)
+    }
+
+    /// What had arrived before a request; `None` when that is not known any more.
+    pub(crate) fn log_before(&self, ticket: Ticket) -> Option<Vec<RequestRecord>> {
         let pages = self.pages();
-        pages
-            .log
-            .iter()
-            .map(|entry| {
-                let mut record = entry.record.clone();
-                if !entry.done {
-                    record.finished = now;
-                }
-                record
-            })
-            .collect()
+        let index = ticket.index.filter(|_| pages.resets == ticket.resets)?;
+        Some(shown(&pages.log[..index]))
     }
 
     pub(crate) fn reset(&self) {
@@ -128,15 +145,30 @@ impl Book {
 mod tests {
     use super::*;
 
+    fn a_read() -> Call {
+        let path = "/dbs/d/colls/c/docs/x";
+        Call::new(hyper::Method::GET, path, Default::default(), Default::default())
+    }
+
+    #[test]
+    fn without_a_log_requests_are_counted_and_nothing_is_kept_of_them() {
+        let book = Book::new(false);
+        for _ in 0..3 {
+            let ticket = book.arrived(&a_read());
+            let outcome = Outcome {
+                response_bytes: 5,
+                ..Outcome::default()
+            };
+            book.finished(ticket, outcome);
+        }
+        assert_eq!((book.counts().reads, book.counts().response_bytes), (3, 15));
+        assert_eq!(book.pages().log.capacity(), 0);
+    }
+
     #[test]
     fn an_answer_that_comes_after_a_reset_is_not_counted() {
-        let book = Book::default();
-        let call = Call::new(
-            hyper::Method::GET,
-            "/dbs/d/colls/c/docs/x",
-            Default::default(),
-            Default::default(),
-        );
+        let book = Book::new(true);
+        let call = a_read();
         let ticket = book.arrived(&call);
         assert_eq!(book.counts().reads, 1);
         book.reset();

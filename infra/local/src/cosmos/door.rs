@@ -72,8 +72,8 @@ impl Door {
         let inner = Inner {
             address,
             endpoint: format!("http://{address}"),
+            book: Book::new(service.keeps_log()),
             service,
-            book: Book::default(),
             faults: Mutex::default(),
             hold: Mutex::default(),
             refuse: Mutex::default(),
@@ -103,7 +103,7 @@ impl Door {
         self.inner.book.counts()
     }
 
-    /// Every request in the order of arrival, since the door opened or was reset.
+    /// Every request in the order of arrival, since the door opened or was reset; nothing when no log is kept.
     pub fn log(&self) -> Vec<RequestRecord> {
         self.inner.book.log()
     }
@@ -202,7 +202,7 @@ impl Door {
         if let Some(delay) = delay {
             tokio::time::sleep(delay).await;
         }
-        if let Some(planned) = self.take_hold() {
+        if let Some(planned) = self.take_hold(underway.ticket) {
             planned.wait().await;
         }
         let mut reply = self.process(&call, &mut underway.outcome).await?;
@@ -216,15 +216,12 @@ impl Door {
         Ok(response)
     }
 
-    /// The hold that is meant for the request which arrived last.
-    fn take_hold(&self) -> Option<PlannedHold> {
+    /// The hold that is meant for this request, if one is.
+    fn take_hold(&self, ticket: Ticket) -> Option<PlannedHold> {
         let mut hold = lock(&self.inner.hold);
         hold.take_if(|planned| {
-            self.inner
-                .book
-                .log()
-                .split_last()
-                .is_some_and(|(_, before)| planned.is_for(before))
+            let before = self.inner.book.log_before(ticket);
+            before.is_some_and(|before| planned.is_for(&before))
         })
     }
 

@@ -24,6 +24,9 @@ pub struct ServerOptions {
     pub lag: Option<Lag>,
     /// A directory in which what was committed survives a restart; without it everything is in memory.
     pub data: Option<PathBuf>,
+    /// Keep a record of every request, for [`Door::log`](crate::Door::log) and for holds. It grows with every request: a
+    /// server that is to stay up does without, and still counts them.
+    pub keep_log: bool,
 }
 
 impl Default for ServerOptions {
@@ -34,6 +37,7 @@ impl Default for ServerOptions {
             partitions: 4,
             lag: None,
             data: None,
+            keep_log: true,
         }
     }
 }
@@ -45,6 +49,7 @@ impl fmt::Debug for ServerOptions {
             .field("partitions", &self.partitions)
             .field("lag", &self.lag)
             .field("data", &self.data)
+            .field("keep_log", &self.keep_log)
             .finish_non_exhaustive()
     }
 }

@@ -28,6 +28,8 @@ const MAX_PAGE_BYTES: usize = 4 * 1024 * 1024;
 const ENVELOPE_BYTES: usize = 1024;
 /// How many queries can be halfway at the same time.
 const KEPT_QUERIES: usize = 256;
+/// How much their results may weigh together. Who is told that its token is too old begins anew.
+const KEPT_BYTES: usize = 256 * 1024 * 1024;
 
 /// The queries that are halfway.
 #[derive(Default)]
@@ -39,12 +41,15 @@ pub(crate) struct Pages {
 struct Kept {
     next: u64,
     results: VecDeque<(u64, Arc<First>)>,
+    /// Of all results.
+    bytes: usize,
 }
 
 /// The first answer to a query: its results, all of them, and its headers.
 struct First {
     feed: Feed,
     headers: HeaderMap,
+    bytes: usize,
 }
 
 #[derive(Deserialize, Serialize)]
@@ -94,7 +99,8 @@ impl Pages {
         };
         if feed.documents.len() > count || reply.body.len() > MAX_PAGE_BYTES {
             let headers = reply.headers.clone();
-            let first = Arc::new(First { feed, headers });
+            let bytes = reply.body.len();
+            let first = Arc::new(First { feed, headers, bytes });
             let query = self.keep(Arc::clone(&first));
             cut(&mut reply, &first.feed, &Place { query, offset: 0 }, count);
         }
@@ -128,9 +134,12 @@ impl Pages {
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         kept.next += 1;
         let query = kept.next;
+        kept.bytes += first.bytes;
         kept.results.push_back((query, first));
-        if kept.results.len() > KEPT_QUERIES {
-            kept.results.pop_front();
+        // The newest stays, whatever it weighs: somebody is about to ask for its second page.
+        while kept.results.len() > KEPT_QUERIES || kept.bytes > KEPT_BYTES && kept.results.len() > 1 {
+            let oldest = kept.results.pop_front();
+            kept.bytes -= oldest.map_or(0, |(_, first)| first.bytes);
         }
         query
     }
@@ -233,5 +242,33 @@ fn cut(reply: &mut Reply, feed: &Feed, place: &Place, count: usize) {
         let token = format!("kept:{}:{}", place.query, place.offset + fitting);
         let token = HeaderValue::from_str(&token).expect("letters, digits and colons make a header value");
         reply.headers.insert(CONTINUATION, token);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn queries_that_are_halfway_are_bounded_in_number_and_weight() {
+        let first = |bytes: usize| {
+            let feed = Feed {
+                rid: String::new(),
+                documents: Vec::new(),
+                count: 0,
+            };
+            Arc::new(First {
+                feed,
+                headers: HeaderMap::new(),
+                bytes,
+            })
+        };
+        let pages = Pages::default();
+        let light: Vec<u64> = (0..KEPT_QUERIES + 1).map(|_| pages.keep(first(1))).collect();
+        assert!(pages.find(light[0]).is_none() && pages.find(light[1]).is_some());
+        let heavy = pages.keep(first(KEPT_BYTES));
+        assert!(pages.find(heavy).is_some() && pages.find(light[KEPT_QUERIES]).is_none());
+        let next = pages.keep(first(10));
+        assert!(pages.find(next).is_some() && pages.find(heavy).is_none());
     }
 }

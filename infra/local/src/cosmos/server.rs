@@ -26,8 +26,10 @@ impl CosmosServer {
     /// Starts an account with one door: empty, or with what its data directory holds. Needs a Tokio runtime, and lives no
     /// longer than it.
     pub async fn start(options: ServerOptions) -> Result<CosmosServer, StartError> {
+        // First: a port that is taken leaves the data directory untouched.
+        let bound = bind(options.port).await?;
         let service = Service::start(&options).await?;
-        let first = listen(options.port, &service).await?;
+        let first = serve(bound, &service);
         Ok(CosmosServer {
             service,
             first,
@@ -62,7 +64,7 @@ impl CosmosServer {
 
     /// Opens another port to the same account, with faults, counters and a log of its own.
     pub async fn open_door(&self) -> Result<Door, StartError> {
-        let door = listen(0, &self.service).await?;
+        let door = serve(bind(0).await?, &self.service);
         self.others
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
@@ -95,13 +97,18 @@ impl Drop for CosmosServer {
     }
 }
 
-async fn listen(port: u16, service: &Arc<Service>) -> Result<Door, StartError> {
+async fn bind(port: u16) -> Result<(TcpListener, SocketAddr), StartError> {
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
     let failed = |source| StartError::Listen { address, source };
     let listener = TcpListener::bind(address).await.map_err(failed)?;
-    let door = Door::new(listener.local_addr().map_err(failed)?, Arc::clone(service));
+    let bound = listener.local_addr().map_err(failed)?;
+    Ok((listener, bound))
+}
+
+fn serve((listener, address): (TcpListener, SocketAddr), service: &Arc<Service>) -> Door {
+    let door = Door::new(address, Arc::clone(service));
     tokio::spawn(accept(listener, door.clone()));
-    Ok(door)
+    door
 }
 
 async fn accept(listener: TcpListener, door: Door) {

@@ -138,6 +138,7 @@ async fn examine(client: &Client, orders: &[Placed], summary: &mut Summary) -> a
     for (placed, audit) in orders.iter().zip(audits) {
         let audit = audit.with_context(|| format!("the history of {} cannot be read", placed.order.id))?;
         if audit.charges != 1 {
+            summary.mischarged += 1;
             let problem = format!("{}: charged {} times", placed.order.id, audit.charges);
             summary.problems.push(problem);
         }

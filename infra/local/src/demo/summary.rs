@@ -13,6 +13,8 @@ pub(crate) struct Summary {
     pub(crate) outcomes: BTreeMap<String, usize>,
     pub(crate) turns: usize,
     pub(crate) audit: Audit,
+    /// Orders that were not charged exactly once.
+    pub(crate) mischarged: usize,
     /// Processes killed, by function.
     pub(crate) kills: BTreeMap<String, u64>,
     pub(crate) rings: u64,
@@ -37,8 +39,16 @@ impl Summary {
             "turns",
             format!("{} (as far as killed processes could tell)", self.turns),
         );
-        fields.add("activities", format!("{}, each recorded once", self.audit.activities));
-        fields.add("charges", format!("{}, one for each order", self.audit.charges));
+        let once = match self.audit.problems.len() {
+            0 => "each recorded once".to_owned(),
+            wrong => format!("NOT each recorded once: {wrong} problems"),
+        };
+        fields.add("activities", format!("{}, {once}", self.audit.activities));
+        let charged = match self.mischarged {
+            0 => "one for each order".to_owned(),
+            wrong => format!("NOT one for each order: {wrong} are wrong"),
+        };
+        fields.add("charges", format!("{}, {charged}", self.audit.charges));
         let killed: u64 = self.kills.values().sum();
         fields.add("kills survived", format!("{killed} ({})", listed(&self.kills)));
         fields.add(
@@ -105,9 +115,17 @@ mod tests {
             text.contains("45.0 per order") && text.contains("median 0.20 s, worst 0.90 s"),
             "{text}"
         );
-        assert!(text.contains("all is well"), "{text}");
+        let praise = ["all is well", ", each recorded once", ", one for each order"];
+        for part in praise {
+            assert!(text.contains(part), "{part}: {text}");
+        }
         summary.audit.problems.push("order-1: charged twice".to_owned());
+        summary.mischarged = 1;
         assert!(!summary.is_well());
-        assert!(summary.render(Look::default()).contains("NOT well"), "{text}");
+        let text = summary.render(Look::default());
+        assert!(text.contains("NOT well"), "{text}");
+        for part in praise {
+            assert!(!text.contains(part), "{part}: {text}");
+        }
     }
 }

@@ -80,6 +80,7 @@ mod tests {
                 function: "orchestrator".to_owned(),
                 environment: 1,
                 text,
+                report: false,
             });
         }
         assert_eq!(tally.turns(), 2);

@@ -4,19 +4,19 @@
 
 use super::function::{FunctionSettings, Hands, InvokeError};
 use super::logs::Lines;
+use super::process::Group;
 use super::runtime_api::{Answer, Invocation, Life, RuntimeApi};
 use crate::net::HttpServer;
 use bytes::Bytes;
 use duroxide_cosmos::{Ids, RandomIds};
-use std::process::Command;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::process::Child;
 use tokio::sync::{Notify, mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 
 /// What is still in the pipes when a process has ended is read within this time.
-const LAST_LINES: Duration = Duration::from_millis(500);
+const LAST_LINES: Duration = Duration::from_secs(3);
 
 /// See the module.
 #[derive(Debug)]
@@ -44,26 +44,22 @@ impl Environment {
             .envs(variables(settings, number, &bound.address().to_string()))
             .envs(settings.variables.iter().map(|(name, value)| (name, value)));
         let server = bound.serve(Arc::clone(&api));
-        let (mut child, pid) = started(command, hands).await?;
+        let mut group = hands.spawner.spawn(command).await?;
+        let id = group.id();
         if hands.freeze {
-            api.freeze(pid);
+            api.freeze(id);
         }
         let lines = Lines::new(&settings.name, number, hands.logs.clone());
+        let (out, err) = group.output();
         let reading = [
-            child
-                .stdout
-                .take()
-                .map(|stream| tokio::spawn(lines.clone().read(stream))),
-            child
-                .stderr
-                .take()
-                .map(|stream| tokio::spawn(lines.clone().read(stream))),
+            out.map(|stream| tokio::spawn(lines.clone().read(stream))),
+            err.map(|stream| tokio::spawn(lines.clone().read(stream))),
         ];
         let kill = Arc::new(Notify::new());
-        tokio::spawn(attend(child, Arc::clone(&kill), alive, reading));
+        tokio::spawn(attend(group, Arc::clone(&kill), alive, reading));
         Ok(Environment {
             number,
-            pid,
+            pid: id.as_raw_nonzero().get().unsigned_abs(),
             work,
             life,
             kill,
@@ -148,24 +144,21 @@ impl Drop for Environment {
     }
 }
 
-async fn started(command: Command, hands: &Hands) -> std::io::Result<(Child, u32)> {
-    let child = hands.spawner.spawn(command).await?;
-    let pid = child.id().ok_or_else(|| std::io::Error::other("it ended at once"))?;
-    Ok((child, pid))
-}
-
-/// Waits for the process to end, or ends it.
-async fn attend(mut child: Child, kill: Arc<Notify>, life: watch::Sender<Life>, reading: [Option<JoinHandle<()>>; 2]) {
-    let status = tokio::select! {
-        status = child.wait() => status,
-        () = kill.notified() => {
-            // One that has ended by itself cannot be killed, and is waited for all the same.
-            child.start_kill().unwrap_or_default();
-            child.wait().await
+/// Waits for the process to end, or ends it; what it started ends with it.
+async fn attend(mut group: Group, kill: Arc<Notify>, life: watch::Sender<Life>, reading: [Option<JoinHandle<()>>; 2]) {
+    let ended = tokio::select! {
+        status = group.ended() => Some(status),
+        () = kill.notified() => None,
+    };
+    let status = match ended {
+        Some(status) => status,
+        None => {
+            group.kill();
+            group.ended().await
         }
     };
     let how = status.map_or_else(|error| error.to_string(), |status| status.to_string());
-    // Its last words explain its end; a grandchild that holds the pipes must not keep us.
+    // Its last words explain its end; who left its group and holds the pipes must not keep us.
     let all = futures::future::join_all(reading.into_iter().flatten());
     tokio::time::timeout(LAST_LINES, all)
         .await
@@ -177,6 +170,8 @@ async fn attend(mut child: Child, kill: Arc<Notify>, life: watch::Sender<Life>, 
 /// What Lambda gives a function.
 fn variables(settings: &FunctionSettings, number: u64, api: &str) -> Vec<(&'static str, String)> {
     let name = &settings.name;
+    // Where its code is: on Lambda the folder into which the archive was unpacked.
+    let root = settings.binary.parent().unwrap_or_else(|| Path::new("/"));
     vec![
         ("AWS_LAMBDA_RUNTIME_API", api.to_owned()),
         ("AWS_LAMBDA_FUNCTION_NAME", name.clone()),
@@ -189,6 +184,10 @@ fn variables(settings: &FunctionSettings, number: u64, api: &str) -> Vec<(&'stat
             "AWS_LAMBDA_LOG_STREAM_NAME",
             format!("[$LATEST]{}-{number}", RandomIds.unique()),
         ),
+        ("_HANDLER", "bootstrap".to_owned()),
+        ("LAMBDA_TASK_ROOT", root.display().to_string()),
+        ("LANG", "en_US.UTF-8".to_owned()),
+        ("PATH", "/usr/local/bin:/usr/bin/:/bin:/opt/bin".to_owned()),
         ("TZ", ":UTC".to_owned()),
     ]
 }

@@ -190,22 +190,34 @@ impl Function {
     pub(crate) async fn invoke(&self, payload: Bytes) -> Result<Bytes, InvokeError> {
         let _place = self.places.acquire().await.expect("the places are never closed");
         self.count(|counts| counts.invocations += 1);
-        let answer = self.serve(payload).await;
+        let environment = match self.take_idle() {
+            Some(environment) => Ok(environment),
+            None => self.start().await,
+        };
+        let (number, answer) = match environment {
+            Ok(environment) => (environment.number, self.serve(environment, payload).await),
+            Err(error) => (self.started.load(Ordering::SeqCst), Err(error)),
+        };
         if let Err(error) = &answer {
-            self.count(|counts| {
-                counts.errors += 1;
-                counts.crashes += u64::from(matches!(error, InvokeError::Crashed(_)));
-                counts.timeouts += u64::from(matches!(error, InvokeError::TimedOut(_)));
-            });
+            self.failed(number, error);
         }
         answer
     }
 
-    async fn serve(&self, payload: Bytes) -> Result<Bytes, InvokeError> {
-        let environment = match self.take_idle() {
-            Some(environment) => environment,
-            None => self.start().await?,
-        };
+    /// Counts an invocation without an answer, and tells it.
+    fn failed(&self, environment: u64, error: &InvokeError) {
+        self.count(|counts| {
+            counts.errors += 1;
+            counts.crashes += u64::from(matches!(error, InvokeError::Crashed(_)));
+            counts.timeouts += u64::from(matches!(error, InvokeError::TimedOut(_)));
+        });
+        // What is under way when all is stopped does not fail by itself.
+        if !self.closed.load(Ordering::SeqCst) {
+            self.hands.logs.report(&self.settings.name, environment, error);
+        }
+    }
+
+    async fn serve(&self, environment: Arc<Environment>, payload: Bytes) -> Result<Bytes, InvokeError> {
         self.pool().busy.insert(environment.number, Arc::clone(&environment));
         let answer = self.serve_with(&environment, payload).await;
         let mut pool = self.pool();

@@ -1,5 +1,7 @@
-//! What functions write: line by line, to whoever listens; the last lines are kept to explain an end.
+//! What functions write, and which of their invocations failed: line by line, to whoever listens. The last lines that an
+//! environment wrote are kept to explain its end.
 
+use super::function::InvokeError;
 use std::collections::VecDeque;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -8,7 +10,7 @@ use tokio::io::{AsyncBufReadExt, AsyncRead, BufReader};
 /// So many lines explain an end.
 const TAIL: usize = 20;
 
-/// One line of a function.
+/// One line of a function, or about it.
 #[derive(Clone, Debug)]
 pub struct LogLine {
     /// The function's name.
@@ -17,6 +19,8 @@ pub struct LogLine {
     pub environment: u64,
     /// What it wrote, without the line's end.
     pub text: String,
+    /// The function did not write it: the cloud tells that an invocation failed.
+    pub report: bool,
 }
 
 /// Where lines go.
@@ -32,6 +36,22 @@ impl LogSink {
     /// Lines go nowhere.
     pub fn none() -> LogSink {
         LogSink::new(|_| {})
+    }
+
+    /// Tells that an invocation failed, as Lambda's own lines do between those of the function.
+    pub(super) fn report(&self, function: &str, environment: u64, error: &InvokeError) {
+        let (status, said) = match error {
+            InvokeError::TimedOut(_) => ("timeout", error.to_string()),
+            // The last lines of its start were told when it wrote them.
+            InvokeError::Init { how, .. } => ("error", format!("it ended in its start: {how}")),
+            _ => ("error", error.to_string()),
+        };
+        (self.0)(&LogLine {
+            function: function.to_owned(),
+            environment,
+            text: format!("REPORT Status: {status}: {said}"),
+            report: true,
+        });
     }
 }
 
@@ -73,6 +93,7 @@ impl Lines {
                 function: self.function.clone(),
                 environment: self.environment,
                 text,
+                report: false,
             });
         }
     }

@@ -13,8 +13,8 @@
 //! | `function` | the pool: whom an invocation goes to, and what became of it |
 //! | `environment` | one process, from its start to its end |
 //! | `runtime_api` | what that process asks and answers |
-//! | `process` | starting processes that do not outlive this one |
-//! | `logs` | what they write |
+//! | `process` | process groups: started so that they do not outlive this process, frozen and killed as one |
+//! | `logs` | what they write, and how their invocations failed |
 //!
 //! What differs from Lambda: there is no memory limit, no extension, no SnapStart, and a process sees this machine's files
 //! and network. Its environment variables are those that Lambda would give it and those of its settings, and none of ours.

@@ -1,4 +1,8 @@
-//! Processes that do not outlive this one, whatever ends it.
+//! Processes that do not outlive this one, whatever ends it, and that take with them what they started.
+//!
+//! Every child leads a process group of its own: a `bootstrap` may be a script, and the function what that started. The
+//! group is frozen, thawed and killed as one, and killed also when its leader ends by itself, as Lambda leaves nothing of an
+//! environment.
 //!
 //! A function is not started directly but by way of our own binary ([`become_child`]): that asks the kernel to kill it when
 //! its parent dies, and then becomes the function by `exec`. The process, its id and its environment variables are the
@@ -6,15 +10,17 @@
 //!
 //! The kernel takes the *thread* that started a child for its parent, so all children are started by one thread that lives as
 //! long as the spawner. Where the kernel knows no such signal (it is Linux's), a function still ends when it next asks the
-//! Runtime API for work and finds nobody.
+//! Runtime API for work and finds nobody. The signal is the leader's alone: what else is in its group is not reached by it.
 
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 use std::ffi::OsString;
 use std::io;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode, Stdio};
+use std::process::{Command, ExitCode, ExitStatus, Stdio};
 use std::sync::mpsc;
-use tokio::process::Child;
+use tokio::process::{Child, ChildStderr, ChildStdout};
+use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::oneshot;
 
 /// The first argument that makes our binary a child's launcher.
@@ -61,7 +67,7 @@ pub fn become_child() -> Option<ExitCode> {
 fn replace(parent: &OsString, program: &OsString) -> io::Error {
     #[cfg(target_os = "linux")]
     {
-        use rustix::process::{Signal, getppid, set_parent_process_death_signal};
+        use rustix::process::{getppid, set_parent_process_death_signal};
         if let Err(error) = set_parent_process_death_signal(Some(Signal::KILL)) {
             return error.into();
         }
@@ -82,7 +88,7 @@ pub(crate) struct Spawner {
     requests: mpsc::Sender<Request>,
 }
 
-type Request = (Command, oneshot::Sender<io::Result<Child>>);
+type Request = (Command, oneshot::Sender<io::Result<Group>>);
 
 impl Spawner {
     /// A spawner of the current runtime.
@@ -92,7 +98,7 @@ impl Spawner {
         std::thread::spawn(move || {
             let _runtime = runtime.enter();
             for (command, answer) in queue {
-                // Nobody waits any more: dropping the child kills it.
+                // Nobody waits any more: dropping it kills it.
                 answer.send(spawn(command)).unwrap_or_default();
             }
         });
@@ -101,7 +107,7 @@ impl Spawner {
 
     /// Starts a process in a group of its own, so that an interrupt from the terminal does not reach it: it ends when we
     /// end it. Its output is piped.
-    pub(crate) async fn spawn(&self, command: Command) -> io::Result<Child> {
+    pub(crate) async fn spawn(&self, command: Command) -> io::Result<Group> {
         let gone = || io::Error::other("the spawner has ended");
         let (answer, spawned) = oneshot::channel();
         self.requests.send((command, answer)).map_err(|_| gone())?;
@@ -109,11 +115,72 @@ impl Spawner {
     }
 }
 
-fn spawn(mut command: Command) -> io::Result<Child> {
+fn spawn(mut command: Command) -> io::Result<Group> {
     command
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .process_group(0);
-    tokio::process::Command::from(command).kill_on_drop(true).spawn()
+    let child = tokio::process::Command::from(command).kill_on_drop(true).spawn()?;
+    let id = child.id().and_then(|id| Pid::from_raw(id as i32));
+    let id = id.ok_or_else(|| io::Error::other("it ended at once"))?;
+    Ok(Group {
+        child,
+        id,
+        ended: false,
+    })
+}
+
+/// A child and what it has started, as far as that stayed in its process group. Dropping it kills all of them.
+#[derive(Debug)]
+pub(crate) struct Group {
+    child: Child,
+    /// The child's, and that of the group.
+    id: Pid,
+    /// Its id may be another's from then on.
+    ended: bool,
+}
+
+impl Group {
+    pub(crate) fn id(&self) -> Pid {
+        self.id
+    }
+
+    /// What the child writes; once.
+    pub(crate) fn output(&mut self) -> (Option<ChildStdout>, Option<ChildStderr>) {
+        (self.child.stdout.take(), self.child.stderr.take())
+    }
+
+    /// Waits for the child's end, and ends the others.
+    pub(crate) async fn ended(&mut self) -> io::Result<ExitStatus> {
+        let mut children = signal(SignalKind::child())?;
+        // Looked at, and not yet collected: while the child is a zombie, its id is that of its own group and no other's.
+        let look = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+        while waitid(WaitId::Pid(self.id), look)?.is_none() {
+            children.recv().await;
+        }
+        self.kill();
+        let status = self.child.wait().await;
+        self.ended = true;
+        status
+    }
+
+    /// Kills the child and the others.
+    pub(crate) fn kill(&self) {
+        if !self.ended {
+            send(self.id, Signal::KILL);
+        }
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+/// Sends a signal to all of a group.
+pub(crate) fn send(group: Pid, signal: Signal) {
+    // A group that is gone needs no signal; its end is noticed elsewhere.
+    kill_process_group(group, signal).unwrap_or_default();
 }

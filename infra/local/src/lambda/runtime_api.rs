@@ -1,9 +1,10 @@
 //! The Runtime API of one environment: <https://docs.aws.amazon.com/lambda/latest/dg/runtimes-api.html>.
 //!
-//! `/next` waits for work. While it waits the process is frozen, as Lambda freezes it: a function that does something
+//! `/next` waits for work. While it waits the process and what it started are frozen, as Lambda freezes them: a function that does something
 //! between invocations is found out here, and not after it was deployed.
 
 use super::function::InvokeError;
+use super::process::send;
 use crate::net::{Call, Handler, json};
 use crate::sqs::{ACCOUNT, REGION};
 use bytes::Bytes;
@@ -11,7 +12,7 @@ use cosmos::{Clock, SystemClock};
 use http_body_util::Full;
 use hyper::header::{HeaderName, HeaderValue};
 use hyper::{Method, Response, StatusCode};
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal};
 use serde::Deserialize;
 use serde_json::json;
 use std::sync::atomic::{AtomicI32, Ordering};
@@ -82,9 +83,9 @@ impl RuntimeApi {
         }
     }
 
-    /// From now on the process is frozen between invocations.
-    pub(super) fn freeze(&self, pid: u32) {
-        self.freezes.store(pid as i32, Ordering::SeqCst);
+    /// From now on this process group is frozen between invocations.
+    pub(super) fn freeze(&self, group: Pid) {
+        self.freezes.store(group.as_raw_nonzero().get(), Ordering::SeqCst);
         // It may be so quick as to wait for work already. None can come before its start has returned, and we are in it.
         if self.work.try_lock().is_err() {
             self.signal(Signal::STOP);
@@ -97,9 +98,8 @@ impl RuntimeApi {
     }
 
     fn signal(&self, signal: Signal) {
-        if let Some(pid) = Pid::from_raw(self.freezes.load(Ordering::SeqCst)) {
-            // A process that is gone cannot be frozen; its end is noticed elsewhere.
-            kill_process(pid, signal).unwrap_or_default();
+        if let Some(group) = Pid::from_raw(self.freezes.load(Ordering::SeqCst)) {
+            send(group, signal);
         }
     }
 

@@ -245,7 +245,13 @@ impl SqsApi {
 
     fn change_visibility(&self, of: OfReceipt) -> Result<Value, Refusal> {
         let name = name_of(&of.queue_url)?;
-        let hidden = visibility_of(of.visibility_timeout.unwrap_or(0))?;
+        let Some(timeout) = of.visibility_timeout else {
+            return refused(
+                "MissingParameter",
+                "The request must contain the parameter VisibilityTimeout.",
+            );
+        };
+        let hidden = visibility_of(timeout)?;
         match self.sqs.change_visibility(name, &of.receipt_handle, hidden)? {
             true => Ok(json!({})),
             false => refused("MessageNotInflight", "The specified message isn't in flight."),

@@ -66,11 +66,9 @@ async fn poll(settings: MappingSettings, sqs: Arc<Sqs>, function: Arc<Function>)
                 sqs.delete(queue, &message.receipt).map(drop).unwrap_or_default();
             }
         }
-        if let Err(error) = &answer {
-            tracing::warn!(function = function.settings().name, %error, "an invocation failed");
-            if matches!(error, InvokeError::Init { .. } | InvokeError::Spawn(_)) {
-                tokio::time::sleep(PAUSE).await;
-            }
+        // The function has told why it failed.
+        if let Err(InvokeError::Init { .. } | InvokeError::Spawn(_)) = &answer {
+            tokio::time::sleep(PAUSE).await;
         }
     }
 }

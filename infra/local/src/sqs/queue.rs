@@ -121,6 +121,8 @@ impl Queue {
     /// Takes up to `most` visible messages, and hides them for a while.
     pub(crate) fn receive(&mut self, most: usize, visibility: Option<Duration>, now: Now) -> Taken {
         let mut taken = Taken::default();
+        // Put back at the end: one that is hidden for no time at all comes once in each receive.
+        let mut hidden = Vec::new();
         while taken.received.len() < most {
             let Some(first) = self.hidden.first_entry().filter(|entry| entry.key().0 <= now.instant) else {
                 break;
@@ -144,9 +146,10 @@ impl Queue {
                 message: message.clone(),
                 receipt: Some(receipt.clone()),
             };
-            self.hidden.insert((until, sequence), entry);
+            hidden.push(((until, sequence), entry));
             taken.received.push(Received { message, receipt });
         }
+        self.hidden.extend(hidden);
         taken
     }
 
@@ -157,9 +160,10 @@ impl Queue {
         place.is_some_and(|place| self.hidden.remove(&place).is_some())
     }
 
-    /// Hides a received message for so long from now. Answers whether the receipt was good.
+    /// Hides a received message for so long from now. Answers whether the receipt was good, and the message not visible
+    /// again.
     pub(crate) fn change_visibility(&mut self, receipt: &str, hidden: Duration, now: Now) -> bool {
-        let Some(place) = self.receipts.get_mut(receipt) else {
+        let Some(place) = self.receipts.get_mut(receipt).filter(|place| place.0 > now.instant) else {
             return false;
         };
         let Some(entry) = self.hidden.remove(place) else {
@@ -282,6 +286,28 @@ mod tests {
         assert!(queue.receive(1, None, now).received.is_empty());
         assert_eq!(ids(&queue.receive(1, None, later(now, SECOND))), ["a"]);
         assert!(!queue.change_visibility(&taken.received[0].receipt, SECOND, now));
+    }
+
+    #[test]
+    fn a_message_that_is_visible_again_comes_once_in_each_receive_and_is_not_in_flight() {
+        let (mut queue, now) = queue(3);
+        queue.send(message("a"), Duration::ZERO, now);
+        queue.send(message("b"), Duration::ZERO, now);
+        let taken = queue.receive(10, Some(Duration::ZERO), now);
+        assert_eq!(ids(&taken), ["a", "b"]);
+        assert_eq!(taken.received[0].message.receives, 1);
+        assert!(!queue.change_visibility(&taken.received[0].receipt, SECOND, now));
+        assert_eq!(ids(&queue.receive(10, None, now)), ["a", "b"], "it was not hidden");
+
+        let (mut queue, now) = self::queue(3);
+        queue.send(message("a"), Duration::ZERO, now);
+        let taken = queue.receive(1, Some(SECOND), now);
+        let receipt = &taken.received[0].receipt;
+        assert!(
+            !queue.change_visibility(receipt, SECOND, later(now, SECOND)),
+            "its time is over"
+        );
+        assert!(queue.delete(receipt), "it can be deleted all the same");
     }
 
     #[test]

@@ -10,7 +10,6 @@ use local::{CosmosServer, ServerOptions};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::io::Write as _;
-use std::net::TcpListener;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -158,10 +157,14 @@ pub async fn binary(variables: &BTreeMap<String, String>, arguments: &[&str], in
     }
 }
 
-/// An address where nobody listens.
+/// An address where nobody listens, as long as this process lives.
 pub fn dead_address() -> String {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    format!("http://{}", listener.local_addr().unwrap())
+    let socket = tokio::net::TcpSocket::new_v4().unwrap();
+    socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let address = format!("http://{}", socket.local_addr().unwrap());
+    // It holds the port without listening: nobody else gets it.
+    std::mem::forget(socket);
+    address
 }
 
 fn activities() -> ActivityRegistry {

@@ -169,6 +169,21 @@ impl Default for MaintenanceSettings {
     }
 }
 
+impl Limits {
+    /// Reads the numbers alone.
+    ///
+    /// # Errors
+    /// With all that cannot be used.
+    pub fn from_variables(get: impl Fn(&str) -> Option<String>) -> Result<Limits, ConfigError> {
+        let mut reader = Reader::new(&get);
+        let limits = Limits::read(&mut reader);
+        match reader.problems {
+            problems if problems.is_empty() => Ok(limits),
+            problems => Err(ConfigError { problems }),
+        }
+    }
+}
+
 impl Default for Limits {
     /// As the table of variables has them.
     fn default() -> Limits {

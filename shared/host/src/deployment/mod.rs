@@ -7,4 +7,4 @@ mod permissions;
 mod timing;
 
 pub use permissions::{Deployed, On, PERMISSIONS, Permission};
-pub use timing::{Timing, VISIBILITY_FACTOR, near_timeout};
+pub use timing::{Timing, VISIBILITY_FACTOR, near_timeout, timeout_problem};

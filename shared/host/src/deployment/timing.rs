@@ -12,6 +12,23 @@ pub fn near_timeout(function: Duration) -> Duration {
     function * 4 / 5
 }
 
+/// What is wrong with a function's timeout alone, whatever its queue; `None` is well.
+pub fn timeout_problem(function: Duration, limits: &Limits) -> Option<String> {
+    let (holds, rule) = above_reserves(function, limits);
+    (!holds).then(|| told(rule))
+}
+
+fn above_reserves(function: Duration, limits: &Limits) -> (bool, String) {
+    let reserves = limits.turn_reserve.max(limits.cancel_grace + limits.commit_reserve);
+    let rule =
+        format!("the function's timeout is at least four times its reserves of {reserves:?}, or little is begun");
+    (function >= reserves * 4, rule)
+}
+
+fn told(rule: String) -> String {
+    format!("it does not hold that {rule}")
+}
+
 /// The times and counts of one function with its queue.
 #[derive(Clone, Debug)]
 pub struct Timing {
@@ -40,7 +57,6 @@ impl Timing {
     pub fn problems(&self) -> Vec<String> {
         let limits = &self.limits;
         let visibility = self.function * VISIBILITY_FACTOR;
-        let reserves = limits.turn_reserve.max(limits.cancel_grace + limits.commit_reserve);
         let lock = limits.turn_lock.max(limits.work_lock).max(limits.session_lock);
         let tries = self.visibility * self.max_receive_count;
         let rules = [
@@ -48,12 +64,7 @@ impl Timing {
                 self.visibility == visibility,
                 format!("the visibility timeout is {VISIBILITY_FACTOR} times the function's timeout: {visibility:?}"),
             ),
-            (
-                self.function >= reserves * 4,
-                format!(
-                    "the function's timeout is at least four times its reserves of {reserves:?}, or little is begun"
-                ),
-            ),
+            above_reserves(self.function, limits),
             (
                 lock <= self.visibility,
                 format!("a record that comes again after a crash finds the lock of {lock:?} expired"),
@@ -93,9 +104,7 @@ impl Timing {
             ),
         ];
         let broken = rules.into_iter().filter(|(holds, _)| !holds);
-        broken
-            .map(|(_, rule)| format!("it does not hold that {rule}"))
-            .collect()
+        broken.map(|(_, rule)| told(rule)).collect()
     }
 }
 

@@ -40,7 +40,11 @@ impl Service {
         if let (&Method::POST, ["dbs", db, "colls"]) = (&call.method, segments.as_slice()) {
             return self.create_container(call, db).await;
         }
-        let reply = self.emulator.execute(Region::Write, call).await;
+        let mut call = call.clone();
+        if let (&Method::PUT, ["dbs", _, "colls", _]) = (&call.method, segments.as_slice()) {
+            call.body = without_no_unique_keys(call.body);
+        }
+        let reply = self.emulator.execute(Region::Write, &call).await;
         if call.method == Method::POST || !reply.is_success() {
             return reply;
         }
@@ -85,7 +89,8 @@ impl Service {
         reply
     }
 
-    /// Makes a container with its number of partitions, then gives it the rest of its definition.
+    /// Makes a container with its number of partitions, then gives it the rest of its definition. One that cannot have that
+    /// is not made.
     pub(super) async fn make_container(&self, new: NewContainer<'_>) -> Reply {
         let definition: Value = serde_json::from_slice(&new.definition).unwrap_or_default();
         let made = self
@@ -95,11 +100,29 @@ impl Service {
             return Reply::error(StatusCode::BAD_REQUEST, None, &message);
         }
         let path = format!("/dbs/{}/colls/{}", escaped(new.db), escaped(new.name));
-        let mut complete = Call::new(Method::PUT, &path, new.headers, new.definition);
+        let definition = without_no_unique_keys(new.definition);
+        let mut complete = Call::new(Method::PUT, &path, new.headers, definition);
         complete.headers.remove("if-match");
         let reply = self.emulator.execute(Region::Write, &complete).await;
+        if !reply.is_success() {
+            // It would be there, and in no journal: what is written to it could not be brought back.
+            let undo = Call::new(Method::DELETE, &path, HeaderMap::new(), Bytes::new());
+            self.emulator.execute(Region::Write, &undo).await;
+        }
         self.catalog.forget();
         reply
+    }
+}
+
+/// The definition without a `uniqueKeyPolicy` of null: to the service it says what its absence says, to the emulator it is
+/// a change of what cannot be changed.
+fn without_no_unique_keys(definition: Bytes) -> Bytes {
+    match serde_json::from_slice::<Value>(&definition) {
+        Ok(Value::Object(mut fields)) if fields.get("uniqueKeyPolicy").is_some_and(Value::is_null) => {
+            fields.remove("uniqueKeyPolicy");
+            Bytes::from(Value::Object(fields).to_string())
+        }
+        _ => definition,
     }
 }
 
@@ -112,4 +135,35 @@ fn with_endpoint(mut reply: Reply, endpoint: &str) -> Reply {
         reply.body = Bytes::from(account.to_string());
     }
     reply
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::options::ServerOptions;
+    use super::*;
+
+    #[tokio::test]
+    async fn a_container_that_cannot_be_made_whole_is_not_made() {
+        let service = Service::start(&ServerOptions::default()).await.unwrap();
+        let ask = |method: Method, path: &str, body: &'static str| {
+            let call = Call::new(method, path, HeaderMap::new(), Bytes::from_static(body.as_bytes()));
+            let service = &service;
+            async move { service.emulator.execute(Region::Write, &call).await.status }
+        };
+        assert_eq!(ask(Method::POST, "/dbs", r#"{"id":"db"}"#).await, StatusCode::CREATED);
+        let new = NewContainer {
+            db: "db",
+            name: "half",
+            // The first step does not look at the id, the second does.
+            definition: Bytes::from_static(
+                br#"{"id":"whole","partitionKey":{"paths":["/pk"],"kind":"Hash","version":2}}"#,
+            ),
+            partitions: 2,
+            headers: HeaderMap::new(),
+        };
+        let reply = service.make_container(new).await;
+        assert_eq!(reply.status, StatusCode::BAD_REQUEST);
+        let left = ask(Method::GET, "/dbs/db/colls/half", "").await;
+        assert_eq!(left, StatusCode::NOT_FOUND);
+    }
 }

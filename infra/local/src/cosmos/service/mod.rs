@@ -57,6 +57,7 @@ pub(crate) struct Service {
     key: String,
     key_bytes: Vec<u8>,
     partitions: u32,
+    keep_log: bool,
     /// Looking whether a container exists and making it is one step.
     creating: Mutex<()>,
     activities: AtomicU64,
@@ -79,6 +80,7 @@ impl Service {
             key: options.key.clone(),
             key_bytes,
             partitions: options.partitions,
+            keep_log: options.keep_log,
             creating: Mutex::new(()),
             activities: AtomicU64::new(0),
             expiry: Expiry::default(),
@@ -111,6 +113,11 @@ impl Service {
             Some(storage) => storage.close().await,
             None => Ok(()),
         }
+    }
+
+    /// Whether the doors keep a record of every request.
+    pub(crate) fn keeps_log(&self) -> bool {
+        self.keep_log
     }
 
     pub(crate) fn key(&self) -> &str {
