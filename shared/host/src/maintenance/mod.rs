@@ -23,7 +23,8 @@
 //! What can go wrong: a run that dies anywhere has changed only what is right to change by itself, and the next one finds
 //! the rest where it was. Two runs at once do the same things twice, which the store takes for once; the first to keep
 //! the state wins, and the other's rings were rings too many. A pass that cannot ask the store is told in the report and
-//! ends; the others go on. So is one that the store did not answer in time, when the run ends: `PassesBroken` counts both. A doorbell that takes nothing costs time: what is due stays due, and is rung at its next age.
+//! ends; the others go on. So is one that the store did not answer in time, when the run ends: `PassesBroken` counts both.
+//! A doorbell that takes nothing costs time: what is due stays due, and is rung at its next age.
 
 mod calls;
 mod ladder;
