@@ -4,7 +4,9 @@
 //! done.
 
 use crate::support::*;
-use duroxide::providers::{Provider, ProviderAdmin, SessionFetchConfig, TagFilter, WorkItem};
+use duroxide::providers::{
+    OrchestrationItem, Provider, ProviderAdmin, ProviderError, SessionFetchConfig, TagFilter, WorkItem,
+};
 use duroxide_cosmos::CosmosProvider;
 use local::{CrashPoint, Door, Hold, RequestKind, RequestRecord, ServerOptions};
 use std::collections::BTreeSet;
@@ -24,6 +26,8 @@ impl Slow {
         let door = world.server().open_door().await.expect("a door opens");
         let same: Arc<dyn cosmos::Clock> = Arc::clone(clock) as Arc<dyn cosmos::Clock>;
         let config = world.builder_through(&door).clock(same);
+        // It sweeps only when it must: a slow machine adds no sweep.
+        let config = config.sweep_interval(PATIENT);
         let patient = config.request_timeout(PATIENT).operation_timeout(PATIENT);
         Slow {
             door,
@@ -303,55 +307,54 @@ async fn an_event_that_is_dropped_under_a_start_does_not_fail_the_orchestration(
     futures::join!(drop_late(false), drop_late(true));
 }
 
-/// A dispatcher is dropped, as by a runtime that shuts down, while it looks at an instance that it has not claimed. One
-/// that asked at the same time, and would not wait, is not told that there is nothing.
+type Fetch = JoinHandle<Result<Option<(OrchestrationItem, String, u32)>, ProviderError>>;
+
+impl Slow {
+    fn fetch(&self, poll_timeout: Duration) -> Fetch {
+        let provider = Arc::clone(&self.provider);
+        tokio::spawn(async move { provider.fetch_orchestration_item(HOLD, poll_timeout, None).await })
+    }
+}
+
+/// A process one of whose fetches looks at a new instance, which it has not claimed, and is held there.
+async fn looking(world: &World) -> (Slow, Hold, Fetch) {
+    let slow = Slow::new(world, &Arc::new(ManualClock::default())).await;
+    enqueue(&slow.provider, start_of("order")).await;
+    slow.door.reset();
+    let hold = slow.door.hold_when(<[RequestRecord]>::is_empty);
+    let fetch = slow.fetch(PATIENT);
+    assert!(stalls(&hold, &fetch).await, "{:?}", slow.door.log());
+    (slow, hold, fetch)
+}
+
+/// The fetch is dropped, as by a runtime that shuts down. Another that asked at the same time, and would not wait, is not
+/// told that there is nothing.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_fetch_that_is_dropped_before_its_claim_hides_nothing_from_another_of_its_process() {
     let world = World::local(ServerOptions::default()).await;
-    let clock = Arc::new(ManualClock::default());
-    let slow = Slow::new(&world, &clock).await;
-    enqueue(&slow.provider, start_of("order")).await;
-    slow.door.reset();
-    let fetch = |poll: Duration| {
-        let provider = Arc::clone(&slow.provider);
-        tokio::spawn(async move { provider.fetch_orchestration_item(HOLD, poll, None).await })
-    };
-    let hold = slow.door.hold_when(<[RequestRecord]>::is_empty);
-    let first = fetch(PATIENT);
-    assert!(stalls(&hold, &first).await, "{:?}", slow.door.log());
-    let second = fetch(Duration::ZERO);
-    while slow.door.log().is_empty() {
+    let (slow, _hold, first) = looking(&world).await;
+    let second = slow.fetch(Duration::ZERO);
+    while count(&slow.door.log(), RequestKind::CrossPartitionQuery) == 0 {
         tokio::time::sleep(Duration::from_millis(2)).await;
     }
-    // It has swept and knows of the message. An answer now could only be the wrong one, so it gets a moment to give it.
+    // It sweeps and learns of the message. An answer now could only be the wrong one, so it gets a moment to give it.
     tokio::time::sleep(Duration::from_millis(200)).await;
     assert!(!second.is_finished(), "{:?}", second.await);
     first.abort();
-    let (item, _, _) = second
-        .await
-        .expect("no panic")
-        .expect("the fetch succeeds")
-        .expect("a turn");
-    assert_eq!(item.instance, "order");
+    let found = second.await.expect("no panic").expect("the fetch succeeds");
+    assert_eq!(found.expect("a turn").0.instance, "order");
 }
 
 /// The hint of a dropped fetch is the next one's: it needs no sweep to learn of the instance.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_hint_outlives_the_fetch_that_is_dropped_with_it() {
     let world = World::local(ServerOptions::default()).await;
-    let clock = Arc::new(ManualClock::default());
-    let slow = Slow::new(&world, &clock).await;
-    enqueue(&slow.provider, start_of("order")).await;
-    slow.door.reset();
-    let hold = slow.door.hold_when(<[RequestRecord]>::is_empty);
-    let provider = Arc::clone(&slow.provider);
-    let dropped = tokio::spawn(async move { provider.fetch_orchestration_item(HOLD, PATIENT, None).await });
-    assert!(stalls(&hold, &dropped).await, "{:?}", slow.door.log());
+    let (slow, hold, dropped) = looking(&world).await;
     dropped.abort();
     dropped.await.expect_err("it was aborted");
     drop(hold);
-    let next = slow.provider.fetch_orchestration_item(HOLD, PATIENT, None).await;
-    assert_eq!(next.expect("the fetch succeeds").expect("a turn").0.instance, "order");
+    let found = slow.fetch(HOLD).await.expect("no panic").expect("the fetch succeeds");
+    assert_eq!(found.expect("a turn").0.instance, "order");
     let log = slow.door.log();
     assert_eq!(count(&log, RequestKind::CrossPartitionQuery), 0, "{log:?}");
 }
