@@ -5,6 +5,7 @@
 //! attempt and moves `dueAt` away; an intent that can never be delivered becomes a dead letter (see `dead`). The
 //! delivery that its maker tries is not counted.
 
+use super::message::ranked;
 use super::{Kind, MessageDoc, Queue, slot};
 use serde::{Deserialize, Serialize};
 
@@ -59,7 +60,7 @@ impl IntentDoc {
     /// The intent as one that is owed only since then, whenever its message was queued: it was given up in between.
     pub(crate) fn owed_since(self, sort_key: &str) -> Self {
         IntentDoc {
-            sort_key: format!("3:{sort_key}"),
+            sort_key: ranked(sort_key),
             ..self
         }
     }

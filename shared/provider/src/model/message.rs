@@ -14,6 +14,8 @@ use std::borrow::Cow;
 /// How long a receipt is kept. Maintenance retries intents within minutes; a week covers a long outage.
 const RECEIPT_TTL_SECONDS: u32 = 7 * 24 * 3600;
 
+/// How the sort keys of messages begin, and of the intents that owe them.
+const RANK: &str = "3:";
 /// A message that is delivered so long after it was due is late. What its maker delivers is not, and keeps its time.
 const LATE_MS: u64 = 1_000;
 
@@ -56,7 +58,7 @@ impl MessageDoc {
             queue: Queue::Turn,
             due_at: envelope.due_at,
             slot: slot(pk),
-            sort_key: format!("3:{}", envelope.sort_key),
+            sort_key: ranked(&envelope.sort_key),
             receipt: envelope.receipt,
             item: serde_json::value::to_raw_value(item)?,
             etag: String::new(),
@@ -98,9 +100,14 @@ impl<'a> ReceiptDoc<'a> {
     }
 }
 
+/// The sort key of a message, from one of `clock::Sequence`.
+pub(super) fn ranked(sort_key: &str) -> String {
+    format!("{RANK}{sort_key}")
+}
+
 /// When a message or work item with this sort key was queued (Unix ms): the key begins with it (see `clock::Sequence`).
 pub(crate) fn queued_at(sort_key: &str) -> Option<u64> {
-    let own = sort_key.strip_prefix("3:").unwrap_or(sort_key);
+    let own = sort_key.strip_prefix(RANK).unwrap_or(sort_key);
     own.split_once('-')?.0.parse().ok()
 }
 
