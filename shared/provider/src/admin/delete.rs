@@ -6,7 +6,7 @@
 //!
 //! An instance that is alone and small goes the short way: one batch that deletes everything, fenced by its lock.
 
-use super::erase::{add, tally};
+use super::erase::{AT_ONCE, ATTEMPTS, add, tally};
 use super::guard::Guard;
 use crate::error::Failure;
 use crate::finish::Finish;
@@ -20,11 +20,8 @@ use std::collections::HashSet;
 use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
 
-/// How often a lock may change under a mark before the deletion is refused as busy.
-pub(super) const ATTEMPTS: u32 = 20;
 const PAUSE: Duration = Duration::from_millis(25);
-/// Instances that are marked at once, and how long each may take before others take the deletion for forgotten.
-pub(super) const AT_ONCE: usize = 16;
+/// How long the marking of an instance may take before others take the deletion for forgotten.
 const MARKING_MS: u64 = 100;
 
 impl Store {

@@ -1,7 +1,7 @@
 //! Carrying out a decided deletion: erasing each partition, or taking the marks off again.
 //!
-//! Each partition is done for itself, some at a time. All of it is idempotent: whoever meets a decision that was not carried out
-//! to its end does the same.
+//! Each partition is done for itself, some at a time. All of it is idempotent: whoever meets a decision that was not
+//! carried out to its end does the same.
 
 use crate::error::Failure;
 use crate::model::{DeletionDoc, InstanceDoc, IntentDoc, Kind, LockDoc};
@@ -12,8 +12,10 @@ use futures::future::try_join_all;
 use serde::Deserialize;
 use std::collections::HashSet;
 
-use super::delete::{AT_ONCE, ATTEMPTS};
-
+/// How often a lock may change under a mark before the deletion is refused as busy.
+pub(super) const ATTEMPTS: u32 = 20;
+/// Instances that are marked, checked or erased at once.
+pub(super) const AT_ONCE: usize = 16;
 /// How often a partition is looked at again while it is erased.
 const ERASURES: u32 = 100;
 
