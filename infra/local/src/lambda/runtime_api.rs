@@ -1,7 +1,7 @@
 //! The Runtime API of one environment: <https://docs.aws.amazon.com/lambda/latest/dg/runtimes-api.html>.
 //!
-//! `/next` waits for work. While it waits the process and what it started are frozen, as Lambda freezes them: a function that does something
-//! between invocations is found out here, and not after it was deployed.
+//! `/next` waits for work. While it waits the process and what it started are frozen, as Lambda freezes them: a function
+//! that does something between invocations is found out here, and not after it was deployed.
 
 use super::function::InvokeError;
 use super::process::send;

@@ -12,8 +12,9 @@
 //!
 //! A pass works in *portions*: one page of every physical range, oldest first. The answer says where to go on, so that a
 //! caller can take portions of several passes in turn and stop whenever its budget ends; what fails or takes too long
-//! (`settle`) is counted and passed by, and never hides what is behind it. Everything is idempotent: a pass that was killed at any write is done by
-//! the next one, and two that run at once do no harm.
+//! (`settle`) is counted and passed by, and does not hide what is behind it; only in the outbox, targets that hang for the
+//! whole of a portion come first again in the next one. Everything is idempotent: a pass that was killed at any write is
+//! done by the next one, and two that run at once do no harm.
 
 mod due;
 mod letters;

@@ -2,7 +2,8 @@
 //!
 //! A letter is written by the very batch that gives up: with the removal of the intent, with the failure of the turn, with
 //! the failure of the activity. Its id is made from what was given up, so that no crash and no rival writes it twice. It
-//! is due in the `dead` queue, where no sweep looks, and expires by its TTL. Whoever deletes its instance deletes it; retention waits until it is gone.
+//! is due in the `dead` queue, where no sweep looks, and expires by its TTL. Whoever deletes its instance deletes it;
+//! retention waits until it is gone.
 //!
 //! `sortKey` is the order of the list: when it happened, then a digest of its address. No two letters share one, so the
 //! newest-first list can go on after any letter, whatever was added or discarded meanwhile; and the key is indexed
