@@ -16,7 +16,7 @@ use duroxide_lambda::doorbell::NotRung;
 use duroxide_lambda::meter::Meter;
 use duroxide_lambda::{Budget, Delayed, Doorbell, Environment, Limits, Parts, Ring, Target};
 use futures::future::join_all;
-use local::ServerOptions;
+use cosmos_emulator::ServerOptions;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};

@@ -15,7 +15,7 @@ use duroxide_lambda::{BatchResponse, Budget, Delayed, Doorbell, Environment, Lim
 use duroxide_lambda::{Ringing, SqsEvent, SqsRecord};
 use futures::StreamExt as _;
 use futures::stream::FuturesUnordered;
-use local::{Door, ServerOptions};
+use cosmos_emulator::{Door, ServerOptions};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;

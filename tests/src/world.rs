@@ -5,7 +5,7 @@ use cosmos::{
 };
 use duroxide_cosmos::{CosmosConfig, CosmosConfigBuilder, CosmosProvider, Ids, RandomIds};
 use duroxide_lambda::{Ring, WorkTarget};
-use local::{CosmosServer, Door, ServerOptions};
+use cosmos_emulator::{CosmosServer, Door, ServerOptions};
 use serde_json::Value;
 use std::net::SocketAddr;
 use std::sync::Arc;

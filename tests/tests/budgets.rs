@@ -10,7 +10,7 @@ use duroxide::providers::{
 use duroxide::{Client, Event, EventKind, INITIAL_EVENT_ID, INITIAL_EXECUTION_ID};
 use duroxide_cosmos::{ClaimedWork, CosmosProvider, Fetched, TurnItem};
 use futures::StreamExt as _;
-use local::{Counts, Door, Faults, RequestKind, ServerOptions, sequential_rounds};
+use cosmos_emulator::{Counts, Door, Faults, RequestKind, ServerOptions, sequential_rounds};
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;

@@ -17,7 +17,7 @@ use duroxide::providers::{
 use duroxide::runtime::Runtime;
 use duroxide::{Client, Event, EventKind, OrchestrationStatus, RuntimeOptions};
 use duroxide_cosmos::{CosmosConfigBuilder, CosmosProvider, Fetched};
-use local::{Door, Faults, Lag, ServerOptions};
+use cosmos_emulator::{Door, Faults, Lag, ServerOptions};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -9,7 +9,7 @@ use cosmos::{Key, StaticKey, Throughput};
 use duroxide::providers::Provider;
 use duroxide_cdb::{CosmosDBProvider, CosmosDBProviderConfig};
 use duroxide_cosmos::{CosmosConfig, CosmosProvider};
-use local::{CosmosServer, Door, ServerOptions};
+use cosmos_emulator::{CosmosServer, Door, ServerOptions};
 use serde::Serialize;
 
 use crate::amend::Amend;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use local::Counts;
+use cosmos_emulator::Counts;
 use serde::Serialize;
 
 use crate::arena::Side;

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use local::RequestRecord;
+use cosmos_emulator::RequestRecord;
 
 /// Prints each request with its time since `origin`.
 pub fn print(log: &[RequestRecord], origin: Instant) {

@@ -42,9 +42,9 @@ pub enum BuildError {
 }
 
 impl Build {
-    /// As `cargo run -p local` built this program: the same profile, the same libraries.
+    /// As `cargo run` built this program: the same profile, the same libraries.
     pub fn like_this_program(release: bool) -> Build {
-        let packages = ["local", "orchestrator", "worker", "maintenance"];
+        let packages = ["duroxide-lambda-cli", "orchestrator", "worker", "maintenance"];
         let profile = if release || !cfg!(debug_assertions) {
             "release"
         } else {

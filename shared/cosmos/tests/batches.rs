@@ -5,7 +5,7 @@
 mod support;
 
 use cosmos::{Batch, Container, Error, Etag, MAX_BATCH_OPERATIONS, MAX_REQUEST_BYTES, Retry};
-use local::Faults;
+use cosmos_emulator::Faults;
 use serde_json::{Value, json};
 use support::account::account;
 use support::pk;

@@ -5,7 +5,7 @@
 mod support;
 
 use cosmos::{ContainerSpec, CosmosClient, Ensured, Error, IndexingPolicy, Order, Query, Retry, Throughput};
-use local::{CosmosServer, ServerOptions};
+use cosmos_emulator::{CosmosServer, ServerOptions};
 use serde_json::{Value, json};
 use support::account::{account, config, spec};
 use support::{Scripted, answer, pk};

@@ -5,7 +5,7 @@
 mod support;
 
 use cosmos::{ClientConfig, CosmosClient, Error, Etag, MAX_ITEM_BYTES, PageOptions, Query, Retry};
-use local::Faults;
+use cosmos_emulator::Faults;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use support::account::account;

@@ -7,7 +7,7 @@ mod support;
 use std::time::Duration;
 
 use cosmos::{CosmosClient, Error, Query, Retry};
-use local::{Faults, Lag, ServerOptions};
+use cosmos_emulator::{Faults, Lag, ServerOptions};
 use serde_json::{Value, json};
 use support::account::Account;
 use support::{Scripted, answer, pk};

@@ -8,7 +8,7 @@ use duroxide::runtime::registry::ActivityRegistry;
 use duroxide::runtime::{OrchestrationRegistry, Runtime};
 use duroxide::{ActivityContext, Client, OrchestrationContext, OrchestrationStatus};
 use duroxide_cosmos::{CosmosConfig, CosmosProvider, Ids, RandomIds};
-use local::{CosmosServer, ServerOptions};
+use cosmos_emulator::{CosmosServer, ServerOptions};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 

@@ -7,7 +7,7 @@ use super::kill::{AFTERWARDS, BOTH, nothing_is_left_behind, provider_through, un
 use duroxide::providers::{ExecutionMetadata, Provider, TagFilter, WorkItem};
 use duroxide::{Event, EventKind};
 use duroxide_cosmos::{CosmosProvider, Fetched, TurnItem};
-use local::{CrashPoint, Door, ServerOptions};
+use cosmos_emulator::{CrashPoint, Door, ServerOptions};
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;

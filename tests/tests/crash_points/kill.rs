@@ -3,7 +3,7 @@
 use duroxide::runtime::registry::ActivityRegistry;
 use duroxide::runtime::{OrchestrationRegistry, Runtime, RuntimeOptions};
 use duroxide_cosmos::CosmosProvider;
-use local::{CrashPoint, Door};
+use cosmos_emulator::{CrashPoint, Door};
 use std::future::Future;
 use std::sync::Arc;
 use std::time::{Duration, Instant};

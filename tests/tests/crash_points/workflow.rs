@@ -5,7 +5,7 @@ use duroxide::runtime::OrchestrationRegistry;
 use duroxide::runtime::registry::ActivityRegistry;
 use duroxide::{ActivityContext, Client, Either2, Event, EventKind, OrchestrationContext, OrchestrationStatus};
 use duroxide_cosmos::CosmosProvider;
-use local::{CrashPoint, ServerOptions};
+use cosmos_emulator::{CrashPoint, ServerOptions};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;

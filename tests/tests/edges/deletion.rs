@@ -3,7 +3,7 @@
 use crate::support::*;
 use duroxide::providers::{ExecutionMetadata, ProviderAdmin};
 use duroxide_cosmos::{CosmosProvider, Fetched};
-use local::{CrashPoint, RequestKind, RequestRecord, ServerOptions};
+use cosmos_emulator::{CrashPoint, RequestKind, RequestRecord, ServerOptions};
 use std::sync::Arc;
 use std::time::Duration;
 use tests::{ManualClock, World, connect, until_death};

@@ -3,7 +3,7 @@
 use crate::support::*;
 use duroxide::providers::Provider;
 use duroxide_cosmos::CosmosProvider;
-use local::{CrashPoint, ServerOptions};
+use cosmos_emulator::{CrashPoint, ServerOptions};
 use std::collections::{BTreeSet, HashSet};
 use std::ops::RangeInclusive;
 use std::sync::Arc;

@@ -3,7 +3,7 @@
 use crate::support::*;
 use duroxide::providers::{Provider, ProviderAdmin, WorkItem};
 use duroxide_cosmos::{CosmosProvider, Fetched};
-use local::{Faults, ServerOptions};
+use cosmos_emulator::{Faults, ServerOptions};
 use std::collections::{BTreeMap, HashSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};

@@ -4,7 +4,7 @@ use crate::support::*;
 use duroxide::runtime::OrchestrationStatus;
 use duroxide::runtime::registry::ActivityRegistry;
 use duroxide::{ActivityContext, Client, OrchestrationContext, OrchestrationRegistry};
-use local::ServerOptions;
+use cosmos_emulator::ServerOptions;
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;

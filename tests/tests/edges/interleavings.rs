@@ -8,7 +8,7 @@ use duroxide::providers::{
     OrchestrationItem, Provider, ProviderAdmin, ProviderError, SessionFetchConfig, TagFilter, WorkItem,
 };
 use duroxide_cosmos::CosmosProvider;
-use local::{CrashPoint, Door, Hold, RequestKind, RequestRecord, ServerOptions};
+use cosmos_emulator::{CrashPoint, Door, Hold, RequestKind, RequestRecord, ServerOptions};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;

@@ -4,7 +4,7 @@ use crate::support::*;
 use cosmos::{PartitionKey, Retry};
 use duroxide::providers::{ProviderAdmin, WorkItem};
 use duroxide_cosmos::{CosmosProvider, Fetched};
-use local::{CrashPoint, ServerOptions};
+use cosmos_emulator::{CrashPoint, ServerOptions};
 use serde_json::Value;
 use std::sync::Arc;
 use tests::{ManualClock, World, connect, until_death};

@@ -3,7 +3,7 @@
 use crate::support::*;
 use duroxide::providers::{Provider, ProviderAdmin, WorkItem};
 use duroxide_cosmos::{CosmosProvider, Fetched, TurnItem};
-use local::{Faults, ServerOptions};
+use cosmos_emulator::{Faults, ServerOptions};
 use std::sync::Arc;
 use std::time::Duration;
 use tests::{ManualClock, World, connect};

@@ -2,7 +2,7 @@
 
 use crate::support::*;
 use duroxide::providers::Provider;
-use local::{Faults, ServerOptions};
+use cosmos_emulator::{Faults, ServerOptions};
 use std::io::Write;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;

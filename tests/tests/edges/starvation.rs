@@ -6,7 +6,7 @@ use cosmos::{PartitionKey, Retry};
 use duroxide::EventKind;
 use duroxide::providers::{Provider, ProviderAdmin, PruneOptions, TagFilter, WorkItem};
 use duroxide_cosmos::CosmosProvider;
-use local::ServerOptions;
+use cosmos_emulator::ServerOptions;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -6,7 +6,7 @@ use cosmos::{
 };
 use duroxide::providers::Provider;
 use duroxide_cosmos::{CosmosConfig, CosmosConfigBuilder, CosmosProvider};
-use local::ServerOptions;
+use cosmos_emulator::ServerOptions;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tests::World;

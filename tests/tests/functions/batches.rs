@@ -11,7 +11,7 @@ use duroxide::{ActivityContext, OrchestrationContext, OrchestrationRegistry};
 use duroxide_cosmos::{ClaimedWork, CosmosProvider, Fetched, TurnItem};
 use duroxide_lambda::meter::Meter;
 use duroxide_lambda::{Budget, Directed, Environment, Limits, Parts, Ring};
-use local::Faults;
+use cosmos_emulator::Faults;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;

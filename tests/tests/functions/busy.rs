@@ -6,7 +6,7 @@ use duroxide::providers::{Provider, TagFilter};
 use duroxide::{OrchestrationContext, OrchestrationRegistry, OrchestrationStatus};
 use duroxide_cosmos::Fetched;
 use duroxide_lambda::{Limits, Ring};
-use local::RequestKind::{Query, Read};
+use cosmos_emulator::RequestKind::{Query, Read};
 use serde_json::Value;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

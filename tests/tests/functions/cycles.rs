@@ -4,7 +4,7 @@ use crate::support::*;
 use duroxide::runtime::registry::ActivityRegistry;
 use duroxide::{ActivityContext, OrchestrationContext, OrchestrationRegistry, OrchestrationStatus};
 use duroxide_lambda::{Limits, Ring, WorkTarget};
-use local::RequestKind::{Batch, Create, Query, Read, Replace};
+use cosmos_emulator::RequestKind::{Batch, Create, Query, Read, Replace};
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};

@@ -2,7 +2,7 @@
 
 use crate::support::*;
 use duroxide_lambda::{Limits, Ring, WorkTarget};
-use local::RequestKind::{Query, Read};
+use cosmos_emulator::RequestKind::{Query, Read};
 use serde_json::Value;
 use std::time::{Duration, Instant};
 use tests::cloud::{Cloud, CloudOptions, INVOCATION};

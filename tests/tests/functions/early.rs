@@ -6,7 +6,7 @@ use duroxide::providers::{Provider, TagFilter};
 use duroxide::{OrchestrationContext, OrchestrationRegistry};
 use duroxide_cosmos::Fetched;
 use duroxide_lambda::{Delayed, Ring};
-use local::RequestKind::Query;
+use cosmos_emulator::RequestKind::Query;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;

@@ -4,7 +4,7 @@
 use crate::activities::*;
 use duroxide::runtime::OrchestrationStatus;
 use duroxide_lambda::{Limits, Ring};
-use local::{Door, Faults, Hold};
+use cosmos_emulator::{Door, Faults, Hold};
 use std::slice::from_ref;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;

@@ -3,7 +3,7 @@
 use crate::activities::*;
 use cosmos::Clock;
 use duroxide_lambda::Limits;
-use local::{Faults, Hold};
+use cosmos_emulator::{Faults, Hold};
 use std::slice::from_ref;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;

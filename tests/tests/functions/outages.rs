@@ -3,7 +3,7 @@
 use crate::activities::*;
 use cosmos::Clock;
 use duroxide_lambda::{Limits, Ring, Target};
-use local::Faults;
+use cosmos_emulator::Faults;
 use std::slice::from_ref;
 use std::time::Duration;
 use tests::cloud::Function;

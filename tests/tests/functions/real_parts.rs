@@ -9,7 +9,7 @@ use duroxide::runtime::OrchestrationStatus;
 use duroxide_lambda::doorbell::{Queues, Sqs};
 use duroxide_lambda::meter::Meter;
 use duroxide_lambda::{Limits, Parts};
-use local::ServerOptions;
+use cosmos_emulator::ServerOptions;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -6,7 +6,7 @@ use duroxide::providers::{Provider, WorkItem};
 use duroxide::{OrchestrationContext, OrchestrationRegistry, OrchestrationStatus};
 use duroxide_lambda::{Delayed, Ring, WorkTarget};
 use futures::StreamExt as _;
-use local::{Faults, Lag, ServerOptions};
+use cosmos_emulator::{Faults, Lag, ServerOptions};
 use std::time::Duration;
 use tests::cloud::{Cloud, CloudOptions};
 use tests::workload;

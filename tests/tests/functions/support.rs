@@ -2,7 +2,7 @@
 
 use duroxide::runtime::OrchestrationStatus;
 use duroxide_lambda::{BatchResponse, Delayed, Ring, Target, WorkTarget};
-use local::{Counts, Door, Faults, RequestKind, sequential_rounds};
+use cosmos_emulator::{Counts, Door, Faults, RequestKind, sequential_rounds};
 use serde_json::Value;
 use std::time::{Duration, Instant};
 use tests::cloud::{Cloud, Function};

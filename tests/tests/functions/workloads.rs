@@ -3,7 +3,7 @@
 use crate::support::*;
 use duroxide::OrchestrationStatus;
 use duroxide_lambda::{Delayed, Doorbell, Limits, Ring};
-use local::{Faults, Lag, ServerOptions};
+use cosmos_emulator::{Faults, Lag, ServerOptions};
 use serde_json::Value;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};

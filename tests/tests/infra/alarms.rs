@@ -10,7 +10,7 @@ use duroxide_cosmos::CosmosConfig;
 use duroxide_lambda::Budget;
 use duroxide_lambda::maintenance::{Answer, PassName, PassReport, Report, StoreReport};
 use duroxide_lambda::meter::{Kind, Meter};
-use local::{Faults, ServerOptions};
+use cosmos_emulator::{Faults, ServerOptions};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -15,7 +15,7 @@ use tests::real::Venv;
 async fn resources(given: &Value) -> Result<[Value; 3]> {
     let venv = Venv::checkov().await?;
     let mut python = Command::new(venv.python());
-    python.arg(script("cosmos_eval.py")).arg("infra");
+    python.arg(script("cosmos_eval.py")).arg("infra/azure");
     let both: Value = serde_json::from_slice(&run(&mut python, given.to_string().as_bytes())?)?;
     assert_eq!(both["bicep"], both["arm"], "cosmos.bicep and cosmos.json, for {given}");
     Ok(serde_json::from_value(both["arm"].clone())?)
@@ -43,12 +43,12 @@ async fn the_container_of_the_templates_is_the_one_that_the_code_makes() -> Resu
 
 #[test]
 fn the_definition_in_the_repository_is_what_the_code_prints() {
-    let file = std::fs::read_to_string(root().join("infra/container.json")).unwrap();
+    let file = std::fs::read_to_string(root().join("infra/azure/container.json")).unwrap();
     let code = serde_json::to_string_pretty(&expected("workflows")).unwrap();
     assert_eq!(
         file.trim_end(),
         code,
-        "cargo run -p store -- container > infra/container.json"
+        "cargo run -p provision -- container > infra/azure/container.json"
     );
 }
 
@@ -103,9 +103,9 @@ async fn the_account_is_what_the_guide_says_and_follows_its_parameters() -> Resu
 async fn both_templates_take_the_same_parameters() -> Result<()> {
     let venv = Venv::checkov().await?;
     let parse = "import json, sys, pycep; json.dump(pycep.BicepParser().parse(text=sys.stdin.read()), sys.stdout)";
-    let text = std::fs::read(root().join("infra/cosmos.bicep"))?;
+    let text = std::fs::read(root().join("infra/azure/cosmos.bicep"))?;
     let bicep: Value = serde_json::from_slice(&run(Command::new(venv.python()).args(["-c", parse]), &text)?)?;
-    let arm: Value = serde_json::from_slice(&std::fs::read(root().join("infra/cosmos.json"))?)?;
+    let arm: Value = serde_json::from_slice(&std::fs::read(root().join("infra/azure/cosmos.json"))?)?;
     for section in ["parameters", "outputs"] {
         let names = |of: &Value| -> Vec<String> { of[section].as_object().unwrap().keys().cloned().collect() };
         assert_eq!(names(&bicep), names(&arm), "{section}");

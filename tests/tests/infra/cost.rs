@@ -9,7 +9,7 @@ use duroxide::{ActivityContext, OrchestrationContext, OrchestrationRegistry, Orc
 use duroxide_lambda::doorbell::Memory;
 use duroxide_lambda::meter::Meter;
 use duroxide_lambda::{Budget, Maintenance, MaintenanceRequest, MaintenanceSettings, Ringer};
-use local::ServerOptions;
+use cosmos_emulator::ServerOptions;
 use std::sync::Arc;
 use std::time::Duration;
 use tests::cloud::Cloud;
@@ -24,7 +24,7 @@ async fn sequence(ctx: OrchestrationContext, count: String) -> Result<String, St
 }
 
 fn guide() -> Result<String> {
-    Ok(std::fs::read_to_string(root().join("infra/README.md"))?)
+    Ok(std::fs::read_to_string(root().join("docs/deployment.md"))?)
 }
 
 /// One row of the guide's table: what one orchestration with so many activities asks for.
@@ -49,7 +49,7 @@ async fn row(activities: u32) -> Result<String> {
         let counts = doors().map(|door| door.counts());
         let status = cloud.client.get_orchestration_status(instance).await?;
         assert!(matches!(status, OrchestrationStatus::Completed { .. }), "{status:?}");
-        let sum = |of: fn(&local::Counts) -> u64| counts.iter().map(of).sum::<u64>();
+        let sum = |of: fn(&cosmos_emulator::Counts) -> u64| counts.iter().map(of).sum::<u64>();
         row = format!(
             "| {activities} | {} | {} | {} | {} | {} in {} | {rings} |",
             sum(|counts| counts.requests),
@@ -79,7 +79,7 @@ async fn the_guide_estimates_from_what_is_counted() -> Result<()> {
         }
         println!("{rows:?}");
         let found = rows.iter().any(|row| guide.contains(row));
-        assert!(found, "infra/README.md says none of {rows:#?}");
+        assert!(found, "docs/deployment.md says none of {rows:#?}");
     }
     Ok(())
 }
@@ -101,7 +101,7 @@ pub async fn maintenance() -> (Maintenance, World, Arc<ManualClock>) {
 }
 
 /// What a run asks for that has nothing to do.
-async fn idle_run() -> local::Counts {
+async fn idle_run() -> cosmos_emulator::Counts {
     let (maintenance, world, clock) = maintenance().await;
     // The second run counts: the first pays for what a cold start learns.
     for _ in ["warm", "counted"] {
@@ -122,7 +122,7 @@ async fn the_guide_knows_what_an_idle_month_asks_for() -> Result<()> {
     for _ in 0..TRIES {
         let counts = idle_run().await;
         println!("{counts:?}");
-        let local::Counts {
+        let cosmos_emulator::Counts {
             requests,
             reads,
             replaces,
@@ -143,7 +143,7 @@ async fn the_guide_knows_what_an_idle_month_asks_for() -> Result<()> {
             return Ok(());
         }
     }
-    panic!("infra/README.md does not say {rows:#?}");
+    panic!("docs/deployment.md does not say {rows:#?}");
 }
 
 /// The dollars at the end of a row of a table.
@@ -181,7 +181,7 @@ fn the_guide_knows_how_many_metrics_are_written() -> Result<()> {
     let line = meter.flush("worker", Duration::ZERO, 0).expect("a namespace");
     let busy = format!("{} at every invocation", extracted(&line).len());
     for said in [idle, busy] {
-        assert!(guide.contains(&said), "infra/README.md does not say: {said}");
+        assert!(guide.contains(&said), "docs/deployment.md does not say: {said}");
     }
     Ok(())
 }

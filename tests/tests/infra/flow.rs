@@ -12,7 +12,7 @@ use duroxide_lambda::config::Config;
 use duroxide_lambda::doorbell::Sqs;
 use duroxide_lambda::meter::Meter;
 use duroxide_lambda::{Limits, Parts};
-use local::ServerOptions;
+use cosmos_emulator::ServerOptions;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

@@ -6,7 +6,7 @@ use serde_json::Value;
 use std::process::Command;
 use tests::real::Venv;
 
-const TEMPLATE: &str = "infra/template.yaml";
+const TEMPLATE: &str = "infra/aws/template.yaml";
 
 /// A program that must not call home.
 fn quiet(venv: &Venv, program: &str) -> Command {
@@ -64,17 +64,17 @@ async fn checkov_finds_nothing_in_the_sam_template() -> Result<()> {
 
 #[tokio::test]
 async fn checkov_finds_nothing_in_the_bicep_file() -> Result<()> {
-    check("bicep", "infra/cosmos.bicep").await
+    check("bicep", "infra/azure/cosmos.bicep").await
 }
 
 #[tokio::test]
 async fn checkov_finds_nothing_in_the_arm_template() -> Result<()> {
-    check("arm", "infra/cosmos.json").await
+    check("arm", "infra/azure/cosmos.json").await
 }
 
 #[test]
 fn each_suppressed_finding_has_its_reason() {
-    for file in [TEMPLATE, "infra/cosmos.bicep", "infra/cosmos.json"] {
+    for file in [TEMPLATE, "infra/azure/cosmos.bicep", "infra/azure/cosmos.json"] {
         let text = std::fs::read_to_string(root().join(file)).unwrap();
         let mut skips = 0;
         for (_, skip) in text.lines().filter_map(|line| line.split_once("checkov:skip=")) {

@@ -9,7 +9,7 @@
 //! | `stack` | what CloudFormation makes of the template, and that deleting it leaves nothing |
 //! | `permissions`, `variables`, `alarms` | roles, environment and metrics are those of the code |
 //! | `flow` | an order is fulfilled by the binaries with the variables, queues and secret of the stack |
-//! | `store`, `cosmos` | the container is created or verified, never altered; templates and code do not drift |
+//! | `provision`, `cosmos` | the container is created or verified, never altered; templates and code do not drift |
 //! | `cost` | the guide's estimate rests on what is counted |
 //! | `archives`, `script` | `cargo lambda build` makes what is deployed; `deploy.sh` puts it all together |
 //! | `rotation` | the commands that rotate the key regenerate none that is in use |
@@ -31,7 +31,7 @@ mod permissions;
 mod rotation;
 mod script;
 mod stack;
-mod store;
+mod provision;
 mod template;
 mod timing;
 mod variables;

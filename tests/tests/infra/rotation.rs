@@ -25,7 +25,7 @@ const DEPLOY: &str = "[[ $FAILS == az ]] || echo \"deploy $1 with $COSMOS_KEY\" 
 
 /// The shell of a section of the guide, block by block.
 fn blocks(section: &str) -> Result<Vec<String>> {
-    let guide = fs::read_to_string(root().join("infra/README.md"))?;
+    let guide = fs::read_to_string(root().join("docs/deployment.md"))?;
     let from = guide.split_once(section).context("the guide has the section")?.1;
     let section = from.split("\n## ").next().unwrap_or(from);
     let blocks = section.split("```sh\n").skip(1);
@@ -40,9 +40,9 @@ fn rotate(block: usize, fails: &str) -> Result<(bool, Vec<String>)> {
         .join("tmp")
         .join(format!("rotate-{block}-{fails}-{}", std::process::id()));
     let temporary = directory.join("temporary");
-    fs::create_dir_all(directory.join("infra"))?;
+    fs::create_dir_all(directory.join("infra/aws"))?;
     fs::create_dir_all(&temporary)?;
-    for (name, body) in [("az", AZ), ("aws", AWS), ("infra/deploy.sh", DEPLOY)] {
+    for (name, body) in [("az", AZ), ("aws", AWS), ("infra/aws/deploy.sh", DEPLOY)] {
         let path = directory.join(name);
         fs::write(&path, format!("#!/usr/bin/env bash\n{body}\n"))?;
         fs::set_permissions(&path, fs::Permissions::from_mode(0o755))?;

@@ -1,4 +1,4 @@
-//! `infra/deploy.sh`, with programs in the place of `cargo`, `sam` and `aws` that write down how they were called.
+//! `infra/aws/deploy.sh`, with programs in the place of `cargo`, `sam` and `aws` that write down how they were called.
 
 use crate::parameters::refusals;
 use crate::template::{Parameters, Template, parameters, root, run, script};
@@ -89,7 +89,7 @@ impl Stage {
     fn deploy(&self, arguments: &[&str], env: &[(&str, &str)]) -> Result<(Output, Vec<String>)> {
         let calls = self.directory.join("calls");
         fs::write(&calls, "")?;
-        let output = Command::new(root().join("infra/deploy.sh"))
+        let output = Command::new(root().join("infra/aws/deploy.sh"))
             .args(arguments)
             .env_clear()
             .env("PATH", format!("{}:/usr/bin:/bin", self.directory.display()))
@@ -106,7 +106,7 @@ impl Stage {
         python
             .arg(script("handed.py"))
             .arg(self.directory.join("settings.toml"))
-            .arg("infra/template.yaml");
+            .arg("infra/aws/template.yaml");
         let handed: BTreeMap<String, Value> = serde_json::from_slice(&run(&mut python, b"")?)?;
         let given = handed.into_iter().filter(|(_, value)| !value.is_null());
         Ok(given

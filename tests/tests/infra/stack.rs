@@ -89,7 +89,7 @@ async fn the_stack_has_queues_mappings_schedule_logs_and_secret_and_leaves_nothi
         of_tags(&stack.made["dashboards"]["flow-eu-central-1"]),
         Vec::<String>::new()
     );
-    let guide = std::fs::read_to_string(crate::template::root().join("infra/README.md"))?;
+    let guide = std::fs::read_to_string(crate::template::root().join("docs/deployment.md"))?;
     assert!(guide.contains("alarms: 20 at 0.10 $"), "the guide counts the alarms");
 
     let left = stack.delete()?;

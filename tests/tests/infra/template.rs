@@ -1,4 +1,4 @@
-//! `infra/template.yaml` as JSON, and what it says for given parameters.
+//! `infra/aws/template.yaml` as JSON, and what it says for given parameters.
 
 use anyhow::{Context, Result, bail};
 use serde_json::{Map, Value, json};
@@ -72,7 +72,7 @@ impl Template {
         let mut python = Command::new(venv.python());
         python
             .arg(script("transform.py"))
-            .arg("infra/template.yaml")
+            .arg("infra/aws/template.yaml")
             .env("AWS_DEFAULT_REGION", "eu-central-1");
         let both = run(&mut python, &serde_json::to_vec(given)?)?;
         let mut both: Value = serde_json::from_slice(&both)?;

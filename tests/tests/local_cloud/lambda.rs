@@ -2,8 +2,8 @@
 
 use crate::support::*;
 use anyhow::{Context as _, Result, ensure};
-use local::lambda::LogSink;
-use local::{Cloud, CloudOptions, Functions};
+use local_cloud::lambda::LogSink;
+use local_cloud::{Cloud, CloudOptions, Functions};
 use serde_json::{Value, json};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};

@@ -189,7 +189,7 @@ async fn an_account_needs_its_key_and_must_answer() -> Result<()> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_cloud_can_use_another_cosmos_and_hands_out_no_key_of_it() -> Result<()> {
     let binaries = Binaries::built().await?;
-    let server = local::CosmosServer::start(local::ServerOptions::default()).await?;
+    let server = cosmos_emulator::CosmosServer::start(cosmos_emulator::ServerOptions::default()).await?;
     let mut command = binaries.with_functions(&["up", "--port", "0", "--quiet"]);
     command.args(["--cosmos", &server.door().endpoint()]);
     command.env("COSMOS_KEY", server.door().key());

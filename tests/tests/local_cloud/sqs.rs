@@ -6,8 +6,8 @@ use aws_sdk_sqs::Client;
 use aws_sdk_sqs::config::{BehaviorVersion, Credentials, Region};
 use aws_sdk_sqs::error::ProvideErrorMetadata as _;
 use aws_sdk_sqs::types::SendMessageBatchRequestEntry;
-use local::sqs::Loss;
-use local::{Cloud, CloudOptions, Functions};
+use local_cloud::sqs::Loss;
+use local_cloud::{Cloud, CloudOptions, Functions};
 use std::time::{Duration, Instant};
 
 /// Takes each batch, and reports what its body says: `bad` fails, `poison` fails the whole batch.

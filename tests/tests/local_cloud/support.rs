@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result, bail, ensure};
 use duroxide::{Event, EventKind};
-use local::Functions;
+use local_cloud::Functions;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -23,7 +23,7 @@ pub struct Binaries {
 impl Binaries {
     pub async fn built() -> Result<Binaries> {
         let [local, orchestrator, worker, maintenance] =
-            build(["local", "orchestrator", "worker", "maintenance"]).await?;
+            build(["duroxide-lambda", "orchestrator", "worker", "maintenance"]).await?;
         Ok(Binaries {
             local,
             functions: Functions {
@@ -34,7 +34,7 @@ impl Binaries {
         })
     }
 
-    /// `local` with these arguments, and without what the test's own environment may say.
+    /// `duroxide-lambda` with these arguments, and without what the test's own environment may say.
     pub fn local(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(&self.local);
         command.args(arguments);
@@ -68,7 +68,7 @@ pub fn fresh_directory(name: &str) -> Result<PathBuf> {
     Ok(path)
 }
 
-/// A running `local up`.
+/// A running `duroxide-lambda up`.
 pub struct Up {
     pub process: Process,
     pub endpoint: String,

@@ -3,7 +3,7 @@
 use crate::hand::{enqueue, start_of};
 use anyhow::{Context, Result};
 use cosmos::{Clock, SystemClock};
-use local::ServerOptions;
+use cosmos_emulator::ServerOptions;
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Duration;

@@ -7,7 +7,7 @@ use duroxide::providers::{Provider, SessionFetchConfig};
 use duroxide_lambda::maintenance::PassName;
 use duroxide_lambda::{Budget, MaintenanceRequest, MaintenanceSettings};
 use futures::StreamExt as _;
-use local::{CrashPoint, Faults};
+use cosmos_emulator::{CrashPoint, Faults};
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 

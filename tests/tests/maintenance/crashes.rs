@@ -3,7 +3,7 @@
 use crate::support::*;
 use duroxide::providers::ProviderAdmin;
 use duroxide_cosmos::{CosmosProvider, DeadLetterId, Redriven};
-use local::{CrashPoint, Refusing};
+use cosmos_emulator::{CrashPoint, Refusing};
 use std::collections::BTreeSet;
 use std::time::Duration;
 

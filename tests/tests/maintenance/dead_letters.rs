@@ -5,7 +5,7 @@ use crate::support::*;
 use cosmos::Clock;
 use duroxide::providers::{ProviderAdmin, WorkItem};
 use duroxide_cosmos::{DeadLetterCursor, DeadLetterId, DeadLetterSummary, Redriven};
-use local::Refusing;
+use cosmos_emulator::Refusing;
 use std::sync::Arc;
 use std::time::Duration;
 use tests::connect;
@@ -16,7 +16,7 @@ pub async fn give_up(debts: &Debts, source: &str, messages: Vec<WorkItem>) {
     debts.owe_items(source, messages).await;
     debts.clock.advance(OVERDUE);
     let (door, buries) = debts.process().await;
-    door.refuse_when(|request| (request.kind == local::RequestKind::Create).then(Refusing::partition_full));
+    door.refuse_when(|request| (request.kind == cosmos_emulator::RequestKind::Create).then(Refusing::partition_full));
     assert_eq!(deliver_all(&buries, 100).await.dead, count);
 }
 

@@ -9,7 +9,7 @@ use duroxide::providers::Provider;
 use duroxide_lambda::maintenance::PassName;
 use duroxide_lambda::{Budget, MaintenanceRequest, MaintenanceSettings};
 use futures::StreamExt as _;
-use local::Door;
+use cosmos_emulator::Door;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 

@@ -225,7 +225,7 @@ async fn a_pass_that_cannot_ask_the_store_does_not_keep_the_others_from_theirs()
     let (door, provider) = debts.process().await;
     let (maintenance, bell) = maintenance(&provider, &debts.clock, settings());
     // The state document is the sweep's alone: it is the only single read of a run.
-    door.refuse_when(|request| (request.kind == local::RequestKind::Read).then(|| local::Refusing::with(403)));
+    door.refuse_when(|request| (request.kind == cosmos_emulator::RequestKind::Read).then(|| cosmos_emulator::Refusing::with(403)));
     let report = run(&maintenance).await;
     assert!(
         report.passes[&PassName::Sweep].error.is_some() && report.left_over,

@@ -8,7 +8,7 @@ use duroxide::providers::ProviderAdmin;
 use duroxide_lambda::maintenance::{Keep, PassName};
 use duroxide_lambda::meter::Meter;
 use duroxide_lambda::{Budget, MaintenanceRequest, MaintenanceSettings, Report};
-use local::{CrashPoint, Door, Refusing, RequestKind};
+use cosmos_emulator::{CrashPoint, Door, Refusing, RequestKind};
 use serde_json::Value;
 use std::time::{Duration, Instant};
 

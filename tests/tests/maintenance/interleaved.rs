@@ -15,7 +15,7 @@ use duroxide::runtime::registry::ActivityRegistry;
 use duroxide::{ActivityContext, EventKind, OrchestrationContext, OrchestrationRegistry, OrchestrationStatus};
 use duroxide_lambda::doorbell::Memory;
 use duroxide_lambda::{Budget, Doorbell as _, Limits, Maintenance, MaintenanceRequest, MaintenanceSettings, Ring};
-use local::{Door, Faults, ServerOptions};
+use cosmos_emulator::{Door, Faults, ServerOptions};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -5,7 +5,7 @@ use crate::function::*;
 use crate::support::*;
 use cosmos::Clock;
 use duroxide_cosmos::{DeadLetterId, Redriven};
-use local::Refusing;
+use cosmos_emulator::Refusing;
 use std::time::Duration;
 
 const OUTAGE: Duration = Duration::from_secs(3 * 3_600);

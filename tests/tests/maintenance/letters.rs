@@ -9,7 +9,7 @@ use duroxide::providers::ProviderAdmin;
 use duroxide_cosmos::{CosmosProvider, DeadLetterFilter, DeadLetterKind, Redriven};
 use duroxide_lambda::maintenance::{Answer, PassName};
 use duroxide_lambda::{Budget, Maintenance, MaintenanceRequest};
-use local::{Faults, RequestKind};
+use cosmos_emulator::{Faults, RequestKind};
 use serde_json::{Value, json};
 use std::time::Duration;
 use tokio::time::Instant;
@@ -309,7 +309,7 @@ async fn letters_that_cannot_be_asked_for_are_an_error_and_without_time_nothing_
         None,
     );
     assert!(page.await.expect("letters are listed").letters.is_empty());
-    door.refuse_when(|request| (request.kind == RequestKind::CrossPartitionQuery).then(|| local::Refusing::with(403)));
+    door.refuse_when(|request| (request.kind == RequestKind::CrossPartitionQuery).then(|| cosmos_emulator::Refusing::with(403)));
     let refused = maintenance
         .handle(&json!({"deadLetters": {"list": {}}}), Budget::of(ENOUGH))
         .await;

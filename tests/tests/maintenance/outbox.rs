@@ -3,7 +3,7 @@
 use crate::support::*;
 use cosmos::{Clock, PartitionKey, Retry};
 use duroxide_cosmos::{Cursor, DeadLetterKind, Outbox, Portion};
-use local::{Faults, Refusing};
+use cosmos_emulator::{Faults, Refusing};
 use serde_json::json;
 use std::sync::Arc;
 use std::time::Duration;

@@ -62,7 +62,7 @@ async fn every_item_tells_when_it_was_queued_whatever_its_origin() {
     enqueue(provider, start_of("source")).await;
     debts.clock.advance(minute);
     let (door, maker) = debts.process().await;
-    refuse(&door, &["target"], local::Refusing::with(403));
+    refuse(&door, &["target"], cosmos_emulator::Refusing::with(403));
     let held = turn(&maker, "source").await;
     let t1 = debts.clock.now_ms();
     let decision = Decision {

@@ -7,7 +7,7 @@ use duroxide::runtime::registry::ActivityRegistry;
 use duroxide::runtime::{Runtime, RuntimeOptions, UnregisteredBackoffConfig};
 use duroxide::{ActivityContext, Client, OrchestrationContext, OrchestrationRegistry, OrchestrationStatus};
 use duroxide_cosmos::{CosmosProvider, DeadLetterKind, DeadLetterSummary, Outbox, Redriven};
-use local::{Refusing, ServerOptions};
+use cosmos_emulator::{Refusing, ServerOptions};
 use std::sync::Arc;
 use std::time::Duration;
 use tests::{World, connect};

@@ -6,7 +6,7 @@ use crate::support::*;
 use cosmos::Clock;
 use duroxide::providers::Provider;
 use duroxide_cosmos::{Upkeep, UpkeepQuery};
-use local::Refusing;
+use cosmos_emulator::Refusing;
 use std::time::Duration;
 
 async fn upkeep(debts: &Debts, overdue_ms: u64, stuck_ms: u64) -> Upkeep {

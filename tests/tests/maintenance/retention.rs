@@ -123,7 +123,7 @@ async fn a_tree_with_a_dead_letter_is_left_until_the_letter_is_gone() {
     crate::poison::poison_turn(provider, "poisoned", "[]").await;
     plant(provider, "root", None, Some("Completed")).await;
     let (door, maker) = debts.process().await;
-    refuse(&door, &["full"], local::Refusing::partition_full());
+    refuse(&door, &["full"], cosmos_emulator::Refusing::partition_full());
     enqueue(provider, start_of("child")).await;
     let held = turn(&maker, "child").await;
     let decision = Decision {

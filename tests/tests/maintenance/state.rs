@@ -5,7 +5,7 @@ use crate::support::*;
 use cosmos::{PartitionKey, Retry};
 use duroxide::providers::ProviderAdmin;
 use duroxide_cosmos::{CosmosProvider, MaintenanceState, UnfinishedSweep};
-use local::Faults;
+use cosmos_emulator::Faults;
 use serde_json::json;
 
 const NAME: &str = "maintenance";

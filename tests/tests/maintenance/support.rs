@@ -5,7 +5,7 @@ use cosmos::{Clock, PartitionKey};
 use duroxide::providers::WorkItem;
 use duroxide_cosmos::{CosmosConfigBuilder, CosmosProvider, Outbox, Pass, Portion};
 use futures::StreamExt as _;
-use local::{CrashPoint, Door, Refusing, RequestKind, RequestRecord, ServerOptions};
+use cosmos_emulator::{CrashPoint, Door, Refusing, RequestKind, RequestRecord, ServerOptions};
 use serde_json::Value;
 use std::sync::Arc;
 use std::time::Duration;

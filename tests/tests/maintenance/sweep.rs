@@ -8,7 +8,7 @@ use duroxide::providers::Provider;
 use duroxide_lambda::maintenance::PassName;
 use duroxide_lambda::{Budget, MaintenanceRequest, MaintenanceSettings, Target};
 use futures::StreamExt as _;
-use local::Faults;
+use cosmos_emulator::Faults;
 use std::collections::BTreeMap;
 use std::time::Duration;
 

@@ -7,7 +7,7 @@ use crate::retention::continued;
 use crate::support::*;
 use duroxide::providers::ProviderAdmin;
 use duroxide_cosmos::{Pass, Retention};
-use local::CrashPoint;
+use cosmos_emulator::CrashPoint;
 use std::collections::BTreeMap;
 
 /// So many activities that their turn must be staged.

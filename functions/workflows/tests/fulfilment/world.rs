@@ -6,7 +6,7 @@ use duroxide::runtime::registry::ActivityRegistry;
 use duroxide::runtime::{ObservabilityConfig, Runtime, RuntimeOptions};
 use duroxide::{Client, OrchestrationStatus};
 use duroxide_cosmos::{CosmosConfig, CosmosProvider};
-use local::{CosmosServer, ServerOptions};
+use cosmos_emulator::{CosmosServer, ServerOptions};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use workflows::progress::Stage;

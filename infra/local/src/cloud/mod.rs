@@ -21,7 +21,7 @@ pub use options::{CloudError, CloudOptions, Functions, Store};
 pub use status::{CloudStatus, FunctionStatus, QueueStatus};
 pub(crate) use variables::{TURNS, WORKS};
 
-use crate::cosmos::{CosmosServer, Door};
+use cosmos_emulator::{CosmosServer, Door};
 use crate::lambda::{Function, FunctionSettings, Hands, Launcher, Spawner};
 use crate::net::HttpServer;
 use crate::sqs::{Mapping, MappingSettings, QueueSettings, Redrive, Sqs, SqsApi};

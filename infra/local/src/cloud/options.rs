@@ -1,6 +1,6 @@
 //! What a cloud is started with, and why it may not start.
 
-use crate::cosmos::{ServerOptions, StartError};
+use cosmos_emulator::{ServerOptions, StartError};
 use crate::lambda::{InvokeError, LogSink};
 use crate::sqs::Loss;
 use std::path::PathBuf;

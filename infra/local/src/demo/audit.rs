@@ -6,20 +6,20 @@ use workflows::CHARGE_CARD;
 
 /// What was found in the histories of one order and its parcels.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Audit {
+pub struct Audit {
     /// Results of activities.
-    pub(crate) activities: u64,
+    pub activities: u64,
     /// Results of charging the card.
-    pub(crate) charges: u64,
+    pub charges: u64,
     /// How late each timer fired, in ms.
-    pub(crate) lateness_ms: Vec<u64>,
+    pub lateness_ms: Vec<u64>,
     /// What must not be.
-    pub(crate) problems: Vec<String>,
+    pub problems: Vec<String>,
 }
 
 impl Audit {
     /// Adds one execution's history.
-    pub(crate) fn add(&mut self, instance: &str, history: &[Event]) {
+    pub fn add(&mut self, instance: &str, history: &[Event]) {
         let mut scheduled: BTreeMap<u64, (&str, u64)> = BTreeMap::new();
         for event in history {
             let source = event.source_event_id.unwrap_or_default();
@@ -58,7 +58,7 @@ impl Audit {
     }
 
     /// Adds what was found elsewhere.
-    pub(crate) fn merge(&mut self, other: Audit) {
+    pub fn merge(&mut self, other: Audit) {
         self.activities += other.activities;
         self.charges += other.charges;
         self.lateness_ms.extend(other.lateness_ms);

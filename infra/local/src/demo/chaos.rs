@@ -5,13 +5,13 @@ use std::time::Duration;
 
 /// One process of a function, killed in the middle of an invocation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Kill {
+pub struct Kill {
     /// So long after the first order, the trap is set.
-    pub(crate) at: Duration,
+    pub at: Duration,
     /// For the next invocation of this function.
-    pub(crate) function: &'static str,
+    pub function: &'static str,
     /// It is killed so long after that invocation began.
-    pub(crate) into: Duration,
+    pub into: Duration,
 }
 
 /// Between two kills.
@@ -21,7 +21,7 @@ const PAUSE_MS: std::ops::Range<u64> = 300..1_100;
 const INTO_MS: std::ops::Range<u64> = 0..25;
 
 /// So many kills, in the order of their time.
-pub(crate) fn plan(count: usize, seed: u64) -> Vec<Kill> {
+pub fn plan(count: usize, seed: u64) -> Vec<Kill> {
     let mut rng = Rng::with_seed(seed);
     let mut at = Duration::ZERO;
     (0..count)

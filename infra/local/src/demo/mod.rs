@@ -17,8 +17,8 @@ mod summary;
 mod tally;
 mod watch;
 
-pub(crate) use summary::Summary;
-pub(crate) use tally::Tally;
+pub use summary::Summary;
+pub use tally::Tally;
 
 use crate::cloud::{Cloud, TURNS, WORKS};
 use anyhow::{Context as _, bail};
@@ -39,18 +39,18 @@ const AT_ONCE: usize = 8;
 
 /// What is to be shown.
 #[derive(Clone, Debug)]
-pub(crate) struct Show {
-    pub(crate) orders: usize,
-    pub(crate) kills: usize,
-    pub(crate) seed: u64,
+pub struct Show {
+    pub orders: usize,
+    pub kills: usize,
+    pub seed: u64,
     /// Tells these orders from those of another run on the same store.
-    pub(crate) run: String,
+    pub run: String,
     /// All must be over by then.
-    pub(crate) limit: Duration,
+    pub limit: Duration,
 }
 
 /// Runs the orders on a cloud.
-pub(crate) async fn run(show: &Show, cloud: &Cloud, tally: &Tally) -> anyhow::Result<Summary> {
+pub async fn run(show: &Show, cloud: &Cloud, tally: &Tally) -> anyhow::Result<Summary> {
     let connection = connect(cloud).await?;
     let client = connection.client();
     let orders = orders::orders(show.orders, &show.run);
@@ -84,7 +84,7 @@ pub(crate) async fn run(show: &Show, cloud: &Cloud, tally: &Tally) -> anyhow::Re
         }
     }
     if summary.dead_letters > 0 {
-        let problem = format!("{} dead letters: see `local dead-letters`", summary.dead_letters);
+        let problem = format!("{} dead letters: see `duroxide-lambda dead-letters`", summary.dead_letters);
         summary.problems.push(problem);
     }
     examine(client, &orders, &mut summary).await?;

@@ -4,12 +4,12 @@ use workflows::{Line, Order, Parcel};
 
 /// An order, and what is to become of it.
 #[derive(Clone, Debug)]
-pub(crate) struct Placed {
-    pub(crate) order: Order,
+pub struct Placed {
+    pub order: Order,
     /// `shipped`, or why it is refused.
-    pub(crate) expected: &'static str,
+    pub expected: &'static str,
     /// Whether the customer changes their mind during the cooling-off.
-    pub(crate) cancelled: bool,
+    pub cancelled: bool,
 }
 
 struct Way {
@@ -74,7 +74,7 @@ const WAYS: [Way; 8] = [
 ];
 
 /// So many orders; `run` tells them from those of another run on the same store.
-pub(crate) fn orders(count: usize, run: &str) -> Vec<Placed> {
+pub fn orders(count: usize, run: &str) -> Vec<Placed> {
     (0..count)
         .map(|index| {
             let way = &WAYS[index % WAYS.len()];

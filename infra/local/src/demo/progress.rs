@@ -1,6 +1,6 @@
 //! How the orders are getting on, for whoever watches: redrawn in place on a terminal, now and then a line elsewhere.
 
-use crate::client::text::cut;
+use crate::term::text::cut;
 use std::collections::BTreeMap;
 use std::io::{IsTerminal as _, Write as _, stdout};
 use std::time::Duration;
@@ -11,20 +11,20 @@ const PLAIN_PAUSE: Duration = Duration::from_secs(2);
 
 /// One moment of the demo.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Moment {
-    pub(crate) elapsed: Duration,
-    pub(crate) orders: usize,
-    pub(crate) shipped: usize,
-    pub(crate) refused: usize,
-    pub(crate) failed: usize,
+pub struct Moment {
+    pub elapsed: Duration,
+    pub orders: usize,
+    pub shipped: usize,
+    pub refused: usize,
+    pub failed: usize,
     /// Orders that are not over, by their stage.
-    pub(crate) stages: BTreeMap<String, usize>,
-    pub(crate) kills: u64,
+    pub stages: BTreeMap<String, usize>,
+    pub kills: u64,
 }
 
 /// Who shows it.
 #[derive(Debug)]
-pub(crate) struct Progress {
+pub struct Progress {
     terminal: bool,
     columns: usize,
     /// Lines of the last picture.
@@ -33,7 +33,7 @@ pub(crate) struct Progress {
 }
 
 impl Progress {
-    pub(crate) fn of_stdout() -> Progress {
+    pub fn of_stdout() -> Progress {
         let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
         let columns = terminal_size::terminal_size().map_or(80, |(terminal_size::Width(columns), _)| columns.into());
         Progress {
@@ -45,7 +45,7 @@ impl Progress {
     }
 
     /// Shows a moment.
-    pub(crate) fn show(&mut self, moment: &Moment) {
+    pub fn show(&mut self, moment: &Moment) {
         if self.terminal {
             let lines = picture(moment, self.columns);
             let mut out = self.erased();
@@ -61,7 +61,7 @@ impl Progress {
     }
 
     /// Takes the picture away: what is printed next stands in its place.
-    pub(crate) fn clear(&mut self) {
+    pub fn clear(&mut self) {
         if self.terminal {
             write(&self.erased());
             self.drawn = 0;
@@ -186,7 +186,7 @@ mod tests {
         assert!(
             picture(&moment(), 20)
                 .iter()
-                .all(|line| crate::client::text::width(line) < 20)
+                .all(|line| crate::term::text::width(line) < 20)
         );
     }
 

@@ -1,37 +1,37 @@
 //! What the demo found, as a table; and whether all is well.
 
 use super::audit::Audit;
-use crate::client::table::{Fields, Look, Tone};
+use crate::term::table::{Fields, Look, Tone};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// What the demo found.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Summary {
-    pub(crate) orders: usize,
+pub struct Summary {
+    pub orders: usize,
     /// How many ended so.
-    pub(crate) outcomes: BTreeMap<String, usize>,
-    pub(crate) turns: usize,
-    pub(crate) audit: Audit,
+    pub outcomes: BTreeMap<String, usize>,
+    pub turns: usize,
+    pub audit: Audit,
     /// Orders that were not charged exactly once.
-    pub(crate) mischarged: usize,
+    pub mischarged: usize,
     /// Processes killed, by function.
-    pub(crate) kills: BTreeMap<String, u64>,
-    pub(crate) rings: u64,
-    pub(crate) rings_lost: u64,
-    pub(crate) cosmos_requests: Option<u64>,
-    pub(crate) dead_letters: u64,
-    pub(crate) elapsed: Duration,
+    pub kills: BTreeMap<String, u64>,
+    pub rings: u64,
+    pub rings_lost: u64,
+    pub cosmos_requests: Option<u64>,
+    pub dead_letters: u64,
+    pub elapsed: Duration,
     /// What is not as it must be, besides what the audit found.
-    pub(crate) problems: Vec<String>,
+    pub problems: Vec<String>,
 }
 
 impl Summary {
-    pub(crate) fn is_well(&self) -> bool {
+    pub fn is_well(&self) -> bool {
         self.problems.is_empty() && self.audit.problems.is_empty()
     }
 
-    pub(crate) fn render(&self, look: Look) -> String {
+    pub fn render(&self, look: Look) -> String {
         let mut fields = Fields::default();
         fields.add("orders", self.orders.to_string());
         fields.add("outcomes", listed(&self.outcomes));

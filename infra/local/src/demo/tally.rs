@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// See the module.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Tally(Arc<Mutex<Counted>>);
+pub struct Tally(Arc<Mutex<Counted>>);
 
 #[derive(Debug, Default)]
 struct Counted {
@@ -30,7 +30,7 @@ struct Cycle {
 
 impl Tally {
     /// Counts, and keeps the lines in this file.
-    pub(crate) fn new(log: Option<File>) -> Tally {
+    pub fn new(log: Option<File>) -> Tally {
         let counted = Counted {
             log,
             ..Counted::default()
@@ -39,13 +39,13 @@ impl Tally {
     }
 
     /// Where the functions' lines go.
-    pub(crate) fn sink(&self) -> LogSink {
+    pub fn sink(&self) -> LogSink {
         let tally = self.clone();
         LogSink::new(move |line| tally.take(line))
     }
 
     /// How many turns were committed, as far as their processes lived to tell.
-    pub(crate) fn turns(&self) -> usize {
+    pub fn turns(&self) -> usize {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).turns.len()
     }
 

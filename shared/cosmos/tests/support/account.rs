@@ -5,7 +5,7 @@ use std::sync::Arc;
 use cosmos::{
     ClientConfig, Container, ContainerSpec, CosmosClient, Ensured, IndexingPolicy, Key, StaticKey, Throughput,
 };
-use local::{CosmosServer, ServerOptions};
+use cosmos_emulator::{CosmosServer, ServerOptions};
 
 use super::Recorder;
 

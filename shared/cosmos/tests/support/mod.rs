@@ -1,7 +1,7 @@
 //! What the tests share: a scripted server for answers that no healthy service gives, and an observer that counts.
 //!
 //! The scripted server speaks just enough HTTP to be talked to; it checks nothing. Behaviour that a Cosmos DB has is
-//! tested against `local::CosmosServer` instead.
+//! tested against `cosmos_emulator::CosmosServer` instead.
 
 #![allow(dead_code, reason = "each test binary uses a part of it")]
 

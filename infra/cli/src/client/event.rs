@@ -1,0 +1,99 @@
+//! An event of a history in words: its kind, and what it is about. Pure.
+
+use local_cloud::term::text::moment;
+use duroxide::EventKind;
+
+/// An event's kind as duroxide calls it, and what it is about, which may be long and is not escaped.
+pub(super) fn words(kind: &EventKind) -> (&'static str, String) {
+    use EventKind::*;
+    let about = |name: &str, text: &str| match (name, text) {
+        (name, "") => name.to_owned(),
+        (name, text) => format!("{name}: {text}"),
+    };
+    match kind {
+        OrchestrationStarted {
+            name, version, input, ..
+        } => ("OrchestrationStarted", about(&format!("{name} {version}"), input)),
+        OrchestrationCompleted { output } => ("OrchestrationCompleted", output.clone()),
+        OrchestrationFailed { details } => ("OrchestrationFailed", details.display_message()),
+        OrchestrationContinuedAsNew { input } => ("OrchestrationContinuedAsNew", input.clone()),
+        OrchestrationCancelRequested { reason } => ("OrchestrationCancelRequested", reason.clone()),
+        OrchestrationChained { name, instance, input } => {
+            ("OrchestrationChained", about(&format!("{name} as {instance}"), input))
+        }
+        ActivityScheduled {
+            name,
+            input,
+            session_id,
+            tag,
+        } => {
+            let session = session_id.as_ref().map(|session| format!(" in session {session}"));
+            let tag = tag.as_ref().map(|tag| format!(" on {tag}"));
+            let what = format!("{name}{}{}", tag.unwrap_or_default(), session.unwrap_or_default());
+            ("ActivityScheduled", about(&what, input))
+        }
+        ActivityCompleted { result } => ("ActivityCompleted", result.clone()),
+        ActivityFailed { details } => ("ActivityFailed", details.display_message()),
+        ActivityCancelRequested { reason } => ("ActivityCancelRequested", reason.clone()),
+        TimerCreated { fire_at_ms } => ("TimerCreated", format!("for {}", moment(*fire_at_ms))),
+        TimerFired { fire_at_ms } => ("TimerFired", format!("for {}", moment(*fire_at_ms))),
+        ExternalSubscribed { name } => ("ExternalSubscribed", name.clone()),
+        ExternalEvent { name, data } => ("ExternalEvent", about(name, data)),
+        ExternalSubscribedCancelled { reason } => ("ExternalSubscribedCancelled", reason.clone()),
+        SubOrchestrationScheduled { name, instance, input } => (
+            "SubOrchestrationScheduled",
+            about(&format!("{name} as {instance}"), input),
+        ),
+        SubOrchestrationCompleted { result } => ("SubOrchestrationCompleted", result.clone()),
+        SubOrchestrationFailed { details } => ("SubOrchestrationFailed", details.display_message()),
+        SubOrchestrationCancelRequested { reason } => ("SubOrchestrationCancelRequested", reason.clone()),
+        QueueSubscribed { name } => ("QueueSubscribed", name.clone()),
+        QueueEventDelivered { name, data } => ("QueueEventDelivered", about(name, data)),
+        QueueSubscriptionCancelled { reason } => ("QueueSubscriptionCancelled", reason.clone()),
+        CustomStatusUpdated { status } => (
+            "CustomStatusUpdated",
+            status.clone().unwrap_or_else(|| "(cleared)".to_owned()),
+        ),
+        KeyValueSet { key, value, .. } => ("KeyValueSet", about(key, value)),
+        KeyValueCleared { key } => ("KeyValueCleared", key.clone()),
+        KeyValuesCleared => ("KeyValuesCleared", String::new()),
+    }
+}
+
+/// Whether the event is bad news.
+pub(super) fn is_bad(kind: &EventKind) -> bool {
+    matches!(
+        kind,
+        EventKind::OrchestrationFailed { .. }
+            | EventKind::ActivityFailed { .. }
+            | EventKind::SubOrchestrationFailed { .. }
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn events_say_what_they_are_about() {
+        let scheduled = EventKind::ActivityScheduled {
+            name: "Greet".to_owned(),
+            input: "Kyoto".to_owned(),
+            session_id: Some("s1".to_owned()),
+            tag: Some("gpu".to_owned()),
+        };
+        assert_eq!(
+            words(&scheduled),
+            ("ActivityScheduled", "Greet on gpu in session s1: Kyoto".to_owned())
+        );
+        let timer = EventKind::TimerCreated {
+            fire_at_ms: 951_782_400_000,
+        };
+        assert_eq!(words(&timer), ("TimerCreated", "for 2000-02-29T00:00:00Z".to_owned()));
+        let raised = EventKind::ExternalEvent {
+            name: "approved".to_owned(),
+            data: String::new(),
+        };
+        assert_eq!(words(&raised), ("ExternalEvent", "approved".to_owned()));
+    }
+}

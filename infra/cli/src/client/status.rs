@@ -1,0 +1,233 @@
+//! `duroxide-lambda status`, and the view of an instance that other verbs answer too.
+
+use super::answer::{Answer, Fail};
+use super::connect::Session;
+use super::instance::id_parser;
+use local_cloud::term::table::{Fields, Look};
+use local_cloud::term::text::{escape, moment, short, span};
+use super::{CODES, Common};
+use clap::Args;
+use duroxide::providers::{ExecutionInfo, InstanceInfo, Provider as _, ProviderAdmin as _};
+use duroxide::{ClientError, SystemStats};
+use duroxide_lambda::log::rfc3339;
+use futures::TryFutureExt as _;
+use serde::Serialize;
+use serde_json::Value;
+use std::collections::BTreeMap;
+
+/// How many children or keys are named, unless all are asked for.
+const SOME: usize = 10;
+
+/// Show one instance: its state, its output, its children.
+#[derive(Debug, Args)]
+#[command(after_help = format!("\
+Examples:
+  local status order-7
+  local status order-7 --json | jq -r .output
+  local status -- -an-id-that-begins-with-a-dash
+
+{CODES}"))]
+pub struct Show {
+    /// The instance's id
+    #[arg(value_parser = id_parser())]
+    instance: String,
+    /// Show long values, and long lists, to their end
+    #[arg(long)]
+    full: bool,
+    #[command(flatten)]
+    pub(super) common: Common,
+}
+
+impl Show {
+    pub(super) async fn act(self, session: &Session) -> Result<Answer, Fail> {
+        let info = session.known(&self.instance).await?;
+        let view = View::read(session, info).await?;
+        Ok(Answer::done(
+            view.json()?,
+            view.render(session.now_ms(), session.look, self.full),
+        ))
+    }
+}
+
+/// All that is known of an instance. Its JSON is an interface: fields are added, not renamed.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct View {
+    pub instance: String,
+    pub orchestration: String,
+    pub version: String,
+    /// `Running`, `Completed`, `Failed` or `ContinuedAsNew`.
+    pub status: String,
+    pub custom_status: Option<String>,
+    /// Of a completed one, as duroxide has it: a text.
+    pub output: Option<String>,
+    /// Of a failed one.
+    pub error: Option<String>,
+    pub execution: u64,
+    /// Those that are kept.
+    pub executions: Vec<u64>,
+    /// RFC 3339, as all times here.
+    pub created_at: String,
+    pub updated_at: String,
+    /// When the current execution began.
+    pub started_at: String,
+    pub completed_at: Option<String>,
+    pub duration_ms: Option<u64>,
+    pub events: u64,
+    pub history_bytes: Option<u64>,
+    /// Queued messages that the last execution left to this one.
+    pub carried_messages: Option<u64>,
+    pub parent: Option<String>,
+    pub children: Vec<String>,
+    pub key_values: BTreeMap<String, String>,
+    #[serde(skip)]
+    created_ms: u64,
+    #[serde(skip)]
+    updated_ms: u64,
+}
+
+impl View {
+    pub(super) async fn read(session: &Session, info: InstanceInfo) -> Result<View, Fail> {
+        let (client, store) = (session.client(), session.store());
+        let id = info.instance_id.as_str();
+        let from_provider = ClientError::from;
+        let (custom, execution, executions, children, values, stats) = futures::try_join!(
+            store.get_custom_status(id, 0).map_err(from_provider),
+            client.get_execution_info(id, info.current_execution_id),
+            client.list_executions(id),
+            store.list_children(id).map_err(from_provider),
+            client.get_kv_all_values(id),
+            client.get_orchestration_stats(id),
+        )?;
+        let mut view = View::new(info, execution, stats);
+        view.custom_status = custom.and_then(|(status, _)| status);
+        view.executions = executions;
+        view.children = children;
+        view.key_values = values.into_iter().collect();
+        Ok(view)
+    }
+
+    fn new(info: InstanceInfo, execution: ExecutionInfo, stats: Option<SystemStats>) -> View {
+        let completed = info.status == "Completed";
+        let failed = info.status == "Failed";
+        View {
+            output: info.output.clone().filter(|_| completed),
+            error: info.output.filter(|_| failed),
+            instance: info.instance_id,
+            orchestration: info.orchestration_name,
+            version: info.orchestration_version,
+            status: info.status,
+            custom_status: None,
+            execution: info.current_execution_id,
+            executions: Vec::new(),
+            created_at: rfc3339(info.created_at),
+            updated_at: rfc3339(info.updated_at),
+            started_at: rfc3339(execution.started_at),
+            completed_at: execution.completed_at.map(rfc3339),
+            duration_ms: execution
+                .completed_at
+                .map(|end| end.saturating_sub(execution.started_at)),
+            events: execution.event_count as u64,
+            history_bytes: stats.as_ref().map(|stats| stats.history_size_bytes),
+            carried_messages: stats.as_ref().map(|stats| stats.queue_pending_count),
+            parent: info.parent_instance_id,
+            children: Vec::new(),
+            key_values: BTreeMap::new(),
+            created_ms: info.created_at,
+            updated_ms: info.updated_at,
+        }
+    }
+
+    pub(super) fn json(&self) -> Result<Value, Fail> {
+        serde_json::to_value(self).map_err(|error| Fail::error(format!("the status has no JSON form: {error}")))
+    }
+
+    pub(super) fn render(&self, now_ms: u64, look: Look, full: bool) -> String {
+        let ago = |ms: u64| format!("{} ({} ago)", moment(ms), span(now_ms.saturating_sub(ms)));
+        let mut fields = Fields::default();
+        fields.add("instance", escape(&self.instance));
+        fields.add(
+            "orchestration",
+            escape(&format!("{} {}", self.orchestration, self.version)),
+        );
+        fields.status(&self.status);
+        fields.maybe(
+            "custom status",
+            self.custom_status.as_ref().map(|text| short(text, full)),
+        );
+        fields.add("created", ago(self.created_ms));
+        fields.add("updated", ago(self.updated_ms));
+        fields.maybe("took", self.duration_ms.map(span));
+        if self.execution > 1 {
+            let kept = self.executions.len();
+            fields.add("execution", format!("{} ({kept} kept)", self.execution));
+        }
+        let bytes = self.history_bytes.map(|bytes| format!(", {bytes} bytes"));
+        fields.add(
+            "history",
+            format!("{} events{}", self.events, bytes.unwrap_or_default()),
+        );
+        let carried = self.carried_messages.filter(|count| *count > 0);
+        fields.maybe("carried over", carried.map(|count| format!("{count} messages")));
+        fields.maybe("parent", self.parent.as_ref().map(|parent| escape(parent)));
+        self.lists(&mut fields, full);
+        fields.maybe("error", self.error.as_ref().map(|text| readable(text, full)));
+        fields.maybe("output", self.output.as_ref().map(|text| readable(text, full)));
+        fields.render(look)
+    }
+
+    fn lists(&self, fields: &mut Fields, full: bool) {
+        let most = if full { usize::MAX } else { SOME };
+        let values = self.key_values.iter();
+        let values = values.map(|(key, value)| format!("{} = {}", escape(key), short(value, full)));
+        let children = self.children.iter().map(|child| escape(child));
+        let lists: [(_, Vec<String>); 2] = [("children", children.collect()), ("key-values", values.collect())];
+        for (label, lines) in lists.into_iter().filter(|(_, lines)| !lines.is_empty()) {
+            let more = lines.len().saturating_sub(most);
+            let mut shown = lines.into_iter().take(most).collect::<Vec<_>>();
+            if more > 0 {
+                shown.push(format!("and {more} more: --full shows them"));
+            }
+            fields.add(label, shown.join("\n"));
+        }
+    }
+}
+
+/// A value as a person wants it: JSON with indentation, text as it is; cut where it becomes endless.
+pub(super) fn readable(text: &str, full: bool) -> String {
+    const LINES: usize = 40;
+    const CHARACTERS: usize = 2_000;
+    if text.is_empty() {
+        return "(empty)".to_owned();
+    }
+    let parsed = serde_json::from_str::<Value>(text).ok();
+    let structured = parsed.filter(|value| value.is_object() || value.is_array());
+    let pretty = structured.map_or_else(|| text.to_owned(), |value| format!("{value:#}"));
+    if full {
+        return pretty;
+    }
+    let lines = pretty.split('\n').take(LINES).collect::<Vec<_>>().join("\n");
+    let cut: String = lines.chars().take(CHARACTERS).collect();
+    if cut.len() < pretty.len() {
+        return format!("{cut}…\n({} bytes in all: --full shows them)", text.len());
+    }
+    cut
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_shown_as_a_person_wants_them() {
+        assert_eq!(readable("", false), "(empty)");
+        assert_eq!(readable("{\"a\":[1]}", false), "{\n  \"a\": [\n    1\n  ]\n}");
+        assert_eq!(readable("12345678901234567890123", false), "12345678901234567890123");
+        assert_eq!(readable("a\nb {", false), "a\nb {");
+        let long = "x".repeat(5_000);
+        let shown = readable(&long, false);
+        assert!(shown.ends_with("(5000 bytes in all: --full shows them)"), "{shown}");
+        assert_eq!(readable(&long, true), long);
+        assert!(readable(&"l\n".repeat(100), false).lines().count() < 50);
+    }
+}

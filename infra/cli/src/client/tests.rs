@@ -1,0 +1,84 @@
+//! The command line itself: what parses, what does not, and what the help says.
+
+use super::*;
+use clap::error::ErrorKind;
+use clap::{CommandFactory as _, Parser};
+
+#[derive(Debug, Parser)]
+#[command(name = "duroxide-lambda")]
+struct Line {
+    #[command(subcommand)]
+    command: Command,
+}
+
+fn parse(line: &[&str]) -> Result<Command, ErrorKind> {
+    let words = std::iter::once(&"duroxide-lambda").chain(line);
+    Line::try_parse_from(words)
+        .map(|line| line.command)
+        .map_err(|error| error.kind())
+}
+
+#[test]
+fn the_commands_are_consistent_and_each_has_an_example_and_the_exit_codes() {
+    Line::command().debug_assert();
+    for command in Line::command().get_subcommands_mut() {
+        let help = command.render_long_help().to_string();
+        let name = command.get_name();
+        assert!(
+            help.contains("Example") && help.contains(&format!("local {name}")),
+            "{help}"
+        );
+        assert!(help.contains("Exit codes: 0 done") && help.contains("--json"), "{help}");
+    }
+}
+
+#[test]
+fn odd_ids_and_texts_can_be_typed() {
+    for line in [
+        &["status", "--", "-7"][..],
+        &["status", "a/b\\c ø \u{1b}"],
+        &["raise", "i", "e", "-5"],
+        &["raise", "i", "e", "-"],
+        &["start", "o", "--id", "-7", "--input", "-5"],
+        &["start", "o", "--input=--wait"],
+        &["start", "o", "--wait"],
+        &["start", "o", "--wait", "2.5", "--json"],
+        &["start", "o", "--version", "1.0.0", "--cloud", "http://localhost:1"],
+        &["dead-letters"],
+        &["dead-letters", "--limit", "3", "--json"],
+        &["dead-letters", "list", "--limit", "3"],
+        &["dead-letters", "redrive", "--json", "i", "id"],
+        &["list", "--status", "continued-as-new"],
+    ] {
+        assert!(parse(line).is_ok(), "{line:?}: {:?}", parse(line));
+    }
+}
+
+#[test]
+fn what_makes_no_sense_is_wrong_usage() {
+    for (line, kind) in [
+        (&["status"][..], ErrorKind::MissingRequiredArgument),
+        (&["status", ""], ErrorKind::InvalidValue),
+        (&["start", "o", "--id", ""], ErrorKind::InvalidValue),
+        (&["status", "-7"], ErrorKind::UnknownArgument),
+        (&["wait", "i", "--timeout", "soon"], ErrorKind::ValueValidation),
+        (&["list", "--status", "happy"], ErrorKind::InvalidValue),
+        (&["list", "--limit", "0"], ErrorKind::ValueValidation),
+        (&["history", "i", "--execution", "0"], ErrorKind::ValueValidation),
+        (&["dead-letters", "show", "i"], ErrorKind::MissingRequiredArgument),
+    ] {
+        assert_eq!(parse(line).unwrap_err(), kind, "{line:?}");
+    }
+}
+
+#[test]
+fn json_is_known_wherever_it_stands() {
+    assert!(
+        parse(&["dead-letters", "show", "i", "id", "--json"])
+            .unwrap()
+            .common()
+            .json
+    );
+    assert!(parse(&["dead-letters", "--json"]).unwrap().common().json);
+    assert!(!parse(&["list"]).unwrap().common().json);
+}

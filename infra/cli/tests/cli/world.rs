@@ -1,0 +1,209 @@
+//! A strict Cosmos, a runtime with some orchestrations, and the binary with the variables that lead there.
+
+use cosmos::{Key, StaticKey, Throughput};
+use duroxide::providers::Provider;
+use duroxide::runtime::registry::ActivityRegistry;
+use duroxide::runtime::{OrchestrationRegistry, Runtime};
+use duroxide::{ActivityContext, Client, OrchestrationContext};
+use duroxide_cosmos::{CosmosConfig, CosmosProvider};
+use cosmos_emulator::{CosmosServer, ServerOptions};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::io::Write as _;
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Longer than anything takes on a machine that stalls.
+pub const LONG: Duration = Duration::from_secs(120);
+
+pub struct World {
+    pub server: CosmosServer,
+    pub store: Arc<CosmosProvider>,
+    pub variables: BTreeMap<String, String>,
+    runtime: Option<Arc<Runtime>>,
+}
+
+/// What the binary did.
+#[derive(Debug)]
+pub struct Ran {
+    pub code: i32,
+    pub out: String,
+    pub err: String,
+}
+
+impl World {
+    /// A store that nobody works on. Its queues are dead: nobody listens where rings go.
+    pub async fn still() -> World {
+        let server = CosmosServer::start(ServerOptions::default()).await.unwrap();
+        let (endpoint, key) = (server.door().endpoint(), server.door().key());
+        let source = StaticKey::new(Key::from_base64(&key).unwrap());
+        let config = CosmosConfig::builder(&endpoint, source).create_with(Throughput::Serverless);
+        let store = Arc::new(CosmosProvider::connect(config.build()).await.unwrap());
+        let dead = dead_address();
+        let variables = [
+            ("COSMOS_ENDPOINT", endpoint),
+            ("COSMOS_KEY", key),
+            ("COSMOS_DATABASE", "duroxide".to_owned()),
+            ("COSMOS_CONTAINER", "workflows".to_owned()),
+            ("ORCHESTRATOR_QUEUE_URL", format!("{dead}/000000000000/turns")),
+            ("WORKER_QUEUE_URL", format!("{dead}/000000000000/work")),
+            ("AWS_ENDPOINT_URL", dead),
+            ("AWS_REGION", "eu-west-1".to_owned()),
+            ("AWS_ACCESS_KEY_ID", "test".to_owned()),
+            ("AWS_SECRET_ACCESS_KEY", "test".to_owned()),
+        ];
+        World {
+            server,
+            store,
+            variables: variables.map(|(name, value)| (name.to_owned(), value)).into(),
+            runtime: None,
+        }
+    }
+
+    /// A store whose instances are moved along.
+    pub async fn moving() -> World {
+        let mut world = World::still().await;
+        world.move_along().await;
+        world
+    }
+
+    pub async fn move_along(&mut self) {
+        let store = Arc::clone(&self.store) as Arc<dyn Provider>;
+        self.runtime = Some(Runtime::start_with_store(store, activities(), orchestrations()).await);
+    }
+
+    pub fn client(&self) -> Client {
+        Client::new(Arc::clone(&self.store) as Arc<dyn Provider>)
+    }
+
+    pub fn set(&mut self, name: &str, value: impl Into<String>) {
+        self.variables.insert(name.to_owned(), value.into());
+    }
+
+    pub async fn run(&self, arguments: &[&str]) -> Ran {
+        self.run_with(arguments, "").await
+    }
+
+    pub async fn run_with(&self, arguments: &[&str], input: &str) -> Ran {
+        binary(&self.variables, arguments, input).await
+    }
+
+    /// Runs with `--json`; the command must succeed.
+    pub async fn json(&self, arguments: &[&str]) -> Value {
+        let mut arguments = arguments.to_vec();
+        let end = arguments
+            .iter()
+            .position(|word| *word == "--")
+            .unwrap_or(arguments.len());
+        arguments.insert(end, "--json");
+        let ran = self.run(&arguments).await;
+        assert_eq!(ran.code, 0, "{arguments:?}: {ran:?}");
+        serde_json::from_str(&ran.out).unwrap_or_else(|error| panic!("{error}: {ran:?}"))
+    }
+
+    /// Waits until so many instances have had their first turn.
+    pub async fn until_listed(&self, count: usize) {
+        let begun = Instant::now();
+        while self.json(&["list"]).await["total"] != count {
+            assert!(begun.elapsed() < LONG, "{count} instances never appeared");
+        }
+    }
+
+    pub async fn stop(self) {
+        if let Some(runtime) = self.runtime {
+            runtime.shutdown(Some(0)).await;
+        }
+    }
+}
+
+impl Ran {
+    #[track_caller]
+    pub fn is(self, code: i32) -> Ran {
+        assert_eq!(self.code, code, "{self:?}");
+        self
+    }
+
+    /// What a command says only on stderr.
+    #[track_caller]
+    pub fn says(self, words: &str) -> Ran {
+        assert!(self.err.contains(words), "{words:?} is not said: {self:?}");
+        self
+    }
+}
+
+/// Runs the binary with these variables and no others.
+pub async fn binary(variables: &BTreeMap<String, String>, arguments: &[&str], input: &str) -> Ran {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_duroxide-lambda"));
+    command.env_clear().envs(variables).args(arguments);
+    command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    let input = input.to_owned();
+    let run = move || {
+        let mut child = command.spawn().unwrap();
+        let mut stdin = child.stdin.take().unwrap();
+        // Who does not read its input may have closed it.
+        stdin.write_all(input.as_bytes()).unwrap_or_default();
+        drop(stdin);
+        child.wait_with_output().unwrap()
+    };
+    let output = tokio::task::spawn_blocking(run).await.unwrap();
+    Ran {
+        code: output.status.code().expect("it was not killed"),
+        out: String::from_utf8(output.stdout).unwrap(),
+        err: String::from_utf8(output.stderr).unwrap(),
+    }
+}
+
+/// An address where nobody listens, as long as this process lives.
+pub fn dead_address() -> String {
+    let socket = tokio::net::TcpSocket::new_v4().unwrap();
+    socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let address = format!("http://{}", socket.local_addr().unwrap());
+    // It holds the port without listening: nobody else gets it.
+    std::mem::forget(socket);
+    address
+}
+
+fn activities() -> ActivityRegistry {
+    ActivityRegistry::builder()
+        .register("Greet", |_: ActivityContext, whom: String| async move {
+            Ok(format!("Hello, {whom}!"))
+        })
+        .build()
+}
+
+fn orchestrations() -> OrchestrationRegistry {
+    OrchestrationRegistry::builder()
+        .register("Greet", |ctx: OrchestrationContext, whom: String| async move {
+            ctx.set_kv_value("whom", whom.clone());
+            ctx.set_custom_status(format!("greeting {whom}"));
+            ctx.schedule_activity("Greet", whom).await
+        })
+        .register(
+            "Echo",
+            |_: OrchestrationContext, input: String| async move { Ok(input) },
+        )
+        .register("Await", |ctx: OrchestrationContext, _: String| async move {
+            ctx.set_custom_status("waiting");
+            Ok(ctx.schedule_wait("go").await)
+        })
+        .register("Mailbox", |ctx: OrchestrationContext, _: String| async move {
+            Ok(ctx.dequeue_event("notes").await)
+        })
+        .register("Unlucky", |_: OrchestrationContext, _: String| async move {
+            Err::<String, _>("no luck \u{1b}[31mtoday".to_owned())
+        })
+        .register("Parent", |ctx: OrchestrationContext, input: String| async move {
+            ctx.schedule_sub_orchestration("Echo", input).await
+        })
+        .register("Count", |ctx: OrchestrationContext, input: String| async move {
+            match input.parse().unwrap_or(0) {
+                0_u32 => Ok("counted".to_owned()),
+                left => ctx.continue_as_new((left - 1).to_string()).await,
+            }
+        })
+        .build()
+}

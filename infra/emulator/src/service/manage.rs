@@ -1,0 +1,169 @@
+//! The account, databases and containers.
+
+use bytes::Bytes;
+use hyper::header::HeaderMap;
+use hyper::{Method, StatusCode};
+use serde_json::{Value, json};
+
+use crate::emulator::Region;
+use crate::http::{Call, IS_QUERY, IS_QUERY_PLAN, Reply};
+use super::{Service, escaped};
+
+/// A container that is to be made.
+pub(super) struct NewContainer<'a> {
+    pub(super) db: &'a str,
+    pub(super) name: &'a str,
+    pub(super) definition: Bytes,
+    pub(super) partitions: u32,
+    pub(super) headers: HeaderMap,
+}
+
+/// Whether a request that is not about documents changes anything.
+pub(super) fn is_change(call: &Call) -> bool {
+    let asks = call.flag(IS_QUERY) || call.flag(IS_QUERY_PLAN);
+    matches!(call.method, Method::POST | Method::PUT | Method::DELETE) && !asks
+}
+
+impl Service {
+    /// Answers what changes nothing.
+    pub(super) async fn look_up(&self, call: &Call, endpoint: &str) -> Reply {
+        let reply = self.emulator.execute(Region::Write, call).await;
+        if call.segments.is_empty() {
+            return with_endpoint(reply, endpoint);
+        }
+        reply
+    }
+
+    /// Makes, redefines or deletes a database or a container.
+    pub(super) async fn manage(&self, call: &Call) -> Reply {
+        let segments: Vec<&str> = call.segments.iter().map(String::as_str).collect();
+        if let (&Method::POST, ["dbs", db, "colls"]) = (&call.method, segments.as_slice()) {
+            return self.create_container(call, db).await;
+        }
+        let mut call = call.clone();
+        if let (&Method::PUT, ["dbs", _, "colls", _]) = (&call.method, segments.as_slice()) {
+            call.body = without_no_unique_keys(call.body);
+        }
+        let reply = self.emulator.execute(Region::Write, &call).await;
+        if call.method == Method::POST || !reply.is_success() {
+            return reply;
+        }
+        self.catalog.forget();
+        match segments.as_slice() {
+            ["dbs", db] => self.expiry.forget(db, None),
+            ["dbs", db, "colls", container] => {
+                self.expiry.forget(db, Some(container));
+                self.note_all_mortals(db, container).await;
+            }
+            _ => {}
+        }
+        reply
+    }
+
+    async fn create_container(&self, call: &Call, db: &str) -> Reply {
+        let definition: Value = serde_json::from_slice(&call.body).unwrap_or_default();
+        let name = definition["id"].as_str().unwrap_or_default();
+        let path = format!("{}/{}", call.path, escaped(name));
+        let _one_at_a_time = self.creating.lock().await;
+        let exists = |path: &str| Call::new(Method::GET, path, Default::default(), Bytes::new());
+        let database = self
+            .emulator
+            .execute(Region::Write, &exists(&format!("/dbs/{}", escaped(db))))
+            .await;
+        let container = self.emulator.execute(Region::Write, &exists(&path)).await;
+        if !database.is_success() || container.is_success() {
+            // The emulator itself knows how to say that the one is missing or the other there.
+            return self.emulator.execute(Region::Write, call).await;
+        }
+        let new = NewContainer {
+            db,
+            name,
+            definition: call.body.clone(),
+            partitions: self.partitions,
+            headers: call.headers.clone(),
+        };
+        let mut reply = self.make_container(new).await;
+        if reply.status == StatusCode::OK {
+            reply.status = StatusCode::CREATED;
+        }
+        reply
+    }
+
+    /// Makes a container with its number of partitions, then gives it the rest of its definition. One that cannot have that
+    /// is not made.
+    pub(super) async fn make_container(&self, new: NewContainer<'_>) -> Reply {
+        let definition: Value = serde_json::from_slice(&new.definition).unwrap_or_default();
+        let made = self
+            .emulator
+            .create_container(new.db, new.name, &definition["partitionKey"], new.partitions);
+        if let Err(message) = made {
+            return Reply::error(StatusCode::BAD_REQUEST, None, &message);
+        }
+        let path = format!("/dbs/{}/colls/{}", escaped(new.db), escaped(new.name));
+        let definition = without_no_unique_keys(new.definition);
+        let mut complete = Call::new(Method::PUT, &path, new.headers, definition);
+        complete.headers.remove("if-match");
+        let reply = self.emulator.execute(Region::Write, &complete).await;
+        if !reply.is_success() {
+            // It would be there, and in no journal: what is written to it could not be brought back.
+            let undo = Call::new(Method::DELETE, &path, HeaderMap::new(), Bytes::new());
+            self.emulator.execute(Region::Write, &undo).await;
+        }
+        self.catalog.forget();
+        reply
+    }
+}
+
+/// The definition without a `uniqueKeyPolicy` of null: to the service it says what its absence says, to the emulator it is
+/// a change of what cannot be changed.
+fn without_no_unique_keys(definition: Bytes) -> Bytes {
+    match serde_json::from_slice::<Value>(&definition) {
+        Ok(Value::Object(mut fields)) if fields.get("uniqueKeyPolicy").is_some_and(Value::is_null) => {
+            fields.remove("uniqueKeyPolicy");
+            Bytes::from(Value::Object(fields).to_string())
+        }
+        _ => definition,
+    }
+}
+
+/// Makes the account's answer name the door that was asked, and no other place.
+fn with_endpoint(mut reply: Reply, endpoint: &str) -> Reply {
+    if let Ok(mut account) = serde_json::from_slice::<Value>(&reply.body) {
+        let locations = json!([{ "name": "West Europe", "databaseAccountEndpoint": format!("{endpoint}/") }]);
+        account["writableLocations"] = locations.clone();
+        account["readableLocations"] = locations;
+        reply.body = Bytes::from(account.to_string());
+    }
+    reply
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::options::ServerOptions;
+    use super::*;
+
+    #[tokio::test]
+    async fn a_container_that_cannot_be_made_whole_is_not_made() {
+        let service = Service::start(&ServerOptions::default()).await.unwrap();
+        let ask = |method: Method, path: &str, body: &'static str| {
+            let call = Call::new(method, path, HeaderMap::new(), Bytes::from_static(body.as_bytes()));
+            let service = &service;
+            async move { service.emulator.execute(Region::Write, &call).await.status }
+        };
+        assert_eq!(ask(Method::POST, "/dbs", r#"{"id":"db"}"#).await, StatusCode::CREATED);
+        let new = NewContainer {
+            db: "db",
+            name: "half",
+            // The first step does not look at the id, the second does.
+            definition: Bytes::from_static(
+                br#"{"id":"whole","partitionKey":{"paths":["/pk"],"kind":"Hash","version":2}}"#,
+            ),
+            partitions: 2,
+            headers: HeaderMap::new(),
+        };
+        let reply = service.make_container(new).await;
+        assert_eq!(reply.status, StatusCode::BAD_REQUEST);
+        let left = ask(Method::GET, "/dbs/db/colls/half", "").await;
+        assert_eq!(left, StatusCode::NOT_FOUND);
+    }
+}

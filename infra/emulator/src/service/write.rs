@@ -1,0 +1,70 @@
+//! Writes of documents, in the words that the emulator understands.
+
+use hyper::{Method, StatusCode};
+use serde_json::Value;
+
+use crate::emulator::Region;
+use crate::http::{Call, IS_UPSERT, Reply};
+use crate::kind::RequestKind;
+use crate::strict::Checked;
+use super::{Service, escaped};
+
+impl Service {
+    /// Writes to the write region, while the replicas hold still.
+    pub(super) async fn write(&self, call: &Call, checked: &Checked) -> Reply {
+        let _still = match &self.replicas {
+            Some(replicas) => Some(replicas.enter().await),
+            None => None,
+        };
+        let reply = self.write_now(call, checked).await;
+        // The emulator waits only before it applies something: no request ends between that and this.
+        if reply.is_success() && !checked.mortals.is_empty() {
+            self.note_mortals(call, checked, &reply);
+        }
+        reply
+    }
+
+    async fn write_now(&self, call: &Call, checked: &Checked) -> Reply {
+        if let Some(plan) = &checked.batch {
+            let reply = match &plan.body {
+                Some(body) => {
+                    let reworded = Call {
+                        body: body.clone(),
+                        ..call.clone()
+                    };
+                    self.emulator.execute(Region::Write, &reworded).await
+                }
+                None => self.emulator.execute(Region::Write, call).await,
+            };
+            return plan.restore(reply);
+        }
+        let Some(etag) = call.header("if-match") else {
+            return self.emulator.execute(Region::Write, call).await;
+        };
+        let mut plain = call.clone();
+        if etag == "*" {
+            plain.headers.remove("if-match");
+        }
+        if call.kind != RequestKind::Upsert {
+            return self.emulator.execute(Region::Write, &plain).await;
+        }
+        // A conditional upsert is a replace that misses with another status.
+        let id = serde_json::from_slice::<Value>(&call.body)
+            .ok()
+            .and_then(|document| document["id"].as_str().map(escaped))
+            .unwrap_or_default();
+        plain.headers.remove(IS_UPSERT);
+        let replace = Call::new(
+            Method::PUT,
+            &format!("{}/{id}", call.path),
+            plain.headers,
+            call.body.clone(),
+        );
+        let reply = self.emulator.execute(Region::Write, &replace).await;
+        if reply.status == StatusCode::NOT_FOUND {
+            let message = "One of the specified pre-condition is not met.";
+            return Reply::error(StatusCode::PRECONDITION_FAILED, None, message);
+        }
+        reply
+    }
+}

@@ -1,0 +1,208 @@
+//! Documents whose time is over are gone, and no others.
+
+mod common;
+
+use std::time::{Duration, Instant};
+
+use common::{CONTAINER, Client, DOCS, Scratch, all_documents, make, server_with, start};
+use cosmos_emulator::{CosmosServer, ServerOptions};
+use reqwest::Method;
+use serde_json::{Value, json};
+
+async fn server_with_ttl(default: Value) -> (CosmosServer, Client) {
+    server_with(ServerOptions::default(), json!({ "defaultTtl": default })).await
+}
+
+fn lived(id: &str, ttl: Value) -> Value {
+    json!({ "id": id, "pk": "p", "ttl": ttl })
+}
+
+async fn ids(client: &Client) -> Vec<String> {
+    let documents = all_documents(client).await;
+    documents
+        .iter()
+        .map(|document| document["id"].as_str().expect("an id").to_owned())
+        .collect()
+}
+
+async fn fill(client: &Client) {
+    client.create("p", "plain").ok().await.is(201);
+    for (id, ttl) in [("brief", json!(60)), ("eternal", json!(-1)), ("long", json!(5_000))] {
+        client.upsert("p", lived(id, ttl)).ok().await.is(201);
+    }
+}
+
+#[tokio::test]
+async fn the_container_decides_whether_and_the_document_how_long() {
+    for (default, after_a_minute, in_the_end) in [
+        (
+            Value::Null,
+            &["brief", "eternal", "long", "plain"][..],
+            &["brief", "eternal", "long", "plain"][..],
+        ),
+        (json!(-1), &["eternal", "long", "plain"], &["eternal", "plain"]),
+        (json!(1_000), &["eternal", "long", "plain"], &["eternal"]),
+    ] {
+        let (server, client) = server_with_ttl(default.clone()).await;
+        fill(&client).await;
+        server.expire_as_if(Duration::from_secs(1)).await;
+        assert_eq!(ids(&client).await.len(), 4);
+        server.expire_as_if(Duration::from_secs(60)).await;
+        assert_eq!(ids(&client).await, after_a_minute, "{default}");
+        server.expire_as_if(Duration::from_secs(10_000)).await;
+        assert_eq!(ids(&client).await, in_the_end, "{default}");
+    }
+}
+
+#[tokio::test]
+async fn nobody_sees_a_document_after_its_time_and_its_id_is_free() {
+    let (_server, client) = server_with_ttl(json!(-1)).await;
+    let create = |id: &str| json!({ "operationType": "Create", "resourceBody": lived(id, json!(1)) });
+    // Before it is sent: the answer may take longer than the documents live.
+    let written = Instant::now();
+    client
+        .batch("p", json!([create("a"), create("b"), create("c")]))
+        .ok()
+        .await
+        .is(200);
+    client.create("p", "other").ok().await.is(201);
+    let limit = Instant::now() + Duration::from_secs(60);
+    while client.read("p", "a").ok().await.status == 200 {
+        assert!(Instant::now() < limit, "it never expires");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    assert!(
+        written.elapsed() > Duration::from_millis(900),
+        "too early: {:?}",
+        written.elapsed()
+    );
+    let found = client.query("SELECT VALUE c.id FROM c").key("p").ok().await.is(200);
+    assert_eq!(found.documents(), [json!("other")]);
+    client.replace("p", lived("b", json!(1))).ok().await.is(404);
+    client
+        .batch("p", json!([create("a"), { "operationType": "Read", "id": "other" }]))
+        .ok()
+        .await
+        .is(200);
+    client.create("p", "c").ok().await.is(201);
+}
+
+#[tokio::test]
+async fn the_last_write_counts_and_what_is_gone_stays_gone() {
+    let (server, client) = server_with_ttl(json!(-1)).await;
+    for id in ["kept", "renewed", "shortened", "deleted", "made anew"] {
+        client.upsert("p", lived(id, json!(60))).ok().await.is(201);
+    }
+    client
+        .replace("p", json!({ "id": "kept", "pk": "p" }))
+        .ok()
+        .await
+        .is(200);
+    client.upsert("p", lived("renewed", json!(600))).ok().await.is(200);
+    client.upsert("p", lived("shortened", json!(6))).ok().await.is(200);
+    for id in ["deleted", "made anew"] {
+        client.delete("p", id).ok().await.is(204);
+    }
+    client.create("p", "made anew").ok().await.is(201);
+    server.expire_as_if(Duration::from_secs(6)).await;
+    assert_eq!(ids(&client).await, ["kept", "made anew", "renewed"]);
+    server.expire_as_if(Duration::from_secs(60)).await;
+    assert_eq!(ids(&client).await, ["kept", "made anew", "renewed"]);
+    server.expire_as_if(Duration::from_secs(600)).await;
+    assert_eq!(ids(&client).await, ["kept", "made anew"]);
+}
+
+#[tokio::test]
+async fn a_changed_default_counts_for_what_is_there() {
+    let (server, client) = server_with_ttl(Value::Null).await;
+    fill(&client).await;
+    let define = |default: Value| {
+        let definition = json!({ "id": "items", "partitionKey": { "paths": ["/pk"], "kind": "Hash", "version": 2 }, "defaultTtl": default });
+        client.ask(Method::PUT, CONTAINER).json(definition)
+    };
+    define(json!(600)).ok().await.is(200);
+    server.expire_as_if(Duration::from_secs(61)).await;
+    assert_eq!(ids(&client).await, ["eternal", "long", "plain"]);
+    define(json!(6_000)).ok().await.is(200);
+    server.expire_as_if(Duration::from_secs(700)).await;
+    assert_eq!(ids(&client).await, ["eternal", "long", "plain"]);
+    define(Value::Null).ok().await.is(200);
+    server.expire_as_if(Duration::from_secs(10_000)).await;
+    assert_eq!(ids(&client).await, ["eternal", "long", "plain"]);
+}
+
+#[tokio::test]
+async fn a_time_that_is_none_is_refused() {
+    let (_server, client) = server_with_ttl(json!(-1)).await;
+    for ttl in [
+        json!(0),
+        json!(-2),
+        json!("60"),
+        json!(1.5),
+        json!(2_147_483_648_u64),
+        json!({}),
+    ] {
+        let refused = client.upsert("p", lived("a", ttl.clone())).ok().await.is(400);
+        assert!(refused.message().contains("ttl"), "{refused:?}");
+        client
+            .post(DOCS)
+            .key("p")
+            .json(lived("a", ttl.clone()))
+            .ok()
+            .await
+            .is(400);
+        let operation = json!({ "operationType": "Create", "resourceBody": lived("a", ttl.clone()) });
+        client.batch("p", json!([operation])).ok().await.is(400);
+        let definition =
+            json!({ "id": "new", "partitionKey": { "paths": ["/pk"], "kind": "Hash" }, "defaultTtl": ttl });
+        client.post("/dbs/db/colls").json(definition).ok().await.is(400);
+    }
+    client.read("p", "a").ok().await.is(404);
+    let (_server, client) = server_with_ttl(Value::Null).await;
+    client
+        .upsert("p", lived("a", json!("a property like any other")))
+        .ok()
+        .await
+        .is(201);
+}
+
+#[tokio::test]
+async fn a_restart_keeps_the_time_that_is_left() {
+    let scratch = Scratch::new();
+    let (server, client) = start(&scratch).await;
+    make(&client, json!({ "defaultTtl": -1 })).await;
+    client.upsert("p", lived("long", json!(1_000))).ok().await.is(201);
+    client
+        .upsert("p", lived("expired before", json!(60)))
+        .ok()
+        .await
+        .is(201);
+    server.expire_as_if(Duration::from_secs(60)).await;
+    server.shutdown().await.unwrap();
+
+    let (server, client) = start(&scratch).await;
+    assert_eq!(
+        server.recovered().unwrap().documents,
+        1,
+        "expiring is kept like any deletion"
+    );
+    assert_eq!(ids(&client).await, ["long"]);
+    server.expire_as_if(Duration::from_secs(900)).await;
+    assert_eq!(ids(&client).await, ["long"]);
+    client.upsert("p", lived("brief", json!(2))).ok().await.is(201);
+    server.shutdown().await.unwrap();
+    let stopped = Instant::now();
+    while stopped.elapsed() < Duration::from_millis(2_100) {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    let (server, client) = start(&scratch).await;
+    assert_eq!(server.recovered().unwrap().documents, 2);
+    assert_eq!(
+        client.read("p", "brief").ok().await.status,
+        404,
+        "its time ran on meanwhile"
+    );
+    assert_eq!(ids(&client).await, ["long"]);
+    server.expire_as_if(Duration::from_secs(1_000)).await;
+    assert!(ids(&client).await.is_empty());
+}

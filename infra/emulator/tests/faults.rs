@@ -1,0 +1,296 @@
+//! Faults: what goes wrong goes wrong as asked for, and to the client it looks like the real thing.
+
+mod common;
+
+use std::time::{Duration, Instant};
+
+use common::{CONTAINER, Client, server};
+use cosmos_emulator::{Counts, CrashPoint, Door, Faults, Refusing, RequestKind, sequential_rounds};
+use serde_json::json;
+
+/// What the store holds, seen through a door without faults.
+async fn exists(door: &Door, id: &str) -> bool {
+    Client::new(door).read("p", id).ok().await.status == 200
+}
+
+#[tokio::test]
+async fn a_request_lost_before_is_not_done_and_sent_only_once() {
+    let (server, client) = server().await;
+    let other = server.open_door().await.unwrap();
+    // The second request uses the pooled connection of the first: that is where a client might retry by itself.
+    client.create("p", "first").ok().await.is(201);
+    server.door().set_faults(Faults {
+        lost_before: 1.0,
+        ..Faults::default()
+    });
+    let error = client.create("p", "a").send().await.unwrap_err();
+    assert!(error.is_request() || error.is_connect(), "{error:?}");
+    client.read("p", "first").send().await.unwrap_err();
+    assert!(!exists(&other, "a").await);
+    let counts = server.door().counts();
+    assert_eq!((counts.creates, counts.reads, counts.documents_written), (2, 1, 1));
+    assert_eq!(server.door().log()[1].status, None);
+    server.door().clear_faults();
+    client.create("p", "a").ok().await.is(201);
+}
+
+#[tokio::test]
+async fn a_request_lost_after_is_done_and_sent_only_once() {
+    let (server, client) = server().await;
+    let other = server.open_door().await.unwrap();
+    client.create("p", "first").ok().await.is(201);
+    server.door().set_faults(Faults {
+        lost_after: 1.0,
+        ..Faults::default()
+    });
+    client.create("p", "a").send().await.unwrap_err();
+    let operation = json!({ "operationType": "Create", "resourceBody": { "id": "b", "pk": "p" } });
+    client.batch("p", json!([operation])).send().await.unwrap_err();
+    assert!(exists(&other, "a").await && exists(&other, "b").await);
+    let counts = server.door().counts();
+    assert_eq!((counts.creates, counts.batches, counts.documents_written), (2, 1, 3));
+    assert_eq!(server.door().log().last().unwrap().status, None);
+}
+
+#[tokio::test]
+async fn a_throttled_request_is_told_when_to_come_back() {
+    let (server, client) = server().await;
+    let retry_after = Duration::from_millis(37);
+    server.door().set_faults(Faults {
+        throttled: 1.0,
+        retry_after,
+        ..Faults::default()
+    });
+    let answer = client.create("p", "a").ok().await.is(429);
+    assert_eq!(answer.header("x-ms-retry-after-ms"), Some("37"));
+    assert_eq!(answer.substatus(), Some("3200"));
+    client.query("SELECT * FROM c").key("p").ok().await.is(429);
+    server.door().clear_faults();
+    assert!(!exists(server.door(), "a").await);
+    assert_eq!(server.door().counts().refused, 0);
+}
+
+#[tokio::test]
+async fn an_unavailable_service_has_done_nothing() {
+    let (server, client) = server().await;
+    server.door().set_faults(Faults {
+        unavailable: 1.0,
+        writes_only: true,
+        ..Faults::default()
+    });
+    client.create("p", "a").ok().await.is(503);
+    client.read("p", "a").ok().await.is(404);
+}
+
+#[tokio::test]
+async fn only_document_requests_fail() {
+    let (server, client) = server().await;
+    server.door().set_faults(Faults {
+        lost_before: 1.0,
+        ..Faults::default()
+    });
+    for path in ["/", "/dbs/db", CONTAINER, "/dbs/db/colls/items/pkranges"] {
+        client.get(path).ok().await.is(200);
+    }
+    let counts = server.door().counts();
+    assert_eq!((counts.metadata, counts.pkranges), (3, 1));
+}
+
+#[tokio::test]
+async fn the_same_seed_hits_the_same_requests() {
+    let (server, client) = server().await;
+    let mut runs = Vec::new();
+    for _ in 0..2 {
+        server.door().set_faults(Faults {
+            seed: 5,
+            throttled: 0.5,
+            ..Faults::default()
+        });
+        let mut statuses = Vec::new();
+        for _ in 0..30 {
+            statuses.push(client.read("p", "a").ok().await.status);
+        }
+        runs.push(statuses);
+    }
+    assert_eq!(runs[0], runs[1]);
+    assert!(runs[0].contains(&429) && runs[0].contains(&404));
+}
+
+#[tokio::test]
+async fn delayed_requests_that_are_sent_together_are_one_round() {
+    const DELAY: Duration = Duration::from_secs(1);
+    let (server, client) = server().await;
+    server.door().set_faults(Faults {
+        delay: Some(DELAY),
+        ..Faults::default()
+    });
+    let begun = Instant::now();
+    let (a, b, c) = tokio::join!(
+        client.read("p", "a").send(),
+        client.read("p", "b").send(),
+        client.get("/").send()
+    );
+    assert!(a.is_ok() && b.is_ok() && c.is_ok());
+    assert!(begun.elapsed() >= DELAY);
+    assert_eq!(sequential_rounds(&server.door().log()), 1);
+    client.read("p", "a").ok().await;
+    assert_eq!(sequential_rounds(&server.door().log()), 2);
+    let kinds: Vec<_> = server.door().log().iter().map(|record| record.kind).collect();
+    assert_eq!(kinds.iter().filter(|&&kind| kind == RequestKind::Read).count(), 3);
+}
+
+#[tokio::test]
+async fn a_crash_before_the_write_leaves_nothing_and_a_dead_door() {
+    let (server, client) = server().await;
+    let other = server.open_door().await.unwrap();
+    client.create("p", "before").ok().await.is(201);
+    server.door().crash_at_write(2, CrashPoint::BeforeApplied);
+    client.create("p", "a").ok().await.is(201);
+    client.read("p", "a").ok().await.is(200);
+    assert!(!server.door().crashed());
+    client.create("p", "b").send().await.unwrap_err();
+    assert!(server.door().crashed());
+    for _ in 0..3 {
+        client.read("p", "a").send().await.unwrap_err();
+        Client::new(server.door()).create("p", "c").send().await.unwrap_err();
+    }
+    assert!(exists(&other, "a").await && !exists(&other, "b").await && !exists(&other, "c").await);
+    assert!(!other.crashed());
+}
+
+#[tokio::test]
+async fn a_crash_after_the_write_leaves_it_written_and_a_dead_door() {
+    let (server, client) = server().await;
+    let other = server.open_door().await.unwrap();
+    server.door().set_faults(Faults {
+        lost_before: 1.0,
+        writes_only: true,
+        limit: Some(0),
+        ..Faults::default()
+    });
+    server.door().crash_at_write(1, CrashPoint::AfterApplied);
+    client.create("p", "a").send().await.unwrap_err();
+    assert!(server.door().crashed());
+    client.read("p", "a").send().await.unwrap_err();
+    assert!(exists(&other, "a").await);
+    assert_eq!(server.door().counts().documents_written, 1);
+}
+
+#[tokio::test]
+async fn of_writes_sent_together_none_after_the_crash_is_applied() {
+    let (server, client) = server().await;
+    let other = server.open_door().await.unwrap();
+    server.door().crash_at_write(5, CrashPoint::AfterApplied);
+    let mut writes = tokio::task::JoinSet::new();
+    for n in 0..40 {
+        let client = client.clone();
+        writes.spawn(async move { client.create("p", &format!("d{n}")).send().await.is_ok() });
+    }
+    writes.join_all().await;
+    let found = Client::new(&other)
+        .query("SELECT VALUE c.id FROM c")
+        .key("p")
+        .ok()
+        .await
+        .is(200);
+    assert!(found.documents().len() <= 5, "{}", found.documents().len());
+    assert!(!found.documents().is_empty());
+}
+
+#[tokio::test]
+async fn closing_a_door_cuts_off_what_is_under_way() {
+    let (server, client) = server().await;
+    let other = server.open_door().await.unwrap();
+    server.door().set_faults(Faults {
+        delay: Some(Duration::from_secs(30)),
+        ..Faults::default()
+    });
+    let asked = {
+        let client = client.clone();
+        tokio::spawn(async move { client.create("p", "a").send().await })
+    };
+    while server.door().counts().creates == 0 {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    server.door().close();
+    let cut = tokio::time::timeout(Duration::from_secs(20), asked)
+        .await
+        .expect("cut off at once")
+        .unwrap();
+    cut.unwrap_err();
+    client.get("/").send().await.unwrap_err();
+    assert!(!server.door().crashed());
+    assert!(!exists(&other, "a").await);
+}
+
+#[tokio::test]
+async fn doors_share_the_store_and_nothing_else() {
+    let (server, client) = server().await;
+    let other = server.open_door().await.unwrap();
+    server.door().set_faults(Faults {
+        throttled: 1.0,
+        ..Faults::default()
+    });
+    Client::new(&other).create("p", "a").ok().await.is(201);
+    client.read("p", "a").ok().await.is(429);
+    assert_eq!((server.door().counts().reads, server.door().counts().creates), (1, 0));
+    assert_eq!((other.counts().reads, other.counts().creates), (0, 1));
+    other.reset();
+    assert_eq!(other.counts(), Counts::default());
+    assert!(other.log().is_empty());
+    assert_ne!(other.endpoint(), server.door().endpoint());
+}
+
+#[tokio::test]
+async fn a_dropped_server_listens_no_more() {
+    let (server, client) = server().await;
+    let door = server.open_door().await.unwrap();
+    client.get("/").ok().await.is(200);
+    drop(server);
+    let error = client.get("/").send().await.unwrap_err();
+    assert!(error.is_connect() || error.is_request(), "{error:?}");
+    let port = door.address();
+    for _ in 0..200 {
+        if tokio::net::TcpListener::bind(port).await.is_ok() {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    panic!("{port} is still taken");
+}
+
+#[tokio::test]
+async fn a_held_request_is_done_when_it_is_let_go_and_not_before() {
+    let (server, client) = server().await;
+    let other = server.open_door().await.unwrap();
+    server.door().reset();
+    let hold = server.door().hold_when(|log| log.len() == 1);
+    client.create("p", "first").ok().await.is(201);
+    let held = tokio::spawn(async move { client.create("p", "second").ok().await.status });
+    while !hold.is_reached() {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    assert!(exists(&other, "first").await && !exists(&other, "second").await);
+    drop(hold);
+    assert_eq!(held.await.unwrap(), 201);
+    assert!(exists(&other, "second").await);
+}
+
+#[tokio::test]
+async fn a_chosen_request_is_refused_and_others_are_not() {
+    let (server, client) = server().await;
+    let door = server.door();
+    door.refuse_when(|request| {
+        let chosen = request.kind.is_write() && request.partition_key.as_deref() == Some("[\"full\"]");
+        chosen.then(Refusing::partition_full)
+    });
+    door.crash_at_write(2, CrashPoint::BeforeApplied);
+    let refused = client.create("full", "a").ok().await;
+    assert_eq!(refused.status, 403);
+    assert!(!exists(door, "a").await);
+    client.create("p", "a").ok().await.is(201);
+    assert!(!door.crashed(), "a refused write is none");
+    door.refuse_nothing();
+    client.create("full", "a").send().await.unwrap_err();
+    assert!(door.crashed());
+}

@@ -1,0 +1,140 @@
+//! The account, databases and containers: what a client that sets itself up relies on.
+
+mod common;
+
+use common::{CONTAINER, Client, server, server_with};
+use cosmos_emulator::{CosmosServer, ServerOptions, StartError};
+use reqwest::Method;
+use serde_json::json;
+
+#[tokio::test]
+async fn the_account_names_the_door_that_was_asked() {
+    let (server, _) = server().await;
+    let other = server.open_door().await.unwrap();
+    for door in [server.door(), &other] {
+        let account = Client::new(door).get("/").ok().await.is(200).body;
+        let endpoint = format!("{}/", door.endpoint());
+        assert_eq!(account["writableLocations"][0]["databaseAccountEndpoint"], endpoint);
+        assert_eq!(account["readableLocations"][0]["databaseAccountEndpoint"], endpoint);
+        assert_eq!(account["readableLocations"].as_array().unwrap().len(), 1);
+        assert_eq!(account["userConsistencyPolicy"]["defaultConsistencyLevel"], "Session");
+    }
+}
+
+#[tokio::test]
+async fn what_exists_cannot_be_created_again() {
+    let (_server, client) = server().await;
+    client.post("/dbs").json(json!({ "id": "db" })).ok().await.is(409);
+    let definition = json!({ "id": "items", "partitionKey": { "paths": ["/pk"], "kind": "Hash" } });
+    client.post("/dbs/db/colls").json(definition.clone()).ok().await.is(409);
+    client.post("/dbs/missing/colls").json(definition).ok().await.is(404);
+}
+
+#[tokio::test]
+async fn of_many_that_create_a_container_at_once_one_succeeds() {
+    let (_server, client) = server().await;
+    let mut creates = tokio::task::JoinSet::new();
+    for _ in 0..10 {
+        let client = client.clone();
+        let definition = json!({ "id": "new", "partitionKey": { "paths": ["/pk"], "kind": "Hash", "version": 2 } });
+        creates.spawn(async move { client.post("/dbs/db/colls").json(definition).ok().await.status });
+    }
+    let statuses = creates.join_all().await;
+    assert_eq!(statuses.iter().filter(|&&status| status == 201).count(), 1);
+    assert_eq!(statuses.iter().filter(|&&status| status == 409).count(), 9);
+}
+
+#[tokio::test]
+async fn a_container_reads_back_as_it_was_defined() {
+    let policy = json!({
+        "indexingMode": "consistent",
+        "automatic": true,
+        "includedPaths": [{ "path": "/due/?" }],
+        "excludedPaths": [{ "path": "/*" }],
+    });
+    let properties = json!({ "indexingPolicy": policy, "defaultTtl": -1 });
+    let options = ServerOptions {
+        partitions: 3,
+        ..ServerOptions::default()
+    };
+    let (server, client) = server_with(options, properties).await;
+    let read = client.get(CONTAINER).ok().await.is(200);
+    assert_eq!(read.body["indexingPolicy"], policy);
+    assert_eq!(read.body["defaultTtl"], -1);
+    assert_eq!(
+        read.body["partitionKey"],
+        json!({ "paths": ["/pk"], "kind": "Hash", "version": 2 })
+    );
+    assert_eq!(read.header("etag"), read.body["_etag"].as_str());
+    assert_eq!(server.partition_ids("db", "items").await.len(), 3);
+}
+
+#[tokio::test]
+async fn a_created_container_is_answered_with_its_definition() {
+    let (_server, client) = server().await;
+    let definition = json!({ "id": "new one", "partitionKey": { "paths": ["/a/b"], "kind": "Hash", "version": 2 }, "defaultTtl": 60 });
+    let ask = client
+        .post("/dbs/db/colls")
+        .json(definition)
+        .header("x-ms-offer-throughput", "400");
+    let created = ask.ok().await.is(201);
+    assert_eq!(
+        (&created.body["id"], &created.body["defaultTtl"]),
+        (&json!("new one"), &json!(60))
+    );
+    assert!(created.body["indexingPolicy"].is_object());
+    let document = json!({ "id": "x", "a": { "b": "p" } });
+    client
+        .post("/dbs/db/colls/new%20one/docs")
+        .key("p")
+        .json(document.clone())
+        .ok()
+        .await
+        .is(201);
+    client
+        .post("/dbs/db/colls/new%20one/docs")
+        .key("q")
+        .json(document)
+        .ok()
+        .await
+        .is(400);
+}
+
+#[tokio::test]
+async fn a_changed_definition_counts_at_once() {
+    let (_server, client) = server().await;
+    let ordered = || client.query("SELECT * FROM c ORDER BY c.due").key("p");
+    ordered().ok().await.is(200);
+    let definition = json!({
+        "id": "items",
+        "partitionKey": { "paths": ["/pk"], "kind": "Hash", "version": 2 },
+        "indexingPolicy": { "excludedPaths": [{ "path": "/*" }] },
+    });
+    client.ask(Method::PUT, CONTAINER).json(definition).ok().await.is(200);
+    ordered().ok().await.is(400);
+    client.ask(Method::DELETE, CONTAINER).ok().await.is(204);
+    ordered().ok().await.is(404);
+    client.create("p", "a").ok().await.is(404);
+}
+
+#[tokio::test]
+async fn a_port_in_use_is_told() {
+    let (server, _) = server().await;
+    let port = server.door().address().port();
+    let error = CosmosServer::start(ServerOptions {
+        port,
+        ..ServerOptions::default()
+    })
+    .await
+    .err()
+    .unwrap();
+    assert!(matches!(error, StartError::Listen { address, .. } if address.port() == port));
+    assert!(error.to_string().contains(&format!("127.0.0.1:{port}")));
+    let error = CosmosServer::start(ServerOptions {
+        key: "%".to_owned(),
+        ..ServerOptions::default()
+    })
+    .await
+    .err();
+    assert!(matches!(error, Some(StartError::Key(_))));
+}

@@ -1,0 +1,315 @@
+//! With a data directory, what was committed is there after a restart.
+
+mod common;
+
+use std::time::{Duration, Instant};
+
+use common::{CONTAINER, DOCS, Scratch, all_documents, make, server, start};
+use cosmos_emulator::{CosmosServer, Lag, Recovered, ServerOptions};
+use reqwest::Method;
+use serde_json::{Value, json};
+
+#[tokio::test]
+async fn every_sort_of_write_is_there_as_it_was_left() {
+    let scratch = Scratch::new();
+    let (server, client) = start(&scratch).await;
+    assert_eq!(server.recovered(), Some(Recovered::default()));
+    make(&client, json!({})).await;
+    client.create("p", "created").ok().await.is(201);
+    for id in ["replaced", "deleted", "old name", "upserted", "met", "gone"] {
+        client.create("p", id).ok().await.is(201);
+    }
+    let document = |id: &str, n: u32| json!({ "id": id, "pk": "p", "n": n, "_etag": "\"mine\"", "_ts": 1 });
+    // Little is answered, and all is kept.
+    let minimal = |ask: common::Ask<'static>| ask.header("prefer", "return=minimal");
+    let client: &'static common::Client = Box::leak(Box::new(client));
+    minimal(client.replace("p", document("replaced", 1))).ok().await.is(200);
+    minimal(client.upsert("p", document("upserted", 2))).ok().await.is(200);
+    minimal(client.upsert("p", document("new", 3))).ok().await.is(201);
+    client
+        .upsert("p", document("met", 4))
+        .header("if-match", "*")
+        .ok()
+        .await
+        .is(200);
+    client
+        .upsert("p", document("absent", 5))
+        .header("if-match", "*")
+        .ok()
+        .await
+        .is(412);
+    client.delete("p", "deleted").ok().await.is(204);
+    let rename = client.ask(Method::PUT, &format!("{DOCS}/old%20name")).key("p");
+    rename.json(document("new name", 6)).ok().await.is(200);
+    let operations = json!([
+        { "operationType": "Create", "resourceBody": document("b1", 7) },
+        { "operationType": "Upsert", "resourceBody": document("b2", 8) },
+        { "operationType": "Upsert", "resourceBody": document("met", 9), "ifMatch": "*" },
+        { "operationType": "Replace", "id": "b1", "resourceBody": document("b1", 10) },
+        { "operationType": "Read", "id": "b1" },
+        { "operationType": "Delete", "id": "gone" },
+    ]);
+    client.batch("p", operations).ok().await.is(200);
+    let failing = json!([
+        { "operationType": "Create", "resourceBody": document("half", 11) },
+        { "operationType": "Create", "resourceBody": document("b1", 12) },
+    ]);
+    client.batch("p", failing).ok().await.is(207);
+
+    let before = all_documents(client).await;
+    assert_eq!(before.len(), 8, "{before:#?}");
+    server.shutdown().await.unwrap();
+    let (server, client) = start(&scratch).await;
+    assert_eq!(all_documents(&client).await, before);
+    let expected = Recovered {
+        containers: 1,
+        documents: 8,
+        cut_bytes: 0,
+    };
+    assert_eq!(server.recovered(), Some(expected));
+}
+
+#[tokio::test]
+async fn a_container_without_unique_keys_says_so_or_not_and_comes_back() {
+    let scratch = Scratch::new();
+    let (server, client) = start(&scratch).await;
+    make(&client, json!({ "uniqueKeyPolicy": null })).await;
+    client.create("p", "a").ok().await.is(201);
+    let redefined = json!({
+        "id": "items", "partitionKey": { "paths": ["/pk"], "kind": "Hash", "version": 2 }, "uniqueKeyPolicy": null,
+        "defaultTtl": -1,
+    });
+    client.ask(Method::PUT, CONTAINER).json(redefined).ok().await.is(200);
+    server.shutdown().await.unwrap();
+    let (_server, client) = start(&scratch).await;
+    assert_eq!(all_documents(&client).await.len(), 1);
+}
+
+#[tokio::test]
+async fn keys_and_ids_of_any_sort_come_back() {
+    let scratch = Scratch::new();
+    let (server, client) = start(&scratch).await;
+    make(&client, json!({})).await;
+    let keys = [
+        "[\"日本 🚂 \\\"\\\\\"]",
+        "[1]",
+        "[1.5]",
+        "[-3e30]",
+        "[null]",
+        "[true]",
+        "[\"1\"]",
+        "[{}]",
+        "[\"\"]",
+    ];
+    let header = "x-ms-documentdb-partitionkey";
+    let ascii = |key: &str| key.replace("日本 🚂", "\\u65e5\\u672c \\ud83d\\ude82");
+    for key in keys {
+        let value: Value = serde_json::from_str(key).unwrap();
+        let mut document = json!({ "id": "same ä% id" });
+        if !value[0].is_object() {
+            document["pk"] = value[0].clone();
+        }
+        let ask = client.post(DOCS).header(header, ascii(key)).json(document);
+        ask.ok().await.is(201);
+    }
+    // Written in one way, deleted in another: the same document.
+    let gone = client.ask(Method::DELETE, &format!("{DOCS}/same%20%C3%A4%25%20id"));
+    gone.header(header, "[ 1.0 ]").ok().await.is(204);
+    server.shutdown().await.unwrap();
+    let (_server, client) = start(&scratch).await;
+    assert_eq!(all_documents(&client).await.len(), keys.len() - 1);
+    for key in keys {
+        let ask = client.get(&format!("{DOCS}/same%20%C3%A4%25%20id"));
+        let status = ask.header(header, ascii(key)).ok().await.status;
+        assert_eq!(status, if key == "[1]" { 404 } else { 200 }, "{key}");
+    }
+}
+
+#[tokio::test]
+async fn containers_are_as_they_were_last_defined_with_their_own_partitions() {
+    let scratch = Scratch::new();
+    let options = |partitions, lag| ServerOptions {
+        partitions,
+        lag,
+        data: Some(scratch.path().to_owned()),
+        ..ServerOptions::default()
+    };
+    let server = CosmosServer::start(options(3, None)).await.unwrap();
+    let client = common::Client::new(server.door());
+    make(&client, json!({})).await;
+    client.create("p", "a").ok().await.is(201);
+    let defined = |id: &str, policy: Value| json!({ "id": id, "partitionKey": { "paths": ["/pk"], "kind": "Hash", "version": 2 }, "indexingPolicy": policy, "defaultTtl": -1 });
+    let policy = json!({ "indexingMode": "consistent", "automatic": true, "includedPaths": [{ "path": "/due/?" }], "excludedPaths": [{ "path": "/*" }] });
+    client
+        .ask(Method::PUT, CONTAINER)
+        .json(defined("items", policy.clone()))
+        .ok()
+        .await
+        .is(200);
+    client
+        .post("/dbs/db/colls")
+        .json(defined("dropped", policy.clone()))
+        .ok()
+        .await
+        .is(201);
+    client.ask(Method::DELETE, "/dbs/db/colls/dropped").ok().await.is(204);
+    client.post("/dbs").json(json!({ "id": "dropped" })).ok().await.is(201);
+    client.ask(Method::DELETE, "/dbs/dropped").ok().await.is(204);
+    client.post("/dbs").json(json!({ "id": "empty" })).ok().await.is(201);
+    server.split_partition("db", "items", 0).await;
+    client.create("p", "b").ok().await.is(201);
+    server.shutdown().await.unwrap();
+
+    let lag = Lag {
+        min: Duration::from_millis(20),
+        max: Duration::from_millis(60),
+        seed: 1,
+    };
+    let server = CosmosServer::start(options(5, Some(lag))).await.unwrap();
+    let client = common::Client::new(server.door());
+    assert_eq!(server.partition_ids("db", "items").await.len(), 3);
+    let read = client.get(CONTAINER).ok().await.is(200).body;
+    assert_eq!((&read["indexingPolicy"], &read["defaultTtl"]), (&policy, &json!(-1)));
+    for (path, status) in [
+        ("/dbs/db/colls/dropped", 404),
+        ("/dbs/dropped", 404),
+        ("/dbs/empty", 200),
+    ] {
+        assert_eq!(client.get(path).ok().await.status, status, "{path}");
+    }
+    // A stale read sees the state of before the restart, not the emptiness of its beginning.
+    server.door().set_faults(cosmos_emulator::Faults {
+        stale_reads: true,
+        ..cosmos_emulator::Faults::default()
+    });
+    for id in ["a", "b"] {
+        client.read("p", id).ok().await.is(200);
+    }
+    client
+        .post("/dbs/db/colls")
+        .json(defined("later", policy))
+        .ok()
+        .await
+        .is(201);
+    assert_eq!(server.partition_ids("db", "later").await.len(), 5);
+}
+
+#[tokio::test]
+async fn an_etag_of_before_the_restart_fits_nothing() {
+    let scratch = Scratch::new();
+    let (server, client) = start(&scratch).await;
+    make(&client, json!({})).await;
+    let etag = client
+        .create("p", "a")
+        .ok()
+        .await
+        .is(201)
+        .header("etag")
+        .unwrap()
+        .to_owned();
+    server.shutdown().await.unwrap();
+    let (_server, client) = start(&scratch).await;
+    let replace = || client.replace("p", json!({ "id": "a", "pk": "p", "n": 1 }));
+    replace().header("if-match", &etag).ok().await.is(412);
+    let fresh = client.read("p", "a").ok().await.is(200);
+    replace()
+        .header("if-match", fresh.header("etag").unwrap())
+        .ok()
+        .await
+        .is(200);
+}
+
+#[tokio::test]
+async fn a_journal_that_grows_by_rewriting_is_compacted_while_it_runs() {
+    let scratch = Scratch::new();
+    let (server, client) = start(&scratch).await;
+    make(&client, json!({})).await;
+    let filling = "x".repeat(100_000);
+    for n in 0..150 {
+        let document = json!({ "id": format!("a{}", n % 3), "pk": "p", "n": n, "filling": filling });
+        client.upsert("p", document).ok().await;
+    }
+    let written = 150 * 100_000;
+    let limit = Instant::now() + Duration::from_secs(60);
+    while std::fs::metadata(scratch.journal()).unwrap().len() > written / 2 {
+        assert!(Instant::now() < limit, "it is never compacted");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    server.shutdown().await.unwrap();
+    let (server, client) = start(&scratch).await;
+    let numbers: Vec<_> = all_documents(&client)
+        .await
+        .iter()
+        .map(|document| document["n"].clone())
+        .collect();
+    assert_eq!(numbers, [147, 148, 149]);
+    let length = std::fs::metadata(scratch.journal()).unwrap().len();
+    assert!(length < 1_000_000, "the start compacts too: {length} bytes");
+    drop(server);
+}
+
+#[tokio::test]
+async fn a_client_that_hangs_up_leaves_nothing_half_kept() {
+    let scratch = Scratch::new();
+    let (server, client) = start(&scratch).await;
+    make(&client, json!({})).await;
+    let mut rng = fastrand::Rng::with_seed(5);
+    let filling = "x".repeat(10_000);
+    for n in 0..200 {
+        let ask = client.upsert("p", json!({ "id": format!("a{n}"), "pk": "p", "filling": filling }));
+        let patience = Duration::from_micros(rng.u64(0..4_000));
+        // Whether it was done in time does not matter: memory and disk must agree.
+        drop(tokio::time::timeout(patience, ask.send()).await);
+    }
+    client.create("p", "last").ok().await.is(201);
+    // A write that nobody waits for may still be waiting for its turn.
+    let limit = Instant::now() + Duration::from_secs(60);
+    let mut before = all_documents(&client).await;
+    loop {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        let now = all_documents(&client).await;
+        if now == before {
+            break;
+        }
+        assert!(Instant::now() < limit);
+        before = now;
+    }
+    server.shutdown().await.unwrap();
+    let (_server, client) = start(&scratch).await;
+    assert_eq!(all_documents(&client).await.len(), before.len());
+}
+
+/// Run with `--release -- --ignored --nocapture`.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "a measurement, not a test"]
+async fn what_a_data_directory_costs() {
+    let scratch = Scratch::new();
+    let (_memory, plain) = server().await;
+    let (_disk, durable) = start(&scratch).await;
+    make(&durable, json!({})).await;
+    let mut rates = [Vec::new(), Vec::new()];
+    for round in 0..6 {
+        for (which, client) in [&plain, &durable].into_iter().enumerate() {
+            let began = Instant::now();
+            let mut tasks = tokio::task::JoinSet::new();
+            for writer in 0..4 {
+                let client = client.clone();
+                tasks.spawn(async move {
+                    for n in 0..500 {
+                        let pk = format!("{round}-{writer}-{}", n % 20);
+                        client.create(&pk, &n.to_string()).ok().await.is(201);
+                    }
+                });
+            }
+            tasks.join_all().await;
+            rates[which].push(2_000.0 / began.elapsed().as_secs_f64());
+        }
+    }
+    let best = rates.clone().map(|rates| rates.into_iter().fold(0.0, f64::max));
+    println!(
+        "creates per second without {:.0}, with {:.0}: ratio {:.2}; all {rates:.0?}",
+        best[0],
+        best[1],
+        best[1] / best[0]
+    );
+}

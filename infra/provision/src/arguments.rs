@@ -1,0 +1,114 @@
+//! What the command line and the environment say.
+
+use anyhow::{Context, Result};
+use clap::{Args, Parser, Subcommand};
+use cosmos::{ClientConfig, CosmosClient, Key, StaticKey, Throughput};
+
+/// Makes or verifies the database and the container of a deployment.
+#[derive(Parser)]
+#[command(name = "provision", version)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Subcommand)]
+pub(crate) enum Command {
+    /// Make what does not exist, and verify what does.
+    Ensure {
+        #[command(flatten)]
+        account: Account,
+        /// What a container made now may use: `serverless`, `autoscale:4000` or `manual:400`.
+        #[arg(long, default_value = "serverless", value_parser = throughput)]
+        throughput: Throughput,
+    },
+    /// Verify, and make nothing.
+    Verify {
+        #[command(flatten)]
+        account: Account,
+    },
+    /// Print the container's definition as the service and the templates have it. Sends nothing.
+    Container {
+        /// The container's name.
+        #[arg(long, default_value = "workflows")]
+        name: String,
+    },
+}
+
+/// Where the store is. The key is taken from the environment only: arguments are seen by everybody on a machine.
+#[derive(Args)]
+pub(crate) struct Account {
+    /// The account's URI, which ends in .documents.azure.com.
+    #[arg(long, env = "COSMOS_ENDPOINT")]
+    endpoint: String,
+    /// The database's name.
+    #[arg(long, env = "COSMOS_DATABASE", default_value = "duroxide")]
+    pub(crate) database: String,
+    /// The container's name.
+    #[arg(long, env = "COSMOS_CONTAINER", default_value = "workflows")]
+    pub(crate) container: String,
+}
+
+impl Account {
+    pub(crate) fn client(&self) -> Result<CosmosClient> {
+        let key = std::env::var("COSMOS_KEY")
+            .ok()
+            .filter(|key| !key.trim().is_empty())
+            .context(
+                "COSMOS_KEY is not set: set it to the account's primary or secondary key, as the portal shows it",
+            )?;
+        let key = Key::from_base64(key.trim()).context("COSMOS_KEY cannot be used")?;
+        let config =
+            ClientConfig::new(&self.endpoint, StaticKey::new(key)).context("COSMOS_ENDPOINT cannot be used")?;
+        Ok(CosmosClient::new(config))
+    }
+}
+
+fn throughput(text: &str) -> Result<Throughput, String> {
+    let units = |text: &str| {
+        text.parse::<u32>()
+            .ok()
+            .filter(|units| *units > 0 && units.is_multiple_of(100))
+    };
+    let parsed = match text.split_once(':') {
+        None if text == "serverless" => Some(Throughput::Serverless),
+        Some(("autoscale", most)) => units(most)
+            .filter(|most| *most >= 1000 && most.is_multiple_of(1000))
+            .map(Throughput::Autoscale),
+        Some(("manual", all)) => units(all).filter(|all| *all >= 400).map(Throughput::Manual),
+        _ => None,
+    };
+    parsed.ok_or_else(|| {
+        "say serverless, autoscale:N with N a multiple of 1000, or manual:N with N a multiple of 100 from 400 on"
+            .to_owned()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn throughputs_are_those_that_the_service_takes() {
+        assert_eq!(throughput("serverless"), Ok(Throughput::Serverless));
+        assert_eq!(throughput("autoscale:4000"), Ok(Throughput::Autoscale(4000)));
+        assert_eq!(throughput("manual:400"), Ok(Throughput::Manual(400)));
+        for wrong in [
+            "",
+            "auto",
+            "autoscale:1500",
+            "autoscale:0",
+            "manual:300",
+            "manual:450",
+            "manual:-1",
+        ] {
+            assert!(throughput(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn the_arguments_are_consistent() {
+        use clap::CommandFactory;
+        Arguments::command().debug_assert();
+    }
+}
