@@ -1,22 +1,22 @@
 //! Hello cities through the functions' handlers, against the same provider under duroxide's own polling runtime.
 //!
 //! Both sides run the same 50 instances at once, on a fresh store each, with the same number of dispatchers, in turns,
-//! in one process. Rings go through a channel and become invocations at once, as a queue without latency would do it.
-//! What is compared is orchestrations per second, as a ratio; requests and rings are counts.
+//! in one process. Wakeups go through a channel and become invocations at once, as a queue without latency would do it.
+//! What is compared is orchestrations per second, as a ratio; requests and wakeups are counts.
 //!
 //! `cargo bench -p tests --bench throughput`
 
 use async_trait::async_trait;
 use cosmos::SystemClock;
+use cosmos_emulator::ServerOptions;
 use duroxide::providers::{Provider, TagFilter};
 use duroxide::runtime::registry::ActivityRegistry;
 use duroxide::runtime::{OrchestrationStatus, Runtime, RuntimeOptions};
 use duroxide::{ActivityContext, Client, OrchestrationContext, OrchestrationRegistry};
-use duroxide_lambda::doorbell::NotRung;
-use duroxide_lambda::meter::Meter;
-use duroxide_lambda::{Budget, Delayed, Doorbell, Environment, Limits, Parts, Ring, Target};
+use duroxide_lambda::metrics::Metrics;
+use duroxide_lambda::notifier::NotSent;
+use duroxide_lambda::{Budget, Delayed, Environment, Limits, Notifier, Parts, Target, Wakeup};
 use futures::future::join_all;
-use cosmos_emulator::ServerOptions;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -35,7 +35,7 @@ const PATIENCE: Duration = Duration::from_secs(300);
 struct Measured {
     per_second: f64,
     requests: f64,
-    rings: f64,
+    wakeups: f64,
 }
 
 #[tokio::main]
@@ -68,7 +68,7 @@ async fn main() {
         "| Cosmos requests per orchestration | {:.1} | {:.1} |",
         ours.requests, theirs.requests
     );
-    println!("| rings per orchestration | {:.1} | - |", ours.rings);
+    println!("| wakeups per orchestration | {:.1} | - |", ours.wakeups);
     let ratio = ours.per_second / theirs.per_second;
     println!("\nratio {ratio:.2} (at least 1 is asked for)");
     if ratio < 1.0 {
@@ -104,17 +104,17 @@ async fn by_functions() -> Measured {
     let bell = Arc::new(Channel {
         turns: turn_bell,
         works: work_bell,
-        rung: AtomicUsize::new(0),
+        notified: AtomicUsize::new(0),
     });
     let limits = Limits {
         concurrency: CONCURRENCY,
         ..Limits::default()
     };
     let parts = |id: &str, store| {
-        let doorbell = Arc::clone(&bell) as Arc<dyn Doorbell>;
+        let notifier = Arc::clone(&bell) as Arc<dyn Notifier>;
         Parts {
             clock: Arc::new(SystemClock),
-            ..Parts::of(store, doorbell, Arc::new(Meter::new(None)), limits.clone(), id)
+            ..Parts::of(store, notifier, Arc::new(Metrics::new(None)), limits.clone(), id)
         }
     };
     let orchestrator = Environment::orchestrator(parts("turns", world.provider().await), orchestrations()).await;
@@ -128,14 +128,14 @@ async fn by_functions() -> Measured {
         tokio::spawn(pump(Arc::new(orchestrator), turns)),
         tokio::spawn(pump(Arc::new(worker), works)),
     ];
-    let client = Client::new(Arc::new(parts("client", world.provider().await).ringing()));
-    let measured = measure(&world, &client, &bell.rung).await;
+    let client = Client::new(Arc::new(parts("client", world.provider().await).notifying()));
+    let measured = measure(&world, &client, &bell.notified).await;
     pumps.iter().for_each(|pump| pump.abort());
     measured
 }
 
 /// Starts all instances and waits for all of them. Requests of the waiting itself are not counted.
-async fn measure(world: &World, client: &Client, rings: &AtomicUsize) -> Measured {
+async fn measure(world: &World, client: &Client, wakeups: &AtomicUsize) -> Measured {
     let started = Instant::now();
     let instances: Vec<String> = (0..INSTANCES).map(|n| format!("cities-{n}")).collect();
     let starts = instances
@@ -155,7 +155,7 @@ async fn measure(world: &World, client: &Client, rings: &AtomicUsize) -> Measure
     let watch = instances
         .iter()
         .map(|instance| watcher.wait_for_orchestration(instance, PATIENCE));
-    let before = world.door().counts().requests;
+    let before = world.listener().counts().requests;
     let ends = join_all(watch).await;
     for end in ends {
         let status = end.expect("it ends");
@@ -164,7 +164,7 @@ async fn measure(world: &World, client: &Client, rings: &AtomicUsize) -> Measure
     Measured {
         per_second: INSTANCES as f64 / seconds,
         requests: before as f64 / INSTANCES as f64,
-        rings: rings.load(Ordering::SeqCst) as f64 / INSTANCES as f64,
+        wakeups: wakeups.load(Ordering::SeqCst) as f64 / INSTANCES as f64,
     }
 }
 
@@ -192,30 +192,30 @@ fn activities() -> ActivityRegistry {
         .build()
 }
 
-/// A doorbell without latency.
+/// A notifier without latency.
 #[derive(Debug)]
 struct Channel {
-    turns: UnboundedSender<Ring>,
-    works: UnboundedSender<Ring>,
-    rung: AtomicUsize,
+    turns: UnboundedSender<Wakeup>,
+    works: UnboundedSender<Wakeup>,
+    notified: AtomicUsize,
 }
 
 #[async_trait]
-impl Doorbell for Channel {
-    async fn ring(&self, rings: &[Delayed]) -> Vec<NotRung> {
-        self.rung.fetch_add(rings.len(), Ordering::SeqCst);
-        for Delayed { ring, delay } in rings.iter().cloned() {
-            let queue = match ring.target {
+impl Notifier for Channel {
+    async fn notify(&self, wakeups: &[Delayed]) -> Vec<NotSent> {
+        self.notified.fetch_add(wakeups.len(), Ordering::SeqCst);
+        for Delayed { wakeup, delay } in wakeups.iter().cloned() {
+            let queue = match wakeup.target {
                 Target::Turn { .. } => self.turns.clone(),
                 Target::Work(_) => self.works.clone(),
             };
             if delay.is_zero() {
-                queue.send(ring).expect("the pump runs");
+                queue.send(wakeup).expect("the pump runs");
             } else {
                 tokio::spawn(async move {
                     tokio::time::sleep(delay).await;
-                    // A ring after the end of its round has nobody to wake.
-                    queue.send(ring).unwrap_or_default();
+                    // A wakeup after the end of its round has nobody to wake.
+                    queue.send(wakeup).unwrap_or_default();
                 });
             }
         }
@@ -223,14 +223,16 @@ impl Doorbell for Channel {
     }
 }
 
-/// Turns rings into invocations, up to ten in one, without waiting for the last.
-async fn pump(function: Arc<Environment>, mut rings: UnboundedReceiver<Ring>) {
+/// Turns wakeups into invocations, up to ten in one, without waiting for the last.
+async fn pump(function: Arc<Environment>, mut wakeups: UnboundedReceiver<Wakeup>) {
     let mut batch = Vec::new();
-    while rings.recv_many(&mut batch, 10).await > 0 {
-        let rings = std::mem::take(&mut batch);
+    while wakeups.recv_many(&mut batch, 10).await > 0 {
+        let wakeups = std::mem::take(&mut batch);
         let function = Arc::clone(&function);
         tokio::spawn(async move {
-            let response = function.serve(event(&rings), Budget::of(Duration::from_secs(60))).await;
+            let response = function
+                .serve(event(&wakeups), Budget::of(Duration::from_secs(60)))
+                .await;
             assert!(response.batch_item_failures.is_empty(), "{response:?}");
         });
     }

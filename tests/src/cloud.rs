@@ -1,28 +1,28 @@
-//! A cloud in one process: the two functions on one store, joined by a doorbell in memory.
+//! A cloud in one process: the two functions on one store, joined by a notifier in memory.
 //!
-//! Each function and the client reach the store through a door of their own, so that their requests are counted
-//! apart. Nothing runs by itself: a test feeds rings to the functions, one event at a time or all with [`Cloud::settle`].
+//! Each function and the client reach the store through a listener of their own, so that their requests are counted
+//! apart. Nothing runs by itself: a test feeds wakeups to the functions, one event at a time or all with [`Cloud::settle`].
 
 use crate::world::{World, connect};
 use cosmos::{Clock, SystemClock};
+use cosmos_emulator::{Listener, ServerOptions};
 use duroxide::providers::{Provider, TagFilter};
 use duroxide::runtime::registry::ActivityRegistry;
 use duroxide::{Client, OrchestrationRegistry};
 use duroxide_cosmos::CosmosProvider;
-use duroxide_lambda::doorbell::Memory;
-use duroxide_lambda::meter::Meter;
-use duroxide_lambda::{BatchResponse, Budget, Delayed, Doorbell, Environment, Limits, Parts, Ring, Target};
-use duroxide_lambda::{Ringing, SqsEvent, SqsRecord};
+use duroxide_lambda::metrics::Metrics;
+use duroxide_lambda::notifier::Memory;
+use duroxide_lambda::{BatchResponse, Budget, Delayed, Environment, Limits, Notifier, Parts, Target, Wakeup};
+use duroxide_lambda::{NotifyingProvider, SqsEvent, SqsRecord};
 use futures::StreamExt as _;
 use futures::stream::FuturesUnordered;
-use cosmos_emulator::{Door, ServerOptions};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 
 /// How long a test waits for what must come.
 const PATIENCE: Duration = Duration::from_secs(300);
-/// How often [`Cloud::settle`] looks for new rings.
+/// How often [`Cloud::settle`] looks for new wakeups.
 const TICK: Duration = Duration::from_millis(10);
 /// The time of one invocation, unless a test says otherwise.
 pub const INVOCATION: Duration = Duration::from_secs(60);
@@ -54,19 +54,19 @@ impl Default for CloudOptions {
 pub struct Cloud {
     /// The store.
     pub world: World,
-    /// Where all rings go.
+    /// Where all wakeups go.
     pub bell: Arc<Memory>,
     /// The orchestrator function.
     pub orchestrator: Function,
     /// The worker function.
     pub worker: Function,
-    /// A client whose requests are rung for.
+    /// A client whose requests are notified for.
     pub client: Client,
     /// The client's provider.
-    pub ringing: Arc<Ringing>,
+    pub notifying: Arc<NotifyingProvider>,
     /// The client's way to the store.
-    pub client_door: Door,
-    /// The client's provider, which queues without ringing.
+    pub client_listener: Listener,
+    /// The client's provider, which queues without notifying.
     pub silent: Arc<CosmosProvider>,
     clock: Arc<dyn Clock>,
     limits: Limits,
@@ -77,9 +77,9 @@ pub struct Function {
     /// The warm runtime.
     pub environment: Environment,
     /// Its way to the store.
-    pub door: Door,
+    pub listener: Listener,
     /// What it counted.
-    pub meter: Arc<Meter>,
+    pub metrics: Arc<Metrics>,
     /// Its provider, without the gate.
     pub store: Arc<CosmosProvider>,
 }
@@ -107,8 +107,8 @@ impl Cloud {
         let turns = Base::new(&world, &clock, &bell, &limits, "environment-of-turns").await;
         let works = Base::new(&world, &clock, &bell, &limits, "environment-of-work").await;
         let clients = Base::new(&world, &clock, &bell, &limits, "client").await;
-        let ringing = Arc::new(clients.parts.ringing());
-        let client = Client::new(Arc::clone(&ringing) as Arc<dyn Provider>);
+        let notifying = Arc::new(clients.parts.notifying());
+        let client = Client::new(Arc::clone(&notifying) as Arc<dyn Provider>);
         let orchestrator = turns
             .function(|parts| Environment::orchestrator(parts, orchestrations))
             .await;
@@ -121,8 +121,8 @@ impl Cloud {
             orchestrator,
             worker,
             client,
-            ringing,
-            client_door: clients.door,
+            notifying,
+            client_listener: clients.listener,
             silent: clients.store,
             clock,
             limits,
@@ -155,33 +155,33 @@ impl Cloud {
             .await
     }
 
-    /// Feeds every ring to its function, as SQS would, in batches of ten, until none is left; delays are waited for.
+    /// Feeds every wakeup to its function, as SQS would, in batches of ten, until none is left; delays are waited for.
     /// Records that are reported as failed come again. Turns run in one invocation at a time, activities in as many as
     /// it takes: a long one does not keep the others waiting.
     pub async fn settle(&self) {
-        self.settle_through(|ring| vec![ring]).await;
+        self.settle_through(|wakeup| vec![wakeup]).await;
     }
 
-    /// The same, by a queue that makes of each ring what `post` says: nothing, itself, several.
-    pub async fn settle_through(&self, mut post: impl FnMut(Ring) -> Vec<Ring>) {
+    /// The same, by a queue that makes of each wakeup what `post` says: nothing, itself, several.
+    pub async fn settle_through(&self, mut post: impl FnMut(Wakeup) -> Vec<Wakeup>) {
         let limit = Instant::now() + PATIENCE;
-        let mut waiting: Vec<(Instant, Ring)> = Vec::new();
+        let mut waiting: Vec<(Instant, Wakeup)> = Vec::new();
         let mut running = FuturesUnordered::new();
         let mut turning = false;
         loop {
             let now = Instant::now();
             for delayed in self.bell.take() {
-                let (at, ring) = arrival(delayed, now);
-                waiting.extend(post(ring).into_iter().map(|ring| (at, ring)));
+                let (at, wakeup) = arrival(delayed, now);
+                waiting.extend(post(wakeup).into_iter().map(|wakeup| (at, wakeup)));
             }
-            assert!(now < limit, "rings go on for ever: {waiting:?}");
-            let is_turn = |ring: &Ring| matches!(ring.target, Target::Turn { .. });
-            let works: Vec<Ring> = drain(&mut waiting, usize::MAX, |at, ring| at <= now && !is_turn(ring));
+            assert!(now < limit, "wakeups go on for ever: {waiting:?}");
+            let is_turn = |wakeup: &Wakeup| matches!(wakeup.target, Target::Turn { .. });
+            let works: Vec<Wakeup> = drain(&mut waiting, usize::MAX, |at, wakeup| at <= now && !is_turn(wakeup));
             for batch in works.chunks(10) {
                 running.push(self.worker.feed(batch.to_vec(), false));
             }
             if !turning {
-                let turns: Vec<Ring> = drain(&mut waiting, 10, |at, ring| at <= now && is_turn(ring));
+                let turns: Vec<Wakeup> = drain(&mut waiting, 10, |at, wakeup| at <= now && is_turn(wakeup));
                 turning = !turns.is_empty();
                 if turning {
                     running.push(self.orchestrator.feed(turns, true));
@@ -190,12 +190,12 @@ impl Cloud {
             if running.is_empty() && waiting.is_empty() {
                 return;
             }
-            // An activity may ring before it ends, so the doorbell is looked at now and then.
+            // An activity may wakeup before it ends, so the notifier is looked at now and then.
             let ended = tokio::time::timeout(TICK, running.next()).await;
             if let Ok(Some((was_turning, failed))) = ended {
                 turning &= !was_turning;
                 let again = Instant::now() + Duration::from_millis(100);
-                waiting.extend(failed.into_iter().map(|ring| (again, ring)));
+                waiting.extend(failed.into_iter().map(|wakeup| (again, wakeup)));
             } else if running.is_empty() {
                 tokio::time::sleep(TICK).await;
             }
@@ -203,48 +203,48 @@ impl Cloud {
     }
 }
 
-/// Takes out up to `most` rings that are wanted, in order.
-fn drain(waiting: &mut Vec<(Instant, Ring)>, most: usize, wanted: impl Fn(Instant, &Ring) -> bool) -> Vec<Ring> {
+/// Takes out up to `most` wakeups that are wanted, in order.
+fn drain(waiting: &mut Vec<(Instant, Wakeup)>, most: usize, wanted: impl Fn(Instant, &Wakeup) -> bool) -> Vec<Wakeup> {
     let mut left = most;
-    let taken = waiting.extract_if(.., |(at, ring)| {
-        let takes = left > 0 && wanted(*at, ring);
+    let taken = waiting.extract_if(.., |(at, wakeup)| {
+        let takes = left > 0 && wanted(*at, wakeup);
         left -= usize::from(takes);
         takes
     });
-    taken.map(|(_, ring)| ring).collect()
+    taken.map(|(_, wakeup)| wakeup).collect()
 }
 
-/// When SQS would deliver a ring: it counts in whole seconds.
-fn arrival(delayed: Delayed, now: Instant) -> (Instant, Ring) {
+/// When SQS would deliver a wakeup: it counts in whole seconds.
+fn arrival(delayed: Delayed, now: Instant) -> (Instant, Wakeup) {
     let seconds = delayed.delay.as_millis().div_ceil(1000) as u64;
-    (now + Duration::from_secs(seconds), delayed.ring)
+    (now + Duration::from_secs(seconds), delayed.wakeup)
 }
 
 impl Function {
-    /// One invocation with these rings.
-    pub async fn invoke(&self, rings: &[Ring]) -> BatchResponse {
-        self.invoke_within(rings, INVOCATION).await
+    /// One invocation with these wakeups.
+    pub async fn invoke(&self, wakeups: &[Wakeup]) -> BatchResponse {
+        self.invoke_within(wakeups, INVOCATION).await
     }
 
     /// One invocation with so much time.
-    pub async fn invoke_within(&self, rings: &[Ring], time: Duration) -> BatchResponse {
-        self.environment.serve(event(rings), Budget::of(time)).await
+    pub async fn invoke_within(&self, wakeups: &[Wakeup], time: Duration) -> BatchResponse {
+        self.environment.serve(event(wakeups), Budget::of(time)).await
     }
 
-    /// One invocation; answers `mark`, and the rings that were reported as failed.
-    async fn feed(&self, rings: Vec<Ring>, mark: bool) -> (bool, Vec<Ring>) {
-        let response = self.invoke(&rings).await;
+    /// One invocation; answers `mark`, and the wakeups that were reported as failed.
+    async fn feed(&self, wakeups: Vec<Wakeup>, mark: bool) -> (bool, Vec<Wakeup>) {
+        let response = self.invoke(&wakeups).await;
         let failed = response.batch_item_failures.iter().map(|failure| {
             let index: usize = failure.item_identifier.parse().expect("the id of a record of ours");
-            rings[index].clone()
+            wakeups[index].clone()
         });
         (mark, failed.collect())
     }
 }
 
 /// An SQS event; the message ids are the places in the batch.
-pub fn event(rings: &[Ring]) -> SqsEvent {
-    raw_event(rings.iter().map(Ring::encode))
+pub fn event(wakeups: &[Wakeup]) -> SqsEvent {
+    raw_event(wakeups.iter().map(Wakeup::encode))
 }
 
 /// An SQS event of any bodies; the message ids are the places in the batch.
@@ -260,30 +260,33 @@ pub fn raw_event(bodies: impl IntoIterator<Item = String>) -> SqsEvent {
 
 /// What every participant has.
 struct Base {
-    door: Door,
+    listener: Listener,
     store: Arc<CosmosProvider>,
     parts: Parts,
 }
 
 impl Base {
     async fn new(world: &World, clock: &Arc<dyn Clock>, bell: &Arc<Memory>, limits: &Limits, id: &str) -> Base {
-        let door = world.server().open_door().await.expect("a door opens");
-        let meter = Arc::new(Meter::new(Some("tests".to_owned())));
-        let observer = Arc::clone(&meter);
-        let config = world.builder_through(&door).clock(Arc::clone(clock)).observer(observer);
+        let listener = world.server().open_listener().await.expect("a listener opens");
+        let metrics = Arc::new(Metrics::new(Some("tests".to_owned())));
+        let observer = Arc::clone(&metrics);
+        let config = world
+            .builder_through(&listener)
+            .clock(Arc::clone(clock))
+            .observer(observer);
         let store = connect(config).await;
-        let doorbell = Arc::clone(bell) as Arc<dyn Doorbell>;
-        let mut parts = Parts::of(Arc::clone(&store), doorbell, meter, limits.clone(), id);
+        let notifier = Arc::clone(bell) as Arc<dyn Notifier>;
+        let mut parts = Parts::of(Arc::clone(&store), notifier, metrics, limits.clone(), id);
         parts.clock = Arc::clone(clock);
-        Base { door, store, parts }
+        Base { listener, store, parts }
     }
 
     async fn function<F: Future<Output = Environment>>(self, start: impl FnOnce(Parts) -> F) -> Function {
-        let meter = Arc::clone(&self.parts.meter);
+        let metrics = Arc::clone(&self.parts.metrics);
         Function {
             environment: start(self.parts).await,
-            door: self.door,
-            meter,
+            listener: self.listener,
+            metrics,
             store: self.store,
         }
     }

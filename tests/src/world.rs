@@ -3,9 +3,9 @@
 use cosmos::{
     ClientConfig, Clock, Container, CosmosClient, Key, PartitionKey, Query, StaticKey, SystemClock, Throughput,
 };
+use cosmos_emulator::{CosmosServer, Listener, ServerOptions};
 use duroxide_cosmos::{CosmosConfig, CosmosConfigBuilder, CosmosProvider, Ids, RandomIds};
-use duroxide_lambda::{Ring, WorkTarget};
-use cosmos_emulator::{CosmosServer, Door, ServerOptions};
+use duroxide_lambda::{Wakeup, WorkTarget};
 use serde_json::Value;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -50,7 +50,7 @@ impl World {
     /// A fresh store on the strict server, whatever the environment says: for tests that inject faults or count.
     pub async fn local(options: ServerOptions) -> World {
         let server = CosmosServer::start(options).await.expect("the strict server starts");
-        let (endpoint, key) = (server.door().endpoint(), server.door().key());
+        let (endpoint, key) = (server.listener().endpoint(), server.listener().key());
         let container = format!("c{}", RandomIds.unique());
         let world = World {
             server: Some(server),
@@ -59,7 +59,7 @@ impl World {
             container,
         };
         world.bootstrap().await;
-        world.door().reset();
+        world.listener().reset();
         world
     }
 
@@ -75,9 +75,9 @@ impl World {
         self.server.as_ref().expect("this test runs on the strict server")
     }
 
-    /// Its first door.
-    pub fn door(&self) -> &Door {
-        self.server().door()
+    /// Its first listener.
+    pub fn listener(&self) -> &Listener {
+        self.server().listener()
     }
 
     /// The database and container of this world.
@@ -97,9 +97,9 @@ impl World {
         self.config(&self.endpoint)
     }
 
-    /// A configuration that goes through another door.
-    pub fn builder_through(&self, door: &Door) -> CosmosConfigBuilder {
-        self.config(&door.endpoint())
+    /// A configuration that goes through another listener.
+    pub fn builder_through(&self, listener: &Listener) -> CosmosConfigBuilder {
+        self.config(&listener.endpoint())
     }
 
     /// A provider with defaults.
@@ -138,13 +138,13 @@ impl World {
             .collect()
     }
 
-    /// A ring for each activity that is queued, due or held.
-    pub async fn work_rings(&self) -> Vec<Ring> {
+    /// A wakeup for each activity that is queued, due or held.
+    pub async fn work_wakeups(&self) -> Vec<Wakeup> {
         let docs = self.documents_of("work").await;
-        let ring = |doc: &Value| {
+        let wakeup = |doc: &Value| {
             let id = doc["id"].as_str().expect("an id");
             let mut parts = id.split(':').skip(1).map(|part| part.parse().expect("a number"));
-            Ring::work(WorkTarget {
+            Wakeup::work(WorkTarget {
                 instance: doc["pk"].as_str().expect("an instance").to_owned(),
                 execution: parts.next().expect("an execution"),
                 activity: parts.next().expect("an activity"),
@@ -153,7 +153,7 @@ impl World {
                 version: None,
             })
         };
-        docs.iter().map(ring).collect()
+        docs.iter().map(wakeup).collect()
     }
 
     /// One document of an instance.
@@ -176,11 +176,11 @@ pub async fn connect(config: CosmosConfigBuilder) -> Arc<CosmosProvider> {
     Arc::new(provider)
 }
 
-/// Lets a process that is to die work behind its door. Answers what it says, or `None` when it died: nobody waits for the
+/// Lets a process that is to die work behind its listener. Answers what it says, or `None` when it died: nobody waits for the
 /// answers that it will never get.
-pub async fn until_death<T>(door: &Door, work: impl Future<Output = T>) -> Option<T> {
+pub async fn until_death<T>(listener: &Listener, work: impl Future<Output = T>) -> Option<T> {
     let death = async {
-        while !door.crashed() {
+        while !listener.crashed() {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
     };
@@ -188,15 +188,21 @@ pub async fn until_death<T>(door: &Door, work: impl Future<Output = T>) -> Optio
         said = work => Some(said),
         () = death => None,
     };
-    // What the store was about to apply when the door died is applied before anybody looks. A request under way is logged as
+    // What the store was about to apply when the listener died is applied before anybody looks. A request under way is logged as
     // ending just now, whenever that is.
-    let ends = || door.log().iter().map(|request| request.finished).collect::<Vec<_>>();
+    let ends = || {
+        listener
+            .log()
+            .iter()
+            .map(|request| request.finished)
+            .collect::<Vec<_>>()
+    };
     let mut before = Vec::new();
     while before != ends() {
         before = ends();
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
-    said.filter(|_| !door.crashed())
+    said.filter(|_| !listener.crashed())
 }
 
 /// An address that refuses connections, as long as the socket lives: it is bound, so nobody else can listen there.

@@ -1,16 +1,16 @@
-//! The budgets of the design, counted at the server's door: how many requests each operation takes, and how many of
+//! The budgets of the design, counted at the server's listener: how many requests each operation takes, and how many of
 //! them wait for each other.
 //!
-//! While an operation is billed the door is slow, so that requests which are sent together are also seen together:
+//! While an operation is billed the listener is slow, so that requests which are sent together are also seen together:
 //! a chain of `n` requests of which none overlaps is `n` round trips, however fast the machine is.
 
+use cosmos_emulator::{Counts, Faults, Listener, RequestKind, ServerOptions, sequential_round_trips};
 use duroxide::providers::{
     ExecutionMetadata, Provider, ProviderAdmin, ScheduledActivityIdentifier, TagFilter, WorkItem,
 };
 use duroxide::{Client, Event, EventKind, INITIAL_EVENT_ID, INITIAL_EXECUTION_ID};
 use duroxide_cosmos::{ClaimedWork, CosmosProvider, Fetched, TurnItem};
 use futures::StreamExt as _;
-use cosmos_emulator::{Counts, Door, Faults, RequestKind, ServerOptions, sequential_rounds};
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
@@ -64,22 +64,22 @@ impl Bill {
     }
 }
 
-async fn bill<T>(door: &Door, operation: impl Future<Output = T>) -> (T, Bill) {
-    door.set_faults(Faults {
+async fn bill<T>(listener: &Listener, operation: impl Future<Output = T>) -> (T, Bill) {
+    listener.set_faults(Faults {
         delay: Some(SLOW),
         ..Faults::default()
     });
-    door.reset();
+    listener.reset();
     let answer = operation.await;
-    let (counts, log) = (door.counts(), door.log());
-    door.clear_faults();
+    let (counts, log) = (listener.counts(), listener.log());
+    listener.clear_faults();
     let kinds = log.iter().map(|record| record.kind).collect();
     (
         answer,
         Bill {
             counts,
             kinds,
-            rounds: sequential_rounds(&log),
+            rounds: sequential_round_trips(&log),
         },
     )
 }
@@ -275,12 +275,12 @@ fn raised(instance: &str) -> WorkItem {
 #[tokio::test]
 async fn making_a_provider_sends_nothing() {
     let world = world().await;
-    world.door().reset();
+    world.listener().reset();
     let provider = world.provider().await;
     tokio::time::sleep(Duration::from_millis(300)).await;
-    assert_eq!(world.door().counts(), Counts::default());
+    assert_eq!(world.listener().counts(), Counts::default());
     enqueue(&provider, start_of("i")).await;
-    assert_eq!(world.door().counts().requests, 1, "the counter does count");
+    assert_eq!(world.listener().counts().requests, 1, "the counter does count");
 }
 
 #[tokio::test]
@@ -300,9 +300,9 @@ async fn nothing_is_sent_while_nobody_calls() {
         waited.expect("the store can be asked").is_some(),
         "there is a turn to hold"
     );
-    world.door().reset();
+    world.listener().reset();
     tokio::time::sleep(Duration::from_millis(300)).await;
-    assert_eq!(world.door().counts(), Counts::default());
+    assert_eq!(world.listener().counts(), Counts::default());
 }
 
 #[tokio::test]
@@ -310,24 +310,24 @@ async fn every_way_of_queueing_is_one_request() {
     let world = world().await;
     let provider = world.provider().await;
     let client = Client::new(Arc::clone(&provider) as Arc<dyn Provider>);
-    let door = world.door();
+    let listener = world.listener();
 
-    let (done, cost) = bill(door, client.start_orchestration("i", "Budget", "{}")).await;
+    let (done, cost) = bill(listener, client.start_orchestration("i", "Budget", "{}")).await;
     done.expect("it starts");
     cost.is(1, 1);
-    let (done, cost) = bill(door, client.raise_event("i", "Go", "1")).await;
+    let (done, cost) = bill(listener, client.raise_event("i", "Go", "1")).await;
     done.expect("the event is raised");
     cost.is(1, 1);
-    let (done, cost) = bill(door, client.enqueue_event("i", "inbox", "1")).await;
+    let (done, cost) = bill(listener, client.enqueue_event("i", "inbox", "1")).await;
     done.expect("the event is queued");
     cost.is(1, 1);
-    let (done, cost) = bill(door, client.cancel_instance("i", "enough")).await;
+    let (done, cost) = bill(listener, client.cancel_instance("i", "enough")).await;
     done.expect("the cancellation is queued");
     cost.is(1, 1);
-    let (_, cost) = bill(door, enqueue(&provider, raised("i"))).await;
+    let (_, cost) = bill(listener, enqueue(&provider, raised("i"))).await;
     cost.is(1, 1);
     let work = Turn::first("i", 1).work.remove(0);
-    let (done, cost) = bill(door, provider.enqueue_for_worker(work)).await;
+    let (done, cost) = bill(listener, provider.enqueue_for_worker(work)).await;
     done.expect("the activity is queued");
     cost.is(1, 1);
 }
@@ -337,7 +337,7 @@ async fn the_first_turn_is_fetched_with_two_requests() {
     let world = world().await;
     let provider = world.provider().await;
     enqueue(&provider, start_of("i")).await;
-    let (turn, cost) = bill(world.door(), fetch(&provider, "i")).await;
+    let (turn, cost) = bill(world.listener(), fetch(&provider, "i")).await;
     assert_eq!(ready(turn).item.messages.len(), 1);
     cost.is(2, 2);
 }
@@ -348,7 +348,7 @@ async fn a_later_turn_is_fetched_with_three_requests_in_two_rounds() {
     let provider = world.provider().await;
     begun(&provider, "i", 5).await;
     enqueue(&provider, raised("i")).await;
-    let (turn, cost) = bill(world.door(), fetch(&provider, "i")).await;
+    let (turn, cost) = bill(world.listener(), fetch(&provider, "i")).await;
     assert_eq!(ready(turn).item.history.len(), 6);
     cost.is_within(3, 2);
 }
@@ -359,7 +359,7 @@ async fn a_process_that_never_saw_the_instance_fetches_as_cheaply() {
     let (first, second) = (world.provider().await, world.provider().await);
     begun(&first, "i", 5).await;
     enqueue(&first, raised("i")).await;
-    let (turn, cost) = bill(world.door(), fetch(&second, "i")).await;
+    let (turn, cost) = bill(world.listener(), fetch(&second, "i")).await;
     assert_eq!(ready(turn).item.history.len(), 6);
     cost.is_within(3, 2);
 }
@@ -372,7 +372,7 @@ async fn a_turn_that_takes_fifty_messages_costs_as_much_as_one_that_takes_one() 
     for _ in 0..50 {
         enqueue(&provider, raised("i")).await;
     }
-    let (turn, cost) = bill(world.door(), fetch(&provider, "i")).await;
+    let (turn, cost) = bill(world.listener(), fetch(&provider, "i")).await;
     let turn = ready(turn);
     assert_eq!(turn.item.messages.len(), 50);
     cost.is_within(3, 2);
@@ -389,7 +389,7 @@ async fn a_turn_that_takes_fifty_messages_costs_as_much_as_one_that_takes_one() 
         events: vec![taken],
         ..Turn::default()
     };
-    let ((), cost) = bill(world.door(), commit(&provider, &turn.lock_token, decision)).await;
+    let ((), cost) = bill(world.listener(), commit(&provider, &turn.lock_token, decision)).await;
     cost.is(1, 1);
     assert!(world.documents_of("message").await.is_empty(), "all fifty are consumed");
 }
@@ -400,7 +400,11 @@ async fn a_commit_of_eighty_activities_is_one_request() {
     let provider = world.provider().await;
     enqueue(&provider, start_of("i")).await;
     let turn = ready(fetch(&provider, "i").await);
-    let ((), cost) = bill(world.door(), commit(&provider, &turn.lock_token, Turn::first("i", 80))).await;
+    let ((), cost) = bill(
+        world.listener(),
+        commit(&provider, &turn.lock_token, Turn::first("i", 80)),
+    )
+    .await;
     cost.is(1, 1);
     assert_eq!((cost.counts.batches, world.documents_of("work").await.len()), (1, 80));
 }
@@ -412,7 +416,11 @@ async fn a_commit_of_ninety_documents_is_one_request() {
     enqueue(&provider, start_of("i")).await;
     let turn = ready(fetch(&provider, "i").await);
     // With the lock, the instance, its history and the consumed start: 94 operations.
-    let ((), cost) = bill(world.door(), commit(&provider, &turn.lock_token, Turn::first("i", 90))).await;
+    let ((), cost) = bill(
+        world.listener(),
+        commit(&provider, &turn.lock_token, Turn::first("i", 90)),
+    )
+    .await;
     cost.is(1, 1);
     assert_eq!(cost.counts.batch_operations, 94);
 }
@@ -423,9 +431,9 @@ async fn a_fan_out_to_a_thousand_activities_commits_in_few_requests() {
     let provider = world.provider().await;
     enqueue(&provider, start_of("i")).await;
     let turn = ready(fetch(&provider, "i").await);
-    world.door().reset();
+    world.listener().reset();
     commit(&provider, &turn.lock_token, Turn::first("i", 1_000)).await;
-    let counts = world.door().counts();
+    let counts = world.listener().counts();
     // 1 look at the consumed message, 1 batch that stages, 1 that decides, 10 publications.
     assert!(
         counts.batches <= 12,
@@ -447,38 +455,38 @@ async fn a_fan_out_to_a_thousand_activities_commits_in_few_requests() {
 const FAN_OUT_REQUESTS: u64 = 13;
 
 #[tokio::test]
-async fn a_ring_that_finds_nothing_costs_one_request() {
+async fn a_wakeup_that_finds_nothing_costs_one_request() {
     let world = world().await;
     let provider = world.provider().await;
-    let (nothing, cost) = bill(world.door(), fetch(&provider, "unknown")).await;
+    let (nothing, cost) = bill(world.listener(), fetch(&provider, "unknown")).await;
     assert!(matches!(nothing, Fetched::Nothing), "{nothing:?}");
     cost.is(1, 1);
 
     begun(&provider, "i", 1).await;
-    let (nothing, cost) = bill(world.door(), fetch(&provider, "i")).await;
+    let (nothing, cost) = bill(world.listener(), fetch(&provider, "i")).await;
     assert!(matches!(nothing, Fetched::Nothing), "{nothing:?}");
     cost.is(1, 1);
 
-    let (nothing, cost) = bill(world.door(), fetch_work(&provider, "i", 99)).await;
+    let (nothing, cost) = bill(world.listener(), fetch_work(&provider, "i", 99)).await;
     assert!(matches!(nothing, Fetched::Nothing), "{nothing:?}");
     cost.is(1, 1);
 }
 
 #[tokio::test]
-async fn a_ring_that_meets_a_held_lock_costs_one_request() {
+async fn a_wakeup_that_meets_a_held_lock_costs_one_request() {
     let world = world().await;
     let (holder, other) = (world.provider().await, world.provider().await);
     begun(&holder, "i", 1).await;
     enqueue(&holder, raised("i")).await;
     ready(fetch(&holder, "i").await);
     for provider in [&holder, &other] {
-        let (busy, cost) = bill(world.door(), fetch(provider, "i")).await;
+        let (busy, cost) = bill(world.listener(), fetch(provider, "i")).await;
         assert!(matches!(busy, Fetched::Busy { .. }), "{busy:?}");
         cost.is(1, 1);
     }
     ready(fetch_work(&holder, "i", 2).await);
     for provider in [&holder, &other] {
-        let (busy, cost) = bill(world.door(), fetch_work(provider, "i", 2)).await;
+        let (busy, cost) = bill(world.listener(), fetch_work(provider, "i", 2)).await;
         assert!(matches!(busy, Fetched::Busy { .. }), "{busy:?}");
         cost.is(1, 1);
     }
@@ -489,7 +497,7 @@ async fn an_activity_is_fetched_and_completed_with_three_requests() {
     let world = world().await;
     let (orchestrator, worker) = (world.provider().await, world.provider().await);
     begun(&orchestrator, "i", 1).await;
-    let (done, cost) = bill(world.door(), async {
+    let (done, cost) = bill(world.listener(), async {
         let claimed = ready(fetch_work(&worker, "i", 2).await);
         worker.ack_work_item(&claimed.lock_token, Some(result_of("i", 2))).await
     })
@@ -509,21 +517,25 @@ async fn a_renewal_is_one_request() {
     let claimed = ready(fetch_work(&provider, "i", 2).await);
     for _ in 0..2 {
         let (renewed, cost) = bill(
-            world.door(),
+            world.listener(),
             provider.renew_orchestration_item_lock(&turn.lock_token, LOCK),
         )
         .await;
         renewed.expect("the turn is held longer");
         cost.is(1, 1);
-        let (renewed, cost) = bill(world.door(), provider.renew_work_item_lock(&claimed.lock_token, LOCK)).await;
+        let (renewed, cost) = bill(
+            world.listener(),
+            provider.renew_work_item_lock(&claimed.lock_token, LOCK),
+        )
+        .await;
         renewed.expect("the activity is held longer");
         cost.is(1, 1);
     }
     // What was renewed commits as cheaply as ever.
-    let ((), cost) = bill(world.door(), commit(&provider, &turn.lock_token, Turn::last("i"))).await;
+    let ((), cost) = bill(world.listener(), commit(&provider, &turn.lock_token, Turn::last("i"))).await;
     cost.is(1, 1);
     let done = provider.ack_work_item(&claimed.lock_token, Some(result_of("i", 2)));
-    let (done, cost) = bill(world.door(), done).await;
+    let (done, cost) = bill(world.listener(), done).await;
     done.expect("the activity completes");
     cost.is(1, 1);
 }
@@ -536,7 +548,7 @@ async fn giving_back_is_one_request() {
     enqueue(&provider, raised("i")).await;
     let turn = ready(fetch(&provider, "i").await);
     let (done, cost) = bill(
-        world.door(),
+        world.listener(),
         provider.abandon_orchestration_item(&turn.lock_token, None, false),
     )
     .await;
@@ -544,7 +556,7 @@ async fn giving_back_is_one_request() {
     cost.is(1, 1);
     let claimed = ready(fetch_work(&provider, "i", 2).await);
     let (done, cost) = bill(
-        world.door(),
+        world.listener(),
         provider.abandon_work_item(&claimed.lock_token, None, false),
     )
     .await;
@@ -558,18 +570,18 @@ async fn the_status_of_an_instance_is_two_requests() {
     let provider = world.provider().await;
     begun(&provider, "i", 1).await;
     let client = Client::new(Arc::clone(&provider) as Arc<dyn Provider>);
-    let door = world.door();
+    let listener = world.listener();
     // duroxide's client asks for the history and then for the custom status: one request of ours for each.
-    let (status, cost) = bill(door, client.get_orchestration_status("i")).await;
+    let (status, cost) = bill(listener, client.get_orchestration_status("i")).await;
     assert!(
         matches!(status, Ok(duroxide::OrchestrationStatus::Running { .. })),
         "{status:?}"
     );
     cost.is(2, 2);
-    let (history, cost) = bill(door, provider.read("i")).await;
+    let (history, cost) = bill(listener, provider.read("i")).await;
     assert_eq!(history.expect("the history can be read").len(), 2);
     cost.is(1, 1);
-    let (info, cost) = bill(door, provider.get_instance_info("i")).await;
+    let (info, cost) = bill(listener, provider.get_instance_info("i")).await;
     assert_eq!(info.expect("the instance is known").status, "Running");
     cost.is(1, 1);
 }
@@ -596,19 +608,19 @@ async fn keys_and_custom_status_are_one_request_each() {
     ));
     decision.events.push(event("i", 3, None, set("a")));
     decision.events.push(event("i", 4, None, set("b")));
-    let ((), cost) = bill(world.door(), commit(&provider, &turn.lock_token, decision)).await;
+    let ((), cost) = bill(world.listener(), commit(&provider, &turn.lock_token, decision)).await;
     cost.is(1, 1);
 
-    let (status, cost) = bill(world.door(), provider.get_custom_status("i", 0)).await;
+    let (status, cost) = bill(world.listener(), provider.get_custom_status("i", 0)).await;
     assert_eq!(
         status.expect("the status can be read"),
         Some((Some("busy".to_owned()), 1))
     );
     cost.is(1, 1);
-    let (value, cost) = bill(world.door(), provider.get_kv_value("i", "a")).await;
+    let (value, cost) = bill(world.listener(), provider.get_kv_value("i", "a")).await;
     assert_eq!(value.expect("the key can be read").as_deref(), Some("a!"));
     cost.is(1, 1);
-    let (values, cost) = bill(world.door(), provider.get_kv_all_values("i")).await;
+    let (values, cost) = bill(world.listener(), provider.get_kv_all_values("i")).await;
     assert_eq!(values.expect("the keys can be read").len(), 2);
     cost.is(1, 1);
 }
@@ -636,7 +648,7 @@ async fn a_child_start_adds_its_delivery_and_the_removal_of_the_intent() {
         parent_execution_id: Some(INITIAL_EXECUTION_ID),
         execution_id: INITIAL_EXECUTION_ID,
     });
-    let ((), cost) = bill(world.door(), commit(&provider, &turn.lock_token, decision)).await;
+    let ((), cost) = bill(world.listener(), commit(&provider, &turn.lock_token, decision)).await;
     cost.is(3, 3);
     assert!(world.documents_of("intent").await.is_empty());
     assert_eq!(world.documents_of("message").await.len(), 1, "the child can begin");
@@ -650,8 +662,8 @@ async fn a_one_activity_orchestration_takes_at_most_twelve_requests_and_never_as
     let orchestrator = world.provider().await;
     let worker = world.provider().await;
     let second_orchestrator = world.provider().await;
-    let door = world.door();
-    door.reset();
+    let listener = world.listener();
+    listener.reset();
 
     enqueue(&client, start_of("i")).await;
     let turn = ready(fetch(&orchestrator, "i").await);
@@ -664,7 +676,7 @@ async fn a_one_activity_orchestration_takes_at_most_twelve_requests_and_never_as
     let turn = ready(fetch(&second_orchestrator, "i").await);
     commit(&second_orchestrator, &turn.lock_token, Turn::last("i")).await;
 
-    let counts = door.counts();
+    let counts = listener.counts();
     assert!(counts.requests <= 12, "{counts:?}");
     assert_eq!(
         (counts.cross_partition_queries, counts.pkranges, counts.metadata),
@@ -680,12 +692,12 @@ async fn a_one_activity_orchestration_takes_at_most_twelve_requests_and_never_as
 
 /// The cost of one undirected fetch.
 async fn sweep(world: &World, provider: &CosmosProvider) -> (bool, Counts) {
-    world.door().reset();
+    world.listener().reset();
     let found = provider
         .fetch_orchestration_item(LOCK, Duration::ZERO, None)
         .await
         .expect("the store can be asked");
-    (found.is_some(), world.door().counts())
+    (found.is_some(), world.listener().counts())
 }
 
 #[tokio::test]
@@ -703,12 +715,12 @@ async fn an_idle_fetch_is_one_query_for_each_physical_partition() {
         let (_, again) = sweep(&world, &provider).await;
         assert_eq!((again.requests, again.cross_partition_queries), (4, 4), "{again:?}");
     }
-    world.door().reset();
+    world.listener().reset();
     let work = provider
         .fetch_work_item(LOCK, Duration::ZERO, None, &TagFilter::Any)
         .await;
     assert!(work.expect("the store can be asked").is_none());
-    let counts = world.door().counts();
+    let counts = world.listener().counts();
     assert_eq!((counts.requests, counts.cross_partition_queries), (4, 4), "{counts:?}");
 }
 
@@ -725,12 +737,12 @@ async fn an_idle_fetch_after_a_long_pause_still_sweeps_once() {
         (4, 4),
         "turns: {counts:?}"
     );
-    world.door().reset();
+    world.listener().reset();
     let work = provider
         .fetch_work_item(LOCK, Duration::ZERO, None, &TagFilter::Any)
         .await;
     assert!(work.expect("the store can be asked").is_none());
-    let counts = world.door().counts();
+    let counts = world.listener().counts();
     assert_eq!(
         (counts.requests, counts.cross_partition_queries),
         (4, 4),
@@ -744,7 +756,7 @@ async fn a_sweep_asks_all_partitions_at_once() {
     let provider = world.provider().await;
     sweep(&world, &provider).await;
     let idle = provider.fetch_orchestration_item(LOCK, Duration::ZERO, None);
-    let (_, cost) = bill(world.door(), idle).await;
+    let (_, cost) = bill(world.listener(), idle).await;
     assert_eq!(
         (cost.counts.cross_partition_queries, cost.rounds),
         (4, 1),
@@ -762,7 +774,7 @@ async fn a_sweep_that_takes_longer_than_the_interval_is_not_repeated_before_its_
     }
     let stranger = connect(world.builder().sweep_interval(SLOW / 2)).await;
     let (found, cost) = bill(
-        world.door(),
+        world.listener(),
         stranger.fetch_orchestration_item(LOCK, Duration::ZERO, None),
     )
     .await;
@@ -791,9 +803,9 @@ async fn a_sweep_costs_the_same_with_ten_and_ten_thousand_queued_instances() {
         queued = backlog;
         // A process without hints, whose interval does not end in the middle of the test.
         let stranger = connect(world.builder().sweep_interval(Duration::from_secs(3_600))).await;
-        world.door().reset();
+        world.listener().reset();
         let fetched = stranger.fetch_orchestration_item(LOCK, Duration::ZERO, None).await;
-        costs.push(world.door().counts());
+        costs.push(world.listener().counts());
         let (item, token, _) = fetched.expect("the store can be asked").expect("a backlog is found");
         // Out of the way of the next sweep.
         commit(&stranger, &token, Turn::first(&item.instance, 0)).await;

@@ -2,22 +2,22 @@
 //! the past.
 //!
 //! ```text
-//!   runtime A ── provider A ── door A ─┐   each door: its own faults, by a fixed seed
+//!   runtime A ── provider A ── listener A ─┐   each listener: its own faults, by a fixed seed
 //!                                      ├── one account, Session consistency, a lagging replica
-//!   runtime B ── provider B ── door B ─┘
-//!   checks ───── calm provider ─ first door: no faults
+//!   runtime B ── provider B ── listener B ─┘
+//!   checks ───── calm provider ─ first listener: no faults
 //! ```
 //!
 //! The two providers share no session token: what one wrote the other may read late. Every wait has a generous limit,
 //! and ends as soon as what it waits for is true.
 
+use cosmos_emulator::{Faults, Lag, Listener, ServerOptions};
 use duroxide::providers::{
     ExecutionMetadata, Provider, ProviderAdmin, ScheduledActivityIdentifier, TagFilter, WorkItem,
 };
 use duroxide::runtime::Runtime;
 use duroxide::{Client, Event, EventKind, OrchestrationStatus, RuntimeOptions};
 use duroxide_cosmos::{CosmosConfigBuilder, CosmosProvider, Fetched};
-use cosmos_emulator::{Door, Faults, Lag, ServerOptions};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -32,9 +32,9 @@ const PAUSE: Duration = Duration::from_millis(250);
 /// What a test runs, and in which weather.
 struct Weather {
     orchestrations: usize,
-    /// Of both doors; each gets a seed of its own.
+    /// Of both listeners; each gets a seed of its own.
     faults: Faults,
-    /// Reads of the doors lag behind by up to this.
+    /// Reads of the listeners lag behind by up to this.
     lag: Option<Duration>,
     /// Physical partitions split while the workload runs.
     split: bool,
@@ -43,7 +43,7 @@ struct Weather {
 /// Two runtimes at work.
 struct Stage {
     world: World,
-    doors: [Door; 2],
+    listeners: [Listener; 2],
     providers: [Arc<CosmosProvider>; 2],
     runtimes: [Arc<Runtime>; 2],
     calm: Arc<CosmosProvider>,
@@ -82,16 +82,16 @@ impl Stage {
         })
         .await;
         let server = world.server();
-        let doors = [
-            server.open_door().await.expect("a second door opens"),
-            server.open_door().await.expect("a third door opens"),
+        let listeners = [
+            server.open_listener().await.expect("a second listener opens"),
+            server.open_listener().await.expect("a third listener opens"),
         ];
         let providers = [
-            connect(refined(world.builder_through(&doors[0]))).await,
-            connect(refined(world.builder_through(&doors[1]))).await,
+            connect(refined(world.builder_through(&listeners[0]))).await,
+            connect(refined(world.builder_through(&listeners[1]))).await,
         ];
-        for (door, seed) in doors.iter().zip(0..) {
-            door.set_faults(Faults {
+        for (listener, seed) in listeners.iter().zip(0..) {
+            listener.set_faults(Faults {
                 seed: weather.faults.seed + seed,
                 ..weather.faults.clone()
             });
@@ -104,7 +104,7 @@ impl Stage {
         let calm = connect(refined(world.builder())).await;
         Stage {
             world,
-            doors,
+            listeners,
             providers,
             runtimes,
             calm,
@@ -283,13 +283,13 @@ async fn survive(weather: Weather) {
     for runtime in stage.runtimes {
         runtime.shutdown(Some(5_000)).await;
     }
-    report(&stage.doors, &weather, ended, begun.elapsed());
+    report(&stage.listeners, &weather, ended, begun.elapsed());
 }
 
 /// Says what the weather was like, and fails when it was not as bad as ordered.
-fn report(doors: &[Door], weather: &Weather, ended: Duration, rested: Duration) {
-    for door in doors {
-        let log = door.log();
+fn report(listeners: &[Listener], weather: &Weather, ended: Duration, rested: Duration) {
+    for listener in listeners {
+        let log = listener.log();
         let share = |status: Option<u16>| {
             log.iter().filter(|record| record.status == status).count() as f64 / log.len().max(1) as f64
         };
@@ -301,7 +301,7 @@ fn report(doors: &[Door], weather: &Weather, ended: Duration, rested: Duration) 
             throttled * 100.0,
             unavailable * 100.0,
             lost * 100.0,
-            door.counts(),
+            listener.counts(),
         );
         // Which draws become faults depends on the order of the requests: of what is rare only some can be demanded.
         let least = |share: f64| share * if share > 0.05 { 0.7 } else { 0.2 };
@@ -428,8 +428,8 @@ async fn a_workload_completes_while_partitions_split() {
 }
 
 /// An instance with a started turn and an activity, 2, on a store whose reads lag; and a provider that is a stranger to
-/// it, behind a door of its own.
-async fn lagging() -> (World, Arc<CosmosProvider>, Door, Arc<CosmosProvider>) {
+/// it, behind a listener of its own.
+async fn lagging() -> (World, Arc<CosmosProvider>, Listener, Arc<CosmosProvider>) {
     let lag = Lag {
         min: Duration::from_millis(300),
         max: Duration::from_millis(600),
@@ -492,9 +492,9 @@ async fn lagging() -> (World, Arc<CosmosProvider>, Door, Arc<CosmosProvider>) {
         .await
         .expect("another instance starts");
     world.server().catch_up().await;
-    let door = world.server().open_door().await.expect("a second door opens");
-    let stranger = connect(world.builder_through(&door)).await;
-    (world, calm, door, stranger)
+    let listener = world.server().open_listener().await.expect("a second listener opens");
+    let stranger = connect(world.builder_through(&listener)).await;
+    (world, calm, listener, stranger)
 }
 
 const LOCK: Duration = Duration::from_secs(60);
@@ -513,16 +513,16 @@ fn next_answer_is_lost() -> Faults {
 
 /// Fails unless the fault was met.
 #[track_caller]
-fn assert_one_lost(door: &Door) {
-    let lost = door.log().iter().filter(|record| record.status.is_none()).count();
+fn assert_one_lost(listener: &Listener) {
+    let lost = listener.log().iter().filter(|record| record.status.is_none()).count();
     assert_eq!(lost, 1, "one answer was lost");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_claim_whose_answer_is_lost_is_recognised_although_reads_lag() {
     for instance in ["i", "new"] {
-        let (_world, _calm, door, stranger) = lagging().await;
-        door.set_faults(next_answer_is_lost());
+        let (_world, _calm, listener, stranger) = lagging().await;
+        listener.set_faults(next_answer_is_lost());
         let turn = stranger
             .fetch_turn(instance, LOCK, None)
             .await
@@ -531,14 +531,14 @@ async fn a_claim_whose_answer_is_lost_is_recognised_although_reads_lag() {
             matches!(turn, Fetched::Ready(_)),
             "the turn of '{instance}' is ours, not {turn:?}"
         );
-        assert_one_lost(&door);
+        assert_one_lost(&listener);
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_claimed_activity_whose_answer_is_lost_is_recognised_although_reads_lag() {
-    let (_world, _calm, door, stranger) = lagging().await;
-    door.set_faults(next_answer_is_lost());
+    let (_world, _calm, listener, stranger) = lagging().await;
+    listener.set_faults(next_answer_is_lost());
     let activity = ScheduledActivityIdentifier {
         instance: "i".to_owned(),
         execution_id: 1,
@@ -552,12 +552,12 @@ async fn a_claimed_activity_whose_answer_is_lost_is_recognised_although_reads_la
         matches!(claimed, Fetched::Ready(_)),
         "the activity is ours, not {claimed:?}"
     );
-    assert_one_lost(&door);
+    assert_one_lost(&listener);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_completion_whose_answer_is_lost_is_recognised_although_reads_lag() {
-    let (world, _calm, door, stranger) = lagging().await;
+    let (world, _calm, listener, stranger) = lagging().await;
     let activity = ScheduledActivityIdentifier {
         instance: "i".to_owned(),
         execution_id: 1,
@@ -570,7 +570,7 @@ async fn a_completion_whose_answer_is_lost_is_recognised_although_reads_lag() {
     let Fetched::Ready(claimed) = claimed else {
         panic!("there is an activity: {claimed:?}")
     };
-    door.set_faults(next_answer_is_lost());
+    listener.set_faults(next_answer_is_lost());
     let result = WorkItem::ActivityCompleted {
         instance: "i".to_owned(),
         execution_id: 1,
@@ -581,13 +581,13 @@ async fn a_completion_whose_answer_is_lost_is_recognised_although_reads_lag() {
         .ack_work_item(&claimed.lock_token, Some(result))
         .await
         .expect("the result was recorded");
-    assert_one_lost(&door);
+    assert_one_lost(&listener);
     assert!(world.documents_of("work").await.is_empty(), "the activity is done");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_commit_whose_answer_is_lost_is_recognised_although_reads_lag() {
-    let (world, _calm, door, stranger) = lagging().await;
+    let (world, _calm, listener, stranger) = lagging().await;
     let turn = stranger
         .fetch_turn("i", LOCK, None)
         .await
@@ -595,7 +595,7 @@ async fn a_commit_whose_answer_is_lost_is_recognised_although_reads_lag() {
     let Fetched::Ready(turn) = turn else {
         panic!("there is a turn: {turn:?}")
     };
-    door.set_faults(next_answer_is_lost());
+    listener.set_faults(next_answer_is_lost());
     let go = EventKind::ExternalEvent {
         name: "Go".to_owned(),
         data: "1".to_owned(),
@@ -605,7 +605,7 @@ async fn a_commit_whose_answer_is_lost_is_recognised_although_reads_lag() {
     let token = turn.lock_token;
     let acked = stranger.ack_orchestration_item(&token, 1, events, Vec::new(), Vec::new(), metadata, Vec::new());
     acked.await.expect("the turn was committed");
-    assert_one_lost(&door);
+    assert_one_lost(&listener);
     let lock = world.document("i", "lock").await.expect("the instance has a lock");
     assert!(lock["holder"].is_null(), "the lock is free: {lock:#}");
 }

@@ -1,4 +1,4 @@
-//! The orchestrator function of the sample: one turn per ring.
+//! The orchestrator function of the sample: one turn per wakeup.
 
 #[tokio::main]
 async fn main() -> Result<(), duroxide_lambda::Error> {

@@ -1,4 +1,4 @@
-//! The worker function of the sample: one activity per ring.
+//! The worker function of the sample: one activity per wakeup.
 
 #[tokio::main]
 async fn main() -> Result<(), duroxide_lambda::Error> {

@@ -1,4 +1,4 @@
-//! Where one side runs one workload: a fresh server, a counted door for the provider, and a second door, not counted,
+//! Where one side runs one workload: a fresh server, a counted listener for the provider, and a second listener, not counted,
 //! for whoever prepares and watches.
 
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use cosmos::{Key, StaticKey, Throughput};
 use duroxide::providers::Provider;
 use duroxide_cdb::{CosmosDBProvider, CosmosDBProviderConfig};
 use duroxide_cosmos::{CosmosConfig, CosmosProvider};
-use cosmos_emulator::{CosmosServer, Door, ServerOptions};
+use cosmos_emulator::{CosmosServer, Listener, ServerOptions};
 use serde::Serialize;
 
 use crate::amend::Amend;
@@ -36,19 +36,19 @@ pub struct Arena {
     peer_slots: u32,
     counted: Gate,
     uncounted: Gate,
-    // Dropped last: the doors close with it.
+    // Dropped last: the listeners close with it.
     _server: CosmosServer,
 }
 
 struct Gate {
-    door: Door,
+    listener: Listener,
     proxy: Amend,
 }
 
 impl Gate {
-    async fn of(door: Door) -> Result<Gate> {
-        let proxy = Amend::start(door.address()).await.context("the proxy did not start")?;
-        Ok(Gate { door, proxy })
+    async fn of(listener: Listener) -> Result<Gate> {
+        let proxy = Amend::start(listener.address()).await.context("the proxy did not start")?;
+        Ok(Gate { listener, proxy })
     }
 }
 
@@ -59,15 +59,15 @@ impl Arena {
         Ok(Arena {
             side,
             peer_slots,
-            counted: Gate::of(server.door().clone()).await?,
-            uncounted: Gate::of(server.open_door().await?).await?,
+            counted: Gate::of(server.listener().clone()).await?,
+            uncounted: Gate::of(server.open_listener().await?).await?,
             _server: server,
         })
     }
 
-    /// The door whose requests are counted.
-    pub fn door(&self) -> &Door {
-        &self.counted.door
+    /// The listener whose requests are counted.
+    pub fn listener(&self) -> &Listener {
+        &self.counted.listener
     }
 
     /// A provider whose requests are counted.
@@ -91,7 +91,7 @@ impl Arena {
             Side::Peer => {
                 let config = CosmosDBProviderConfig {
                     endpoint: gate.proxy.endpoint(),
-                    key: gate.door.key(),
+                    key: gate.listener.key(),
                     database: DATABASE.to_owned(),
                     container: CONTAINER.to_owned(),
                     orch_concurrency: self.peer_slots,
@@ -109,7 +109,7 @@ impl Arena {
 }
 
 async fn ours(gate: &Gate) -> Result<Arc<CosmosProvider>> {
-    let key = StaticKey::new(Key::from_base64(&gate.door.key())?);
+    let key = StaticKey::new(Key::from_base64(&gate.listener.key())?);
     let config = CosmosConfig::builder(gate.proxy.endpoint(), key)
         .database(DATABASE)
         .container(CONTAINER)

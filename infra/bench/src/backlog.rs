@@ -53,7 +53,7 @@ async fn bounded<F: Future<Output = Result<()>>>(
     settings: Settings,
     mut fetch: impl FnMut(usize) -> F,
 ) -> Result<Measure> {
-    arena.door().reset();
+    arena.listener().reset();
     let started = Instant::now();
     let mut times = Vec::new();
     while times.len() < FETCHES && started.elapsed() < settings.limit / 2 {
@@ -65,16 +65,16 @@ async fn bounded<F: Future<Output = Result<()>>>(
         times.push(began.elapsed());
     }
     if settings.log {
-        trace::print(&arena.door().log(), started);
+        trace::print(&arena.listener().log(), started);
     }
     times.sort_unstable();
     let median = times.get(times.len() / 2).copied().unwrap_or_default();
-    Ok(Measure::new(name, side, times.len(), &arena.door().counts()).took(median))
+    Ok(Measure::new(name, side, times.len(), &arena.listener().counts()).took(median))
 }
 
 /// Not one fetch was done in the time.
 fn unfinished(name: &str, side: Side, arena: &Arena) -> Measure {
-    let mut measure = Measure::new(name, side, 1, &arena.door().counts());
+    let mut measure = Measure::new(name, side, 1, &arena.listener().counts());
     measure.end = End::DidNotFinish;
     measure
 }

@@ -25,7 +25,7 @@ const ACTIVITY: u64 = INITIAL_EVENT_ID + 1;
 pub async fn run(settings: Settings) -> Result<Measure> {
     let arena = Arena::open(Side::Ours, settings.peer_slots).await?;
     let ours = arena.ours().await?;
-    arena.door().reset();
+    arena.listener().reset();
     let started = Instant::now();
     ours.enqueue_for_orchestrator(start(), None).await?;
     first_turn(&ours).await?;
@@ -33,9 +33,9 @@ pub async fn run(settings: Settings) -> Result<Measure> {
     last_turn(&ours).await?;
     let took = started.elapsed();
     if settings.log {
-        trace::print(&arena.door().log(), started);
+        trace::print(&arena.listener().log(), started);
     }
-    let counts = arena.door().counts();
+    let counts = arena.listener().counts();
     let done = ours.read(INSTANCE).await?;
     if done.len() != 4 {
         bail!("the directed orchestration has {} events instead of 4", done.len());

@@ -1,14 +1,14 @@
 //! Side by side: the same workloads on `CosmosProvider` and on `duroxide-cdb`, each on a fresh server of the same kind.
 //!
 //! ```text
-//!   runtime ──> provider ──> proxy ──> counted door ──┐
-//!   watcher ──> provider ──> proxy ──> other door ────┴──> strict Cosmos server
+//!   runtime ──> provider ──> proxy ──> counted listener ──┐
+//!   watcher ──> provider ──> proxy ──> other listener ────┴──> strict Cosmos server
 //! ```
 //!
 //! | module | role |
 //! |---|---|
 //! | `workflows`, `workload` | what is run, and what must come out |
-//! | `arena`, `amend` | the server, its doors, the two providers |
+//! | `arena`, `amend` | the server, its listeners, the two providers |
 //! | `run`, `backlog`, `directed` | one measurement each |
 //! | `measure`, `table`, `verdict`, `trace` | what was counted, and how it is shown |
 //!

@@ -1,4 +1,4 @@
-//! What one side did in one workload, as the server's door counted it.
+//! What one side did in one workload, as the server's listener counted it.
 
 use std::time::Duration;
 

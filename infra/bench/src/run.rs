@@ -1,7 +1,7 @@
 //! Runs one workload on one side, with duroxide's own runtime.
 //!
 //! Counting begins when the runtime is up and ends with the last orchestration. Whether that one has ended is asked
-//! through the door that is not counted, and only when all activities have run.
+//! through the listener that is not counted, and only when all activities have run.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -46,7 +46,7 @@ pub async fn run(workload: &Workload, side: Side, settings: Settings) -> Result<
     let runtime =
         Runtime::start_with_options(Arc::clone(&provider), activities(&progress), orchestrations(), options).await;
     tokio::time::sleep(SETTLE).await;
-    arena.door().reset();
+    arena.listener().reset();
     let started = Instant::now();
     let client = Client::new(provider);
     let all =
@@ -65,11 +65,11 @@ pub async fn run(workload: &Workload, side: Side, settings: Settings) -> Result<
         Err(_) => End::DidNotFinish,
     };
     let took = started.elapsed();
-    let mut measure = Measure::new(&workload.name, side, workload.instances, &arena.door().counts()).took(took);
+    let mut measure = Measure::new(&workload.name, side, workload.instances, &arena.listener().counts()).took(took);
     measure.activities_run = progress.run();
     measure.end = end;
     if settings.log {
-        trace::print(&arena.door().log(), started);
+        trace::print(&arena.listener().log(), started);
     }
     runtime.shutdown(None).await;
     Ok(measure)

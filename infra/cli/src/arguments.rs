@@ -1,12 +1,12 @@
 //! What `demo` and `up` are told about the cloud.
 
-use local_cloud::binaries::Build;
-use local_cloud::cloud::{CloudOptions, Functions, Store};
-use cosmos_emulator::ServerOptions;
 use anyhow::{Context, bail};
 use clap::Args;
+use cosmos_emulator::ServerOptions;
 use duroxide_lambda::Limits;
 use duroxide_lambda::deployment::timeout_problem;
+use local_cloud::binaries::Build;
+use local_cloud::cloud::{CloudOptions, Functions, Store};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -66,7 +66,7 @@ impl CloudArguments {
         options.variables = variables;
         options.concurrency = self.concurrency.into();
         options.timeout = Duration::from_secs(self.timeout);
-        // A ring must not come again while it is served.
+        // A wakeup must not come again while it is served.
         options.visibility = options.timeout + Duration::from_secs(5);
         options.schedule = Duration::from_secs(self.schedule);
         options.freeze = !self.no_freeze;

@@ -3,13 +3,13 @@
 use super::arguments::CloudArguments;
 use super::asked_to_stop;
 use super::up::advised;
-use local_cloud::term::table::Look;
-use local_cloud::cloud::{Cloud, CloudOptions, Store};
-use local_cloud::demo::{self, Show, Tally};
-use local_cloud::sqs::Loss;
 use anyhow::Context as _;
 use clap::Args;
 use duroxide_cosmos::{Ids as _, RandomIds};
+use local_cloud::cloud::{Cloud, CloudOptions, Store};
+use local_cloud::demo::{self, Show, Tally};
+use local_cloud::sqs::Loss;
+use local_cloud::term::table::Look;
 use std::fs::File;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -29,10 +29,10 @@ pub(crate) struct Demo {
     /// How many function processes are killed, most of them in the middle of an invocation
     #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u16).range(0..=1000))]
     kills: u16,
-    /// How many of a hundred rings are lost on purpose: maintenance makes up for them
+    /// How many of a hundred wakeups are lost on purpose: maintenance makes up for them
     #[arg(long, default_value_t = 5, value_name = "PERCENT", value_parser = clap::value_parser!(u8).range(0..=100))]
-    lose_rings: u8,
-    /// Decides which processes are killed and which rings are lost
+    lose_wakeups: u8,
+    /// Decides which processes are killed and which wakeups are lost
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// All orders must be over by then
@@ -69,8 +69,8 @@ impl Demo {
         let file = File::create(&log).with_context(|| format!("the log {} cannot be written", log.display()))?;
         let tally = Tally::new(Some(file));
         options.logs = tally.sink();
-        options.loss = (self.lose_rings > 0).then(|| Loss {
-            share: f64::from(self.lose_rings) / 100.0,
+        options.loss = (self.lose_wakeups > 0).then(|| Loss {
+            share: f64::from(self.lose_wakeups) / 100.0,
             seed: self.seed,
         });
         let fresh = self.cloud.data.is_none() && matches!(options.store, Store::Embedded(_));
@@ -104,12 +104,12 @@ impl Demo {
         };
         println!(
             "The local cloud is up: Cosmos DB at {}, SQS and Lambda at {}.\n\
-             {} orders; {} function processes will be killed, {} % of the rings lost. Seed {}.\n",
+             {} orders; {} function processes will be killed, {} % of the wakeups lost. Seed {}.\n",
             cloud.variables()["COSMOS_ENDPOINT"],
             cloud.endpoint(),
             show.orders,
             show.kills,
-            self.lose_rings,
+            self.lose_wakeups,
             show.seed,
         );
         let summary = tokio::select! {

@@ -1,7 +1,7 @@
 //! The functions' JSON logs as lines for people.
 
-use local_cloud::term::text::{cut, escape};
 use local_cloud::lambda::LogLine;
+use local_cloud::term::text::{cut, escape};
 use serde_json::{Map, Value};
 
 /// What every line has, and nobody wants to read each time.

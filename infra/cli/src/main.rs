@@ -38,11 +38,11 @@ enum Command {
 }
 
 impl Command {
-    /// From which level on trouble is shown. Who serves others tells what befalls them; a ring that is put aside is one.
+    /// From which level on trouble is shown. Who serves others tells what befalls them; a wakeup that is put aside is one.
     fn trouble(&self) -> &'static str {
         match self {
             Command::Up(_) => "warn",
-            // It draws its progress, and a lost ring or a killed process is what it is about.
+            // It draws its progress, and a lost wakeup or a killed process is what it is about.
             Command::Demo(_) | Command::Client(_) => "error",
         }
     }

@@ -4,11 +4,11 @@ use super::arguments::CloudArguments;
 use super::asked_to_stop;
 use super::lines;
 use super::screen::Screen;
-use local_cloud::cloud::{Cloud, CloudError, Store};
-use cosmos_emulator::{CosmosServer, StartError};
-use local_cloud::lambda::LogSink;
 use anyhow::{Context, anyhow};
 use clap::Args;
+use cosmos_emulator::{CosmosServer, StartError};
+use local_cloud::cloud::{Cloud, CloudError, Store};
+use local_cloud::lambda::LogSink;
 use std::process::ExitCode;
 
 /// Start everything and stay up: Cosmos DB, SQS, the functions, the schedule.

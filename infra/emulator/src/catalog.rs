@@ -1,4 +1,4 @@
-//! What the front door has to know about a container: the path of its partition key, its index policy, and how
+//! What the front listener has to know about a container: the path of its partition key, its index policy, and how
 //! long its documents live.
 //!
 //! It is read from the emulator the first time a container is asked for, and forgotten when the container

@@ -1,11 +1,11 @@
-//! What tests are told about the requests of a door: counters, and a record of each request.
+//! What tests are told about the requests of a listener: counters, and a record of each request.
 
 use std::ops::Sub;
 use std::time::Instant;
 
 use crate::kind::RequestKind;
 
-/// How often a door was asked what, since it opened or was last reset.
+/// How often a listener was asked what, since it opened or was last reset.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// All requests.
@@ -34,7 +34,7 @@ pub struct Counts {
     pub metadata: u64,
     /// Documents that were created, replaced, upserted or deleted, those of batches included.
     pub documents_written: u64,
-    /// Requests that the strict front door refused.
+    /// Requests that the strict front listener refused.
     pub refused: u64,
     /// Bytes of request bodies.
     pub request_bytes: u64,
@@ -94,7 +94,7 @@ impl Sub for Counts {
     }
 }
 
-/// One request, as the door saw it.
+/// One request, as the listener saw it.
 #[derive(Clone, Debug)]
 pub struct RequestRecord {
     /// What sort of request.
@@ -114,7 +114,7 @@ pub struct RequestRecord {
 }
 
 /// The largest number of requests of which no two were under way at the same time: the sequential round trips.
-pub fn sequential_rounds(log: &[RequestRecord]) -> usize {
+pub fn sequential_round_trips(log: &[RequestRecord]) -> usize {
     let mut intervals: Vec<_> = log.iter().map(|record| (record.finished, record.started)).collect();
     intervals.sort_unstable();
     let mut rounds = 0;
@@ -150,12 +150,12 @@ mod tests {
     fn requests_that_overlap_are_one_round() {
         let origin = Instant::now();
         let log = |spans: &[(u64, u64)]| -> Vec<_> { spans.iter().map(|&(a, b)| record(origin, a, b)).collect() };
-        assert_eq!(sequential_rounds(&[]), 0);
-        assert_eq!(sequential_rounds(&log(&[(0, 10), (1, 9), (2, 12)])), 1);
-        assert_eq!(sequential_rounds(&log(&[(0, 10), (10, 20), (20, 30)])), 3);
+        assert_eq!(sequential_round_trips(&[]), 0);
+        assert_eq!(sequential_round_trips(&log(&[(0, 10), (1, 9), (2, 12)])), 1);
+        assert_eq!(sequential_round_trips(&log(&[(0, 10), (10, 20), (20, 30)])), 3);
         // One long request beside three short ones in a row: the short ones are the chain.
-        assert_eq!(sequential_rounds(&log(&[(0, 30), (0, 9), (10, 19), (20, 29)])), 3);
-        assert_eq!(sequential_rounds(&log(&[(0, 10), (5, 15), (12, 20)])), 2);
+        assert_eq!(sequential_round_trips(&log(&[(0, 30), (0, 9), (10, 19), (20, 29)])), 3);
+        assert_eq!(sequential_round_trips(&log(&[(0, 10), (5, 15), (12, 20)])), 2);
     }
 
     #[test]

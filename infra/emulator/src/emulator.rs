@@ -166,7 +166,7 @@ fn core_request(region: Region, call: &Call) -> Result<Request, String> {
     };
     let mut request = Request::new(url, method);
     for (name, value) in &call.headers {
-        // What the door has dealt with itself would only cost copying.
+        // What the listener has dealt with itself would only cost copying.
         if matches!(
             name.as_str(),
             "authorization" | "host" | "content-length" | "user-agent" | "accept"

@@ -1,4 +1,4 @@
-//! What goes wrong on purpose at one door.
+//! What goes wrong on purpose at one listener.
 //!
 //! Each document request draws one number from a generator seeded by [`Faults::seed`] and by how many requests
 //! were drawn before: a client that sends one request at a time meets the same faults in every run.
@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::kind::RequestKind;
 
-/// Faults of a door, as probabilities between 0 and 1 for each document request.
+/// Faults of a listener, as probabilities between 0 and 1 for each document request.
 ///
 /// At most one of `lost_before`, `lost_after`, `throttled` and `unavailable` hits a request, so they should not
 /// add up to more than 1. Requests about the account, databases, containers and ranges meet only the delay.
@@ -60,7 +60,7 @@ pub(crate) enum Fate {
     Unavailable,
 }
 
-/// The faults in force at a door, with how far the generator is.
+/// The faults in force at a listener, with how far the generator is.
 #[derive(Debug, Default)]
 pub(crate) struct FaultPlan {
     faults: Faults,

@@ -1,6 +1,6 @@
 //! A request and an answer as the modules of this server pass them around: whole, with the body in memory.
 //!
-//! A [`Call`] is parsed once, at the door. The path keeps its escapes (that is what the emulator routes by) and
+//! A [`Call`] is parsed once, at the listener. The path keeps its escapes (that is what the emulator routes by) and
 //! `segments` are decoded (that is what ids and signatures are made of).
 
 use bytes::Bytes;
@@ -132,7 +132,7 @@ impl Reply {
     }
 }
 
-/// What the strict front door says no to, and how the service would put it.
+/// What the strict front listener says no to, and how the service would put it.
 #[derive(Clone, Debug)]
 pub(crate) struct Refusal {
     pub(crate) status: StatusCode,

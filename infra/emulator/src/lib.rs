@@ -1,7 +1,7 @@
-//! The strict test Cosmos: an account on `127.0.0.1`, with as many doors as a test wants.
+//! The strict test Cosmos: an account on `127.0.0.1`, with as many listeners as a test wants.
 //!
 //! ```text
-//!             door 1        door 2        each: a port, faults, counters, a log
+//!             listener 1        listener 2        each: a port, faults, counters, a log
 //!                \            /
 //!   signature -> strict checks -> faults -> service -> emulator (write region)
 //!                                                   \-> emulator (lagging replica)
@@ -10,8 +10,8 @@
 //!
 //! | module | role |
 //! |---|---|
-//! | [`server`](CosmosServer) | owns the store and the doors; closes them when dropped |
-//! | `door` | the way of one request through a door, and the handle that tests hold |
+//! | [`server`](CosmosServer) | owns the store and the listeners; closes them when dropped |
+//! | `listener` | the way of one request through a listener, and the handle that tests hold |
 //! | `http`, `kind` | a request as the server sees it, and what sort of request it is |
 //! | `signature`, `strict` | what the service would refuse, refused |
 //! | `faults`, `hold`, `refuse`, `count`, `book` | what goes wrong on purpose, and what was asked |
@@ -23,32 +23,32 @@
 //! | `replica` | the schedule by which the lagging replica follows the write region |
 //! | `emulator` | the only file that knows Microsoft's emulator |
 
-mod book;
 mod catalog;
 mod count;
-mod door;
 mod emulator;
 mod expiry;
 mod faults;
-mod hold;
 mod http;
 mod kind;
+mod listener;
 mod options;
 mod paging;
+mod pause;
 mod refuse;
 mod replica;
+mod request_log;
 mod server;
 mod service;
 mod signature;
 mod storage;
 mod strict;
 
-pub use count::{Counts, RequestRecord, sequential_rounds};
-pub use door::Door;
+pub use count::{Counts, RequestRecord, sequential_round_trips};
 pub use faults::{CrashPoint, Faults};
-pub use hold::Hold;
 pub use kind::RequestKind;
+pub use listener::Listener;
 pub use options::{DEFAULT_KEY, Lag, ServerOptions, StartError};
+pub use pause::Pause;
 pub use refuse::Refusing;
 pub use server::CosmosServer;
 pub use storage::{Recovered, StorageError};

@@ -59,14 +59,14 @@ async fn run(arguments: Arguments) -> anyhow::Result<()> {
         }
         _ => anyhow!(error).context("the Cosmos DB emulator did not start"),
     })?;
-    let door = server.door();
-    println!("Cosmos DB listens at {}", door.endpoint());
+    let listener = server.listener();
+    println!("Cosmos DB listens at {}", listener.endpoint());
     if let (Some(data), Some(found)) = (&arguments.data, server.recovered()) {
         println!("{}", found.describe(data));
     }
     println!();
-    println!("  export COSMOS_ENDPOINT={}", door.endpoint());
-    println!("  export COSMOS_KEY='{}'", door.key());
+    println!("  export COSMOS_ENDPOINT={}", listener.endpoint());
+    println!("  export COSMOS_KEY='{}'", listener.key());
     println!("  export COSMOS_DATABASE=duroxide");
     println!("  export COSMOS_CONTAINER=workflows");
     println!();

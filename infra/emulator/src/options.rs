@@ -14,7 +14,7 @@ pub const DEFAULT_KEY: &str =
 /// How to start a [`CosmosServer`](crate::CosmosServer).
 #[derive(Clone)]
 pub struct ServerOptions {
-    /// The port of the first door on `127.0.0.1`; 0 takes any free one.
+    /// The port of the first listener on `127.0.0.1`; 0 takes any free one.
     pub port: u16,
     /// The account key, in base64.
     pub key: String,
@@ -24,7 +24,7 @@ pub struct ServerOptions {
     pub lag: Option<Lag>,
     /// A directory in which what was committed survives a restart; without it everything is in memory.
     pub data: Option<PathBuf>,
-    /// Keep a record of every request, for [`Door::log`](crate::Door::log) and for holds. It grows with every request: a
+    /// Keep a record of every request, for [`Listener::log`](crate::Listener::log) and for holds. It grows with every request: a
     /// server that is to stay up does without, and still counts them.
     pub keep_log: bool,
 }
@@ -68,7 +68,7 @@ pub struct Lag {
     pub seed: u64,
 }
 
-/// Why a server or a door did not start.
+/// Why a server or a listener did not start.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
     /// The port is taken, or may not be used.

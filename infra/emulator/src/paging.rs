@@ -240,7 +240,7 @@ fn cut(reply: &mut Reply, feed: &Feed, place: &Place, count: usize) {
     reply.headers.remove(CONTINUATION);
     if fitting < rest.len() {
         let token = format!("kept:{}:{}", place.query, place.offset + fitting);
-        let token = HeaderValue::from_str(&token).expect("letters, digits and colons make a header value");
+        let token = HeaderValue::from_str(&token).expect("dead letters, digits and colons make a header value");
         reply.headers.insert(CONTINUATION, token);
     }
 }

@@ -1,4 +1,4 @@
-//! The server: owns the account, listens at its doors, and closes them when it is dropped.
+//! The server: owns the account, listens at its listeners, and closes them when it is dropped.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -9,21 +9,21 @@ use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use tokio::net::{TcpListener, TcpStream};
 
-use crate::door::{Door, Life};
 use crate::expiry;
+use crate::listener::{Life, Listener};
 use crate::options::{ServerOptions, StartError};
 use crate::service::Service;
 use crate::storage::Recovered;
 
-/// A strict Cosmos account on this machine. Dropping it stops listening and closes every door.
+/// A strict Cosmos account on this machine. Dropping it stops listening and closes every listener.
 pub struct CosmosServer {
     service: Arc<Service>,
-    first: Door,
-    others: Mutex<Vec<Door>>,
+    first: Listener,
+    others: Mutex<Vec<Listener>>,
 }
 
 impl CosmosServer {
-    /// Starts an account with one door: empty, or with what its data directory holds. Needs a Tokio runtime, and lives no
+    /// Starts an account with one listener: empty, or with what its data directory holds. Needs a Tokio runtime, and lives no
     /// longer than it.
     pub async fn start(options: ServerOptions) -> Result<CosmosServer, StartError> {
         // First: a port that is taken leaves the data directory untouched.
@@ -37,8 +37,8 @@ impl CosmosServer {
         })
     }
 
-    /// The first door.
-    pub fn door(&self) -> &Door {
+    /// The first listener.
+    pub fn listener(&self) -> &Listener {
         &self.first
     }
 
@@ -53,7 +53,7 @@ impl CosmosServer {
         self.service.expire(expiry::now().saturating_add(later)).await;
     }
 
-    /// Closes every door, forces the data directory to the disk, and gives it free for another server.
+    /// Closes every listener, forces the data directory to the disk, and gives it free for another server.
     ///
     /// A server that is dropped instead loses nothing, but its directory is free only when its last request has ended.
     pub async fn shutdown(self) -> std::io::Result<()> {
@@ -63,13 +63,13 @@ impl CosmosServer {
     }
 
     /// Opens another port to the same account, with faults, counters and a log of its own.
-    pub async fn open_door(&self) -> Result<Door, StartError> {
-        let door = serve(bind(0).await?, &self.service);
+    pub async fn open_listener(&self) -> Result<Listener, StartError> {
+        let listener = serve(bind(0).await?, &self.service);
         self.others
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
-            .push(door.clone());
-        Ok(door)
+            .push(listener.clone());
+        Ok(listener)
     }
 
     /// Splits a physical partition into two, as the service does when one grows, and waits until it is done.
@@ -93,7 +93,7 @@ impl Drop for CosmosServer {
     fn drop(&mut self) {
         self.first.stop();
         let others = self.others.get_mut().unwrap_or_else(PoisonError::into_inner);
-        others.iter().for_each(Door::stop);
+        others.iter().for_each(Listener::stop);
     }
 }
 
@@ -105,24 +105,24 @@ async fn bind(port: u16) -> Result<(TcpListener, SocketAddr), StartError> {
     Ok((listener, bound))
 }
 
-fn serve((listener, address): (TcpListener, SocketAddr), service: &Arc<Service>) -> Door {
-    let door = Door::new(address, Arc::clone(service));
-    tokio::spawn(accept(listener, door.clone()));
-    door
+fn serve((socket, address): (TcpListener, SocketAddr), service: &Arc<Service>) -> Listener {
+    let listener = Listener::new(address, Arc::clone(service));
+    tokio::spawn(accept(socket, listener.clone()));
+    listener
 }
 
-async fn accept(listener: TcpListener, door: Door) {
-    let mut life = door.watch();
+async fn accept(socket: TcpListener, listener: Listener) {
+    let mut life = listener.watch();
     loop {
         let accepted = tokio::select! {
             _ = life.wait_for(|life| *life == Life::Stopped) => return,
-            accepted = listener.accept() => accepted,
+            accepted = socket.accept() => accepted,
         };
         match accepted {
-            Ok((stream, _)) if door.life() == Life::Open => {
-                tokio::spawn(connection(stream, door.clone()));
+            Ok((stream, _)) if listener.life() == Life::Open => {
+                tokio::spawn(connection(stream, listener.clone()));
             }
-            // A dead door takes connections only to close them.
+            // A dead listener takes connections only to close them.
             Ok(_) => {}
             Err(error) => {
                 tracing::warn!(%error, "a connection was not accepted");
@@ -133,13 +133,13 @@ async fn accept(listener: TcpListener, door: Door) {
     }
 }
 
-async fn connection(stream: TcpStream, door: Door) {
+async fn connection(stream: TcpStream, listener: Listener) {
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(%error, "the connection ended before it began");
         return;
     }
-    let mut life = door.watch();
-    let serve = service_fn(|request| door.serve(request));
+    let mut life = listener.watch();
+    let serve = service_fn(|request| listener.serve(request));
     let connection = http1::Builder::new()
         .header_read_timeout(None)
         .serve_connection(TokioIo::new(stream), serve);

@@ -1,4 +1,4 @@
-//! Documents through the door: what works works as on the service.
+//! Documents through the listener: what works works as on the service.
 
 mod common;
 
@@ -37,7 +37,7 @@ async fn a_document_is_created_read_replaced_and_deleted() {
     client.delete("p", "a").ok().await.is(204);
     client.read("p", "a").ok().await.is(404);
 
-    let counts = server.door().counts();
+    let counts = server.listener().counts();
     assert_eq!(
         Counts {
             request_bytes: 0,
@@ -79,12 +79,12 @@ async fn a_batch_is_all_or_nothing() {
     );
     client.read("p", "c").ok().await.is(404);
 
-    let counts = server.door().counts();
+    let counts = server.listener().counts();
     assert_eq!(
         (counts.batches, counts.batch_operations, counts.documents_written),
         (2, 5, 2)
     );
-    assert_eq!(server.door().log()[0].operations, 3);
+    assert_eq!(server.listener().log()[0].operations, 3);
 }
 
 #[tokio::test]
@@ -108,9 +108,9 @@ async fn a_query_of_one_partition_sees_only_that_partition() {
         .await
         .is(200);
     assert_eq!(by_parameter.documents(), [json!("a")]);
-    assert_eq!(server.door().counts().queries, 2);
+    assert_eq!(server.listener().counts().queries, 2);
     assert_eq!(
-        server.door().log().last().unwrap().partition_key.as_deref(),
+        server.listener().log().last().unwrap().partition_key.as_deref(),
         Some("[\"p\"]")
     );
 }

@@ -5,21 +5,21 @@ mod common;
 use std::time::{Duration, Instant};
 
 use common::{CONTAINER, Client, server};
-use cosmos_emulator::{Counts, CrashPoint, Door, Faults, Refusing, RequestKind, sequential_rounds};
+use cosmos_emulator::{Counts, CrashPoint, Faults, Listener, Refusing, RequestKind, sequential_round_trips};
 use serde_json::json;
 
-/// What the store holds, seen through a door without faults.
-async fn exists(door: &Door, id: &str) -> bool {
-    Client::new(door).read("p", id).ok().await.status == 200
+/// What the store holds, seen through a listener without faults.
+async fn exists(listener: &Listener, id: &str) -> bool {
+    Client::new(listener).read("p", id).ok().await.status == 200
 }
 
 #[tokio::test]
 async fn a_request_lost_before_is_not_done_and_sent_only_once() {
     let (server, client) = server().await;
-    let other = server.open_door().await.unwrap();
+    let other = server.open_listener().await.unwrap();
     // The second request uses the pooled connection of the first: that is where a client might retry by itself.
     client.create("p", "first").ok().await.is(201);
-    server.door().set_faults(Faults {
+    server.listener().set_faults(Faults {
         lost_before: 1.0,
         ..Faults::default()
     });
@@ -27,19 +27,19 @@ async fn a_request_lost_before_is_not_done_and_sent_only_once() {
     assert!(error.is_request() || error.is_connect(), "{error:?}");
     client.read("p", "first").send().await.unwrap_err();
     assert!(!exists(&other, "a").await);
-    let counts = server.door().counts();
+    let counts = server.listener().counts();
     assert_eq!((counts.creates, counts.reads, counts.documents_written), (2, 1, 1));
-    assert_eq!(server.door().log()[1].status, None);
-    server.door().clear_faults();
+    assert_eq!(server.listener().log()[1].status, None);
+    server.listener().clear_faults();
     client.create("p", "a").ok().await.is(201);
 }
 
 #[tokio::test]
 async fn a_request_lost_after_is_done_and_sent_only_once() {
     let (server, client) = server().await;
-    let other = server.open_door().await.unwrap();
+    let other = server.open_listener().await.unwrap();
     client.create("p", "first").ok().await.is(201);
-    server.door().set_faults(Faults {
+    server.listener().set_faults(Faults {
         lost_after: 1.0,
         ..Faults::default()
     });
@@ -47,16 +47,16 @@ async fn a_request_lost_after_is_done_and_sent_only_once() {
     let operation = json!({ "operationType": "Create", "resourceBody": { "id": "b", "pk": "p" } });
     client.batch("p", json!([operation])).send().await.unwrap_err();
     assert!(exists(&other, "a").await && exists(&other, "b").await);
-    let counts = server.door().counts();
+    let counts = server.listener().counts();
     assert_eq!((counts.creates, counts.batches, counts.documents_written), (2, 1, 3));
-    assert_eq!(server.door().log().last().unwrap().status, None);
+    assert_eq!(server.listener().log().last().unwrap().status, None);
 }
 
 #[tokio::test]
 async fn a_throttled_request_is_told_when_to_come_back() {
     let (server, client) = server().await;
     let retry_after = Duration::from_millis(37);
-    server.door().set_faults(Faults {
+    server.listener().set_faults(Faults {
         throttled: 1.0,
         retry_after,
         ..Faults::default()
@@ -65,15 +65,15 @@ async fn a_throttled_request_is_told_when_to_come_back() {
     assert_eq!(answer.header("x-ms-retry-after-ms"), Some("37"));
     assert_eq!(answer.substatus(), Some("3200"));
     client.query("SELECT * FROM c").key("p").ok().await.is(429);
-    server.door().clear_faults();
-    assert!(!exists(server.door(), "a").await);
-    assert_eq!(server.door().counts().refused, 0);
+    server.listener().clear_faults();
+    assert!(!exists(server.listener(), "a").await);
+    assert_eq!(server.listener().counts().refused, 0);
 }
 
 #[tokio::test]
 async fn an_unavailable_service_has_done_nothing() {
     let (server, client) = server().await;
-    server.door().set_faults(Faults {
+    server.listener().set_faults(Faults {
         unavailable: 1.0,
         writes_only: true,
         ..Faults::default()
@@ -85,14 +85,14 @@ async fn an_unavailable_service_has_done_nothing() {
 #[tokio::test]
 async fn only_document_requests_fail() {
     let (server, client) = server().await;
-    server.door().set_faults(Faults {
+    server.listener().set_faults(Faults {
         lost_before: 1.0,
         ..Faults::default()
     });
     for path in ["/", "/dbs/db", CONTAINER, "/dbs/db/colls/items/pkranges"] {
         client.get(path).ok().await.is(200);
     }
-    let counts = server.door().counts();
+    let counts = server.listener().counts();
     assert_eq!((counts.metadata, counts.pkranges), (3, 1));
 }
 
@@ -101,7 +101,7 @@ async fn the_same_seed_hits_the_same_requests() {
     let (server, client) = server().await;
     let mut runs = Vec::new();
     for _ in 0..2 {
-        server.door().set_faults(Faults {
+        server.listener().set_faults(Faults {
             seed: 5,
             throttled: 0.5,
             ..Faults::default()
@@ -120,7 +120,7 @@ async fn the_same_seed_hits_the_same_requests() {
 async fn delayed_requests_that_are_sent_together_are_one_round() {
     const DELAY: Duration = Duration::from_secs(1);
     let (server, client) = server().await;
-    server.door().set_faults(Faults {
+    server.listener().set_faults(Faults {
         delay: Some(DELAY),
         ..Faults::default()
     });
@@ -132,55 +132,59 @@ async fn delayed_requests_that_are_sent_together_are_one_round() {
     );
     assert!(a.is_ok() && b.is_ok() && c.is_ok());
     assert!(begun.elapsed() >= DELAY);
-    assert_eq!(sequential_rounds(&server.door().log()), 1);
+    assert_eq!(sequential_round_trips(&server.listener().log()), 1);
     client.read("p", "a").ok().await;
-    assert_eq!(sequential_rounds(&server.door().log()), 2);
-    let kinds: Vec<_> = server.door().log().iter().map(|record| record.kind).collect();
+    assert_eq!(sequential_round_trips(&server.listener().log()), 2);
+    let kinds: Vec<_> = server.listener().log().iter().map(|record| record.kind).collect();
     assert_eq!(kinds.iter().filter(|&&kind| kind == RequestKind::Read).count(), 3);
 }
 
 #[tokio::test]
-async fn a_crash_before_the_write_leaves_nothing_and_a_dead_door() {
+async fn a_crash_before_the_write_leaves_nothing_and_a_dead_listener() {
     let (server, client) = server().await;
-    let other = server.open_door().await.unwrap();
+    let other = server.open_listener().await.unwrap();
     client.create("p", "before").ok().await.is(201);
-    server.door().crash_at_write(2, CrashPoint::BeforeApplied);
+    server.listener().crash_at_write(2, CrashPoint::BeforeApplied);
     client.create("p", "a").ok().await.is(201);
     client.read("p", "a").ok().await.is(200);
-    assert!(!server.door().crashed());
+    assert!(!server.listener().crashed());
     client.create("p", "b").send().await.unwrap_err();
-    assert!(server.door().crashed());
+    assert!(server.listener().crashed());
     for _ in 0..3 {
         client.read("p", "a").send().await.unwrap_err();
-        Client::new(server.door()).create("p", "c").send().await.unwrap_err();
+        Client::new(server.listener())
+            .create("p", "c")
+            .send()
+            .await
+            .unwrap_err();
     }
     assert!(exists(&other, "a").await && !exists(&other, "b").await && !exists(&other, "c").await);
     assert!(!other.crashed());
 }
 
 #[tokio::test]
-async fn a_crash_after_the_write_leaves_it_written_and_a_dead_door() {
+async fn a_crash_after_the_write_leaves_it_written_and_a_dead_listener() {
     let (server, client) = server().await;
-    let other = server.open_door().await.unwrap();
-    server.door().set_faults(Faults {
+    let other = server.open_listener().await.unwrap();
+    server.listener().set_faults(Faults {
         lost_before: 1.0,
         writes_only: true,
         limit: Some(0),
         ..Faults::default()
     });
-    server.door().crash_at_write(1, CrashPoint::AfterApplied);
+    server.listener().crash_at_write(1, CrashPoint::AfterApplied);
     client.create("p", "a").send().await.unwrap_err();
-    assert!(server.door().crashed());
+    assert!(server.listener().crashed());
     client.read("p", "a").send().await.unwrap_err();
     assert!(exists(&other, "a").await);
-    assert_eq!(server.door().counts().documents_written, 1);
+    assert_eq!(server.listener().counts().documents_written, 1);
 }
 
 #[tokio::test]
 async fn of_writes_sent_together_none_after_the_crash_is_applied() {
     let (server, client) = server().await;
-    let other = server.open_door().await.unwrap();
-    server.door().crash_at_write(5, CrashPoint::AfterApplied);
+    let other = server.open_listener().await.unwrap();
+    server.listener().crash_at_write(5, CrashPoint::AfterApplied);
     let mut writes = tokio::task::JoinSet::new();
     for n in 0..40 {
         let client = client.clone();
@@ -198,10 +202,10 @@ async fn of_writes_sent_together_none_after_the_crash_is_applied() {
 }
 
 #[tokio::test]
-async fn closing_a_door_cuts_off_what_is_under_way() {
+async fn closing_a_listener_cuts_off_what_is_under_way() {
     let (server, client) = server().await;
-    let other = server.open_door().await.unwrap();
-    server.door().set_faults(Faults {
+    let other = server.open_listener().await.unwrap();
+    server.listener().set_faults(Faults {
         delay: Some(Duration::from_secs(30)),
         ..Faults::default()
     });
@@ -209,47 +213,50 @@ async fn closing_a_door_cuts_off_what_is_under_way() {
         let client = client.clone();
         tokio::spawn(async move { client.create("p", "a").send().await })
     };
-    while server.door().counts().creates == 0 {
+    while server.listener().counts().creates == 0 {
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
-    server.door().close();
+    server.listener().close();
     let cut = tokio::time::timeout(Duration::from_secs(20), asked)
         .await
         .expect("cut off at once")
         .unwrap();
     cut.unwrap_err();
     client.get("/").send().await.unwrap_err();
-    assert!(!server.door().crashed());
+    assert!(!server.listener().crashed());
     assert!(!exists(&other, "a").await);
 }
 
 #[tokio::test]
-async fn doors_share_the_store_and_nothing_else() {
+async fn listeners_share_the_store_and_nothing_else() {
     let (server, client) = server().await;
-    let other = server.open_door().await.unwrap();
-    server.door().set_faults(Faults {
+    let other = server.open_listener().await.unwrap();
+    server.listener().set_faults(Faults {
         throttled: 1.0,
         ..Faults::default()
     });
     Client::new(&other).create("p", "a").ok().await.is(201);
     client.read("p", "a").ok().await.is(429);
-    assert_eq!((server.door().counts().reads, server.door().counts().creates), (1, 0));
+    assert_eq!(
+        (server.listener().counts().reads, server.listener().counts().creates),
+        (1, 0)
+    );
     assert_eq!((other.counts().reads, other.counts().creates), (0, 1));
     other.reset();
     assert_eq!(other.counts(), Counts::default());
     assert!(other.log().is_empty());
-    assert_ne!(other.endpoint(), server.door().endpoint());
+    assert_ne!(other.endpoint(), server.listener().endpoint());
 }
 
 #[tokio::test]
 async fn a_dropped_server_listens_no_more() {
     let (server, client) = server().await;
-    let door = server.open_door().await.unwrap();
+    let listener = server.open_listener().await.unwrap();
     client.get("/").ok().await.is(200);
     drop(server);
     let error = client.get("/").send().await.unwrap_err();
     assert!(error.is_connect() || error.is_request(), "{error:?}");
-    let port = door.address();
+    let port = listener.address();
     for _ in 0..200 {
         if tokio::net::TcpListener::bind(port).await.is_ok() {
             return;
@@ -262,9 +269,9 @@ async fn a_dropped_server_listens_no_more() {
 #[tokio::test]
 async fn a_held_request_is_done_when_it_is_let_go_and_not_before() {
     let (server, client) = server().await;
-    let other = server.open_door().await.unwrap();
-    server.door().reset();
-    let hold = server.door().hold_when(|log| log.len() == 1);
+    let other = server.open_listener().await.unwrap();
+    server.listener().reset();
+    let hold = server.listener().pause_when(|log| log.len() == 1);
     client.create("p", "first").ok().await.is(201);
     let held = tokio::spawn(async move { client.create("p", "second").ok().await.status });
     while !hold.is_reached() {
@@ -279,18 +286,18 @@ async fn a_held_request_is_done_when_it_is_let_go_and_not_before() {
 #[tokio::test]
 async fn a_chosen_request_is_refused_and_others_are_not() {
     let (server, client) = server().await;
-    let door = server.door();
-    door.refuse_when(|request| {
+    let listener = server.listener();
+    listener.refuse_when(|request| {
         let chosen = request.kind.is_write() && request.partition_key.as_deref() == Some("[\"full\"]");
         chosen.then(Refusing::partition_full)
     });
-    door.crash_at_write(2, CrashPoint::BeforeApplied);
+    listener.crash_at_write(2, CrashPoint::BeforeApplied);
     let refused = client.create("full", "a").ok().await;
     assert_eq!(refused.status, 403);
-    assert!(!exists(door, "a").await);
+    assert!(!exists(listener, "a").await);
     client.create("p", "a").ok().await.is(201);
-    assert!(!door.crashed(), "a refused write is none");
-    door.refuse_nothing();
+    assert!(!listener.crashed(), "a refused write is none");
+    listener.refuse_nothing();
     client.create("full", "a").send().await.unwrap_err();
-    assert!(door.crashed());
+    assert!(listener.crashed());
 }

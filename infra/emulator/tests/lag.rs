@@ -14,7 +14,7 @@ async fn lagging(min: Duration, max: Duration) -> (CosmosServer, Client) {
         ..ServerOptions::default()
     };
     let (server, client) = server_with(options, json!({})).await;
-    server.door().set_faults(Faults {
+    server.listener().set_faults(Faults {
         stale_reads: true,
         ..Faults::default()
     });
@@ -119,9 +119,9 @@ async fn every_kind_of_write_reaches_the_lagging_region() {
 }
 
 #[tokio::test]
-async fn writes_and_other_doors_are_never_stale() {
+async fn writes_and_other_listeners_are_never_stale() {
     let (server, client) = held_back().await;
-    let other = Client::new(&server.open_door().await.unwrap());
+    let other = Client::new(&server.open_listener().await.unwrap());
     let written = client.create("p", "a").ok().await.is(201);
     client.create("p", "a").ok().await.is(409);
     other.read("p", "a").ok().await.is(200);
@@ -156,7 +156,7 @@ async fn a_write_shows_after_the_least_and_before_the_greatest_lag() {
 async fn a_stale_read_sees_batches_whole_and_writes_in_their_order() {
     let (server, client) = lagging(Duration::from_millis(2), Duration::from_millis(8)).await;
     let writer = {
-        let client = Client::new(&server.open_door().await.unwrap());
+        let client = Client::new(&server.open_listener().await.unwrap());
         tokio::spawn(async move {
             for n in 0..150 {
                 let upsert =
@@ -199,7 +199,7 @@ async fn a_stale_read_sees_batches_whole_and_writes_in_their_order() {
 async fn some_reads_are_fresh_when_asked_for() {
     let (server, client) = held_back().await;
     client.create("p", "a").ok().await.is(201);
-    server.door().set_faults(Faults {
+    server.listener().set_faults(Faults {
         stale_reads: true,
         fresh: 0.5,
         ..Faults::default()

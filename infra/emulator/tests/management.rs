@@ -8,12 +8,12 @@ use reqwest::Method;
 use serde_json::json;
 
 #[tokio::test]
-async fn the_account_names_the_door_that_was_asked() {
+async fn the_account_names_the_listener_that_was_asked() {
     let (server, _) = server().await;
-    let other = server.open_door().await.unwrap();
-    for door in [server.door(), &other] {
-        let account = Client::new(door).get("/").ok().await.is(200).body;
-        let endpoint = format!("{}/", door.endpoint());
+    let other = server.open_listener().await.unwrap();
+    for listener in [server.listener(), &other] {
+        let account = Client::new(listener).get("/").ok().await.is(200).body;
+        let endpoint = format!("{}/", listener.endpoint());
         assert_eq!(account["writableLocations"][0]["databaseAccountEndpoint"], endpoint);
         assert_eq!(account["readableLocations"][0]["databaseAccountEndpoint"], endpoint);
         assert_eq!(account["readableLocations"].as_array().unwrap().len(), 1);
@@ -120,7 +120,7 @@ async fn a_changed_definition_counts_at_once() {
 #[tokio::test]
 async fn a_port_in_use_is_told() {
     let (server, _) = server().await;
-    let port = server.door().address().port();
+    let port = server.listener().address().port();
     let error = CosmosServer::start(ServerOptions {
         port,
         ..ServerOptions::default()

@@ -65,7 +65,7 @@ async fn deleting_what_a_page_showed_makes_the_next_page_leave_out_nothing() {
             ask = ask.header("x-ms-continuation", continuation);
         }
         assert_eq!(seen.len(), 230, "{sql}");
-        assert_eq!(server.door().counts().queries, 4);
+        assert_eq!(server.listener().counts().queries, 4);
     }
 }
 
@@ -163,7 +163,7 @@ async fn a_container_has_several_ranges_which_together_hold_everything_once() {
     )
     .await;
     assert_eq!(across.len(), 40);
-    assert_eq!(server.door().counts().cross_partition_queries, 4 + 6);
+    assert_eq!(server.listener().counts().cross_partition_queries, 4 + 6);
 }
 
 #[tokio::test]
@@ -207,6 +207,6 @@ async fn a_split_range_is_gone_and_its_children_hold_its_documents() {
         values
     };
     assert_eq!(sorted(&before), sorted(&after));
-    assert_eq!(server.door().counts().pkranges, 1);
+    assert_eq!(server.listener().counts().pkranges, 1);
     client.read("p0", "a").ok().await.is(200);
 }

@@ -135,7 +135,7 @@ async fn containers_are_as_they_were_last_defined_with_their_own_partitions() {
         ..ServerOptions::default()
     };
     let server = CosmosServer::start(options(3, None)).await.unwrap();
-    let client = common::Client::new(server.door());
+    let client = common::Client::new(server.listener());
     make(&client, json!({})).await;
     client.create("p", "a").ok().await.is(201);
     let defined = |id: &str, policy: Value| json!({ "id": id, "partitionKey": { "paths": ["/pk"], "kind": "Hash", "version": 2 }, "indexingPolicy": policy, "defaultTtl": -1 });
@@ -166,7 +166,7 @@ async fn containers_are_as_they_were_last_defined_with_their_own_partitions() {
         seed: 1,
     };
     let server = CosmosServer::start(options(5, Some(lag))).await.unwrap();
-    let client = common::Client::new(server.door());
+    let client = common::Client::new(server.listener());
     assert_eq!(server.partition_ids("db", "items").await.len(), 3);
     let read = client.get(CONTAINER).ok().await.is(200).body;
     assert_eq!((&read["indexingPolicy"], &read["defaultTtl"]), (&policy, &json!(-1)));
@@ -178,7 +178,7 @@ async fn containers_are_as_they_were_last_defined_with_their_own_partitions() {
         assert_eq!(client.get(path).ok().await.status, status, "{path}");
     }
     // A stale read sees the state of before the restart, not the emptiness of its beginning.
-    server.door().set_faults(cosmos_emulator::Faults {
+    server.listener().set_faults(cosmos_emulator::Faults {
         stale_reads: true,
         ..cosmos_emulator::Faults::default()
     });

@@ -18,10 +18,10 @@ const WRONG: &str = "d3Jvbmcta2V5LXdyb25nLWtleQ==";
 #[tokio::test]
 async fn a_wrong_key_is_unauthorized_with_advice_and_without_the_key() {
     let account = account().await;
-    let endpoint = account.server.door().endpoint();
+    let endpoint = account.server.listener().endpoint();
     let key = StaticKey::new(Key::from_base64(WRONG).unwrap());
     let client = CosmosClient::new(ClientConfig::new(&endpoint, key).unwrap());
-    let before = account.server.door().counts().requests;
+    let before = account.server.listener().counts().requests;
     let error = client
         .container("db", "things")
         .read::<Value>(&pk("p"), "a")
@@ -32,7 +32,7 @@ async fn a_wrong_key_is_unauthorized_with_advice_and_without_the_key() {
         "{error}"
     );
     assert_eq!(
-        account.server.door().counts().requests - before,
+        account.server.listener().counts().requests - before,
         1,
         "the same key is not tried twice"
     );
@@ -72,12 +72,12 @@ impl KeySource for Rotating {
 async fn a_rotated_key_is_fetched_anew_once_and_the_request_succeeds() {
     let account = account().await;
     let refreshed = Arc::new(AtomicU64::new(0));
-    let right = Key::from_base64(&account.server.door().key()).unwrap();
+    let right = Key::from_base64(&account.server.listener().key()).unwrap();
     let source = Rotating {
         right,
         refreshed: Arc::clone(&refreshed),
     };
-    let client = CosmosClient::new(ClientConfig::new(&account.server.door().endpoint(), source).unwrap());
+    let client = CosmosClient::new(ClientConfig::new(&account.server.listener().endpoint(), source).unwrap());
     let container = client.container("db", "things");
     container
         .create(&pk("p"), &json!({"id": "a", "pk": "p"}), Retry::Once)

@@ -118,7 +118,7 @@ async fn a_batch_over_the_limits_is_refused_and_nothing_is_sent() {
             )
             .unwrap();
     }
-    let before = account.server.door().counts().requests;
+    let before = account.server.listener().counts().requests;
     for batch in [many, large] {
         let error = container.batch(&pk("p"), &batch, Retry::Once).await.unwrap_err();
         let Error::BatchTooLarge { operations, bytes, .. } = error else {
@@ -126,7 +126,7 @@ async fn a_batch_over_the_limits_is_refused_and_nothing_is_sent() {
         };
         assert_eq!((operations, bytes), (batch.len(), batch.bytes()));
     }
-    assert_eq!(account.server.door().counts().requests, before);
+    assert_eq!(account.server.listener().counts().requests, before);
 }
 
 #[tokio::test]
@@ -159,7 +159,7 @@ async fn a_batch_of_exactly_the_limits_is_taken() {
 #[tokio::test]
 async fn an_empty_batch_sends_nothing() {
     let account = account().await;
-    let before = account.server.door().counts().requests;
+    let before = account.server.listener().counts().requests;
     assert!(
         account
             .container()
@@ -168,7 +168,7 @@ async fn an_empty_batch_sends_nothing() {
             .unwrap()
             .is_empty()
     );
-    assert_eq!(account.server.door().counts().requests, before);
+    assert_eq!(account.server.listener().counts().requests, before);
 }
 
 #[tokio::test]
@@ -186,7 +186,7 @@ async fn a_lost_answer_of_a_batch_is_either_marked_or_ambiguous() {
         .unwrap()
         .create("b", &doc("b", 1))
         .unwrap();
-    account.server.door().set_faults(lost.clone());
+    account.server.listener().set_faults(lost.clone());
     let error = container.batch(&pk("p"), &batch, Retry::Idempotent).await.unwrap_err();
     assert!(
         error.is_conflict() && error.after_ambiguity() && error.batch_index() == Some(0),
@@ -195,7 +195,7 @@ async fn a_lost_answer_of_a_batch_is_either_marked_or_ambiguous() {
 
     let mut batch = Batch::new();
     batch.create("c", &doc("c", 1)).unwrap();
-    account.server.door().set_faults(lost);
+    account.server.listener().set_faults(lost);
     let error = container.batch(&pk("p"), &batch, Retry::Once).await.unwrap_err();
     assert!(matches!(error, Error::Ambiguous { .. }), "{error}");
     assert_eq!(n_of(&container, "c").await, Some(1));

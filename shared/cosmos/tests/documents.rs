@@ -127,7 +127,7 @@ async fn any_partition_key_that_fits_can_be_written_and_read() {
 async fn a_document_over_the_limit_is_refused_and_nothing_is_sent() {
     let account = account().await;
     let container = account.container();
-    let before = account.server.door().counts().requests;
+    let before = account.server.listener().counts().requests;
     let big = json!({"id": "big", "pk": "p", "x": "x".repeat(MAX_ITEM_BYTES)});
     for result in [
         container.create(&pk("p"), &big, Retry::Once).await,
@@ -140,7 +140,7 @@ async fn a_document_over_the_limit_is_refused_and_nothing_is_sent() {
             "{error}"
         );
     }
-    assert_eq!(account.server.door().counts().requests, before);
+    assert_eq!(account.server.listener().counts().requests, before);
 }
 
 #[tokio::test]
@@ -189,14 +189,14 @@ async fn a_query_collects_more_items_than_one_page_holds() {
         let doc = json!({"id": format!("a{n}"), "pk": "p", "n": n, "x": "x".repeat(600_000)});
         container.create(&pk("p"), &doc, Retry::Once).await.unwrap();
     }
-    let before = account.server.door().counts().queries;
+    let before = account.server.listener().counts().queries;
     let all = container
         .query::<Value>(&pk("p"), &Query::new("SELECT * FROM c"))
         .await
         .unwrap();
     assert_eq!(all.len(), 12);
     assert!(
-        account.server.door().counts().queries - before >= 2,
+        account.server.listener().counts().queries - before >= 2,
         "7 MB do not fit a page of 4 MB"
     );
 }
@@ -205,7 +205,7 @@ async fn a_query_collects_more_items_than_one_page_holds() {
 async fn a_lost_answer_of_an_idempotent_create_comes_back_as_a_conflict_that_may_be_its_own() {
     let account = account().await;
     let container = account.container();
-    account.server.door().set_faults(Faults {
+    account.server.listener().set_faults(Faults {
         lost_after: 1.0,
         limit: Some(1),
         ..Faults::default()
@@ -218,7 +218,7 @@ async fn a_lost_answer_of_an_idempotent_create_comes_back_as_a_conflict_that_may
     assert_eq!(container.read::<Thing>(&pk("p"), "a").await.unwrap().unwrap().doc.n, 1);
 
     let etag = container.read::<Thing>(&pk("p"), "a").await.unwrap().unwrap().etag;
-    account.server.door().set_faults(Faults {
+    account.server.listener().set_faults(Faults {
         lost_after: 1.0,
         limit: Some(1),
         ..Faults::default()
@@ -229,7 +229,7 @@ async fn a_lost_answer_of_an_idempotent_create_comes_back_as_a_conflict_that_may
     let error = result.unwrap_err();
     assert!(error.is_precondition_failed() && error.after_ambiguity(), "{error}");
 
-    account.server.door().set_faults(Faults {
+    account.server.listener().set_faults(Faults {
         lost_after: 1.0,
         limit: Some(1),
         ..Faults::default()
@@ -264,7 +264,7 @@ async fn a_lost_answer_is_ambiguous_for_what_was_declared_once() {
         ),
     ] {
         let id = format!("written-{written}");
-        account.server.door().set_faults(faults);
+        account.server.listener().set_faults(faults);
         let error = container
             .create(&pk("p"), &thing(&id, "p", 1), Retry::Once)
             .await
@@ -280,7 +280,7 @@ async fn a_lost_answer_is_ambiguous_for_what_was_declared_once() {
 #[tokio::test]
 async fn a_request_lost_before_it_was_applied_is_made_good_when_idempotent() {
     let account = account().await;
-    account.server.door().set_faults(Faults {
+    account.server.listener().set_faults(Faults {
         lost_before: 1.0,
         limit: Some(3),
         ..Faults::default()
@@ -290,7 +290,7 @@ async fn a_request_lost_before_it_was_applied_is_made_good_when_idempotent() {
         .create(&pk("p"), &thing("a", "p", 1), Retry::Idempotent)
         .await
         .unwrap();
-    assert_eq!(account.server.door().counts().creates, 4);
+    assert_eq!(account.server.listener().counts().creates, 4);
 }
 
 #[tokio::test]
@@ -298,7 +298,7 @@ async fn throttled_requests_come_back_as_late_as_the_service_asked() {
     let account = account().await;
     let container = account.container();
     let retry_after = std::time::Duration::from_millis(80);
-    account.server.door().set_faults(Faults {
+    account.server.listener().set_faults(Faults {
         throttled: 1.0,
         retry_after,
         limit: Some(3),
@@ -310,14 +310,14 @@ async fn throttled_requests_come_back_as_late_as_the_service_asked() {
         .await
         .unwrap();
     assert!(started.elapsed() >= retry_after * 3, "{:?}", started.elapsed());
-    assert_eq!(account.server.door().counts().creates, 4);
+    assert_eq!(account.server.listener().counts().creates, 4);
 }
 
 #[tokio::test]
-async fn a_closed_door_ends_by_the_deadline() {
+async fn a_closed_listener_ends_by_the_deadline() {
     let account = account().await;
     let container = account.container();
-    account.server.door().close();
+    account.server.listener().close();
     let started = std::time::Instant::now();
     let deadline = tokio::time::Instant::now() + std::time::Duration::from_millis(300);
     let error = container

@@ -24,7 +24,7 @@ async fn lagging(lag: Duration) -> Account {
     };
     let account = Account::start(options).await;
     account.server.catch_up().await;
-    account.server.door().set_faults(Faults {
+    account.server.listener().set_faults(Faults {
         stale_reads: true,
         ..Faults::default()
     });

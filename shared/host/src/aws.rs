@@ -1,7 +1,7 @@
 //! What the AWS clients of this crate share: one configuration, made on first use.
 //!
-//! Making it reads the root certificates and the credentials, so a cold start that rings nothing must not pay for it,
-//! and one that uses two services must pay once. The neighbours are `doorbell/sqs.rs` and `secret.rs`.
+//! Making it reads the root certificates and the credentials, so a cold start that wakeups nothing must not pay for it,
+//! and one that uses two services must pay once. The neighbours are `notifier/sqs.rs` and `secret.rs`.
 //!
 //! Endpoint, region and credentials come from the environment as everywhere in AWS, or by the same names from given
 //! variables; `AWS_ENDPOINT_URL` leads to a local service.
@@ -61,7 +61,7 @@ pub(crate) fn retry() -> RetryConfig {
 }
 
 /// The services are in the same region: what takes longer than this does not come. Two attempts fit into the time
-/// that ringing may take (2 s unless configured otherwise), or the retry would never happen.
+/// that notifying may take (2 s unless configured otherwise), or the retry would never happen.
 pub(crate) fn timeouts() -> TimeoutConfig {
     TimeoutConfig::builder()
         .connect_timeout(Duration::from_millis(700))

@@ -2,22 +2,22 @@
 //!
 //! What a function has in its environment, such a program may have from elsewhere (another process, a file), so the
 //! parts can be given one by one. Its neighbours are `function.rs`, whose [`client`](crate::client) takes everything
-//! from the environment, and `ringing.rs`, by which what is queued is rung for.
+//! from the environment, and `notifying.rs`, by which what is queued is notified for.
 
 use crate::config::Limits;
-use crate::doorbell::{Delayed, Doorbell, NotRung};
 use crate::environment::Parts;
-use crate::meter::Meter;
-use crate::ring::Ring;
+use crate::metrics::Metrics;
+use crate::notifier::{Delayed, NotSent, Notifier};
+use crate::wakeup::Wakeup;
 use duroxide::Client;
 use duroxide_cosmos::{ConnectError, CosmosConfig, CosmosProvider, Ids as _, RandomIds};
 use std::fmt;
 use std::sync::Arc;
 
-/// A duroxide client whose requests are rung for, and the store beneath it.
+/// A duroxide client whose requests are notified for, and the store beneath it.
 ///
 /// ```no_run
-/// use duroxide_lambda::doorbell::Sqs;
+/// use duroxide_lambda::notifier::Sqs;
 /// use duroxide_lambda::{Config, Connection, Error};
 /// use std::collections::BTreeMap;
 /// use std::sync::Arc;
@@ -25,8 +25,8 @@ use std::sync::Arc;
 /// # async fn example(variables: BTreeMap<String, String>) -> Result<(), Error> {
 /// let get = |name: &str| variables.get(name).cloned();
 /// let config = Config::from_variables(get)?;
-/// let doorbell = Arc::new(Sqs::from_variables(config.queues.clone(), get));
-/// let connection = Connection::new(config.cosmos_config(), doorbell, config.limits).await?;
+/// let notifier = Arc::new(Sqs::from_variables(config.queues.clone(), get));
+/// let connection = Connection::new(config.cosmos_config(), notifier, config.limits).await?;
 /// connection.client().start_orchestration("order-7", "fulfil-order", "{}").await?;
 /// println!("{} dead letters", connection.store().dead_letter_count().await?);
 /// # Ok(())
@@ -45,20 +45,20 @@ impl Connection {
     /// When the endpoint or the key cannot be used.
     pub async fn new(
         cosmos: CosmosConfig,
-        doorbell: Arc<dyn Doorbell>,
+        notifier: Arc<dyn Notifier>,
         limits: Limits,
     ) -> Result<Connection, ConnectError> {
         let store = Arc::new(CosmosProvider::connect(cosmos).await?);
-        let meter = Arc::new(Meter::new(None));
-        let parts = Parts::of(Arc::clone(&store), doorbell, meter, limits, RandomIds.unique());
+        let metrics = Arc::new(Metrics::new(None));
+        let parts = Parts::of(Arc::clone(&store), notifier, metrics, limits, RandomIds.unique());
         Ok(Connection {
-            client: Client::new(Arc::new(parts.ringing())),
+            client: Client::new(Arc::new(parts.notifying())),
             store,
             parts,
         })
     }
 
-    /// The client: it starts, raises, cancels and rings for it, and it manages.
+    /// The client: it starts, raises, cancels and wakeups for it, and it manages.
     pub fn client(&self) -> &Client {
         &self.client
     }
@@ -68,19 +68,19 @@ impl Connection {
         &self.store
     }
 
-    /// Rings for the next turn of an instance, for who queued something past the client (a redriven dead letter). Answers
+    /// Wakeups for the next turn of an instance, for who queued something past the client (a redriven dead letter). Answers
     /// what was not taken: maintenance finds its target later.
-    pub async fn ring(&self, instance: &str) -> Vec<NotRung> {
-        let mut ring = Ring::turn(instance);
-        ring.session = self.parts.directed.session_token();
-        self.parts.ringer().ring(vec![Delayed::now(ring)]).await
+    pub async fn notify(&self, instance: &str) -> Vec<NotSent> {
+        let mut wakeup = Wakeup::turn(instance);
+        wakeup.session = self.parts.directed.session_token();
+        self.parts.notifier().notify(vec![Delayed::now(wakeup)]).await
     }
 }
 
 impl fmt::Debug for Connection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Connection")
-            .field("doorbell", &self.parts.doorbell)
+            .field("notifier", &self.parts.notifier)
             .finish_non_exhaustive()
     }
 }

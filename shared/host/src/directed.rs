@@ -9,7 +9,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The most bytes of session tokens that a ring carries: those of some sixty physical ranges.
+/// The most bytes of session tokens that a wakeup carries: those of some sixty physical ranges.
 const SESSION_BYTES: usize = 2_000;
 
 /// Fetches that go straight to their target.
@@ -76,10 +76,10 @@ impl Directed for CosmosProvider {
     }
 }
 
-/// Any provider, whose fetches cannot be directed: a ring then leads to one cycle of whatever comes first.
+/// Any provider, whose fetches cannot be directed: a wakeup then leads to one cycle of whatever comes first.
 ///
-/// Each message and each work item is announced by a ring of its own, so there are enough rings for all. But such a
-/// provider cannot say that a target is busy: a ring that meets only locked instances finds nothing. It needs a sweep.
+/// Each message and each work item is announced by a wakeup of its own, so there are enough wakeups for all. But such a
+/// provider cannot say that a target is busy: a wakeup that meets only locked instances finds nothing. It needs a sweep.
 pub struct Undirected(Arc<dyn Provider>);
 
 impl Undirected {

@@ -5,11 +5,11 @@
 
 use crate::config::Limits;
 use crate::directed::Directed;
-use crate::doorbell::Doorbell;
 use crate::gate::Gate;
-use crate::meter::Meter;
-use crate::ringer::Ringer;
-use crate::ringing::Ringing;
+use crate::metrics::Metrics;
+use crate::notifier::BoundedNotifier;
+use crate::notifier::Notifier;
+use crate::notifying_provider::NotifyingProvider;
 use cosmos::Clock;
 use duroxide::OrchestrationRegistry;
 use duroxide::providers::{Provider, TagFilter};
@@ -32,10 +32,10 @@ pub struct Parts {
     pub provider: Arc<dyn Provider>,
     /// The store's directed fetches.
     pub directed: Arc<dyn Directed>,
-    /// How rings are sent.
-    pub doorbell: Arc<dyn Doorbell>,
+    /// How wakeups are sent.
+    pub notifier: Arc<dyn Notifier>,
     /// What counts. It should also observe the store's requests.
-    pub meter: Arc<Meter>,
+    pub metrics: Arc<Metrics>,
     /// The clock of the store.
     pub clock: Arc<dyn Clock>,
     /// The numbers.
@@ -48,38 +48,38 @@ impl Parts {
     /// The usual parts around a Cosmos provider.
     pub fn of(
         store: Arc<CosmosProvider>,
-        doorbell: Arc<dyn Doorbell>,
-        meter: Arc<Meter>,
+        notifier: Arc<dyn Notifier>,
+        metrics: Arc<Metrics>,
         limits: Limits,
         id: impl Into<String>,
     ) -> Parts {
         Parts {
             provider: Arc::clone(&store) as Arc<dyn Provider>,
             directed: store,
-            doorbell,
-            meter,
+            notifier,
+            metrics,
             clock: Arc::new(cosmos::SystemClock),
             limits,
             id: id.into(),
         }
     }
 
-    /// A provider for clients: what it queues is rung for.
-    pub fn ringing(&self) -> Ringing {
-        Ringing::new(
+    /// A provider for clients: what it queues is notified for.
+    pub fn notifying(&self) -> NotifyingProvider {
+        NotifyingProvider::new(
             Arc::clone(&self.provider),
             Arc::clone(&self.directed),
-            self.ringer(),
+            self.notifier(),
             Arc::clone(&self.clock),
-            self.limits.ring_reach,
+            self.limits.wakeup_reach,
         )
     }
 
-    pub(crate) fn ringer(&self) -> Ringer {
-        Ringer::new(
-            Arc::clone(&self.doorbell),
-            self.limits.ring_timeout,
-            Arc::clone(&self.meter),
+    pub(crate) fn notifier(&self) -> BoundedNotifier {
+        BoundedNotifier::new(
+            Arc::clone(&self.notifier),
+            self.limits.notify_timeout,
+            Arc::clone(&self.metrics),
         )
     }
 }
@@ -98,8 +98,8 @@ pub struct Environment {
     pub(crate) role: Role,
     pub(crate) gate: Arc<Gate>,
     pub(crate) directed: Arc<dyn Directed>,
-    pub(crate) ringer: Ringer,
-    pub(crate) meter: Arc<Meter>,
+    pub(crate) notifier: BoundedNotifier,
+    pub(crate) metrics: Arc<Metrics>,
     pub(crate) clock: Arc<dyn Clock>,
     runtime: Arc<Runtime>,
 }
@@ -141,7 +141,7 @@ impl Environment {
             activity_cancellation_grace_period: limits.cancel_grace,
             session_lock_timeout: limits.session_lock,
             session_lock_renewal_buffer: limits.session_lock / 3,
-            // At capacity the runtime would skip sessions, and their rings would be lost.
+            // At capacity the runtime would skip sessions, and their wakeups would be lost.
             max_sessions_per_runtime: limits.concurrency.saturating_add(1),
             worker_node_id: Some(parts.id.clone()),
             ..common(&parts)
@@ -158,7 +158,7 @@ impl Environment {
         options: RuntimeOptions,
     ) -> Environment {
         let gate = Arc::new(Gate::new(
-            Arc::new(parts.ringing()),
+            Arc::new(parts.notifying()),
             Arc::clone(&parts.directed),
             Arc::clone(&parts.clock),
             parts.limits.clone(),
@@ -168,9 +168,9 @@ impl Environment {
         Environment {
             role,
             gate,
-            ringer: parts.ringer(),
+            notifier: parts.notifier(),
             directed: parts.directed,
-            meter: parts.meter,
+            metrics: parts.metrics,
             clock: parts.clock,
             runtime,
         }

@@ -16,7 +16,7 @@ pub struct SqsEvent {
 pub struct SqsRecord {
     /// What the answer names it by.
     pub message_id: String,
-    /// A ring, if all is well.
+    /// A wakeup, if all is well.
     #[serde(default)]
     pub body: String,
 }

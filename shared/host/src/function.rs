@@ -2,12 +2,12 @@
 
 use crate::budget::Budget;
 use crate::config::Config;
-use crate::doorbell::{Doorbell, Sqs};
 use crate::environment::{Environment, Parts};
 use crate::event::{BatchResponse, SqsEvent};
 use crate::log;
 use crate::maintenance::{Answer, Maintenance};
-use crate::meter::Meter;
+use crate::metrics::Metrics;
+use crate::notifier::{Notifier, Sqs};
 use cosmos::{Clock, SystemClock};
 use duroxide::runtime::registry::ActivityRegistry;
 use duroxide::{Client, OrchestrationRegistry};
@@ -24,7 +24,7 @@ use tokio::time::Instant;
 /// this, and an invocation is short.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(4);
 
-/// Runs the orchestrator function: each ring in its queue is one turn of one of these orchestrations.
+/// Runs the orchestrator function: each wakeup in its queue is one turn of one of these orchestrations.
 ///
 /// ```no_run
 /// # fn my_orchestrations() -> duroxide::OrchestrationRegistry { unimplemented!() }
@@ -43,7 +43,7 @@ pub async fn orchestrator(orchestrations: OrchestrationRegistry) -> Result<(), E
     run(&environment, &config).await
 }
 
-/// Runs the worker function: each ring in its queue is one activity.
+/// Runs the worker function: each wakeup in its queue is one activity.
 ///
 /// ```no_run
 /// # fn my_activities() -> duroxide::runtime::registry::ActivityRegistry { unimplemented!() }
@@ -63,7 +63,7 @@ pub async fn worker(activities: ActivityRegistry) -> Result<(), Error> {
     run(&environment, &config).await
 }
 
-/// Runs the maintenance function, which a schedule invokes: it repairs what crashes and lost rings left behind, and
+/// Runs the maintenance function, which a schedule invokes: it repairs what crashes and lost wakeups left behind, and
 /// answers a report. It knows no orchestrations.
 ///
 /// ```no_run
@@ -78,9 +78,9 @@ pub async fn worker(activities: ActivityRegistry) -> Result<(), Error> {
 pub async fn maintenance() -> Result<(), Error> {
     let config = configured()?;
     let (store, parts) = store_of(&config).await?;
-    let (meter, clock) = (Arc::clone(&parts.meter), Arc::clone(&parts.clock));
-    let maintenance = &Maintenance::new(store, parts.ringer(), clock, config.maintenance.clone());
-    let (function, meter) = (&ready(&config, "Maintenance"), &meter);
+    let (metrics, clock) = (Arc::clone(&parts.metrics), Arc::clone(&parts.clock));
+    let maintenance = &Maintenance::new(store, parts.notifier(), clock, config.maintenance.clone());
+    let (function, metrics) = (&ready(&config, "Maintenance"), &metrics);
     lambda_runtime::run(service_fn(move |event: LambdaEvent<Value>| async move {
         let started = Instant::now();
         let _request = log::invocation(&event.context.request_id);
@@ -89,25 +89,25 @@ pub async fn maintenance() -> Result<(), Error> {
         match &answer {
             Ok(Answer::Report(report)) => {
                 report.tell();
-                report.measure(meter);
+                report.measure(metrics);
             }
-            Ok(Answer::Letters(letters)) => letters.tell(),
+            Ok(Answer::Letters(dead_letters)) => dead_letters.tell(),
             Err(error) => tracing::error!(%error, "nothing was maintained"),
         }
-        write_metrics(meter, function, started);
+        write_metrics(metrics, function, started);
         Ok::<_, Error>(answer?)
     }))
     .await
 }
 
-/// A duroxide client for the same environment variables: what it starts, raises and cancels is rung for.
+/// A duroxide client for the same environment variables: what it starts, raises and cancels is notified for.
 ///
 /// # Errors
 /// When the configuration is wrong.
 pub async fn client() -> Result<Client, Error> {
     // The logs are its program's own business.
     let (_, parts) = store_of(&Config::from_env()?).await?;
-    Ok(Client::new(Arc::new(parts.ringing())))
+    Ok(Client::new(Arc::new(parts.notifying())))
 }
 
 /// A function's configuration; from now on it writes logs.
@@ -122,8 +122,8 @@ fn configured() -> Result<Config, Error> {
 }
 
 async fn store_of(config: &Config) -> Result<(Arc<CosmosProvider>, Parts), Error> {
-    let meter = Arc::new(Meter::new(config.metrics_namespace.clone()));
-    let observer = Arc::clone(&meter);
+    let metrics = Arc::new(Metrics::new(config.metrics_namespace.clone()));
+    let observer = Arc::clone(&metrics);
     let cosmos = config
         .cosmos_config()
         .into_builder()
@@ -134,9 +134,9 @@ async fn store_of(config: &Config) -> Result<(Arc<CosmosProvider>, Parts), Error
     // Beside the rest of the start, so that the first invocation need not wait for it.
     let warming = Arc::clone(&store);
     tokio::task::spawn_blocking(move || warming.warm());
-    let doorbell: Arc<dyn Doorbell> = Arc::new(Sqs::new(config.queues.clone()));
+    let notifier: Arc<dyn Notifier> = Arc::new(Sqs::new(config.queues.clone()));
     let same = Arc::clone(&store);
-    let parts = Parts::of(same, doorbell, meter, config.limits.clone(), environment_id());
+    let parts = Parts::of(same, notifier, metrics, config.limits.clone(), environment_id());
     Ok((store, parts))
 }
 
@@ -176,12 +176,12 @@ async fn invoke(environment: &Environment, function: &str, event: LambdaEvent<Sq
     let _request = log::invocation(&event.context.request_id);
     let budget = Budget::until(event.context.deadline, SystemClock.now_ms());
     let response = environment.serve(event.payload, budget).await;
-    write_metrics(&environment.meter, function, started);
+    write_metrics(&environment.metrics, function, started);
     response
 }
 
-fn write_metrics(meter: &Meter, function: &str, started: Instant) {
-    if let Some(line) = meter.flush(function, started.elapsed(), SystemClock.now_ms()) {
+fn write_metrics(metrics: &Metrics, function: &str, started: Instant) {
+    if let Some(line) = metrics.flush(function, started.elapsed(), SystemClock.now_ms()) {
         // Nobody can be told that the metrics cannot be written: the log goes the same way.
         writeln!(std::io::stdout(), "{line}").unwrap_or_default();
     }

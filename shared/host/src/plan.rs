@@ -1,22 +1,22 @@
-//! Which rings follow from what was written: pure decisions, no I/O.
+//! Which wakeups follow from what was written: pure decisions, no I/O.
 //!
-//! Invariant: whatever a commit made due within the doorbell's reach is announced by at least one ring, and one target
-//! is rung once per moment. What is due later than the reach is left to maintenance.
+//! Invariant: whatever a commit made due within the notifier's reach is announced by at least one wakeup, and one target
+//! is notified once per moment. What is due later than the reach is left to maintenance.
 
-use crate::doorbell::Delayed;
-use crate::ring::{Ring, WorkTarget};
+use crate::notifier::Delayed;
+use crate::wakeup::{Wakeup, WorkTarget};
 use duroxide::providers::WorkItem;
 use duroxide_cosmos::target_of;
 use std::collections::HashSet;
 use std::time::Duration;
 
-/// The rings of one commit.
+/// The wakeups of one commit.
 #[derive(Debug)]
 pub(crate) struct Planner {
     now_ms: u64,
     reach: Duration,
-    known: HashSet<(Ring, Duration)>,
-    rings: Vec<Delayed>,
+    known: HashSet<(Wakeup, Duration)>,
+    wakeups: Vec<Delayed>,
 }
 
 /// The orchestration that a work item belongs to.
@@ -32,7 +32,7 @@ impl Planner {
             now_ms,
             reach,
             known: HashSet::new(),
-            rings: Vec::new(),
+            wakeups: Vec::new(),
         }
     }
 
@@ -46,7 +46,7 @@ impl Planner {
             WorkItem::TimerFired { fire_at_ms, .. } => Some(delayed.unwrap_or(0).max(*fire_at_ms)),
             _ => delayed,
         };
-        self.add(Ring::turn(instance), due);
+        self.add(Wakeup::turn(instance), due);
     }
 
     /// An activity was queued.
@@ -67,40 +67,44 @@ impl Planner {
                 orchestration: of.map(|of| of.name.clone()),
                 version: of.map(|of| of.version.clone()),
             };
-            self.add(Ring::work(work), None);
+            self.add(Wakeup::work(work), None);
         }
     }
 
-    /// The rings of what was written by `written_ms`, each carrying what the writer has seen of the store.
+    /// The wakeups of what was written by `written_ms`, each carrying what the writer has seen of the store.
     ///
     /// What is due at once is due by the writer's clock. A reader whose clock is behind would find it not due yet, and
     /// must know that it came early.
     pub(crate) fn finish(self, written_ms: u64, session: Option<String>) -> Vec<Delayed> {
-        let mut rings = self.rings;
-        for delayed in &mut rings {
-            delayed.ring.session.clone_from(&session);
-            delayed.ring.due_ms.get_or_insert(written_ms);
+        let mut wakeups = self.wakeups;
+        for delayed in &mut wakeups {
+            delayed.wakeup.session.clone_from(&session);
+            delayed.wakeup.due_ms.get_or_insert(written_ms);
         }
-        rings
+        wakeups
     }
 
-    fn add(&mut self, mut ring: Ring, due_ms: Option<u64>) {
+    fn add(&mut self, mut wakeup: Wakeup, due_ms: Option<u64>) {
         let due_ms = due_ms.filter(|due| *due > self.now_ms);
         let delay = Duration::from_millis(due_ms.map_or(0, |due| due - self.now_ms));
         if delay > self.reach {
             return;
         }
-        // Doorbells count in seconds: two timers of one second are one turn.
+        // Notifiers count in seconds: two timers of one second are one turn.
         let moment = Duration::from_secs(delay.as_millis().div_ceil(1000) as u64);
-        if self.known.insert((ring.clone(), moment)) {
-            ring.due_ms = due_ms;
-            self.rings.push(Delayed { ring, delay });
+        if self.known.insert((wakeup.clone(), moment)) {
+            wakeup.due_ms = due_ms;
+            self.wakeups.push(Delayed { wakeup, delay });
             return;
         }
-        // The later of two in one second decides, or the ring would be too early for it.
-        for known in self.rings.iter_mut().filter(|known| known.ring.target == ring.target) {
-            if due_ms > known.ring.due_ms && known.delay.as_millis().div_ceil(1000) as u64 == moment.as_secs() {
-                known.ring.due_ms = due_ms;
+        // The later of two in one second decides, or the wakeup would be too early for it.
+        for known in self
+            .wakeups
+            .iter_mut()
+            .filter(|known| known.wakeup.target == wakeup.target)
+        {
+            if due_ms > known.wakeup.due_ms && known.delay.as_millis().div_ceil(1000) as u64 == moment.as_secs() {
+                known.wakeup.due_ms = due_ms;
                 known.delay = delay;
             }
         }
@@ -134,18 +138,18 @@ mod tests {
     fn planned(items: &[(WorkItem, Option<Duration>)]) -> Vec<(String, u64, Option<u64>)> {
         let mut planner = Planner::new(NOW, REACH);
         items.iter().for_each(|(item, delay)| planner.message(item, *delay));
-        let rings = planner.finish(NOW + 7, None);
-        rings
+        let wakeups = planner.finish(NOW + 7, None);
+        wakeups
             .into_iter()
             .map(|delayed| {
-                let instance = delayed.ring.target.instance().to_owned();
-                (instance, delayed.delay.as_millis() as u64, delayed.ring.due_ms)
+                let instance = delayed.wakeup.target.instance().to_owned();
+                (instance, delayed.delay.as_millis() as u64, delayed.wakeup.due_ms)
             })
             .collect()
     }
 
     #[test]
-    fn each_message_rings_the_one_who_gets_it() {
+    fn each_message_wakeups_the_one_who_gets_it() {
         let details = duroxide::ErrorDetails::Application {
             kind: duroxide::AppErrorKind::ActivityFailed,
             message: String::new(),
@@ -195,18 +199,18 @@ mod tests {
             data: String::new(),
         };
         let all = [start, again, completed, failed, cancel, queued, raised("event")];
-        let rung: Vec<String> = planned(&all.map(|item| (item, None)))
+        let notified: Vec<String> = planned(&all.map(|item| (item, None)))
             .into_iter()
-            .map(|ring| ring.0)
+            .map(|wakeup| wakeup.0)
             .collect();
         assert_eq!(
-            rung,
+            notified,
             ["child", "again", "parent", "unlucky", "unwanted", "mailbox", "event"]
         );
     }
 
     #[test]
-    fn a_timer_rings_at_its_time_and_one_beyond_the_reach_does_not() {
+    fn a_timer_wakeups_at_its_time_and_one_beyond_the_reach_does_not() {
         let at = |ms: u64| (timer("i", NOW + ms), None);
         assert_eq!(
             planned(&[at(0), at(1_500), at(900_000), at(900_001), (timer("past", 5), None)]),
@@ -220,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn one_target_is_rung_once_per_second_and_late_enough_for_all() {
+    fn one_target_is_notified_once_per_second_and_late_enough_for_all() {
         let many = [
             (raised("i"), None),
             (raised("i"), None),
@@ -240,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn a_work_ring_carries_what_spares_the_worker_a_read() {
+    fn a_work_wakeup_carries_what_spares_the_worker_a_read() {
         let item = WorkItem::ActivityExecute {
             instance: "i".to_owned(),
             execution_id: 3,
@@ -256,8 +260,8 @@ mod tests {
         };
         let mut planner = Planner::new(NOW, REACH);
         planner.work(&item, Some(&of));
-        let rings = planner.finish(NOW + 7, Some("0:-1#5".to_owned()));
-        let mut expected = Ring::work(WorkTarget {
+        let wakeups = planner.finish(NOW + 7, Some("0:-1#5".to_owned()));
+        let mut expected = Wakeup::work(WorkTarget {
             instance: "i".to_owned(),
             execution: 3,
             activity: 7,
@@ -267,6 +271,6 @@ mod tests {
         });
         expected.session = Some("0:-1#5".to_owned());
         expected.due_ms = Some(NOW + 7);
-        assert_eq!(rings, [Delayed::now(expected)]);
+        assert_eq!(wakeups, [Delayed::now(expected)]);
     }
 }

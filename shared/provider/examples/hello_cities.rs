@@ -4,11 +4,11 @@
 
 use anyhow::{Context, Result, bail};
 use cosmos::{Key, StaticKey, Throughput};
+use cosmos_emulator::{CosmosServer, ServerOptions};
 use duroxide::runtime::registry::ActivityRegistry;
 use duroxide::runtime::{OrchestrationRegistry, Runtime};
 use duroxide::{ActivityContext, Client, OrchestrationContext, OrchestrationStatus};
 use duroxide_cosmos::{CosmosConfig, CosmosProvider, Ids, RandomIds};
-use cosmos_emulator::{CosmosServer, ServerOptions};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -30,17 +30,17 @@ async fn main() -> Result<()> {
         Some(_) => (CosmosConfig::from_env()?.into_builder(), None),
         None => {
             let server = CosmosServer::start(ServerOptions::default()).await?;
-            let key = StaticKey::new(Key::from_base64(&server.door().key())?);
+            let key = StaticKey::new(Key::from_base64(&server.listener().key())?);
             println!(
                 "Cosmos DB: the strict test server at {}, in this process",
-                server.door().endpoint()
+                server.listener().endpoint()
             );
-            (CosmosConfig::builder(server.door().endpoint(), key), Some(server))
+            (CosmosConfig::builder(server.listener().endpoint(), key), Some(server))
         }
     };
     let provider = Arc::new(CosmosProvider::connect(config.create_with(Throughput::Serverless).build()).await?);
     if let Some(server) = &server {
-        server.door().reset();
+        server.listener().reset();
     }
     let activities = ActivityRegistry::builder()
         .register("Greet", |_: ActivityContext, whom: String| async move {
@@ -77,7 +77,7 @@ async fn main() -> Result<()> {
         ORCHESTRATIONS * CITIES.len()
     );
     if let Some(server) = server {
-        let counts = server.door().counts();
+        let counts = server.listener().counts();
         println!(
             "{} requests to Cosmos DB, with the waiting above: {} writes, {} of them batches; {} queries across partitions",
             counts.requests,

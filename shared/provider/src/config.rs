@@ -27,7 +27,7 @@ pub struct CosmosConfig {
     pub(crate) repair_after: Duration,
     pub(crate) slots: RangeInclusive<u8>,
     pub(crate) outbox: Outbox,
-    pub(crate) letter_ttl: Duration,
+    pub(crate) dead_letter_ttl: Duration,
 }
 
 /// How often, and how far apart, an owed message is tried again by those who find it undelivered.
@@ -71,7 +71,7 @@ impl fmt::Debug for CosmosConfig {
             .field("database", &self.database)
             .field("container", &self.container)
             .field("outbox", &self.outbox)
-            .field("letter_ttl", &self.letter_ttl)
+            .field("letter_ttl", &self.dead_letter_ttl)
             .finish_non_exhaustive()
     }
 }
@@ -95,7 +95,7 @@ impl CosmosConfig {
             repair_after: Duration::from_secs(10),
             slots: 0..=255,
             outbox: Outbox::default(),
-            letter_ttl: Duration::from_secs(30 * 24 * 3_600),
+            dead_letter_ttl: Duration::from_secs(30 * 24 * 3_600),
         })
     }
 
@@ -223,7 +223,7 @@ impl CosmosConfigBuilder {
 
     /// How long a dead letter is kept (default 30 days; at least a second).
     pub fn dead_letter_ttl(mut self, ttl: Duration) -> Self {
-        self.0.letter_ttl = ttl;
+        self.0.dead_letter_ttl = ttl;
         self
     }
 

@@ -16,7 +16,7 @@
 //! | `model` | one file per document type: its id, its fields, its serde |
 //! | `turn` | fetch, plan, commit, release and renew for one instance |
 //! | `work` | the same for one activity |
-//! | `scout`, `hints` | which instance or work item to try next, for callers without a doorbell |
+//! | `scout`, `hints` | which instance or work item to try next, for callers without a notifier |
 //! | `deliver`, `finish`, `repair` | paying intents, rolling unfinished commits forward, finding both |
 //! | `poison` | the dead letter that goes with a failure for too many attempts |
 //! | `maintain` | what a scheduled function does: the outbox, unfinished commits, expired sessions, dead letters |
@@ -51,9 +51,9 @@ pub use config::{CosmosConfig, CosmosConfigBuilder, Outbox};
 pub use cosmos::{Clock, SystemClock};
 pub use error::ConnectError;
 pub use maintain::{
-    Cursor, DeadLetter, DeadLetterCursor, DeadLetterFilter, DeadLetterId, DeadLetterPage, DeadLetterSummary, DueItem,
-    DuePage, DueWhat, DueWindow, MaintenanceState, Pass, Portion, Redriven, Redrives, Retention, Tried, Upkeep,
-    UpkeepQuery,
+    Backlog, BacklogQuery, Cursor, DeadLetter, DeadLetterCursor, DeadLetterFilter, DeadLetterId, DeadLetterPage,
+    DeadLetterSummary, DueItem, DuePage, DueWhat, DueWindow, MaintenanceState, PageRequest, PassOutcome, Redriven,
+    Redrives, Retention, Tried,
 };
 pub use model::{DeadLetterKind, UnfinishedSweep, target_of};
 pub use provider::{ClaimedWork, CosmosProvider, Fetched, TurnItem};

@@ -9,7 +9,7 @@ use duroxide::providers::WorkItem;
 use duroxide::{ErrorDetails, EventKind, PoisonMessageType};
 use serde_json::value::RawValue;
 
-/// How much of the poisoned items a letter keeps, and a failure tells.
+/// How much of the poisoned items a dead letter keeps, and a failure tells.
 const MOST_ITEM_BYTES: usize = 256 * 1024;
 /// How much of what is too long remains.
 const ABRIDGED: usize = 4 * 1024;

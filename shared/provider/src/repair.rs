@@ -1,7 +1,7 @@
 //! Finding and repairing what a crash left behind: intents, unfinished commits, staged orphans, begun deletions.
 //!
 //! Everything of this kind is due in the `repair` queue some seconds after it was begun. Whoever repairs does what
-//! its maker would have done; all of it is idempotent, so two may repair at once. `maintain` does the same in portions
+//! its maker would have done; all of it is idempotent, so two may repair at once. `maintain` does the same in pages
 //! that a budget can interrupt; both count the failed deliveries of an intent, and give it up in the end.
 
 use crate::error::Failure;

@@ -1,4 +1,4 @@
-//! Which instance or work item to try next, for callers that no doorbell tells (duroxide's polling runtime).
+//! Which instance or work item to try next, for callers that no notifier tells (duroxide's polling runtime).
 //!
 //! This process knows of most work before any query could: it committed it. Such *hints* are tried first. A *sweep*
 //! (one small page from every physical range, oldest due first) finds what other processes enqueued, at a steady

@@ -29,7 +29,7 @@ pub(crate) struct Store {
     pub repair_after: Duration,
     pub outbox: Outbox,
     /// How long dead letters are kept, in seconds.
-    pub letter_ttl: u32,
+    pub dead_letter_ttl: u32,
 }
 
 impl Store {

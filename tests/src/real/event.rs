@@ -78,7 +78,7 @@ fn record(queue_arn: &str, message: &Message) -> Result<Value> {
     }))
 }
 
-/// Binary values are left out: no ring has one.
+/// Binary values are left out: no wakeup has one.
 fn message_attribute(value: &MessageAttributeValue) -> Value {
     json!({
         "dataType": value.data_type(),

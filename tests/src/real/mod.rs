@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   test ── invoke ──> LambdaApi ── /next ──> Function (a process, unmodified)
-//!     │                                          │ rings, reads its key
+//!     │                                          │ wakeups, reads its key
 //!     └──── Queue (receive, settle) ────────> Moto <┘
 //! ```
 //!
@@ -35,6 +35,6 @@ pub use function::Function;
 pub use lambda_api::LambdaApi;
 pub use moto::Moto;
 pub use process::Process;
-pub use queue::{Fed, Queue, ring_again};
+pub use queue::{Fed, Queue, notify_again};
 pub use secret::Secret;
 pub use venv::Venv;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use aws_sdk_sqs::Client;
 use aws_sdk_sqs::types::{DeleteMessageBatchRequestEntry, MessageSystemAttributeName, QueueAttributeName};
-use duroxide_lambda::Ring;
+use duroxide_lambda::Wakeup;
 use serde_json::json;
 
 use super::event::Batch;
@@ -156,15 +156,15 @@ async fn attributes<const N: usize>(client: &Client, url: &str, names: [QueueAtt
     all.with_context(|| format!("{url} lacks one of {names:?}"))
 }
 
-/// Rings for all that is queued, as a run of maintenance would for what is due: a ring that a slow moto did not take in time
+/// Wakeups for all that is queued, as a run of maintenance would for what is due: a wakeup that a slow moto did not take in time
 /// is lost for good.
-pub async fn ring_again(world: &World, turns: &Queue, works: &Queue) -> Result<()> {
+pub async fn notify_again(world: &World, turns: &Queue, works: &Queue) -> Result<()> {
     for message in world.documents_of("message").await {
         let instance = message["pk"].as_str().context("a message has an instance")?;
-        turns.send(&Ring::turn(instance).encode()).await?;
+        turns.send(&Wakeup::turn(instance).encode()).await?;
     }
-    for ring in world.work_rings().await {
-        works.send(&ring.encode()).await?;
+    for wakeup in world.work_wakeups().await {
+        works.send(&wakeup.encode()).await?;
     }
     Ok(())
 }

@@ -4,10 +4,10 @@
 //! see of the instance: its history, its queue and its activities, before the turn or after it, nothing between.
 
 use super::kill::{AFTERWARDS, BOTH, nothing_is_left_behind, provider_through, until};
+use cosmos_emulator::{CrashPoint, Listener, ServerOptions};
 use duroxide::providers::{ExecutionMetadata, Provider, TagFilter, WorkItem};
 use duroxide::{Event, EventKind};
 use duroxide_cosmos::{CosmosProvider, Fetched, TurnItem};
-use cosmos_emulator::{CrashPoint, Door, ServerOptions};
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
@@ -101,10 +101,10 @@ async fn fetch(provider: &CosmosProvider) -> Option<TurnItem> {
 }
 
 /// Answers whether the commit was told to have succeeded, by the time the process died at the latest.
-async fn commit_until_crash(provider: &CosmosProvider, door: &Door, item: &TurnItem, turn: Turn) -> bool {
+async fn commit_until_crash(provider: &CosmosProvider, listener: &Listener, item: &TurnItem, turn: Turn) -> bool {
     tokio::select! {
         done = commit(provider, item, turn) => done,
-        () = until("crash", || async { door.crashed() }) => false,
+        () = until("crash", || async { listener.crashed() }) => false,
     }
 }
 
@@ -129,25 +129,25 @@ impl Scene {
     async fn new() -> Scene {
         let world = World::local(ServerOptions::default()).await;
         let clock = Arc::new(ShiftedClock::default());
-        let safe = provider_through(&world, world.door(), &clock).await;
+        let safe = provider_through(&world, world.listener(), &clock).await;
         Scene { world, clock, safe }
     }
 
-    /// Fetches and commits `turn` through a door that crashes at the n-th write of the commit; then lets another process
+    /// Fetches and commits `turn` through a listener that crashes at the n-th write of the commit; then lets another process
     /// do what is left. Answers whether the crash happened.
     async fn crash(&self, n: u64, when: CrashPoint, turn: impl Fn() -> Turn) -> bool {
-        let door = self.world.server().open_door().await.expect("a door opens");
-        let provider = provider_through(&self.world, &door, &self.clock).await;
+        let listener = self.world.server().open_listener().await.expect("a listener opens");
+        let provider = provider_through(&self.world, &listener, &self.clock).await;
         let item = fetch(&provider).await.expect("there is a turn");
-        door.crash_at_write(n, when);
-        let done = commit_until_crash(&provider, &door, &item, turn()).await;
+        listener.crash_at_write(n, when);
+        let done = commit_until_crash(&provider, &listener, &item, turn()).await;
         drop(provider);
-        assert!(done || door.crashed(), "the commit failed without a crash");
+        assert!(done || listener.crashed(), "the commit failed without a crash");
         self.clock.advance(AFTERWARDS);
         if let Some(item) = fetch(&self.safe).await {
             assert!(commit(&self.safe, &item, turn()).await, "the second process commits");
         }
-        door.crashed()
+        listener.crashed()
     }
 }
 

@@ -1,9 +1,9 @@
 //! A process that dies at the n-th write, and the one that follows it.
 
+use cosmos_emulator::{CrashPoint, Listener};
 use duroxide::runtime::registry::ActivityRegistry;
 use duroxide::runtime::{OrchestrationRegistry, Runtime, RuntimeOptions};
 use duroxide_cosmos::CosmosProvider;
-use cosmos_emulator::{CrashPoint, Door};
 use std::future::Future;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -66,10 +66,10 @@ impl Drop for Process {
     }
 }
 
-/// A provider through a door, as the processes of these tests have it.
-pub async fn provider_through(world: &World, door: &Door, clock: &Arc<ShiftedClock>) -> Arc<CosmosProvider> {
+/// A provider through a listener, as the processes of these tests have it.
+pub async fn provider_through(world: &World, listener: &Listener, clock: &Arc<ShiftedClock>) -> Arc<CosmosProvider> {
     let clock = Arc::clone(clock);
-    let config = world.builder_through(door).clock(clock);
+    let config = world.builder_through(listener).clock(clock);
     connect(config.sweep_interval(Duration::from_millis(20))).await
 }
 

@@ -1,11 +1,11 @@
 //! A workflow with everything in it, killed at every write.
 
 use super::kill::{AFTERWARDS, BOTH, Process, nothing_is_left_behind, provider_through, until};
+use cosmos_emulator::{CrashPoint, ServerOptions};
 use duroxide::runtime::OrchestrationRegistry;
 use duroxide::runtime::registry::ActivityRegistry;
 use duroxide::{ActivityContext, Client, Either2, Event, EventKind, OrchestrationContext, OrchestrationStatus};
 use duroxide_cosmos::CosmosProvider;
-use cosmos_emulator::{CrashPoint, ServerOptions};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
@@ -80,26 +80,26 @@ async fn run_with_crash_at(n: u64, when: CrashPoint) -> bool {
     let context = format!("crash at write {n}, {when:?}");
     let world = World::local(ServerOptions::default()).await;
     let clock = Arc::new(ShiftedClock::default());
-    let safe = provider_through(&world, world.door(), &clock).await;
+    let safe = provider_through(&world, world.listener(), &clock).await;
     let client = Client::new(Arc::clone(&safe) as Arc<dyn duroxide::providers::Provider>);
     client
         .start_orchestration(INSTANCE, "Order", "0")
         .await
         .expect("it starts");
 
-    let door = world.server().open_door().await.expect("a door opens");
-    door.crash_at_write(n, when);
-    let first = Process::start(provider_through(&world, &door, &clock).await, registries).await;
+    let listener = world.server().open_listener().await.expect("a listener opens");
+    listener.crash_at_write(n, when);
+    let first = Process::start(provider_through(&world, &listener, &clock).await, registries).await;
     let everything_over = || async { is_over(&client, INSTANCE).await && is_over(&client, DETACHED).await };
     until(&format!("{context}: over or crashed"), || async {
-        door.crashed() || everything_over().await
+        listener.crashed() || everything_over().await
     })
     .await;
-    let crashed = door.crashed();
+    let crashed = listener.crashed();
     first.kill();
     if crashed {
         clock.advance(AFTERWARDS);
-        let second = Process::start(provider_through(&world, world.door(), &clock).await, registries).await;
+        let second = Process::start(provider_through(&world, world.listener(), &clock).await, registries).await;
         until(&format!("{context}: over"), everything_over).await;
         second.kill();
     }
@@ -219,16 +219,16 @@ async fn a_large_fan_out_killed_in_its_commit_runs_to_its_end() {
             let context = format!("fan-out of {FAN}, crash at write {n}, {when:?}");
             let world = World::local(ServerOptions::default()).await;
             let clock = Arc::new(ShiftedClock::default());
-            let safe = provider_through(&world, world.door(), &clock).await;
+            let safe = provider_through(&world, world.listener(), &clock).await;
             let client = Client::new(Arc::clone(&safe) as Arc<dyn duroxide::providers::Provider>);
             client.start_orchestration("fan", "Fan", "").await.expect("it starts");
-            let door = world.server().open_door().await.expect("a door opens");
-            door.crash_at_write(n, when);
-            let first = Process::start(provider_through(&world, &door, &clock).await, fan_registries).await;
-            until(&format!("{context}: crashed"), || async { door.crashed() }).await;
+            let listener = world.server().open_listener().await.expect("a listener opens");
+            listener.crash_at_write(n, when);
+            let first = Process::start(provider_through(&world, &listener, &clock).await, fan_registries).await;
+            until(&format!("{context}: crashed"), || async { listener.crashed() }).await;
             first.kill();
             clock.advance(AFTERWARDS);
-            let second = Process::start(provider_through(&world, world.door(), &clock).await, fan_registries).await;
+            let second = Process::start(provider_through(&world, world.listener(), &clock).await, fan_registries).await;
             until(&format!("{context}: over"), || is_over(&client, "fan")).await;
             second.kill();
             match client

@@ -1,9 +1,9 @@
 //! Deleting a tree: exact counts, and all or nothing wherever it is interrupted.
 
 use crate::support::*;
+use cosmos_emulator::{CrashPoint, RequestKind, RequestRecord, ServerOptions};
 use duroxide::providers::{ExecutionMetadata, ProviderAdmin};
 use duroxide_cosmos::{CosmosProvider, Fetched};
-use cosmos_emulator::{CrashPoint, RequestKind, RequestRecord, ServerOptions};
 use std::sync::Arc;
 use std::time::Duration;
 use tests::{ManualClock, World, connect, until_death};
@@ -132,11 +132,11 @@ async fn a_deletion_that_dies_at_any_write_leaves_all_or_nothing() {
         for n in 1.. {
             let context = format!("{point:?} at write {n}");
             let names = plant(&provider, &format!("{point:?}-{n}")).await;
-            let door = world.server().open_door().await.expect("a door opens");
+            let listener = world.server().open_listener().await.expect("a listener opens");
             let dying: Arc<dyn cosmos::Clock> = Arc::clone(&clock) as Arc<dyn cosmos::Clock>;
-            let dying = connect(world.builder_through(&door).clock(dying)).await;
-            door.crash_at_write(n, point);
-            if let Some(outcome) = until_death(&door, dying.delete_instance(&names[0], true)).await {
+            let dying = connect(world.builder_through(&listener).clock(dying)).await;
+            listener.crash_at_write(n, point);
+            if let Some(outcome) = until_death(&listener, dying.delete_instance(&names[0], true)).await {
                 outcome.expect("a deletion without a crash succeeds");
                 assert!(n > 4, "only {n} writes were seen");
                 break;
@@ -163,11 +163,11 @@ async fn an_interrupted_deletion_met_by_a_fetch_is_finished_or_given_up() {
     let provider = world.provider_at(&clock).await;
     for n in 1..=4 {
         let names = plant(&provider, &format!("met-{n}")).await;
-        let door = world.server().open_door().await.expect("a door opens");
+        let listener = world.server().open_listener().await.expect("a listener opens");
         let dying: Arc<dyn cosmos::Clock> = Arc::clone(&clock) as Arc<dyn cosmos::Clock>;
-        let dying = connect(world.builder_through(&door).clock(dying)).await;
-        door.crash_at_write(n, CrashPoint::AfterApplied);
-        let outcome = until_death(&door, dying.delete_instance(&names[0], true)).await;
+        let dying = connect(world.builder_through(&listener).clock(dying)).await;
+        listener.crash_at_write(n, CrashPoint::AfterApplied);
+        let outcome = until_death(&listener, dying.delete_instance(&names[0], true)).await;
         assert!(outcome.is_none(), "write {n}: it did not die: {outcome:?}");
         clock.advance(REPAIRABLE);
         let mut ready = 0;
@@ -203,13 +203,13 @@ async fn a_slow_deleter_whose_deletion_was_given_up_deletes_nothing() {
     let clock = Arc::new(ManualClock::default());
     let provider = world.provider_at(&clock).await;
     let names = plant(&provider, "slow").await;
-    let door = world.server().open_door().await.expect("a door opens");
+    let listener = world.server().open_listener().await.expect("a listener opens");
     let same: Arc<dyn cosmos::Clock> = Arc::clone(&clock) as Arc<dyn cosmos::Clock>;
-    let slow = world.builder_through(&door).clock(same);
+    let slow = world.builder_through(&listener).clock(same);
     let slow = connect(slow.request_timeout(PATIENT).operation_timeout(PATIENT)).await;
     // Each lock is replaced by its marked version; the decision would be the one document that is created.
     let marks = |log: &[RequestRecord]| log.iter().filter(|record| record.kind == RequestKind::Replace).count();
-    let hold = door.hold_when(move |log| marks(log) == LEVELS);
+    let hold = listener.pause_when(move |log| marks(log) == LEVELS);
     let root = names[0].clone();
     let deletion = tokio::spawn(async move { slow.delete_instance(&root, true).await });
     while !hold.is_reached() && !deletion.is_finished() {
@@ -217,7 +217,7 @@ async fn a_slow_deleter_whose_deletion_was_given_up_deletes_nothing() {
     }
     let locks = world.documents_of("lock").await;
     let marked = locks.iter().filter(|doc| doc.get("deleting").is_some()).count();
-    assert_eq!(marked, LEVELS, "{:?}", door.log());
+    assert_eq!(marked, LEVELS, "{:?}", listener.log());
     assert!(
         world.documents_of("deletion").await.is_empty(),
         "it is marked and not decided"

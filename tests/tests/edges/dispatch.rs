@@ -1,9 +1,9 @@
 //! Who serves what: slots divide instances, and whoever meets an unfinished commit finishes it.
 
 use crate::support::*;
+use cosmos_emulator::{CrashPoint, ServerOptions};
 use duroxide::providers::Provider;
 use duroxide_cosmos::CosmosProvider;
-use cosmos_emulator::{CrashPoint, ServerOptions};
 use std::collections::{BTreeSet, HashSet};
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -62,12 +62,12 @@ async fn work_ids(world: &World, instance: &str) -> Vec<String> {
 
 /// Crashes the commit of a fan-out at its `n`-th write. Answers whether the crash happened.
 async fn crash_fan_out(world: &World, clock: &Arc<ManualClock>, instance: &str, n: u64) -> bool {
-    let door = world.server().open_door().await.expect("a door opens");
+    let listener = world.server().open_listener().await.expect("a listener opens");
     let same: Arc<dyn cosmos::Clock> = Arc::clone(clock) as Arc<dyn cosmos::Clock>;
-    let dying = connect(world.builder_through(&door).clock(same)).await;
+    let dying = connect(world.builder_through(&listener).clock(same)).await;
     enqueue(&dying, start_of(instance)).await;
     let token = turn(&dying, instance).await.lock_token;
-    door.crash_at_write(n, CrashPoint::AfterApplied);
+    listener.crash_at_write(n, CrashPoint::AfterApplied);
     let mut events = vec![started(instance, 1)];
     events.extend((2..2 + FAN_OUT).map(|id| scheduled(instance, id)));
     let work = (2..2 + FAN_OUT).map(|id| activity(instance, id)).collect();
@@ -76,7 +76,7 @@ async fn crash_fan_out(world: &World, clock: &Arc<ManualClock>, instance: &str, 
         work,
         ..Decision::default()
     };
-    let outcome = until_death(&door, commit(&dying, &token, decision)).await;
+    let outcome = until_death(&listener, commit(&dying, &token, decision)).await;
     outcome
         .map(|said| said.expect("a commit without a crash succeeds"))
         .is_none()

@@ -1,9 +1,9 @@
 //! Whoever lost a lock commits nothing, and whoever holds it commits once.
 
 use crate::support::*;
+use cosmos_emulator::{Faults, ServerOptions};
 use duroxide::providers::{Provider, ProviderAdmin, WorkItem};
 use duroxide_cosmos::{CosmosProvider, Fetched};
-use cosmos_emulator::{Faults, ServerOptions};
 use std::collections::{BTreeMap, HashSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -267,7 +267,7 @@ async fn a_commit_outlives_its_first_lock_while_it_is_renewed() {
     else {
         panic!("no turn");
     };
-    world.door().set_faults(Faults {
+    world.listener().set_faults(Faults {
         delay: Some(Duration::from_millis(2_500)),
         ..Faults::default()
     });
@@ -288,7 +288,7 @@ async fn a_commit_outlives_its_first_lock_while_it_is_renewed() {
     );
     renewed.expect("the lock is renewed");
     committed.expect("the renewed lock carries the commit");
-    world.door().clear_faults();
+    world.listener().clear_faults();
     assert_eq!(world.documents_of("work").await.len(), 200);
 }
 

@@ -1,10 +1,10 @@
 //! An instance may have any name: the name is a partition key and never part of a document id, a path or a query.
 
 use crate::support::*;
+use cosmos_emulator::ServerOptions;
 use duroxide::runtime::OrchestrationStatus;
 use duroxide::runtime::registry::ActivityRegistry;
 use duroxide::{ActivityContext, Client, OrchestrationContext, OrchestrationRegistry};
-use cosmos_emulator::ServerOptions;
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
@@ -184,7 +184,7 @@ async fn a_name_that_no_partition_can_hold_is_refused_before_any_request() {
     let world = World::local(ServerOptions::default()).await;
     let provider = world.provider().await;
     let client = Client::new(Arc::clone(&provider) as Arc<dyn duroxide::providers::Provider>);
-    world.door().reset();
+    world.listener().reset();
     for (name, bytes) in [
         (String::new(), "0"),
         ("z".repeat(2_049), "2049"),
@@ -206,7 +206,7 @@ async fn a_name_that_no_partition_can_hold_is_refused_before_any_request() {
             .expect_err("no instance can have this name");
         assert!(error.to_string().contains("2048"), "{error}");
     }
-    assert_eq!(world.door().counts().requests, 0, "{:?}", world.door().log());
+    assert_eq!(world.listener().counts().requests, 0, "{:?}", world.listener().log());
     assert!(world.documents().await.is_empty());
 }
 

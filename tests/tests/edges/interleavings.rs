@@ -1,43 +1,43 @@
 //! Two at once, one of which stalls at the worst moment: nothing is lost, nothing comes back, nothing stays stuck.
 //!
-//! A stall is made at a door of one's own, which holds the request at the worst moment until all that the other does is
+//! A stall is made at a listener of one's own, which holds the request at the worst moment until all that the other does is
 //! done.
 
 use crate::support::*;
+use cosmos_emulator::{CrashPoint, Listener, Pause, RequestKind, RequestRecord, ServerOptions};
 use duroxide::providers::{
     OrchestrationItem, Provider, ProviderAdmin, ProviderError, SessionFetchConfig, TagFilter, WorkItem,
 };
 use duroxide_cosmos::CosmosProvider;
-use cosmos_emulator::{CrashPoint, Door, Hold, RequestKind, RequestRecord, ServerOptions};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 use tests::{ManualClock, World, connect};
 use tokio::task::JoinHandle;
 
-/// A process with a door of its own.
+/// A process with a listener of its own.
 struct Slow {
-    door: Door,
+    listener: Listener,
     provider: Arc<CosmosProvider>,
 }
 
 impl Slow {
     async fn new(world: &World, clock: &Arc<ManualClock>) -> Slow {
-        let door = world.server().open_door().await.expect("a door opens");
+        let listener = world.server().open_listener().await.expect("a listener opens");
         let same: Arc<dyn cosmos::Clock> = Arc::clone(clock) as Arc<dyn cosmos::Clock>;
-        let config = world.builder_through(&door).clock(same);
+        let config = world.builder_through(&listener).clock(same);
         // It sweeps only when it must: a slow machine adds no sweep.
         let config = config.sweep_interval(PATIENT);
         let patient = config.request_timeout(PATIENT).operation_timeout(PATIENT);
         Slow {
-            door,
+            listener,
             provider: connect(patient).await,
         }
     }
 }
 
 /// Returns when the request is held; `false` when the task ends before.
-async fn stalls<T>(hold: &Hold, task: &JoinHandle<T>) -> bool {
+async fn stalls<T>(hold: &Pause, task: &JoinHandle<T>) -> bool {
     while !hold.is_reached() {
         if task.is_finished() {
             return false;
@@ -53,15 +53,15 @@ fn count(log: &[RequestRecord], kind: RequestKind) -> usize {
 
 /// A process that dies at its third write: the first publication of a staged commit.
 async fn dying(world: &World, clock: &Arc<ManualClock>, point: CrashPoint) -> Slow {
-    let door = world.server().open_door().await.expect("a door opens");
+    let listener = world.server().open_listener().await.expect("a listener opens");
     let same: Arc<dyn cosmos::Clock> = Arc::clone(clock) as Arc<dyn cosmos::Clock>;
     let config = world
-        .builder_through(&door)
+        .builder_through(&listener)
         .clock(same)
         .operation_timeout(Duration::from_secs(8));
     let provider = connect(config).await;
-    door.crash_at_write(3, point);
-    Slow { door, provider }
+    listener.crash_at_write(3, point);
+    Slow { listener, provider }
 }
 
 /// A turn that schedules so many activities that it must be staged.
@@ -89,12 +89,12 @@ async fn a_committer_that_stalls_while_publishing_does_not_publish_into_the_next
     enqueue(&other, start_of("order")).await;
     let token = turn(&first.provider, "order").await.lock_token;
     enqueue(&other, raised("order", "1")).await;
-    first.door.reset();
+    first.listener.reset();
     // Staged, decided, published once; the second publication stalls.
-    let hold = first.door.hold_when(|log| count(log, RequestKind::Batch) == 3);
+    let hold = first.listener.pause_when(|log| count(log, RequestKind::Batch) == 3);
     let slow = Arc::clone(&first.provider);
     let task = tokio::spawn(async move { commit(&slow, &token, many("order", 2, vec![started("order", 1)])).await });
-    assert!(stalls(&hold, &task).await, "{:?}", first.door.log());
+    assert!(stalls(&hold, &task).await, "{:?}", first.listener.log());
     let lock = world.document("order", "lock").await.expect("a lock");
     assert_eq!(lock["unfinished"]["next"], 1, "{lock}");
     // The other rolls it forward, and one of the activities of the stalled publication is done.
@@ -108,7 +108,7 @@ async fn a_committer_that_stalls_while_publishing_does_not_publish_into_the_next
     let (maker, token) = (Arc::clone(&dying.provider), second.lock_token);
     let decision = many("order", 1000, vec![heard("order", 1, 2)]);
     let decided = tokio::spawn(async move { commit(&maker, &token, decision).await });
-    while !dying.door.crashed() && !decided.is_finished() {
+    while !dying.listener.crashed() && !decided.is_finished() {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     let lock = world.document("order", "lock").await.expect("a lock");
@@ -144,7 +144,7 @@ async fn erase_late(world: &World, clock: &Arc<ManualClock>, n: usize) -> bool {
     let instance = format!("reborn-{n}");
     let (slow, other) = (Slow::new(world, clock).await, world.provider_at(clock).await);
     begin_with(&other, &instance, 120, named()).await;
-    let hold = slow.door.hold_when(move |log| {
+    let hold = slow.listener.pause_when(move |log| {
         let decided = log.iter().position(|record| record.kind == RequestKind::Create);
         decided.is_some_and(|at| log.len() > at + n)
     });
@@ -202,19 +202,19 @@ async fn settle_late(world: &World, clock: &Arc<ManualClock>, n: usize) -> bool 
     let mut events = vec![started(instance, 1)];
     events.extend((2..402).map(|id| scheduled(instance, id)));
     let decision = many(instance, 2, events);
-    let hold = dying.door.hold_when(|log| count(log, RequestKind::Batch) == 1);
+    let hold = dying.listener.pause_when(|log| count(log, RequestKind::Batch) == 1);
     let maker = Arc::clone(&dying.provider);
     let task = tokio::spawn(async move { commit(&maker, &token, decision).await });
     // The staged head becomes due before the lock, so that the repairer looks at it first.
-    assert!(stalls(&hold, &task).await, "{:?}", dying.door.log());
+    assert!(stalls(&hold, &task).await, "{:?}", dying.listener.log());
     clock.advance(Duration::from_secs(1));
     drop(hold);
     task.await.expect("no panic").expect("the commit is decided");
-    assert!(dying.door.crashed());
+    assert!(dying.listener.crashed());
     assert_eq!(ids_of(world, "staged-head", instance).await.len(), 1);
     clock.advance(REPAIRABLE);
-    slow.door.reset();
-    let hold = slow.door.hold_when(move |log| count(log, RequestKind::Read) == n);
+    slow.listener.reset();
+    let hold = slow.listener.pause_when(move |log| count(log, RequestKind::Read) == n);
     let repairer = Arc::clone(&slow.provider);
     let task = tokio::spawn(async move { repairer.repair(100).await });
     if !stalls(&hold, &task).await {
@@ -265,10 +265,10 @@ async fn drop_late(renewed: bool) {
         data: "early".to_owned(),
     };
     enqueue(&other, early).await;
-    let hold = slow.door.hold_when(|log| count(log, RequestKind::Query) == 1);
+    let hold = slow.listener.pause_when(|log| count(log, RequestKind::Query) == 1);
     let dropper = Arc::clone(&slow.provider);
     let task = tokio::spawn(async move { dropper.fetch_turn("order", HOLD, None).await.map(|_| ()) });
-    assert!(stalls(&hold, &task).await, "{:?}", slow.door.log());
+    assert!(stalls(&hold, &task).await, "{:?}", slow.listener.log());
     enqueue(&other, start_of("order")).await;
     let claimed = turn(&other, "order").await;
     assert_eq!(claimed.item.messages.len(), 2, "the event is claimed with the start");
@@ -317,13 +317,13 @@ impl Slow {
 }
 
 /// A process one of whose fetches looks at a new instance, which it has not claimed, and is held there.
-async fn looking(world: &World) -> (Slow, Hold, Fetch) {
+async fn looking(world: &World) -> (Slow, Pause, Fetch) {
     let slow = Slow::new(world, &Arc::new(ManualClock::default())).await;
     enqueue(&slow.provider, start_of("order")).await;
-    slow.door.reset();
-    let hold = slow.door.hold_when(<[RequestRecord]>::is_empty);
+    slow.listener.reset();
+    let hold = slow.listener.pause_when(<[RequestRecord]>::is_empty);
     let fetch = slow.fetch(PATIENT);
-    assert!(stalls(&hold, &fetch).await, "{:?}", slow.door.log());
+    assert!(stalls(&hold, &fetch).await, "{:?}", slow.listener.log());
     (slow, hold, fetch)
 }
 
@@ -334,7 +334,7 @@ async fn a_fetch_that_is_dropped_before_its_claim_hides_nothing_from_another_of_
     let world = World::local(ServerOptions::default()).await;
     let (slow, _hold, first) = looking(&world).await;
     let second = slow.fetch(Duration::ZERO);
-    while count(&slow.door.log(), RequestKind::CrossPartitionQuery) == 0 {
+    while count(&slow.listener.log(), RequestKind::CrossPartitionQuery) == 0 {
         tokio::time::sleep(Duration::from_millis(2)).await;
     }
     // It sweeps and learns of the message. An answer now could only be the wrong one, so it gets a moment to give it.
@@ -355,7 +355,7 @@ async fn a_hint_outlives_the_fetch_that_is_dropped_with_it() {
     drop(hold);
     let found = slow.fetch(HOLD).await.expect("no panic").expect("the fetch succeeds");
     assert_eq!(found.expect("a turn").0.instance, "order");
-    let log = slow.door.log();
+    let log = slow.listener.log();
     assert_eq!(count(&log, RequestKind::CrossPartitionQuery), 0, "{log:?}");
 }
 
@@ -392,11 +392,11 @@ async fn a_session_that_is_used_while_it_is_renewed_is_renewed() {
     let until = |docs: Vec<serde_json::Value>| docs[0]["until"].as_u64().expect("a time");
     let before = until(world.documents_of("session").await);
     let hold = slow
-        .door
-        .hold_when(|log| count(log, RequestKind::CrossPartitionQuery) == 1);
+        .listener
+        .pause_when(|log| count(log, RequestKind::CrossPartitionQuery) == 1);
     let renewer = Arc::clone(&slow.provider);
     let task = tokio::spawn(async move { renewer.renew_session_lock(&["me"], HOLD * 3, HOLD).await });
-    assert!(stalls(&hold, &task).await, "{:?}", slow.door.log());
+    assert!(stalls(&hold, &task).await, "{:?}", slow.listener.log());
     other
         .ack_work_item(&token, Some(done("order", 2)))
         .await

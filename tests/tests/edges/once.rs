@@ -2,9 +2,9 @@
 
 use crate::support::*;
 use cosmos::{PartitionKey, Retry};
+use cosmos_emulator::{CrashPoint, ServerOptions};
 use duroxide::providers::{ProviderAdmin, WorkItem};
 use duroxide_cosmos::{CosmosProvider, Fetched};
-use cosmos_emulator::{CrashPoint, ServerOptions};
 use serde_json::Value;
 use std::sync::Arc;
 use tests::{ManualClock, World, connect, until_death};
@@ -25,12 +25,12 @@ impl Owed {
 
     /// Commits a turn of `instance` in a process that dies before it delivers. Answers the intent it left.
     async fn commit_and_die(&self, instance: &str, decision: Decision) -> Value {
-        let door = self.world.server().open_door().await.expect("a door opens");
+        let listener = self.world.server().open_listener().await.expect("a listener opens");
         let clock: Arc<dyn cosmos::Clock> = Arc::clone(&self.clock) as Arc<dyn cosmos::Clock>;
-        let dying = connect(self.world.builder_through(&door).clock(clock)).await;
+        let dying = connect(self.world.builder_through(&listener).clock(clock)).await;
         let turn = turn(&dying, instance).await;
-        door.crash_at_write(2, CrashPoint::BeforeApplied);
-        let said = until_death(&door, commit(&dying, &turn.lock_token, decision)).await;
+        listener.crash_at_write(2, CrashPoint::BeforeApplied);
+        let said = until_death(&listener, commit(&dying, &turn.lock_token, decision)).await;
         assert!(said.is_none(), "the delivery met no crash: {said:?}");
         let intents = self.world.documents_of("intent").await;
         intents

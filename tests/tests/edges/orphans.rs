@@ -1,9 +1,9 @@
 //! Events for an instance that does not exist yet, racing with its start.
 
 use crate::support::*;
+use cosmos_emulator::{Faults, ServerOptions};
 use duroxide::providers::{Provider, ProviderAdmin, WorkItem};
 use duroxide_cosmos::{CosmosProvider, Fetched, TurnItem};
-use cosmos_emulator::{Faults, ServerOptions};
 use std::sync::Arc;
 use std::time::Duration;
 use tests::{ManualClock, World, connect};
@@ -46,14 +46,14 @@ async fn fetch(provider: &CosmosProvider, instance: &str) -> bool {
 
 /// A process whose requests take a moment more or less, so that many orders of events are met.
 async fn jittery(world: &World, clock: &Arc<ManualClock>, seed: u64) -> Arc<CosmosProvider> {
-    let door = world.server().open_door().await.expect("a door opens");
-    door.set_faults(Faults {
+    let listener = world.server().open_listener().await.expect("a listener opens");
+    listener.set_faults(Faults {
         seed,
         jitter: Duration::from_millis(10),
         ..Faults::default()
     });
     let same: Arc<dyn cosmos::Clock> = Arc::clone(clock) as Arc<dyn cosmos::Clock>;
-    connect(world.builder_through(&door).clock(same)).await
+    connect(world.builder_through(&listener).clock(same)).await
 }
 
 /// A4, by chance instead of by design (see `interleavings`).

@@ -1,8 +1,8 @@
 //! The key does not show in any log, however much is logged. A test of its own: it watches the whole process.
 
 use crate::support::*;
-use duroxide::providers::Provider;
 use cosmos_emulator::{Faults, ServerOptions};
+use duroxide::providers::Provider;
 use std::io::Write;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -43,7 +43,7 @@ async fn no_log_line_holds_the_key_or_a_signature() {
     let world = World::local(ServerOptions::default()).await;
     let provider = connect(world.builder().operation_timeout(Duration::from_secs(10))).await;
     begin_with(&provider, "order", 3, named()).await;
-    world.door().set_faults(Faults {
+    world.listener().set_faults(Faults {
         seed: 3,
         throttled: 0.3,
         lost_after: 0.2,
@@ -59,8 +59,8 @@ async fn no_log_line_holds_the_key_or_a_signature() {
     commit(&provider, &turn.lock_token, decision)
         .await
         .expect("it commits in bad weather");
-    world.door().close();
-    assert!(provider.read("order").await.is_err(), "a closed door fails");
+    world.listener().close();
+    assert!(provider.read("order").await.is_err(), "a closed listener fails");
     drop(guard);
 
     let bytes = captured.0.lock().expect("no panic").clone();
@@ -69,7 +69,7 @@ async fn no_log_line_holds_the_key_or_a_signature() {
         text.contains("cosmos") && text.lines().count() > 20,
         "the subscriber heard something"
     );
-    let key = world.door().key();
+    let key = world.listener().key();
     assert!(!text.contains(&key) && !text.contains(&key[..20]), "the key is logged");
     for mark in ["type%3Dmaster", "type=master", "sig%3D"] {
         let line = text.lines().find(|line| line.contains(mark));

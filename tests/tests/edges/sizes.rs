@@ -1,11 +1,11 @@
 //! What is too large is refused in words, before anything is written; what is allowed works whole.
 
 use crate::support::*;
+use cosmos_emulator::ServerOptions;
 use duroxide::providers::Provider;
 use duroxide::runtime::registry::ActivityRegistry;
 use duroxide::runtime::{OrchestrationStatus, Runtime};
 use duroxide::{ActivityContext, Client, OrchestrationContext, OrchestrationRegistry};
-use cosmos_emulator::ServerOptions;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -123,7 +123,7 @@ fn assert_names(text: &str, instance: &str) {
 async fn an_input_or_event_of_three_megabytes_is_refused_before_any_request() {
     let world = World::local(ServerOptions::default()).await;
     let client = Client::new(world.provider().await as Arc<dyn Provider>);
-    world.door().reset();
+    world.listener().reset();
     let large = "x".repeat(TOO_LARGE);
     let start = client
         .start_orchestration("big-start", "Echo", large.clone())
@@ -141,7 +141,7 @@ async fn an_input_or_event_of_three_megabytes_is_refused_before_any_request() {
         assert!(!error.is_retryable());
         assert_names(&error.to_string(), instance);
     }
-    assert_eq!(world.door().counts().requests, 0);
+    assert_eq!(world.listener().counts().requests, 0);
     assert!(world.documents().await.is_empty());
 }
 

@@ -3,10 +3,10 @@
 
 use crate::support::*;
 use cosmos::{PartitionKey, Retry};
+use cosmos_emulator::ServerOptions;
 use duroxide::EventKind;
 use duroxide::providers::{Provider, ProviderAdmin, PruneOptions, TagFilter, WorkItem};
 use duroxide_cosmos::CosmosProvider;
-use cosmos_emulator::ServerOptions;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -39,7 +39,7 @@ async fn begin_owing(provider: &CosmosProvider, instance: &str, messages: Vec<Wo
     commit(provider, &turn.lock_token, decision).await.expect("commits");
 }
 
-/// Any turn, found without a ring.
+/// Any turn, found without a wakeup.
 async fn any_turn(provider: &CosmosProvider, poll: Duration) -> Option<(String, String)> {
     let found = provider.fetch_orchestration_item(HOLD, poll, None).await;
     found

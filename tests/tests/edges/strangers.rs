@@ -4,9 +4,9 @@ use crate::support::*;
 use cosmos::{
     ClientConfig, Clock, ContainerSpec, CosmosClient, IndexingPolicy, Key, StaticKey, SystemClock, Throughput,
 };
+use cosmos_emulator::ServerOptions;
 use duroxide::providers::Provider;
 use duroxide_cosmos::{CosmosConfig, CosmosConfigBuilder, CosmosProvider};
-use cosmos_emulator::ServerOptions;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tests::World;
@@ -51,13 +51,13 @@ fn assert_says(words: &str, parts: &[&str]) {
 async fn a_wrong_key_is_called_a_wrong_key() {
     let world = World::local(ServerOptions::default()).await;
     let (database, container) = world.names();
-    let endpoint = world.door().endpoint();
+    let endpoint = world.listener().endpoint();
     for create in [false, true] {
         let mut config = config(&endpoint, WRONG_KEY).database(database).container(container);
         if create {
             config = config.create_with(Throughput::Serverless);
         }
-        let words = first_words(config, &[WRONG_KEY, &world.door().key()]).await;
+        let words = first_words(config, &[WRONG_KEY, &world.listener().key()]).await;
         assert_says(&words, &["key", "check", &endpoint]);
     }
 }
@@ -106,7 +106,7 @@ async fn what_cannot_be_an_endpoint_or_a_key_is_refused_without_repeating_it() {
 async fn a_container_with_another_partition_key_is_told_apart() {
     let world = World::local(ServerOptions::default()).await;
     let (database, _) = world.names();
-    let (endpoint, key) = (world.door().endpoint(), world.door().key());
+    let (endpoint, key) = (world.listener().endpoint(), world.listener().key());
     let static_key = StaticKey::new(Key::from_base64(&key).expect("the key is base64"));
     let client = CosmosClient::new(ClientConfig::new(&endpoint, static_key).expect("a config"));
     let spec = ContainerSpec {
@@ -136,7 +136,7 @@ async fn a_container_with_another_partition_key_is_told_apart() {
 async fn a_missing_container_or_database_is_to_be_created() {
     let world = World::local(ServerOptions::default()).await;
     let (database, container) = world.names();
-    let (endpoint, key) = (world.door().endpoint(), world.door().key());
+    let (endpoint, key) = (world.listener().endpoint(), world.listener().key());
     for (database, container) in [(database, "nowhere"), ("nowhere", container)] {
         let words = first_words(config(&endpoint, &key).database(database).container(container), &[&key]).await;
         assert_says(&words, &["does not exist", "create it"]);
@@ -157,7 +157,7 @@ impl Clock for Skewed {
 async fn a_clock_that_is_twenty_minutes_off_is_blamed() {
     let world = World::local(ServerOptions::default()).await;
     let (database, container) = world.names();
-    let (endpoint, key) = (world.door().endpoint(), world.door().key());
+    let (endpoint, key) = (world.listener().endpoint(), world.listener().key());
     for minutes in [-20, 20] {
         let config = config(&endpoint, &key).database(database).container(container);
         let words = first_words(config.signing_clock(Arc::new(Skewed(minutes * 60_000))), &[&key]).await;
@@ -170,9 +170,13 @@ async fn connecting_sends_nothing_and_starts_nothing() {
     let world = World::local(ServerOptions::default()).await;
     let provider = world.provider().await;
     tokio::time::sleep(Duration::from_millis(1_500)).await;
-    assert_eq!(world.door().counts().requests, 0, "{:?}", world.door().log());
+    assert_eq!(world.listener().counts().requests, 0, "{:?}", world.listener().log());
     begin(&provider, "order").await;
-    let after = world.door().counts().requests;
+    let after = world.listener().counts().requests;
     tokio::time::sleep(Duration::from_millis(1_500)).await;
-    assert_eq!(world.door().counts().requests, after, "something runs between calls");
+    assert_eq!(
+        world.listener().counts().requests,
+        after,
+        "something runs between calls"
+    );
 }

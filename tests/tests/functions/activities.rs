@@ -3,7 +3,7 @@
 use duroxide::runtime::OrchestrationStatus;
 use duroxide::runtime::registry::{ActivityRegistry, ActivityRegistryBuilder};
 use duroxide::{ActivityContext, OrchestrationContext, OrchestrationRegistry};
-use duroxide_lambda::{BatchResponse, Delayed, Limits, Ring, Target};
+use duroxide_lambda::{BatchResponse, Delayed, Limits, Target, Wakeup};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -231,28 +231,30 @@ pub async fn cloud(limits: Limits) -> (Cloud, Stage, Arc<ShiftedClock>) {
     (cloud, stage, clock)
 }
 
-/// Starts an instance and answers its first ring.
-pub async fn start(cloud: &Cloud, instance: &str, orchestration: &str, input: &str) -> Ring {
+/// Starts an instance and answers its first wakeup.
+pub async fn start(cloud: &Cloud, instance: &str, orchestration: &str, input: &str) -> Wakeup {
     let started = cloud.client.start_orchestration(instance, orchestration, input).await;
     started.expect("the instance is started");
-    only(cloud.bell.take()).ring
+    only(cloud.bell.take()).wakeup
 }
 
-/// Has an instance of `Run` schedule its activity, and answers the activity's ring.
-pub async fn schedule(cloud: &Cloud, instance: &str, activity: &str) -> Ring {
+/// Has an instance of `Run` schedule its activity, and answers the activity's wakeup.
+pub async fn schedule(cloud: &Cloud, instance: &str, activity: &str) -> Wakeup {
     let turn = start(cloud, instance, "Run", activity).await;
     served(&cloud.orchestrator.invoke(&[turn]).await);
-    only(cloud.bell.take()).ring
+    only(cloud.bell.take()).wakeup
 }
 
-/// Runs the turns that were rung for, and answers the instance's status.
+/// Runs the turns that were notified for, and answers the instance's status.
 pub async fn conclude(cloud: &Cloud, instance: &str) -> OrchestrationStatus {
-    let rings: Vec<Ring> = cloud.bell.take().into_iter().map(|delayed| delayed.ring).collect();
+    let wakeups: Vec<Wakeup> = cloud.bell.take().into_iter().map(|delayed| delayed.wakeup).collect();
     assert!(
-        rings.iter().all(|ring| matches!(ring.target, Target::Turn { .. })),
-        "{rings:?}"
+        wakeups
+            .iter()
+            .all(|wakeup| matches!(wakeup.target, Target::Turn { .. })),
+        "{wakeups:?}"
     );
-    served(&cloud.orchestrator.invoke(&rings).await);
+    served(&cloud.orchestrator.invoke(&wakeups).await);
     let history = cloud.client.read_execution_history(instance, 1).await;
     workload::assert_sound(instance, &history.expect("a history"));
     status(cloud, instance).await
@@ -282,14 +284,14 @@ pub fn failed(response: &BatchResponse, records: usize) {
 }
 
 #[track_caller]
-pub fn only(mut rings: Vec<Delayed>) -> Delayed {
-    assert_eq!(rings.len(), 1, "{rings:?}");
-    rings.remove(0)
+pub fn only(mut wakeups: Vec<Delayed>) -> Delayed {
+    assert_eq!(wakeups.len(), 1, "{wakeups:?}");
+    wakeups.remove(0)
 }
 
 /// What a function counted since it was last asked, without zeros.
 pub fn counted(function: &Function) -> BTreeMap<String, u64> {
-    let line = function.meter.flush("tests", Duration::ZERO, 0).expect("a namespace");
+    let line = function.metrics.flush("tests", Duration::ZERO, 0).expect("a namespace");
     let line: Value = serde_json::from_str(&line).expect("JSON");
     let metrics = line.as_object().expect("an object").iter();
     metrics
@@ -332,7 +334,7 @@ pub fn is_free(document: &Value) -> bool {
 /// How many requests of a function were about an instance.
 pub fn requests_for(function: &Function, instance: &str) -> usize {
     let key = serde_json::to_string(&[instance]).expect("JSON");
-    let log = function.door.log();
+    let log = function.listener.log();
     log.iter()
         .filter(|request| request.partition_key.as_deref() == Some(&key))
         .count()

@@ -7,7 +7,7 @@ use duroxide::providers::{DispatcherCapabilityFilter, SemverRange};
 use duroxide::runtime::OrchestrationStatus;
 use duroxide::{OrchestrationContext, OrchestrationRegistry};
 use duroxide_cosmos::{CosmosConfig, Fetched};
-use duroxide_lambda::meter::Meter;
+use duroxide_lambda::metrics::Metrics;
 use duroxide_lambda::{Environment, Limits, Parts};
 use serde_json::json;
 use std::sync::Arc;
@@ -35,8 +35,8 @@ async fn what_a_fast_clock_queued_is_not_lost_on_a_function_that_is_behind() {
             workload::orchestrations(),
         )
         .await;
-    let ring = start(&cloud, "order", "HelloCities", "1").await;
-    serve(&behind, &[ring]).await;
+    let wakeup = start(&cloud, "order", "HelloCities", "1").await;
+    serve(&behind, &[wakeup]).await;
     assert_eq!(
         metrics(&behind)["Nothing"],
         1,
@@ -45,8 +45,8 @@ async fn what_a_fast_clock_queued_is_not_lost_on_a_function_that_is_behind() {
     let again = only(cloud.bell.take());
     assert!(again.delay > Duration::ZERO && again.delay <= AHEAD, "{again:?}");
     slow.advance(AHEAD);
-    assert!(again.ring.due_ms.expect("it knows its time") <= slow.now_ms());
-    serve(&behind, &[again.ring]).await;
+    assert!(again.wakeup.due_ms.expect("it knows its time") <= slow.now_ms());
+    serve(&behind, &[again.wakeup]).await;
     assert_eq!(metrics(&behind)["Committed"], 1);
 }
 
@@ -94,25 +94,25 @@ async fn a_key_that_is_refused_at_the_commit_does_not_fail_the_orchestration() {
     };
     let cloud = Cloud::start(orchestrations(), workload::activities()).await;
     let key = Rotating {
-        key: Key::from_base64(&cloud.world.door().key()).expect("a key"),
+        key: Key::from_base64(&cloud.world.listener().key()).expect("a key"),
         refused,
     };
     let (database, container) = cloud.world.names();
-    let config = CosmosConfig::builder(cloud.world.door().endpoint(), key)
+    let config = CosmosConfig::builder(cloud.world.listener().endpoint(), key)
         .database(database)
         .container(container);
-    let meter = Arc::new(Meter::new(None));
+    let metrics = Arc::new(Metrics::new(None));
     let parts = Parts::of(
         connect(config).await,
         Arc::clone(&cloud.bell) as _,
-        meter,
+        metrics,
         Limits::default(),
         "rotated",
     );
     let function = Environment::orchestrator(parts, orchestrations()).await;
-    let ring = start(&cloud, "order", "Rotate", "").await;
+    let wakeup = start(&cloud, "order", "Rotate", "").await;
     let response = function
-        .serve(event(&[ring]), duroxide_lambda::Budget::of(INVOCATION))
+        .serve(event(&[wakeup]), duroxide_lambda::Budget::of(INVOCATION))
         .await;
     assert_eq!(failed(&response), [""; 0]);
     let status = status(&cloud, "order").await;
@@ -120,34 +120,34 @@ async fn a_key_that_is_refused_at_the_commit_does_not_fail_the_orchestration() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_function_whose_timeout_is_too_short_says_so_instead_of_ringing_for_ever() {
+async fn a_function_whose_timeout_is_too_short_says_so_instead_of_notifying_for_ever() {
     let cloud = Cloud::start(workload::orchestrations(), workload::activities()).await;
-    let mut ring = start(&cloud, "order", "HelloCities", "1").await;
+    let mut wakeup = start(&cloud, "order", "HelloCities", "1").await;
     let too_short = Limits::default().turn_reserve / 2;
     let mut invocations = 0;
     loop {
         let response = cloud
             .orchestrator
-            .invoke_within(std::slice::from_ref(&ring), too_short)
+            .invoke_within(std::slice::from_ref(&wakeup), too_short)
             .await;
         invocations += 1;
         if !response.batch_item_failures.is_empty() {
             break;
         }
         assert!(invocations < 20, "it goes on for ever");
-        ring = only(cloud.bell.take()).ring;
+        wakeup = only(cloud.bell.take()).wakeup;
     }
     assert!(invocations > 1, "time may be short once by chance");
-    assert_eq!(cloud.orchestrator.door.counts().requests, 0);
-    serve(&cloud.orchestrator, &[ring]).await;
+    assert_eq!(cloud.orchestrator.listener.counts().requests, 0);
+    serve(&cloud.orchestrator, &[wakeup]).await;
     assert_eq!(metrics(&cloud.orchestrator)["Committed"], 1, "nothing was lost");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_only_another_release_can_run_is_not_taken_for_nothing() {
     let cloud = Cloud::start(workload::orchestrations(), workload::activities()).await;
-    let ring = start(&cloud, "pinned", "HelloCities", "1").await;
-    serve(&cloud.orchestrator, &[ring]).await;
+    let wakeup = start(&cloud, "pinned", "HelloCities", "1").await;
+    serve(&cloud.orchestrator, &[wakeup]).await;
     cloud
         .client
         .raise_event("pinned", "Any", "")
@@ -167,7 +167,7 @@ async fn what_only_another_release_can_run_is_not_taken_for_nothing() {
     cloud.bell.take();
 
     // A message of a newer release: nobody here can read it, and it must not be forgotten.
-    let ring = start(&cloud, "newer", "HelloCities", "1").await;
+    let wakeup = start(&cloud, "newer", "HelloCities", "1").await;
     let messages = cloud.world.documents_of("message").await;
     let mut message = messages
         .into_iter()
@@ -179,7 +179,7 @@ async fn what_only_another_release_can_run_is_not_taken_for_nothing() {
     raw.upsert(&pk, &message, None, Retry::Idempotent)
         .await
         .expect("it is replaced");
-    let response = cloud.orchestrator.invoke(&[ring]).await;
+    let response = cloud.orchestrator.invoke(&[wakeup]).await;
     assert_eq!(
         failed(&response),
         ["0"],

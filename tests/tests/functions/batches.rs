@@ -3,15 +3,15 @@
 
 use crate::support::*;
 use async_trait::async_trait;
+use cosmos_emulator::Faults;
 use duroxide::providers::{
     DispatcherCapabilityFilter, ProviderError, ScheduledActivityIdentifier, SessionFetchConfig, TagFilter,
 };
 use duroxide::runtime::registry::ActivityRegistry;
 use duroxide::{ActivityContext, OrchestrationContext, OrchestrationRegistry};
 use duroxide_cosmos::{ClaimedWork, CosmosProvider, Fetched, TurnItem};
-use duroxide_lambda::meter::Meter;
-use duroxide_lambda::{Budget, Directed, Environment, Limits, Parts, Ring};
-use cosmos_emulator::Faults;
+use duroxide_lambda::metrics::Metrics;
+use duroxide_lambda::{Budget, Directed, Environment, Limits, Parts, Wakeup};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -31,12 +31,12 @@ fn orchestrations(turns: &Arc<AtomicUsize>) -> OrchestrationRegistry {
         .build()
 }
 
-async fn started(cloud: &Cloud, count: usize) -> Vec<Ring> {
-    let mut rings = Vec::new();
+async fn started(cloud: &Cloud, count: usize) -> Vec<Wakeup> {
+    let mut wakeups = Vec::new();
     for n in 0..count {
-        rings.push(start(cloud, &format!("i{n}"), "One", "").await);
+        wakeups.push(start(cloud, &format!("i{n}"), "One", "").await);
     }
-    rings
+    wakeups
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -106,10 +106,10 @@ impl Directed for Meeting {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn ten_turns_of_a_batch_run_at_once() {
     let cloud = Cloud::start(orchestrations(&Arc::default()), workload::activities()).await;
-    let meter = Arc::new(Meter::new(None));
+    let metrics = Arc::new(Metrics::new(None));
     let store = Arc::clone(&cloud.orchestrator.store);
     let bell = Arc::clone(&cloud.bell);
-    let mut parts = Parts::of(Arc::clone(&store), bell, meter, Limits::default(), "meeting");
+    let mut parts = Parts::of(Arc::clone(&store), bell, metrics, Limits::default(), "meeting");
     let barrier = Barrier::new(10);
     parts.directed = Arc::new(Meeting { store, barrier });
     let environment = Environment::orchestrator(parts, orchestrations(&Arc::default())).await;
@@ -120,20 +120,20 @@ async fn ten_turns_of_a_batch_run_at_once() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn ten_rings_for_one_instance_are_one_turn() {
+async fn ten_wakeups_for_one_instance_are_one_turn() {
     let turns = Arc::new(AtomicUsize::new(0));
     let cloud = Cloud::start(orchestrations(&turns), workload::activities()).await;
-    let ring = start(&cloud, "order", "One", "").await;
-    cloud.orchestrator.door.reset();
-    serve(&cloud.orchestrator, &vec![ring; 10]).await;
+    let wakeup = start(&cloud, "order", "One", "").await;
+    cloud.orchestrator.listener.reset();
+    serve(&cloud.orchestrator, &vec![wakeup; 10]).await;
     assert_eq!(turns.load(Ordering::SeqCst), 1);
-    assert_eq!(cloud.orchestrator.door.counts().requests, 3);
+    assert_eq!(cloud.orchestrator.listener.counts().requests, 3);
     assert_eq!(cloud.bell.take().len(), 1);
     assert_eq!(metrics(&cloud.orchestrator)["Turns"], 1);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn rings_for_one_target_are_one_cycle_whatever_else_they_say() {
+async fn wakeups_for_one_target_are_one_cycle_whatever_else_they_say() {
     let runs = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&runs);
     let work = move |_: ActivityContext, _: String| {
@@ -143,9 +143,9 @@ async fn rings_for_one_target_are_one_cycle_whatever_else_they_say() {
     let activities = ActivityRegistry::builder().register("Work", work).build();
     let turns = Arc::new(AtomicUsize::new(0));
     let cloud = Cloud::start(orchestrations(&turns), activities).await;
-    let [a, b, c] = <[Ring; 3]>::try_from(started(&cloud, 3).await).expect("three");
-    let tired = Ring { tries: 3, ..b.clone() };
-    let strange = Ring {
+    let [a, b, c] = <[Wakeup; 3]>::try_from(started(&cloud, 3).await).expect("three");
+    let tired = Wakeup { tries: 3, ..b.clone() };
+    let strange = Wakeup {
         session: None,
         ..a.clone()
     };
@@ -168,7 +168,7 @@ async fn rings_for_one_target_are_one_cycle_whatever_else_they_say() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn more_rings_than_dispatchers_are_all_served() {
+async fn more_wakeups_than_dispatchers_are_all_served() {
     let (now, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
     let (current, highest) = (Arc::clone(&now), Arc::clone(&most));
     let work = move |_: ActivityContext, _: String| {
@@ -206,7 +206,7 @@ async fn an_empty_batch_is_answered_and_costs_nothing() {
     let cloud = Cloud::start(workload::orchestrations(), workload::activities()).await;
     for function in [&cloud.orchestrator, &cloud.worker] {
         serve(function, &[]).await;
-        assert_eq!(function.door.counts().requests, 0);
+        assert_eq!(function.listener.counts().requests, 0);
     }
     assert_eq!(cloud.bell.calls(), 0);
 }
@@ -222,9 +222,9 @@ async fn a_store_that_is_down_fails_all_records_and_nothing_is_lost() {
         ..CloudOptions::default()
     };
     let cloud = Cloud::with(options, workload::orchestrations(), workload::activities()).await;
-    let mut rings = Vec::new();
+    let mut wakeups = Vec::new();
     for n in 0..3 {
-        rings.push(start(&cloud, &format!("i{n}"), "HelloCities", "1").await);
+        wakeups.push(start(&cloud, &format!("i{n}"), "HelloCities", "1").await);
     }
     let unavailable = Faults {
         unavailable: 1.0,
@@ -236,14 +236,14 @@ async fn a_store_that_is_down_fails_all_records_and_nothing_is_lost() {
     };
     let enough = Duration::from_secs(5);
     for faults in [unavailable, gone] {
-        cloud.orchestrator.door.set_faults(faults);
-        let response = cloud.orchestrator.invoke_within(&rings, enough).await;
+        cloud.orchestrator.listener.set_faults(faults);
+        let response = cloud.orchestrator.invoke_within(&wakeups, enough).await;
         assert_eq!(failed(&response), ["0", "1", "2"]);
         assert_eq!(metrics(&cloud.orchestrator)["Failed"], 3);
     }
     assert!(cloud.bell.take().is_empty());
-    cloud.orchestrator.door.clear_faults();
-    serve(&cloud.orchestrator, &rings).await;
+    cloud.orchestrator.listener.clear_faults();
+    serve(&cloud.orchestrator, &wakeups).await;
     cloud.settle().await;
     for n in 0..3 {
         assert!(output(&cloud, &format!("i{n}")).await.contains("Oslo"));

@@ -1,12 +1,12 @@
-//! Busy is not lost: a ring that meets a held lock costs one request and no waiting, and comes again.
+//! Busy is not lost: a wakeup that meets a held lock costs one request and no waiting, and comes again.
 
 use crate::support::*;
 use cosmos::Clock;
+use cosmos_emulator::RequestKind::{Query, Read};
 use duroxide::providers::{Provider, TagFilter};
 use duroxide::{OrchestrationContext, OrchestrationRegistry, OrchestrationStatus};
 use duroxide_cosmos::Fetched;
-use duroxide_lambda::{Limits, Ring};
-use cosmos_emulator::RequestKind::{Query, Read};
+use duroxide_lambda::{Limits, Wakeup};
 use serde_json::Value;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -29,55 +29,55 @@ async fn hold_turn(cloud: &Cloud, instance: &str) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_ring_that_meets_a_held_turn_costs_one_request_and_leads_to_the_turn_later() {
+async fn a_wakeup_that_meets_a_held_turn_costs_one_request_and_leads_to_the_turn_later() {
     let cloud = Cloud::start(workload::orchestrations(), workload::activities()).await;
     let first = start(&cloud, "order", "HelloCities", "1").await;
     let token = hold_turn(&cloud, "order").await;
 
     // That it returns while the lock is held is the proof that it does not wait.
-    let (response, bill) = bill(&cloud.orchestrator.door, cloud.orchestrator.invoke(&[first])).await;
+    let (response, bill) = bill(&cloud.orchestrator.listener, cloud.orchestrator.invoke(&[first])).await;
     assert_eq!(failed(&response), [""; 0]);
     bill.is(&[Query], 1);
     assert_eq!(metrics(&cloud.orchestrator)["Busy"], 1);
     let again = only(cloud.bell.take());
     assert_eq!(
-        (&again.ring.target, again.ring.tries, again.ring.due_ms),
+        (&again.wakeup.target, again.wakeup.tries, again.wakeup.due_ms),
         (&turn_of("order"), 1, None)
     );
     assert_eq!(again.delay, SECOND);
 
     let released = cloud.silent.abandon_orchestration_item(&token, None, true).await;
     released.expect("the turn is given back");
-    serve(&cloud.orchestrator, &[again.ring]).await;
+    serve(&cloud.orchestrator, &[again.wakeup]).await;
     cloud.settle().await;
     assert!(output(&cloud, "order").await.contains("Oslo"));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_busy_instance_is_rung_at_growing_pauses() {
+async fn a_busy_instance_is_notified_at_growing_pauses() {
     let cloud = Cloud::start(workload::orchestrations(), workload::activities()).await;
-    let mut ring = start(&cloud, "order", "HelloCities", "1").await;
+    let mut wakeup = start(&cloud, "order", "HelloCities", "1").await;
     hold_turn(&cloud, "order").await;
     let mut pauses = Vec::new();
     for tries in 1..=7 {
-        serve(&cloud.orchestrator, &[ring]).await;
+        serve(&cloud.orchestrator, &[wakeup]).await;
         let again = only(cloud.bell.take());
-        assert_eq!(again.ring.tries, tries);
+        assert_eq!(again.wakeup.tries, tries);
         pauses.push(again.delay.as_secs());
-        ring = again.ring;
+        wakeup = again.wakeup;
     }
     assert_eq!(pauses, [1, 2, 4, 8, 16, 16, 16]);
-    // A fresh ring beside a tired one is a sign that something new has come.
-    serve(&cloud.orchestrator, &[ring, Ring::turn("order")]).await;
+    // A fresh wakeup beside a tired one is a sign that something new has come.
+    serve(&cloud.orchestrator, &[wakeup, Wakeup::turn("order")]).await;
     assert_eq!(only(cloud.bell.take()).delay, SECOND);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_ring_that_meets_a_held_activity_costs_one_request_and_leads_to_it_later() {
+async fn a_wakeup_that_meets_a_held_activity_costs_one_request_and_leads_to_it_later() {
     let cloud = Cloud::start(workload::orchestrations(), workload::activities()).await;
     let first = start(&cloud, "order", "HelloCities", "1").await;
     serve(&cloud.orchestrator, &[first]).await;
-    let work = only(cloud.bell.take()).ring;
+    let work = only(cloud.bell.take()).wakeup;
     let activity = work_of(&work).identifier();
     let held = cloud
         .silent
@@ -86,32 +86,32 @@ async fn a_ring_that_meets_a_held_activity_costs_one_request_and_leads_to_it_lat
     let Fetched::Ready(held) = held.expect("a fetch") else {
         panic!("there is an activity to hold");
     };
-    let (response, bill) = bill(&cloud.worker.door, cloud.worker.invoke(std::slice::from_ref(&work))).await;
+    let (response, bill) = bill(&cloud.worker.listener, cloud.worker.invoke(std::slice::from_ref(&work))).await;
     assert_eq!(failed(&response), [""; 0]);
     bill.is(&[Read], 1);
     let again = only(cloud.bell.take());
-    assert_eq!((&again.ring.target, again.ring.tries), (&work.target, 1));
+    assert_eq!((&again.wakeup.target, again.wakeup.tries), (&work.target, 1));
     assert_eq!(again.delay, SECOND);
 
     let released = cloud.silent.abandon_work_item(&held.lock_token, None, true).await;
     released.expect("the activity is given back");
-    serve(&cloud.worker, &[again.ring]).await;
+    serve(&cloud.worker, &[again.wakeup]).await;
     cloud.settle().await;
     assert!(output(&cloud, "order").await.contains("Oslo"));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_busy_record_fails_when_its_ring_cannot_be_sent_again() {
+async fn a_busy_record_fails_when_its_wakeup_cannot_be_sent_again() {
     let cloud = Cloud::start(workload::orchestrations(), workload::activities()).await;
-    let ring = start(&cloud, "order", "HelloCities", "1").await;
+    let wakeup = start(&cloud, "order", "HelloCities", "1").await;
     let free = start(&cloud, "free", "HelloCities", "1").await;
     hold_turn(&cloud, "order").await;
     cloud.bell.fail_all(true);
-    let batch = [ring.clone(), free, ring];
+    let batch = [wakeup.clone(), free, wakeup];
     let response = cloud.orchestrator.invoke(&batch).await;
-    // The committed one is served, though its own ring was lost as well.
+    // The committed one is served, though its own wakeup was lost as well.
     assert_eq!(failed(&response), ["0", "2"]);
-    assert_eq!(metrics(&cloud.orchestrator)["RingsFailed"], 2);
+    assert_eq!(metrics(&cloud.orchestrator)["WakeupsFailed"], 2);
 }
 
 /// Two messages; the second comes when the holder has fetched and not yet committed.
@@ -125,14 +125,14 @@ async fn a_message_that_arrives_during_a_turn_leads_to_another_turn_without_main
     let other = cloud.another_orchestrator("other", orchestrations()).await;
     let first = start(&cloud, "order", "Inbox", "").await;
     // The view and the claim have passed; what is held is the commit.
-    cloud.orchestrator.door.reset();
-    let commit = cloud.orchestrator.door.hold_when(|log| log.len() == 2);
+    cloud.orchestrator.listener.reset();
+    let commit = cloud.orchestrator.listener.pause_when(|log| log.len() == 2);
     let holder = cloud.orchestrator.invoke(std::slice::from_ref(&first));
     let meanwhile = async {
         until("the commit is held", async || commit.is_reached()).await;
         let queued = cloud.client.enqueue_event("order", "inbox", "late").await;
         queued.expect("it is queued");
-        let late = only(cloud.bell.take()).ring;
+        let late = only(cloud.bell.take()).wakeup;
         serve(&other, &[late]).await;
         drop(commit);
         only(cloud.bell.take())
@@ -143,9 +143,9 @@ async fn a_message_that_arrives_during_a_turn_leads_to_another_turn_without_main
         matches!(status(&cloud, "order").await, OrchestrationStatus::Running { .. }),
         "the holder did not see it"
     );
-    assert!(cloud.bell.take().is_empty(), "nobody else rings");
-    assert_eq!((again.delay, again.ring.tries), (SECOND, 1));
-    serve(&other, &[again.ring]).await;
+    assert!(cloud.bell.take().is_empty(), "nobody else wakeups");
+    assert_eq!((again.delay, again.wakeup.tries), (SECOND, 1));
+    serve(&other, &[again.wakeup]).await;
     assert_eq!(output(&cloud, "order").await, "late");
 }
 
@@ -164,10 +164,10 @@ async fn of_two_environments_that_race_for_an_instance_one_has_the_turn() {
     let other = cloud.another_orchestrator("other", orchestrations()).await;
     for n in 1..=20 {
         let instance = format!("i{n}");
-        let ring = [start(&cloud, &instance, "Quick", "").await];
-        let (one, two) = futures::join!(cloud.orchestrator.invoke(&ring), other.invoke(&ring));
+        let wakeup = [start(&cloud, &instance, "Quick", "").await];
+        let (one, two) = futures::join!(cloud.orchestrator.invoke(&wakeup), other.invoke(&wakeup));
         assert_eq!((failed(&one), failed(&two)), (vec![], vec![]));
-        // Who was busy rings again, and finds nothing.
+        // Who was busy wakeups again, and finds nothing.
         serve(&other, &plain(cloud.bell.take())).await;
         assert_eq!(turns.load(Ordering::SeqCst), n, "{instance}");
         assert_eq!(output(&cloud, &instance).await, "done");
@@ -187,25 +187,25 @@ async fn a_turn_that_was_taken_over_commits_nothing() {
     };
     let cloud = Cloud::with(options, workload::orchestrations(), workload::activities()).await;
     let other = cloud.another_orchestrator("other", workload::orchestrations()).await;
-    let ring = [start(&cloud, "order", "HelloCities", "1").await];
-    cloud.orchestrator.door.reset();
-    let commit = cloud.orchestrator.door.hold_when(|log| log.len() == 2);
-    let holder = cloud.orchestrator.invoke(&ring);
+    let wakeup = [start(&cloud, "order", "HelloCities", "1").await];
+    cloud.orchestrator.listener.reset();
+    let commit = cloud.orchestrator.listener.pause_when(|log| log.len() == 2);
+    let holder = cloud.orchestrator.invoke(&wakeup);
     let meanwhile = async {
         until("the commit is held", async || commit.is_reached()).await;
         clock.advance(Limits::default().turn_lock);
-        serve(&other, &ring).await;
+        serve(&other, &wakeup).await;
         drop(commit);
         plain(cloud.bell.take())
     };
     let (response, work) = futures::join!(holder, meanwhile);
     assert_eq!(failed(&response), ["0"], "it comes again, to find out");
-    // For all it knows its commit may have happened, so it rings for the same activity: once too often, and harmless.
-    let twice = only(cloud.bell.take()).ring;
+    // For all it knows its commit may have happened, so it wakeups for the same activity: once too often, and harmless.
+    let twice = only(cloud.bell.take()).wakeup;
     assert_eq!(twice.target, work[0].target);
     let counted = metrics(&cloud.orchestrator);
     assert_eq!((&counted["Failed"], &counted["Committed"]), (&1.into(), &Value::Null));
-    serve(&cloud.orchestrator, &ring).await;
+    serve(&cloud.orchestrator, &wakeup).await;
     assert_eq!(metrics(&cloud.orchestrator)["Nothing"], 1);
     serve(&cloud.worker, &work).await;
     serve(&cloud.worker, &[twice]).await;

@@ -1,50 +1,50 @@
-//! Clients in a world where nobody polls: what they queue is rung for.
+//! Clients in a world where nobody polls: what they queue is notified for.
 
 use crate::support::*;
 use cosmos::{Clock, SystemClock};
 use duroxide::providers::{Provider, WorkItem};
 use duroxide::runtime::registry::ActivityRegistry;
 use duroxide::{ActivityContext, OrchestrationContext, OrchestrationRegistry, OrchestrationStatus};
-use duroxide_lambda::Ring;
+use duroxide_lambda::Wakeup;
 use std::time::Duration;
 use tests::cloud::Cloud;
 use tests::workload;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn whatever_a_client_queues_is_one_request_and_one_ring() {
+async fn whatever_a_client_queues_is_one_request_and_one_wakeup() {
     let cloud = Cloud::start(workload::orchestrations(), workload::activities()).await;
     let client = &cloud.client;
     client.start_orchestration("a", "Event", "").await.expect("it starts");
-    assert_rung(&cloud, "a");
+    assert_notified(&cloud, "a");
     let versioned = client.start_orchestration_versioned("b", "Event", "1.0.0", "").await;
     versioned.expect("it starts");
-    assert_rung(&cloud, "b");
+    assert_notified(&cloud, "b");
     client.raise_event("a", "Go", "x").await.expect("it is raised");
-    assert_rung(&cloud, "a");
+    assert_notified(&cloud, "a");
     client.enqueue_event("a", "inbox", "x").await.expect("it is queued");
-    assert_rung(&cloud, "a");
+    assert_notified(&cloud, "a");
     client.cancel_instance("b", "no need").await.expect("it is cancelled");
-    assert_rung(&cloud, "b");
-    assert_eq!(cloud.client_door.counts().requests, 5);
+    assert_notified(&cloud, "b");
+    assert_eq!(cloud.client_listener.counts().requests, 5);
 }
 
 #[track_caller]
-fn assert_rung(cloud: &Cloud, instance: &str) {
-    let rung = only(cloud.bell.take());
-    assert_eq!(rung.delay, Duration::ZERO);
-    let Ring { session, due_ms, .. } = rung.ring.clone();
+fn assert_notified(cloud: &Cloud, instance: &str) {
+    let notified = only(cloud.bell.take());
+    assert_eq!(notified.delay, Duration::ZERO);
+    let Wakeup { session, due_ms, .. } = notified.wakeup.clone();
     assert!(session.is_some_and(|session| !session.is_empty()));
     assert!(due_ms.is_some_and(|due| due <= SystemClock.now_ms()), "{due_ms:?}");
-    let bare = Ring {
+    let bare = Wakeup {
         session: None,
         due_ms: None,
-        ..rung.ring
+        ..notified.wakeup
     };
-    assert_eq!(bare, Ring::turn(instance));
+    assert_eq!(bare, Wakeup::turn(instance));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_queued_for_later_is_rung_for_later() {
+async fn what_is_queued_for_later_is_notified_for_later() {
     let cloud = Cloud::start(workload::orchestrations(), workload::activities()).await;
     let message = |instance: &str| WorkItem::QueueMessage {
         instance: instance.to_owned(),
@@ -54,19 +54,19 @@ async fn what_is_queued_for_later_is_rung_for_later() {
     let minutes = |minutes: u64| Some(Duration::from_secs(60 * minutes));
     let asked = SystemClock.now_ms();
     let queued = cloud
-        .ringing
+        .notifying
         .enqueue_for_orchestrator(message("soon"), minutes(5))
         .await;
     queued.expect("it is queued");
-    let rung = only(cloud.bell.take());
-    let due = rung.ring.due_ms.expect("it is for later");
+    let notified = only(cloud.bell.take());
+    let due = notified.wakeup.due_ms.expect("it is for later");
     assert_eq!(
-        (&rung.ring.target, rung.delay),
+        (&notified.wakeup.target, notified.delay),
         (&turn_of("soon"), Duration::from_secs(300))
     );
     assert!((asked + 300_000..=SystemClock.now_ms() + 300_000).contains(&due));
     let queued = cloud
-        .ringing
+        .notifying
         .enqueue_for_orchestrator(message("late"), minutes(16))
         .await;
     queued.expect("it is queued");
@@ -77,32 +77,32 @@ async fn what_is_queued_for_later_is_rung_for_later() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_client_without_a_doorbell_still_queues() {
+async fn a_client_without_a_notifier_still_queues() {
     let cloud = Cloud::start(workload::orchestrations(), workload::activities()).await;
     cloud.bell.fail_all(true);
     let started = cloud.client.start_orchestration("order", "HelloCities", "1").await;
-    started.expect("the ring is a hint");
+    started.expect("the wakeup is a hint");
     cloud.bell.fail_all(false);
-    serve(&cloud.orchestrator, &[Ring::turn("order")]).await;
+    serve(&cloud.orchestrator, &[Wakeup::turn("order")]).await;
     cloud.settle().await;
     assert!(output(&cloud, "order").await.contains("Oslo"));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_client_with_a_hanging_doorbell_is_answered_in_bounded_time() {
+async fn a_client_with_a_hanging_notifier_is_answered_in_bounded_time() {
     let cloud = Cloud::start(workload::orchestrations(), workload::activities()).await;
     cloud.bell.hold();
     let started = tokio::time::timeout(LIMIT, cloud.client.start_orchestration("order", "HelloCities", "1")).await;
     started.expect("it does not hang").expect("it starts");
     cloud.bell.release();
     assert_eq!(cloud.bell.count(), 0);
-    serve(&cloud.orchestrator, &[Ring::turn("order")]).await;
+    serve(&cloud.orchestrator, &[Wakeup::turn("order")]).await;
     assert_eq!(metrics(&cloud.orchestrator)["Committed"], 1);
 }
 
 /// An activity raises an event for its own instance's friend, and starts another.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_an_activity_queues_by_its_client_is_rung_for() {
+async fn what_an_activity_queues_by_its_client_is_notified_for() {
     let orchestrations = OrchestrationRegistry::builder()
         .register("Host", |ctx: OrchestrationContext, _: String| async move {
             ctx.schedule_activity("Invite", "").await
@@ -131,11 +131,14 @@ async fn what_an_activity_queues_by_its_client_is_rung_for() {
     let host = start(&cloud, "host", "Host", "").await;
     serve(&cloud.orchestrator, &[host]).await;
     serve(&cloud.worker, &plain(cloud.bell.take())).await;
-    let rung = cloud.bell.take();
-    let targets: Vec<&str> = rung.iter().map(|rung| rung.ring.target.instance()).collect();
+    let notified = cloud.bell.take();
+    let targets: Vec<&str> = notified
+        .iter()
+        .map(|notified| notified.wakeup.target.instance())
+        .collect();
     assert_eq!(targets, ["guest", "guest", "friend", "host"]);
-    assert!(rung.iter().all(|rung| rung.ring.session.is_some()));
-    serve(&cloud.orchestrator, &plain(rung)).await;
+    assert!(notified.iter().all(|notified| notified.wakeup.session.is_some()));
+    serve(&cloud.orchestrator, &plain(notified)).await;
     for (instance, said) in [("host", "invited"), ("friend", "come"), ("guest", "welcome")] {
         assert_eq!(output(&cloud, instance).await, said);
     }
@@ -191,5 +194,5 @@ async fn a_client_manages_instances() {
         status(&cloud, "child-of-parent").await,
         OrchestrationStatus::NotFound
     ));
-    assert_eq!(cloud.bell.take().len(), 0, "management rings nobody");
+    assert_eq!(cloud.bell.take().len(), 0, "management wakeups nobody");
 }

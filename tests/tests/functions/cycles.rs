@@ -1,10 +1,10 @@
-//! Exactly one cycle per ring: one fetch, one execution, one commit; counted at the function's own door.
+//! Exactly one cycle per wakeup: one fetch, one execution, one commit; counted at the function's own listener.
 
 use crate::support::*;
+use cosmos_emulator::RequestKind::{Batch, Create, Query, Read, Replace};
 use duroxide::runtime::registry::ActivityRegistry;
 use duroxide::{ActivityContext, OrchestrationContext, OrchestrationRegistry, OrchestrationStatus};
-use duroxide_lambda::{Limits, Ring, WorkTarget};
-use cosmos_emulator::RequestKind::{Batch, Create, Query, Read, Replace};
+use duroxide_lambda::{Limits, Wakeup, WorkTarget};
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -55,34 +55,34 @@ impl Runs {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_ring_is_one_fetch_one_execution_and_one_commit() {
+async fn a_wakeup_is_one_fetch_one_execution_and_one_commit() {
     let runs = Runs::default();
     let cloud = runs.cloud().await;
     let first = start(&cloud, "order", "One", "").await;
 
-    let (response, bill_of_first) = bill(&cloud.orchestrator.door, cloud.orchestrator.invoke(&[first])).await;
+    let (response, bill_of_first) = bill(&cloud.orchestrator.listener, cloud.orchestrator.invoke(&[first])).await;
     assert_eq!((failed(&response), runs.so_far()), (vec![], (1, 0)));
     bill_of_first.is(&[Query, Create, Batch], 3);
 
-    let work = only(cloud.bell.take()).ring;
-    let (response, bill_of_work) = bill(&cloud.worker.door, cloud.worker.invoke(&[work])).await;
+    let work = only(cloud.bell.take()).wakeup;
+    let (response, bill_of_work) = bill(&cloud.worker.listener, cloud.worker.invoke(&[work])).await;
     assert_eq!((failed(&response), runs.so_far()), (vec![], (1, 1)));
     bill_of_work.is(&[Read, Replace, Batch], 3);
 
-    let second = only(cloud.bell.take()).ring;
-    let (response, bill_of_second) = bill(&cloud.orchestrator.door, cloud.orchestrator.invoke(&[second])).await;
+    let second = only(cloud.bell.take()).wakeup;
+    let (response, bill_of_second) = bill(&cloud.orchestrator.listener, cloud.orchestrator.invoke(&[second])).await;
     assert_eq!((failed(&response), runs.so_far()), (vec![], (2, 1)));
     // The claim and the past go out together, in either order.
     assert_eq!((bill_of_second.counts.requests, bill_of_second.rounds), (4, 3));
     assert_eq!((bill_of_second.counts.queries, bill_of_second.counts.batches), (2, 1));
 
     assert_eq!(output(&cloud, "order").await, "One 2.3.4");
-    assert!(cloud.bell.take().is_empty(), "what has ended rings nobody");
-    assert_eq!(cloud.worker.door.counts().cross_partition_queries, 0);
+    assert!(cloud.bell.take().is_empty(), "what has ended wakeups nobody");
+    assert_eq!(cloud.worker.listener.counts().cross_partition_queries, 0);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_turn_ring_that_finds_nothing_costs_one_request_and_is_served() {
+async fn a_turn_wakeup_that_finds_nothing_costs_one_request_and_is_served() {
     let runs = Runs::default();
     let cloud = runs.cloud().await;
     let first = start(&cloud, "order", "One", "").await;
@@ -90,36 +90,36 @@ async fn a_turn_ring_that_finds_nothing_costs_one_request_and_is_served() {
     let work = cloud.bell.take();
     // The same once more; one for nobody.
     assert_nothing_to_do(&cloud, &first).await;
-    assert_nothing_to_do(&cloud, &Ring::turn("nobody")).await;
+    assert_nothing_to_do(&cloud, &Wakeup::turn("nobody")).await;
     serve(&cloud.worker, &plain(work)).await;
-    let second = only(cloud.bell.take()).ring;
+    let second = only(cloud.bell.take()).wakeup;
     serve(&cloud.orchestrator, std::slice::from_ref(&second)).await;
     assert_eq!(output(&cloud, "order").await, "One 2.3.4");
-    for late in [first, second, Ring::turn("order")] {
+    for late in [first, second, Wakeup::turn("order")] {
         assert_nothing_to_do(&cloud, &late).await;
     }
     assert_eq!(runs.so_far(), (2, 1));
 }
 
-async fn assert_nothing_to_do(cloud: &Cloud, ring: &Ring) {
-    let rung = cloud.bell.count();
+async fn assert_nothing_to_do(cloud: &Cloud, wakeup: &Wakeup) {
+    let notified = cloud.bell.count();
     let (response, bill) = bill(
-        &cloud.orchestrator.door,
-        cloud.orchestrator.invoke(std::slice::from_ref(ring)),
+        &cloud.orchestrator.listener,
+        cloud.orchestrator.invoke(std::slice::from_ref(wakeup)),
     )
     .await;
     assert_eq!(failed(&response), [""; 0]);
     bill.is(&[Query], 1);
-    assert_eq!(cloud.bell.count(), rung, "it rings nobody");
+    assert_eq!(cloud.bell.count(), notified, "it wakeups nobody");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_work_ring_that_finds_nothing_costs_one_request_and_is_served() {
+async fn a_work_wakeup_that_finds_nothing_costs_one_request_and_is_served() {
     let runs = Runs::default();
     let cloud = runs.cloud().await;
     let first = start(&cloud, "order", "One", "").await;
     serve(&cloud.orchestrator, &[first]).await;
-    let done = only(cloud.bell.take()).ring;
+    let done = only(cloud.bell.take()).wakeup;
     serve(&cloud.worker, std::slice::from_ref(&done)).await;
     let elsewhere = |instance: &str, activity: u64| {
         let work = WorkTarget {
@@ -127,49 +127,49 @@ async fn a_work_ring_that_finds_nothing_costs_one_request_and_is_served() {
             activity,
             ..work_of(&done).clone()
         };
-        Ring::work(work)
+        Wakeup::work(work)
     };
-    let rung = cloud.bell.count();
-    for ring in [done.clone(), elsewhere("order", 77), elsewhere("nobody", 2)] {
-        let (response, bill) = bill(&cloud.worker.door, cloud.worker.invoke(&[ring])).await;
+    let notified = cloud.bell.count();
+    for wakeup in [done.clone(), elsewhere("order", 77), elsewhere("nobody", 2)] {
+        let (response, bill) = bill(&cloud.worker.listener, cloud.worker.invoke(&[wakeup])).await;
         assert_eq!(failed(&response), [""; 0]);
         bill.is(&[Read], 1);
     }
-    assert_eq!((runs.so_far(), cloud.bell.count()), ((1, 1), rung));
+    assert_eq!((runs.so_far(), cloud.bell.count()), ((1, 1), notified));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_work_ring_for_a_cancelled_activity_finds_nothing() {
+async fn a_work_wakeup_for_a_cancelled_activity_finds_nothing() {
     let cloud = Cloud::start(workload::orchestrations(), workload::activities()).await;
     let first = start(&cloud, "choice", "Select", "1").await;
     serve(&cloud.orchestrator, &[first]).await;
-    let (work, timer): (Vec<Ring>, Vec<Ring>) = plain(cloud.bell.take())
+    let (work, timer): (Vec<Wakeup>, Vec<Wakeup>) = plain(cloud.bell.take())
         .into_iter()
-        .partition(|ring| ring.target != turn_of("choice"));
+        .partition(|wakeup| wakeup.target != turn_of("choice"));
     until("the timer wins", async || {
         serve(&cloud.orchestrator, &timer).await;
         let status = status(&cloud, "choice").await;
         matches!(status, OrchestrationStatus::Completed { .. })
     })
     .await;
-    let (response, bill) = bill(&cloud.worker.door, cloud.worker.invoke(&work)).await;
+    let (response, bill) = bill(&cloud.worker.listener, cloud.worker.invoke(&work)).await;
     assert_eq!(failed(&response), [""; 0]);
     bill.is(&[Read], 1);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_work_ring_without_its_orchestration_costs_a_read_and_the_activity_knows_no_less() {
+async fn a_work_wakeup_without_its_orchestration_costs_a_read_and_the_activity_knows_no_less() {
     let runs = Runs::default();
     let cloud = runs.cloud().await;
     let first = start(&cloud, "order", "One", "").await;
     serve(&cloud.orchestrator, &[first]).await;
-    let told = only(cloud.bell.take()).ring;
-    let bare = Ring::work(WorkTarget {
+    let told = only(cloud.bell.take()).wakeup;
+    let bare = Wakeup::work(WorkTarget {
         orchestration: None,
         version: None,
         ..work_of(&told).clone()
     });
-    let (response, bill) = bill(&cloud.worker.door, cloud.worker.invoke(&[bare])).await;
+    let (response, bill) = bill(&cloud.worker.listener, cloud.worker.invoke(&[bare])).await;
     assert_eq!(failed(&response), [""; 0]);
     assert!(bill.counts.requests > 3, "the history is read: {bill:?}");
     cloud.settle().await;
@@ -262,8 +262,8 @@ async fn the_runtime_is_started_once() {
     };
     let cloud = Cloud::with(options, orchestrations, workload::activities()).await;
     for n in 0..10 {
-        let ring = start(&cloud, &format!("i{n}"), "Seat", "").await;
-        serve(&cloud.orchestrator, &[ring]).await;
+        let wakeup = start(&cloud, &format!("i{n}"), "Seat", "").await;
+        serve(&cloud.orchestrator, &[wakeup]).await;
     }
     let seats = seats.lock().expect("no panic").clone();
     assert_eq!(seats.len(), 1, "ten invocations had one dispatcher: {seats:?}");

@@ -3,7 +3,7 @@
 use crate::activities::*;
 use duroxide::runtime::OrchestrationStatus;
 use duroxide::{ErrorDetails, PoisonMessageType};
-use duroxide_lambda::{Limits, Ring};
+use duroxide_lambda::{Limits, Wakeup};
 use std::slice::from_ref;
 use std::sync::Arc;
 use std::time::Duration;
@@ -31,25 +31,25 @@ fn limits() -> Limits {
 }
 
 /// One invocation with so much time, and how long it took.
-async fn timed(function: &Function, rings: &[Ring], time: Duration) -> (usize, Duration) {
+async fn timed(function: &Function, wakeups: &[Wakeup], time: Duration) -> (usize, Duration) {
     let began = Instant::now();
-    let response = function.invoke_within(rings, time).await;
+    let response = function.invoke_within(wakeups, time).await;
     (response.batch_item_failures.len(), began.elapsed())
 }
 
 /// Serves an activity and its turn. With one dispatcher, it also shows that the last cycle is over for the runtime.
 async fn serves_on(cloud: &Cloud, instance: &str) {
-    let ring = schedule(cloud, instance, "Quick").await;
-    served(&cloud.worker.invoke(&[ring]).await);
+    let wakeup = schedule(cloud, instance, "Quick").await;
+    served(&cloud.worker.invoke(&[wakeup]).await);
     assert_output(&conclude(cloud, instance).await, "quick");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_activity_that_outlives_its_invocation_is_told_in_time_and_given_back() {
     let (cloud, stage, clock) = cloud(limits()).await;
-    let ring = schedule(&cloud, "order", "Patient").await;
+    let wakeup = schedule(&cloud, "order", "Patient").await;
     let began = Instant::now();
-    let (failed, took) = timed(&cloud.worker, from_ref(&ring), SHORT).await;
+    let (failed, took) = timed(&cloud.worker, from_ref(&wakeup), SHORT).await;
     assert_eq!(failed, 0, "the record is served");
     assert!(took < SHORT + SLACK, "{took:?}");
     let told = stage.times("told", "order")[0] - began;
@@ -60,7 +60,7 @@ async fn an_activity_that_outlives_its_invocation_is_told_in_time_and_given_back
     assert!(is_free(&item), "{item}");
     assert_eq!(item["attempts"], 1, "{item}");
     let again = only(cloud.bell.take());
-    assert_eq!(again.ring.target, ring.target);
+    assert_eq!(again.wakeup.target, wakeup.target);
     assert_eq!(again.delay, Duration::from_secs(1));
 
     clock.advance(again.delay);
@@ -68,21 +68,21 @@ async fn an_activity_that_outlives_its_invocation_is_told_in_time_and_given_back
     let another = cloud
         .another_worker("another", stage.activities(), Default::default())
         .await;
-    served(&another.invoke(&[again.ring]).await);
+    served(&another.invoke(&[again.wakeup]).await);
     assert_output(&conclude(&cloud, "order").await, "done");
     assert_eq!(stage.count("began", "order"), 2);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_ring_for_what_was_given_back_is_not_lost_when_it_comes_early() {
+async fn a_wakeup_for_what_was_given_back_is_not_lost_when_it_comes_early() {
     let (cloud, stage, clock) = cloud(limits()).await;
-    let ring = schedule(&cloud, "order", "Patient").await;
-    served(&cloud.worker.invoke_within(&[ring], SHORT).await);
+    let wakeup = schedule(&cloud, "order", "Patient").await;
+    served(&cloud.worker.invoke_within(&[wakeup], SHORT).await);
     let mut again = only(cloud.bell.take());
     stage.let_go("order");
-    // It comes at once: the clocks of two environments differ, or the doorbell knows no delays.
+    // It comes at once: the clocks of two environments differ, or the notifier knows no delays.
     for _ in 0..3 {
-        served(&cloud.worker.invoke(&[again.ring]).await);
+        served(&cloud.worker.invoke(&[again.wakeup]).await);
         if stage.count("began", "order") == 2 {
             break;
         }
@@ -95,23 +95,23 @@ async fn a_ring_for_what_was_given_back_is_not_lost_when_it_comes_early() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_activity_that_never_fits_ends_as_poison_and_nothing_goes_on_for_ever() {
     let (cloud, stage, clock) = cloud(limits()).await;
-    let mut ring = schedule(&cloud, "order", "Patient").await;
+    let mut wakeup = schedule(&cloud, "order", "Patient").await;
     for attempt in 1..=2 {
-        served(&cloud.worker.invoke_within(&[ring], SHORT).await);
+        served(&cloud.worker.invoke_within(&[wakeup], SHORT).await);
         assert_eq!(stage.count("told", "order"), attempt);
         let again = only(cloud.bell.take());
         clock.advance(again.delay);
-        ring = again.ring;
+        wakeup = again.wakeup;
     }
     assert_outcomes(&cloud.worker, &[("TimedOut", 2)]);
-    served(&cloud.worker.invoke_within(&[ring], SHORT).await);
+    served(&cloud.worker.invoke_within(&[wakeup], SHORT).await);
     assert_eq!(stage.count("began", "order"), 2, "poison is not run");
     let counts = counted(&cloud.worker);
     assert_eq!((counts.get("Poisoned"), counts.get("Committed")), (Some(&1), Some(&1)));
 
     assert_poisoned_activity(&conclude(&cloud, "order").await, "Patient");
     assert_eq!(counted(&cloud.orchestrator).get("OrchestrationsFailed"), Some(&1));
-    assert!(cloud.bell.take().is_empty(), "nobody rings any more");
+    assert!(cloud.bell.take().is_empty(), "nobody wakeups any more");
     assert!(work_item(&cloud, "order").await.is_none());
 }
 
@@ -150,9 +150,9 @@ async fn an_activity_that_ignores_its_token_is_aborted_after_the_grace() {
     // The thread of the second goes on, and ends while the next attempt runs. What it says is nobody's.
     let again = cloud.bell.take();
     clock.advance(Duration::from_secs(1));
-    let rings: Vec<Ring> = again.into_iter().map(|delayed| delayed.ring).collect();
+    let wakeups: Vec<Wakeup> = again.into_iter().map(|delayed| delayed.wakeup).collect();
     stage.let_go("deaf");
-    let (next, ()) = futures::join!(cloud.worker.invoke(&rings), async {
+    let (next, ()) = futures::join!(cloud.worker.invoke(&wakeups), async {
         until(|| stage.count("began", "elsewhere") == 2).await;
         assert_eq!(stage.count("unblocked", "elsewhere"), 0);
         stage.let_go("elsewhere");
@@ -166,8 +166,8 @@ async fn an_activity_that_ignores_its_token_is_aborted_after_the_grace() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn an_activity_that_blocks_its_thread_does_not_hold_the_invocation_up() {
     let (cloud, stage, clock) = cloud(limits()).await;
-    let ring = schedule(&cloud, "order", "Blocking").await;
-    let (failed, took) = timed(&cloud.worker, from_ref(&ring), SHORT).await;
+    let wakeup = schedule(&cloud, "order", "Blocking").await;
+    let (failed, took) = timed(&cloud.worker, from_ref(&wakeup), SHORT).await;
     assert_eq!(failed, 1, "nobody knows what became of it");
     assert!(took < SHORT + SLACK, "{took:?}");
     let before = requests_for(&cloud.worker, "order");
@@ -176,12 +176,12 @@ async fn an_activity_that_blocks_its_thread_does_not_hold_the_invocation_up() {
     serves_on(&cloud, "next").await;
     assert_eq!(stage.count("unblocked", "order"), 1);
     assert_eq!(requests_for(&cloud.worker, "order"), before);
-    assert_left_to_its_lock(&cloud, &clock, ring).await;
+    assert_left_to_its_lock(&cloud, &clock, wakeup).await;
     assert_output(&conclude(&cloud, "order").await, "done late");
 }
 
 /// The work item of `order` is held, no longer than a lock lasts; then the activity is run.
-async fn assert_left_to_its_lock(cloud: &Cloud, clock: &Arc<ShiftedClock>, ring: Ring) {
+async fn assert_left_to_its_lock(cloud: &Cloud, clock: &Arc<ShiftedClock>, wakeup: Wakeup) {
     let item = work_item(cloud, "order").await.expect("a work item");
     let left = item["until"]
         .as_u64()
@@ -192,54 +192,54 @@ async fn assert_left_to_its_lock(cloud: &Cloud, clock: &Arc<ShiftedClock>, ring:
         "{item}"
     );
     counted(&cloud.worker);
-    served(&cloud.worker.invoke(&[ring]).await);
+    served(&cloud.worker.invoke(&[wakeup]).await);
     assert_outcomes(&cloud.worker, &[("Busy", 1)]);
     let again = only(cloud.bell.take());
     clock.advance(limits().work_lock);
-    served(&cloud.worker.invoke(&[again.ring]).await);
+    served(&cloud.worker.invoke(&[again.wakeup]).await);
     assert_outcomes(&cloud.worker, &[("Committed", 1)]);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_turn_that_would_not_fit_is_not_begun() {
     let (cloud, stage, _) = cloud(limits()).await;
-    let ring = start(&cloud, "order", "Turn", "").await;
+    let wakeup = start(&cloud, "order", "Turn", "").await;
     let almost = limits().turn_reserve - Duration::from_millis(1);
-    served(&cloud.orchestrator.invoke_within(from_ref(&ring), almost).await);
-    assert_eq!(cloud.orchestrator.door.counts().requests, 0);
+    served(&cloud.orchestrator.invoke_within(from_ref(&wakeup), almost).await);
+    assert_eq!(cloud.orchestrator.listener.counts().requests, 0);
     assert_outcomes(&cloud.orchestrator, &[("Deferred", 1)]);
     let again = only(cloud.bell.take());
     assert_eq!(
-        (again.delay, &again.ring.target),
-        (Duration::from_secs(1), &ring.target)
+        (again.delay, &again.wakeup.target),
+        (Duration::from_secs(1), &wakeup.target)
     );
     assert_eq!(stage.count("began", "order"), 0);
-    served(&cloud.orchestrator.invoke_within(&[again.ring], almost * 4).await);
+    served(&cloud.orchestrator.invoke_within(&[again.wakeup], almost * 4).await);
     assert_output(&status(&cloud, "order").await, "turned");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_activity_that_would_not_fit_is_not_begun() {
     let (cloud, stage, _) = cloud(limits()).await;
-    let ring = schedule(&cloud, "order", "Quick").await;
+    let wakeup = schedule(&cloud, "order", "Quick").await;
     let almost = GRACE + RESERVE + FIRST - Duration::from_millis(1);
-    served(&cloud.worker.invoke_within(from_ref(&ring), almost).await);
-    assert_eq!(cloud.worker.door.counts().requests, 0);
+    served(&cloud.worker.invoke_within(from_ref(&wakeup), almost).await);
+    assert_eq!(cloud.worker.listener.counts().requests, 0);
     assert_outcomes(&cloud.worker, &[("Deferred", 1)]);
     let again = only(cloud.bell.take());
     assert_eq!(
-        (again.delay, &again.ring.target),
-        (Duration::from_secs(1), &ring.target)
+        (again.delay, &again.wakeup.target),
+        (Duration::from_secs(1), &wakeup.target)
     );
     assert_eq!(work_item(&cloud, "order").await.expect("a work item")["attempts"], 0);
-    served(&cloud.worker.invoke_within(&[again.ring], almost * 4).await);
+    served(&cloud.worker.invoke_within(&[again.wakeup], almost * 4).await);
     assert_eq!(stage.count("began", "order"), 1);
     assert_output(&conclude(&cloud, "order").await, "quick");
 }
 
-/// One dispatcher and two rings: the second waits for the first, and its time runs out.
+/// One dispatcher and two wakeups: the second waits for the first, and its time runs out.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_ring_that_no_dispatcher_had_time_for_is_deferred_and_not_failed() {
+async fn a_wakeup_that_no_dispatcher_had_time_for_is_deferred_and_not_failed() {
     let (cloud, stage, _) = cloud(limits()).await;
     let long = schedule(&cloud, "long", "Patient").await;
     let waiting = schedule(&cloud, "waiting", "Quick").await;
@@ -258,9 +258,9 @@ async fn a_turn_that_outlives_its_invocation_is_not_committed_behind_its_back() 
         ..limits()
     };
     let (cloud, stage, clock) = cloud(short).await;
-    let ring = start(&cloud, "order", "Slow", "").await;
+    let wakeup = start(&cloud, "order", "Slow", "").await;
     let time = Duration::from_secs(4);
-    let (failed, took) = timed(&cloud.orchestrator, from_ref(&ring), time).await;
+    let (failed, took) = timed(&cloud.orchestrator, from_ref(&wakeup), time).await;
     assert_eq!(failed, 1);
     assert!(took < time + SLACK, "{took:?}");
     let before = requests_for(&cloud.orchestrator, "order");
@@ -269,20 +269,20 @@ async fn a_turn_that_outlives_its_invocation_is_not_committed_behind_its_back() 
     assert_eq!(requests_for(&cloud.orchestrator, "order"), before);
     assert!(matches!(status(&cloud, "order").await, OrchestrationStatus::NotFound));
     clock.advance(limits().turn_lock);
-    served(&cloud.orchestrator.invoke(&[ring]).await);
+    served(&cloud.orchestrator.invoke(&[wakeup]).await);
     assert_output(&status(&cloud, "order").await, "slow");
 }
 
-/// The commit takes most of what is left, and then the doorbell hangs.
+/// The commit takes most of what is left, and then the notifier hangs.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn ringing_does_not_go_on_after_the_invocation() {
+async fn notifying_does_not_go_on_after_the_invocation() {
     let patient = Limits {
-        ring_timeout: Duration::from_secs(60),
+        notify_timeout: Duration::from_secs(60),
         ..limits()
     };
     let (cloud, _, _) = cloud(patient).await;
-    let ring = schedule(&cloud, "order", "Quick").await;
+    let wakeup = schedule(&cloud, "order", "Quick").await;
     cloud.bell.hold();
-    let (_, took) = timed(&cloud.worker, &[ring], SHORT).await;
+    let (_, took) = timed(&cloud.worker, &[wakeup], SHORT).await;
     assert!(took < SHORT + SLACK, "{took:?}");
 }

@@ -1,12 +1,12 @@
-//! Rings that come before their time are rung again for the rest of it.
+//! Wakeups that come before their time are notified again for the rest of it.
 
 use crate::support::*;
 use cosmos::{Clock, SystemClock};
+use cosmos_emulator::RequestKind::Query;
 use duroxide::providers::{Provider, TagFilter};
 use duroxide::{OrchestrationContext, OrchestrationRegistry};
 use duroxide_cosmos::Fetched;
-use duroxide_lambda::{Delayed, Ring};
-use cosmos_emulator::RequestKind::Query;
+use duroxide_lambda::{Delayed, Wakeup};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -39,17 +39,17 @@ fn now() -> u64 {
     SystemClock.now_ms()
 }
 
-/// The delay must be what is left until the ring is due.
+/// The delay must be what is left until the wakeup is due.
 #[track_caller]
 fn assert_for_the_rest(again: &Delayed, due: u64, asked: u64) {
     let (soonest, latest) = (due.saturating_sub(now()), due - asked);
     let delay = again.delay.as_millis() as u64;
-    assert_eq!(again.ring.due_ms, Some(due));
+    assert_eq!(again.wakeup.due_ms, Some(due));
     assert!((soonest..=latest).contains(&delay), "{soonest} <= {delay} <= {latest}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_ring_before_its_timer_is_due_is_rung_again_for_the_rest() {
+async fn a_wakeup_before_its_timer_is_due_is_notified_again_for_the_rest() {
     let clock = Arc::new(ShiftedClock::default());
     let options = CloudOptions {
         clock: Arc::clone(&clock) as Arc<dyn Clock>,
@@ -59,39 +59,39 @@ async fn a_ring_before_its_timer_is_due_is_rung_again_for_the_rest() {
     let first = start(&cloud, "order", "Wait", "300000").await;
     serve(&cloud.orchestrator, &[first]).await;
     let timer = only(cloud.bell.take());
-    let due = timer.ring.due_ms.expect("it is for later");
+    let due = timer.wakeup.due_ms.expect("it is for later");
     assert_for_the_rest(&timer, due, due - 300_000);
 
     let asked = now();
-    let (response, bill) = bill(&cloud.orchestrator.door, cloud.orchestrator.invoke(&[timer.ring])).await;
+    let (response, bill) = bill(&cloud.orchestrator.listener, cloud.orchestrator.invoke(&[timer.wakeup])).await;
     assert_eq!(failed(&response), [""; 0]);
     bill.is(&[Query], 1);
     let again = only(cloud.bell.take());
-    assert_eq!(again.ring.target, turn_of("order"));
+    assert_eq!(again.wakeup.target, turn_of("order"));
     assert_for_the_rest(&again, due, asked);
 
-    // A busy doorbell must not lose it: then the record comes again.
+    // A busy notifier must not lose it: then the record comes again.
     cloud.bell.fail_all(true);
-    let response = cloud.orchestrator.invoke(std::slice::from_ref(&again.ring)).await;
+    let response = cloud.orchestrator.invoke(std::slice::from_ref(&again.wakeup)).await;
     assert_eq!(failed(&response), ["0"]);
     cloud.bell.fail_all(false);
 
     clock.advance(again.delay);
-    serve(&cloud.orchestrator, &[again.ring]).await;
+    serve(&cloud.orchestrator, &[again.wakeup]).await;
     assert_eq!(output(&cloud, "order").await, "fired");
-    assert!(cloud.bell.take().is_empty(), "a ring in time is not repeated");
+    assert!(cloud.bell.take().is_empty(), "a wakeup in time is not repeated");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_early_ring_is_kept_when_another_of_its_batch_leads_to_a_commit() {
+async fn an_early_wakeup_is_kept_when_another_of_its_batch_leads_to_a_commit() {
     let cloud = Cloud::start(orchestrations(), workload::activities()).await;
     let first = start(&cloud, "order", "Both", "600").await;
     serve(&cloud.orchestrator, &[first]).await;
-    let timer = only(cloud.bell.take()).ring;
+    let timer = only(cloud.bell.take()).wakeup;
     let due = timer.due_ms.expect("it is for later");
     let raised = cloud.client.raise_event("order", "Go", "gone").await;
     raised.expect("it is raised");
-    let event = only(cloud.bell.take()).ring;
+    let event = only(cloud.bell.take()).wakeup;
     let asked = now();
     serve(&cloud.orchestrator, &[timer.clone(), event, timer]).await;
     assert_eq!(metrics(&cloud.orchestrator)["Committed"], 2, "the event had its turn");
@@ -100,28 +100,28 @@ async fn an_early_ring_is_kept_when_another_of_its_batch_leads_to_a_commit() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_early_ring_is_kept_when_its_instance_is_busy() {
+async fn an_early_wakeup_is_kept_when_its_instance_is_busy() {
     let cloud = Cloud::start(orchestrations(), workload::activities()).await;
     let first = start(&cloud, "order", "Both", "600").await;
     serve(&cloud.orchestrator, &[first]).await;
-    let timer = only(cloud.bell.take()).ring;
+    let timer = only(cloud.bell.take()).wakeup;
     let due = timer.due_ms.expect("it is for later");
     let raised = cloud.client.raise_event("order", "Go", "gone").await;
     raised.expect("it is raised");
     let held = cloud.silent.fetch_turn("order", Duration::from_secs(600), None).await;
     held.expect("somebody else has the turn");
-    serve(&cloud.orchestrator, &[timer, only(cloud.bell.take()).ring]).await;
+    serve(&cloud.orchestrator, &[timer, only(cloud.bell.take()).wakeup]).await;
     let (at_once, later): (Vec<Delayed>, Vec<Delayed>) = cloud
         .bell
         .take()
         .into_iter()
-        .partition(|again| again.ring.due_ms.is_none());
-    assert_eq!(only(at_once).ring.tries, 1);
-    assert_eq!(only(later).ring.due_ms, Some(due));
+        .partition(|again| again.wakeup.due_ms.is_none());
+    assert_eq!(only(at_once).wakeup.tries, 1);
+    assert_eq!(only(later).wakeup.due_ms, Some(due));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_ring_before_an_activity_may_be_tried_again_is_rung_again_for_the_rest() {
+async fn a_wakeup_before_an_activity_may_be_tried_again_is_notified_again_for_the_rest() {
     let clock = Arc::new(ShiftedClock::default());
     let options = CloudOptions {
         clock: Arc::clone(&clock) as Arc<dyn Clock>,
@@ -130,7 +130,7 @@ async fn a_ring_before_an_activity_may_be_tried_again_is_rung_again_for_the_rest
     let cloud = Cloud::with(options, workload::orchestrations(), workload::activities()).await;
     let first = start(&cloud, "order", "HelloCities", "1").await;
     serve(&cloud.orchestrator, &[first]).await;
-    let work = only(cloud.bell.take()).ring;
+    let work = only(cloud.bell.take()).wakeup;
     let (activity, pause) = (work_of(&work).identifier(), Duration::from_secs(300));
     let held = cloud
         .silent
@@ -144,18 +144,18 @@ async fn a_ring_before_an_activity_may_be_tried_again_is_rung_again_for_the_rest
         .abandon_work_item(&held.lock_token, Some(pause), false)
         .await;
     released.expect("the activity is given back");
-    // Whoever gives it back rings with this time.
+    // Whoever gives it back wakeups with this time.
     let due = clock.now_ms() + 300_000;
-    let ring = Ring {
+    let wakeup = Wakeup {
         due_ms: Some(due),
         ..work
     };
     let asked = now();
-    serve(&cloud.worker, &[ring]).await;
+    serve(&cloud.worker, &[wakeup]).await;
     let again = only(cloud.bell.take());
     assert_for_the_rest(&again, due, asked);
     clock.advance(again.delay);
-    serve(&cloud.worker, &[again.ring]).await;
+    serve(&cloud.worker, &[again.wakeup]).await;
     assert_eq!(metrics(&cloud.worker)["Committed"], 1);
 }
 
@@ -169,27 +169,27 @@ impl Clock for Late {
     }
 }
 
-/// The ring comes when the timer is due by everybody's clock but the function's.
+/// The wakeup comes when the timer is due by everybody's clock but the function's.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_function_whose_clock_is_late_rings_again_for_its_own_time() {
+async fn a_function_whose_clock_is_late_wakeups_again_for_its_own_time() {
     let cloud = Cloud::start(orchestrations(), workload::activities()).await;
     let clock = Arc::new(Late(AtomicU64::new(now() - 3_000)));
     let same = Arc::clone(&clock) as Arc<dyn Clock>;
     let late = cloud.another_orchestrator_at(same, "late", orchestrations()).await;
     let first = start(&cloud, "order", "Wait", "200").await;
     serve(&cloud.orchestrator, &[first]).await;
-    let ring = only(cloud.bell.take()).ring;
-    let due = ring.due_ms.expect("it is for later");
+    let wakeup = only(cloud.bell.take()).wakeup;
+    let due = wakeup.due_ms.expect("it is for later");
     until("it is due", async || now() >= due).await;
 
-    serve(&late, &[ring]).await;
+    serve(&late, &[wakeup]).await;
     let again = only(cloud.bell.take());
-    assert_eq!(again.ring.due_ms, Some(due));
+    assert_eq!(again.wakeup.due_ms, Some(due));
     assert_eq!(again.delay, Duration::from_millis(due - clock.now_ms()));
     assert!(again.delay > Duration::from_secs(3));
 
     clock.0.store(due, Ordering::SeqCst);
-    serve(&late, &[again.ring]).await;
+    serve(&late, &[again.wakeup]).await;
     assert_eq!(output(&cloud, "order").await, "fired");
     assert!(cloud.bell.take().is_empty());
 }

@@ -13,8 +13,8 @@ async fn starting_an_environment_sends_no_request() {
     let first = start(&cloud, "order", "HelloCities", "1").await;
     // A turn later everything that the start could have sent has been sent.
     serve(&cloud.orchestrator, &[first]).await;
-    assert_eq!(cloud.orchestrator.door.counts().requests, 3, "the turn's own");
-    assert_eq!(cloud.worker.door.counts().requests, 0);
+    assert_eq!(cloud.orchestrator.listener.counts().requests, 3, "the turn's own");
+    assert_eq!(cloud.worker.listener.counts().requests, 0);
 }
 
 /// The runtime's own time is moved: its pollers, its session manager and its gauges wake as after a real day.
@@ -34,10 +34,10 @@ async fn a_frozen_environment_sends_no_request() {
     let cloud = Cloud::start(orchestrations, activities).await;
     let first = start(&cloud, "order", "Bound", "").await;
     serve(&cloud.orchestrator, std::slice::from_ref(&first)).await;
-    let work = only(cloud.bell.take()).ring;
+    let work = only(cloud.bell.take()).wakeup;
     serve(&cloud.worker, std::slice::from_ref(&work)).await;
-    cloud.orchestrator.door.reset();
-    cloud.worker.door.reset();
+    cloud.orchestrator.listener.reset();
+    cloud.worker.listener.reset();
 
     tokio::time::pause();
     for step in [
@@ -57,16 +57,16 @@ async fn a_frozen_environment_sends_no_request() {
     serve(&cloud.worker, &[work]).await;
     let sent = (&cloud.orchestrator, &cloud.worker);
     assert_eq!(
-        sent.0.door.counts().requests,
+        sent.0.listener.counts().requests,
         4,
         "the turn that was due: {:?}",
-        sent.0.door.log()
+        sent.0.listener.log()
     );
     assert_eq!(
-        sent.1.door.counts().requests,
+        sent.1.listener.counts().requests,
         1,
         "a read in vain: {:?}",
-        sent.1.door.log()
+        sent.1.listener.log()
     );
     assert_eq!(output(&cloud, "order").await, "done");
 }

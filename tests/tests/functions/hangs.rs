@@ -2,9 +2,9 @@
 //! store made of the request that hung, there is one turn and one result in the end.
 
 use crate::activities::*;
+use cosmos_emulator::{Faults, Listener, Pause};
 use duroxide::runtime::OrchestrationStatus;
-use duroxide_lambda::{Limits, Ring};
-use cosmos_emulator::{Door, Faults, Hold};
+use duroxide_lambda::{Limits, Wakeup};
 use std::slice::from_ref;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -34,34 +34,34 @@ enum Done {
 }
 
 /// Lets the next write hang: it is held and not done, or it is done, its answer is lost, and what is sent next is held.
-fn hang(door: &Door, done: Done) -> Hold {
-    let before = door.log().len();
+fn hang(listener: &Listener, done: Done) -> Pause {
+    let before = listener.log().len();
     match done {
-        Done::No => door.hold_when(move |log| log.len() >= before),
+        Done::No => listener.pause_when(move |log| log.len() >= before),
         Done::Yes => {
-            door.set_faults(Faults {
+            listener.set_faults(Faults {
                 lost_after: 1.0,
                 writes_only: true,
                 limit: Some(1),
                 ..Faults::default()
             });
-            door.hold_when(move |log| log.len() > before)
+            listener.pause_when(move |log| log.len() > before)
         }
     }
 }
 
 /// Has the commit of the workflow code that runs next hang.
-fn hang_commit(stage: &Stage, function: &Function, done: Done) -> Arc<Mutex<Option<Hold>>> {
+fn hang_commit(stage: &Stage, function: &Function, done: Done) -> Arc<Mutex<Option<Pause>>> {
     let held = Arc::new(Mutex::new(None));
-    let (door, slot) = (function.door.clone(), Arc::clone(&held));
-    stage.then(move || *slot.lock().expect("no panic") = Some(hang(&door, done)));
+    let (listener, slot) = (function.listener.clone(), Arc::clone(&held));
+    stage.then(move || *slot.lock().expect("no panic") = Some(hang(&listener, done)));
     held
 }
 
 /// An invocation that hangs: it ends in time, and the record comes again.
-async fn hangs(function: &Function, ring: &Ring) {
+async fn hangs(function: &Function, wakeup: &Wakeup) {
     let began = Instant::now();
-    failed(&function.invoke_within(from_ref(ring), SHORT).await, 1);
+    failed(&function.invoke_within(from_ref(wakeup), SHORT).await, 1);
     let took = began.elapsed();
     assert!(took >= SHORT && took < SHORT + SLACK, "{took:?}");
     assert_outcomes(function, &[("Failed", 1)]);
@@ -69,8 +69,8 @@ async fn hangs(function: &Function, ring: &Ring) {
 
 /// Serves another instance. With one dispatcher, it also shows that the last cycle is over for the runtime.
 async fn serves_on(cloud: &Cloud) {
-    let ring = schedule(cloud, "next", "Quick").await;
-    served(&cloud.worker.invoke(&[ring]).await);
+    let wakeup = schedule(cloud, "next", "Quick").await;
+    served(&cloud.worker.invoke(&[wakeup]).await);
     assert_output(&conclude(cloud, "next").await, "quick");
     counted(&cloud.orchestrator);
     counted(&cloud.worker);
@@ -87,11 +87,11 @@ async fn assert_nothing_is_stuck(cloud: &Cloud, now_ms: u64) {
 
 async fn a_hanging_turn_happens_once(done: Done) {
     let (cloud, stage, clock) = cloud(limits()).await;
-    let ring = start(&cloud, "order", "Run", "Quick").await;
+    let wakeup = start(&cloud, "order", "Run", "Quick").await;
     let held = hang_commit(&stage, &cloud.orchestrator, done);
-    hangs(&cloud.orchestrator, &ring).await;
-    // Whether it was done, nobody knows: what it would have made due is rung for.
-    let work = only(cloud.bell.take()).ring;
+    hangs(&cloud.orchestrator, &wakeup).await;
+    // Whether it was done, nobody knows: what it would have made due is notified for.
+    let work = only(cloud.bell.take()).wakeup;
     let before = requests_for(&cloud.orchestrator, "order");
     serves_on(&cloud).await;
     assert_eq!(
@@ -105,11 +105,11 @@ async fn a_hanging_turn_happens_once(done: Done) {
         assert!(matches!(status(&cloud, "order").await, OrchestrationStatus::NotFound));
         served(&cloud.worker.invoke(from_ref(&work)).await);
         assert_outcomes(&cloud.worker, &[("Nothing", 1)]);
-        served(&cloud.orchestrator.invoke(from_ref(&ring)).await);
+        served(&cloud.orchestrator.invoke(from_ref(&wakeup)).await);
         assert_outcomes(&cloud.orchestrator, &[("Busy", 1)]);
         clock.advance(limits().turn_lock);
     }
-    served(&cloud.orchestrator.invoke(from_ref(&ring)).await);
+    served(&cloud.orchestrator.invoke(from_ref(&wakeup)).await);
     let once = if done == Done::Yes { "Nothing" } else { "Committed" };
     assert_outcomes(&cloud.orchestrator, &[(once, 1)]);
     // What was held comes through at last, or is given up by the server: it changes nothing.
@@ -128,7 +128,7 @@ async fn a_hanging_turn_happens_once(done: Done) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_commit_that_hangs_and_is_not_done_leaves_its_turn_to_a_later_ring() {
+async fn a_commit_that_hangs_and_is_not_done_leaves_its_turn_to_a_later_wakeup() {
     a_hanging_turn_happens_once(Done::No).await;
 }
 
@@ -139,22 +139,22 @@ async fn a_commit_that_hangs_and_is_done_is_not_repeated() {
 
 async fn a_hanging_completion_is_one_result(done: Done) {
     let (cloud, stage, clock) = cloud(limits()).await;
-    let ring = schedule(&cloud, "order", "Quick").await;
+    let wakeup = schedule(&cloud, "order", "Quick").await;
     let held = hang_commit(&stage, &cloud.worker, done);
-    hangs(&cloud.worker, &ring).await;
-    let turn = only(cloud.bell.take()).ring;
+    hangs(&cloud.worker, &wakeup).await;
+    let turn = only(cloud.bell.take()).wakeup;
     let before = requests_for(&cloud.worker, "order");
     serves_on(&cloud).await;
     assert_eq!(requests_for(&cloud.worker, "order"), before);
     assert_nothing_is_stuck(&cloud, cosmos::Clock::now_ms(&*clock)).await;
 
     if done == Done::No {
-        served(&cloud.worker.invoke(from_ref(&ring)).await);
+        served(&cloud.worker.invoke(from_ref(&wakeup)).await);
         assert_outcomes(&cloud.worker, &[("Busy", 1)]);
         cloud.bell.take();
         clock.advance(limits().work_lock);
     }
-    served(&cloud.worker.invoke(from_ref(&ring)).await);
+    served(&cloud.worker.invoke(from_ref(&wakeup)).await);
     let (once, runs) = if done == Done::Yes {
         ("Nothing", 1)
     } else {
@@ -184,9 +184,9 @@ async fn a_completion_that_hangs_and_is_done_is_not_repeated() {
 async fn a_fetch_of_a_turn_that_hangs_ends_with_the_invocation_and_the_turn_happens_later() {
     for (requests, done) in [(0, Done::No), (1, Done::No), (1, Done::Yes)] {
         let (cloud, stage, clock) = cloud(limits()).await;
-        let ring = start(&cloud, "order", "Turn", "").await;
-        let hold = hang_fetch(&cloud.orchestrator.door, requests, done);
-        hangs(&cloud.orchestrator, &ring).await;
+        let wakeup = start(&cloud, "order", "Turn", "").await;
+        let hold = hang_fetch(&cloud.orchestrator.listener, requests, done);
+        hangs(&cloud.orchestrator, &wakeup).await;
         let before = requests_for(&cloud.orchestrator, "order");
         serves_on(&cloud).await;
         assert_eq!(
@@ -196,7 +196,7 @@ async fn a_fetch_of_a_turn_that_hangs_ends_with_the_invocation_and_the_turn_happ
         );
         assert_nothing_is_stuck(&cloud, cosmos::Clock::now_ms(&*clock)).await;
         clock.advance(limits().turn_lock);
-        served(&cloud.orchestrator.invoke(&[ring]).await);
+        served(&cloud.orchestrator.invoke(&[wakeup]).await);
         drop(hold);
         assert_eq!(stage.count("began", "order"), 1);
         assert_output(&status(&cloud, "order").await, "turned");
@@ -207,15 +207,15 @@ async fn a_fetch_of_a_turn_that_hangs_ends_with_the_invocation_and_the_turn_happ
 async fn a_fetch_of_an_activity_that_hangs_ends_with_the_invocation_and_it_runs_later() {
     for (requests, done) in [(0, Done::No), (1, Done::No), (1, Done::Yes)] {
         let (cloud, stage, clock) = cloud(limits()).await;
-        let ring = schedule(&cloud, "order", "Quick").await;
-        let hold = hang_fetch(&cloud.worker.door, requests, done);
-        hangs(&cloud.worker, &ring).await;
+        let wakeup = schedule(&cloud, "order", "Quick").await;
+        let hold = hang_fetch(&cloud.worker.listener, requests, done);
+        hangs(&cloud.worker, &wakeup).await;
         let before = requests_for(&cloud.worker, "order");
         serves_on(&cloud).await;
         assert_eq!(requests_for(&cloud.worker, "order"), before, "{requests} {done:?}");
         assert_nothing_is_stuck(&cloud, cosmos::Clock::now_ms(&*clock)).await;
         clock.advance(limits().work_lock);
-        served(&cloud.worker.invoke(&[ring]).await);
+        served(&cloud.worker.invoke(&[wakeup]).await);
         drop(hold);
         assert_eq!(stage.count("began", "order"), 1);
         assert_output(&conclude(&cloud, "order").await, "quick");
@@ -223,13 +223,13 @@ async fn a_fetch_of_an_activity_that_hangs_ends_with_the_invocation_and_it_runs_
 }
 
 /// As [`hang`], but for the request that comes after so many.
-fn hang_fetch(door: &Door, requests: usize, done: Done) -> Hold {
-    let before = door.log().len() + requests;
+fn hang_fetch(listener: &Listener, requests: usize, done: Done) -> Pause {
+    let before = listener.log().len() + requests;
     match done {
-        Done::No => door.hold_when(move |log| log.len() >= before),
+        Done::No => listener.pause_when(move |log| log.len() >= before),
         Done::Yes => {
-            drop(hang(door, Done::Yes));
-            door.hold_when(move |log| log.len() > before)
+            drop(hang(listener, Done::Yes));
+            listener.pause_when(move |log| log.len() > before)
         }
     }
 }

@@ -2,8 +2,8 @@
 
 use crate::activities::*;
 use cosmos::Clock;
+use cosmos_emulator::{Faults, Pause};
 use duroxide_lambda::Limits;
-use cosmos_emulator::{Faults, Hold};
 use std::slice::from_ref;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -40,10 +40,10 @@ async fn held_until(cloud: &Cloud, instance: &str) -> u64 {
 }
 
 /// Holds the first request that a function sends after the workflow code which runs next.
-fn hold_next(stage: &Stage, function: &Function) -> Arc<Mutex<Option<Hold>>> {
+fn pause_next(stage: &Stage, function: &Function) -> Arc<Mutex<Option<Pause>>> {
     let held = Arc::new(Mutex::new(None));
-    let (door, slot) = (function.door.clone(), Arc::clone(&held));
-    stage.then(move || *slot.lock().expect("no panic") = Some(door.hold_when(|_| true)));
+    let (listener, slot) = (function.listener.clone(), Arc::clone(&held));
+    stage.then(move || *slot.lock().expect("no panic") = Some(listener.pause_when(|_| true)));
     held
 }
 
@@ -58,13 +58,13 @@ async fn later_than(first: u64, time: impl AsyncFn() -> u64) {
 
 /// Waits until a function has asked so often to replace a document.
 async fn replaces(function: &Function, count: u64) {
-    until(|| function.door.counts().replaces >= count).await;
+    until(|| function.listener.counts().replaces >= count).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_lock_is_renewed_while_its_activity_runs_by_one_request_each_time() {
     let (cloud, stage, clock) = cloud(limits()).await;
-    let ring = schedule(&cloud, "order", "Patient").await;
+    let wakeup = schedule(&cloud, "order", "Patient").await;
     let another = cloud
         .another_worker("another", stage.activities(), Default::default())
         .await;
@@ -74,20 +74,20 @@ async fn a_lock_is_renewed_while_its_activity_runs_by_one_request_each_time() {
         // Past the end of the lock that was claimed, it is held.
         until(|| clock.now_ms() > first).await;
         assert!(held_until(&cloud, "order").await > clock.now_ms());
-        served(&another.invoke(from_ref(&ring)).await);
+        served(&another.invoke(from_ref(&wakeup)).await);
         assert_outcomes(&another, &[("Busy", 1)]);
-        assert_eq!(another.door.counts().requests, 1);
+        assert_eq!(another.listener.counts().requests, 1);
         let again = only(cloud.bell.take());
-        assert_eq!((&again.ring.target, again.ring.tries), (&ring.target, 1));
+        assert_eq!((&again.wakeup.target, again.wakeup.tries), (&wakeup.target, 1));
         assert!(again.delay >= Duration::from_secs(1), "{again:?}");
         replaces(&cloud.worker, 4).await;
         stage.let_go("order");
     };
-    let (response, ()) = futures::join!(cloud.worker.invoke(from_ref(&ring)), watch);
+    let (response, ()) = futures::join!(cloud.worker.invoke(from_ref(&wakeup)), watch);
     served(&response);
     assert_outcomes(&cloud.worker, &[("Committed", 1)]);
     assert_eq!(stage.count("told", "order"), 0);
-    let counts = cloud.worker.door.counts();
+    let counts = cloud.worker.listener.counts();
     let renewals = counts.replaces - 1;
     assert_eq!((counts.reads, counts.batches), (1, 1), "{counts:?}");
     assert_eq!(counts.requests, 2 + renewals + 1, "{counts:?}");
@@ -101,17 +101,17 @@ async fn a_store_that_is_away_for_less_than_the_lock_does_not_stop_an_activity()
         ..limits()
     };
     let (cloud, stage, _) = cloud(longer).await;
-    let ring = schedule(&cloud, "order", "Patient").await;
+    let wakeup = schedule(&cloud, "order", "Patient").await;
     let watch = async {
         until(|| stage.count("began", "order") == 1).await;
         let first = held_until(&cloud, "order").await;
-        cloud.worker.door.set_faults(away());
+        cloud.worker.listener.set_faults(away());
         replaces(&cloud.worker, 4).await;
-        cloud.worker.door.clear_faults();
+        cloud.worker.listener.clear_faults();
         later_than(first, async || held_until(&cloud, "order").await).await;
         stage.let_go("order");
     };
-    let (response, ()) = futures::join!(cloud.worker.invoke(from_ref(&ring)), watch);
+    let (response, ()) = futures::join!(cloud.worker.invoke(from_ref(&wakeup)), watch);
     served(&response);
     assert_output(&conclude(&cloud, "order").await, "done");
     assert_eq!((stage.count("told", "order"), stage.count("began", "order")), (0, 1));
@@ -120,19 +120,19 @@ async fn a_store_that_is_away_for_less_than_the_lock_does_not_stop_an_activity()
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_activity_whose_lock_ran_out_is_told_at_once_and_runs_again_later() {
     let (cloud, stage, _) = cloud(limits()).await;
-    let ring = schedule(&cloud, "order", "Patient").await;
+    let wakeup = schedule(&cloud, "order", "Patient").await;
     let began = Instant::now();
     let watch = async {
         until(|| stage.count("began", "order") == 1).await;
-        cloud.worker.door.set_faults(away());
+        cloud.worker.listener.set_faults(away());
         until(|| stage.count("told", "order") == 1).await;
     };
-    let (response, ()) = futures::join!(cloud.worker.invoke(from_ref(&ring)), watch);
+    let (response, ()) = futures::join!(cloud.worker.invoke(from_ref(&wakeup)), watch);
     // Another may run it from the end of the lock on: the first must not go on for long.
     let told = stage.times("told", "order")[0] - began;
     assert!(told < 4 * LOCK, "told only after {told:?}");
     served(&response);
-    cloud.worker.door.clear_faults();
+    cloud.worker.listener.clear_faults();
     let item = work_item(&cloud, "order").await.expect("the item is not dropped");
     assert_eq!(item["attempts"], 1, "{item}");
     let again = only(cloud.bell.take());
@@ -141,7 +141,7 @@ async fn an_activity_whose_lock_ran_out_is_told_at_once_and_runs_again_later() {
         .await;
     stage.let_go("order");
     tokio::time::sleep(again.delay).await;
-    served(&another.invoke(&[again.ring]).await);
+    served(&another.invoke(&[again.wakeup]).await);
     assert_outcomes(&another, &[("Committed", 1)]);
     assert_output(&conclude(&cloud, "order").await, "done");
     assert_eq!(stage.count("began", "order"), 2);
@@ -149,21 +149,21 @@ async fn an_activity_whose_lock_ran_out_is_told_at_once_and_runs_again_later() {
 
 /// As after a pause of the whole machine: the store says that the lock is over, though nobody has taken it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_activity_whose_lock_ran_out_unnoticed_is_rung_for_again() {
+async fn an_activity_whose_lock_ran_out_unnoticed_is_notified_for_again() {
     let (cloud, stage, clock) = cloud(limits()).await;
-    let ring = schedule(&cloud, "order", "Patient").await;
+    let wakeup = schedule(&cloud, "order", "Patient").await;
     let watch = async {
         until(|| stage.count("began", "order") == 1).await;
         clock.advance(LOCK);
         until(|| stage.count("told", "order") == 1).await;
     };
-    let (response, ()) = futures::join!(cloud.worker.invoke(from_ref(&ring)), watch);
+    let (response, ()) = futures::join!(cloud.worker.invoke(from_ref(&wakeup)), watch);
     served(&response);
     assert!(work_item(&cloud, "order").await.is_some());
     let again = only(cloud.bell.take());
     clock.advance(again.delay);
     stage.let_go("order");
-    served(&cloud.worker.invoke(&[again.ring]).await);
+    served(&cloud.worker.invoke(&[again.wakeup]).await);
     assert_output(&conclude(&cloud, "order").await, "done");
 }
 
@@ -171,11 +171,11 @@ async fn an_activity_whose_lock_ran_out_unnoticed_is_rung_for_again() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_renewal_that_hangs_does_not_keep_an_activity_from_being_told() {
     let (cloud, stage, _) = cloud(limits()).await;
-    let ring = schedule(&cloud, "order", "Patient").await;
-    let _held = hold_next(&stage, &cloud.worker);
+    let wakeup = schedule(&cloud, "order", "Patient").await;
+    let _held = pause_next(&stage, &cloud.worker);
     let began = Instant::now();
     let time = Duration::from_secs(8);
-    served(&cloud.worker.invoke_within(&[ring], time).await);
+    served(&cloud.worker.invoke_within(&[wakeup], time).await);
     assert!(began.elapsed() < time + SLACK, "{:?}", began.elapsed());
     assert_eq!(stage.count("told", "order"), 1);
     assert!(work_item(&cloud, "order").await.is_some());
@@ -189,27 +189,27 @@ async fn cancel(cloud: &Cloud, instance: &str) {
         .await
         .expect("cancelled");
     let turn = only(cloud.bell.take());
-    served(&cloud.orchestrator.invoke(&[turn.ring]).await);
+    served(&cloud.orchestrator.invoke(&[turn.wakeup]).await);
     assert!(work_item(cloud, instance).await.is_none(), "its work item is gone");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_cancelled_orchestration_stops_its_running_activity() {
     let (cloud, stage, _) = cloud(limits()).await;
-    let ring = schedule(&cloud, "order", "Patient").await;
+    let wakeup = schedule(&cloud, "order", "Patient").await;
     let watch = async {
         until(|| stage.count("began", "order") == 1).await;
         cancel(&cloud, "order").await;
         Instant::now()
     };
-    let (response, cancelled) = futures::join!(cloud.worker.invoke(from_ref(&ring)), watch);
+    let (response, cancelled) = futures::join!(cloud.worker.invoke(from_ref(&wakeup)), watch);
     served(&response);
     let told = stage.times("told", "order")[0].saturating_duration_since(cancelled);
     assert!(told < 2 * LOCK, "within a renewal: {told:?}");
     assert_outcomes(&cloud.worker, &[("Cancelled", 1)]);
-    // A lock may also be lost while nobody has it: a ring looks once more, and that is all.
+    // A lock may also be lost while nobody has it: a wakeup looks once more, and that is all.
     let again = only(cloud.bell.take());
-    served(&cloud.worker.invoke(&[again.ring]).await);
+    served(&cloud.worker.invoke(&[again.wakeup]).await);
     assert_outcomes(&cloud.worker, &[("Nothing", 1)]);
     assert!(cloud.bell.take().is_empty());
 
@@ -221,34 +221,34 @@ async fn a_cancelled_orchestration_stops_its_running_activity() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_activity_that_ends_after_its_orchestration_was_cancelled_is_no_failure() {
     let (cloud, stage, _) = cloud(limits()).await;
-    let ring = schedule(&cloud, "order", "Patient").await;
+    let wakeup = schedule(&cloud, "order", "Patient").await;
     let watch = async {
         until(|| stage.count("began", "order") == 1).await;
         cancel(&cloud, "order").await;
         stage.let_go("order");
     };
-    let (response, ()) = futures::join!(cloud.worker.invoke(from_ref(&ring)), watch);
+    let (response, ()) = futures::join!(cloud.worker.invoke(from_ref(&wakeup)), watch);
     served(&response);
     assert_outcomes(&cloud.worker, &[("Cancelled", 1)]);
 }
 
-/// The turn takes long because its commit is held at the door.
+/// The turn takes long because its commit is held at the listener.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_lock_of_a_long_turn_is_renewed_by_one_request_each_time() {
     let (cloud, stage, _) = cloud(limits()).await;
-    let ring = start(&cloud, "order", "Turn", "").await;
-    let held = hold_next(&stage, &cloud.orchestrator);
+    let wakeup = start(&cloud, "order", "Turn", "").await;
+    let held = pause_next(&stage, &cloud.orchestrator);
     let watch = async {
-        until(|| held.lock().expect("no panic").as_ref().is_some_and(Hold::is_reached)).await;
+        until(|| held.lock().expect("no panic").as_ref().is_some_and(Pause::is_reached)).await;
         let first = lock_until(&cloud, "order").await;
         replaces(&cloud.orchestrator, 1).await;
         later_than(first, async || lock_until(&cloud, "order").await).await;
-        let counts = cloud.orchestrator.door.counts();
+        let counts = cloud.orchestrator.listener.counts();
         // The fetch asks once and claims by a create, and the commit is under way. A slow machine may see two renewals.
         assert_eq!(counts.requests, 3 + counts.replaces, "{counts:?}");
         drop(held.lock().expect("no panic").take());
     };
-    let (response, ()) = futures::join!(cloud.orchestrator.invoke(from_ref(&ring)), watch);
+    let (response, ()) = futures::join!(cloud.orchestrator.invoke(from_ref(&wakeup)), watch);
     served(&response);
     assert_outcomes(&cloud.orchestrator, &[("Committed", 1)]);
     assert_output(&status(&cloud, "order").await, "turned");
@@ -263,7 +263,7 @@ async fn lock_until(cloud: &Cloud, instance: &str) -> u64 {
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_turn_that_outlived_its_lock_is_fenced() {
     let (cloud, stage, clock) = cloud(limits()).await;
-    let ring = start(&cloud, "order", "Slow", "").await;
+    let wakeup = start(&cloud, "order", "Slow", "").await;
     let another = cloud.another_orchestrator("another", stage.orchestrations()).await;
     let second = async {
         until(|| stage.count("began", "order") == 1).await;
@@ -272,10 +272,10 @@ async fn a_turn_that_outlived_its_lock_is_fenced() {
             until(|| stage.count("began", "order") == 2).await;
             stage.let_go("order");
         };
-        let (response, ()) = futures::join!(another.invoke(from_ref(&ring)), watch);
+        let (response, ()) = futures::join!(another.invoke(from_ref(&wakeup)), watch);
         served(&response);
     };
-    let (first, ()) = futures::join!(cloud.orchestrator.invoke(from_ref(&ring)), second);
+    let (first, ()) = futures::join!(cloud.orchestrator.invoke(from_ref(&wakeup)), second);
     failed(&first, 1);
     assert_outcomes(&another, &[("Committed", 1)]);
     assert_outcomes(&cloud.orchestrator, &[("Failed", 1)]);

@@ -1,4 +1,4 @@
-//! The functions: one cycle per ring, whatever happens.
+//! The functions: one cycle per wakeup, whatever happens.
 
 mod activities;
 mod adversity;
@@ -7,18 +7,18 @@ mod busy;
 mod clients;
 mod cycles;
 mod deadlines;
-mod doorbells;
 mod early;
 mod freeze;
 mod hangs;
 mod long_work;
 mod malformed;
+mod notifiers;
 mod outages;
 mod panics;
 mod real_parts;
-mod rings;
 mod sessions;
 mod support;
 mod tags;
 mod undirected;
+mod wakeups;
 mod workloads;

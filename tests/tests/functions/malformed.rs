@@ -3,7 +3,7 @@
 use crate::support::*;
 use cosmos::SystemClock;
 use duroxide_lambda::log::JsonLayer;
-use duroxide_lambda::{Budget, Ring, SqsEvent, SqsRecord, WorkTarget};
+use duroxide_lambda::{Budget, SqsEvent, SqsRecord, Wakeup, WorkTarget};
 use serde_json::Value;
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex};
@@ -67,7 +67,7 @@ async fn malformed_records_fail_alone_and_are_logged_and_counted() {
         r#"{"v":1,"turn":{"instance":""}}"#.to_owned(),
         "\u{1f980}".repeat(64 * 1024),
         format!(r#"{{"v":1,"turn":{{"instance":"{}"#, "x".repeat(256 * 1024)),
-        Ring::work(work).encode(),
+        Wakeup::work(work).encode(),
         r#"{"v":1}"#.to_owned(),
     ];
     let bad: Vec<String> = (0..bodies.len())
@@ -83,7 +83,7 @@ async fn malformed_records_fail_alone_and_are_logged_and_counted() {
     assert_eq!(failed(&response), bad);
     let counted = metrics(&cloud.orchestrator);
     assert_eq!(
-        (&counted["MalformedRings"], &counted["Committed"]),
+        (&counted["MalformedWakeups"], &counted["Committed"]),
         (&9.into(), &1.into())
     );
 
@@ -103,27 +103,27 @@ async fn malformed_records_fail_alone_and_are_logged_and_counted() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_turn_ring_at_the_worker_fails_and_its_activities_are_served() {
+async fn a_turn_wakeup_at_the_worker_fails_and_its_activities_are_served() {
     let cloud = Cloud::start(workload::orchestrations(), workload::activities()).await;
     let first = start(&cloud, "order", "HelloCities", "1").await;
     serve(&cloud.orchestrator, std::slice::from_ref(&first)).await;
-    let work = only(cloud.bell.take()).ring;
+    let work = only(cloud.bell.take()).wakeup;
     let bodies = vec![first.encode(), work.encode(), "noise".to_owned()];
     let environment = &cloud.worker.environment;
     let response = environment.serve(records(bodies), Budget::of(INVOCATION)).await;
     assert_eq!(failed(&response), ["message-0", "message-2"]);
     let counted = metrics(&cloud.worker);
     assert_eq!(
-        (&counted["MalformedRings"], &counted["Committed"]),
+        (&counted["MalformedWakeups"], &counted["Committed"]),
         (&2.into(), &1.into())
     );
     cloud.settle().await;
     assert!(output(&cloud, "order").await.contains("Oslo"));
 }
 
-fn place_of(instance: &str, rings: &[Ring]) -> usize {
-    let found = rings.iter().position(|ring| ring.target.instance() == instance);
-    found.expect("a ring for it")
+fn place_of(instance: &str, wakeups: &[Wakeup]) -> usize {
+    let found = wakeups.iter().position(|wakeup| wakeup.target.instance() == instance);
+    found.expect("a wakeup for it")
 }
 
 /// One instance has lost its history, one activity its contents: those fail, again and again, and only those.
@@ -159,7 +159,7 @@ async fn a_broken_instance_does_not_fail_the_others_of_its_batch() {
     let response = cloud.orchestrator.invoke(&turns).await;
     assert_eq!(failed(&response), [place_of("broken", &turns).to_string()]);
     raw.upsert(&pk, history, None, retry).await.expect("it is written");
-    serve(&cloud.orchestrator, &[Ring::turn("broken")]).await;
+    serve(&cloud.orchestrator, &[Wakeup::turn("broken")]).await;
     cloud.settle().await;
     for instance in ["sound", "broken", "good"] {
         assert!(output(&cloud, instance).await.contains("Oslo"));

@@ -2,8 +2,8 @@
 
 use crate::activities::*;
 use cosmos::Clock;
-use duroxide_lambda::{Limits, Ring, Target};
 use cosmos_emulator::Faults;
+use duroxide_lambda::{Limits, Target, Wakeup};
 use std::slice::from_ref;
 use std::time::Duration;
 use tests::cloud::Function;
@@ -21,9 +21,9 @@ fn limits() -> Limits {
 
 /// Has the store go away when the workflow code that runs next has run.
 fn leaves(stage: &Stage, function: &Function) {
-    let door = function.door.clone();
+    let listener = function.listener.clone();
     stage.then(move || {
-        door.set_faults(Faults {
+        listener.set_faults(Faults {
             unavailable: 1.0,
             ..Faults::default()
         });
@@ -33,23 +33,23 @@ fn leaves(stage: &Stage, function: &Function) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_store_that_is_away_for_a_moment_delays_a_commit_and_nothing_else() {
     let (cloud, stage, _) = cloud(limits()).await;
-    let ring = start(&cloud, "order", "Run", "Quick").await;
+    let wakeup = start(&cloud, "order", "Run", "Quick").await;
     leaves(&stage, &cloud.orchestrator);
     let comes_back = async {
-        until(|| cloud.orchestrator.door.counts().batches >= 3).await;
-        cloud.orchestrator.door.clear_faults();
+        until(|| cloud.orchestrator.listener.counts().batches >= 3).await;
+        cloud.orchestrator.listener.clear_faults();
     };
-    let (response, ()) = futures::join!(cloud.orchestrator.invoke(from_ref(&ring)), comes_back);
+    let (response, ()) = futures::join!(cloud.orchestrator.invoke(from_ref(&wakeup)), comes_back);
     served(&response);
     assert_outcomes(&cloud.orchestrator, &[("Committed", 1)]);
 
-    let ring = only(cloud.bell.take()).ring;
+    let wakeup = only(cloud.bell.take()).wakeup;
     leaves(&stage, &cloud.worker);
     let comes_back = async {
-        until(|| cloud.worker.door.counts().batches >= 3).await;
-        cloud.worker.door.clear_faults();
+        until(|| cloud.worker.listener.counts().batches >= 3).await;
+        cloud.worker.listener.clear_faults();
     };
-    let (response, ()) = futures::join!(cloud.worker.invoke(from_ref(&ring)), comes_back);
+    let (response, ()) = futures::join!(cloud.worker.invoke(from_ref(&wakeup)), comes_back);
     served(&response);
     assert_outcomes(&cloud.worker, &[("Committed", 1)]);
     assert_output(&conclude(&cloud, "order").await, "quick");
@@ -60,16 +60,16 @@ async fn a_store_that_is_away_for_a_moment_delays_a_commit_and_nothing_else() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_store_that_is_away_for_longer_than_the_lock_does_not_fail_the_orchestration() {
     let (cloud, stage, clock) = cloud(limits()).await;
-    let ring = start(&cloud, "order", "Turn", "").await;
+    let wakeup = start(&cloud, "order", "Turn", "").await;
     leaves(&stage, &cloud.orchestrator);
     let comes_back = async {
         until(|| stage.count("began", "order") == 1).await;
         let lock = cloud.world.document("order", "lock").await.expect("a lock");
         let over = lock["until"].as_u64().expect("a time");
         until(|| clock.now_ms() > over).await;
-        cloud.orchestrator.door.clear_faults();
+        cloud.orchestrator.listener.clear_faults();
     };
-    let (response, ()) = futures::join!(cloud.orchestrator.invoke(from_ref(&ring)), comes_back);
+    let (response, ()) = futures::join!(cloud.orchestrator.invoke(from_ref(&wakeup)), comes_back);
     // The renewal may be the first to get through, and then the commit does as well. Else the record comes again.
     let committed = response.batch_item_failures.is_empty();
     assert_outcomes(
@@ -77,7 +77,7 @@ async fn a_store_that_is_away_for_longer_than_the_lock_does_not_fail_the_orchest
         &[(if committed { "Committed" } else { "Failed" }, 1)],
     );
     clock.advance(LOCK);
-    served(&cloud.orchestrator.invoke(&[ring]).await);
+    served(&cloud.orchestrator.invoke(&[wakeup]).await);
     assert_output(&status(&cloud, "order").await, "turned");
     let history = cloud.client.read_execution_history("order", 1).await;
     assert_eq!(history.expect("a history").len(), 2);
@@ -86,25 +86,25 @@ async fn a_store_that_is_away_for_longer_than_the_lock_does_not_fail_the_orchest
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_store_that_is_away_for_longer_than_the_lock_loses_no_activity() {
     let (cloud, stage, clock) = cloud(limits()).await;
-    let ring = schedule(&cloud, "order", "Quick").await;
+    let wakeup = schedule(&cloud, "order", "Quick").await;
     leaves(&stage, &cloud.worker);
     let comes_back = async {
         until(|| stage.count("began", "order") == 1).await;
         let item = work_item(&cloud, "order").await.expect("a work item");
         let over = item["until"].as_u64().expect("a time");
         until(|| clock.now_ms() > over).await;
-        cloud.worker.door.clear_faults();
+        cloud.worker.listener.clear_faults();
     };
-    let (response, ()) = futures::join!(cloud.worker.invoke(from_ref(&ring)), comes_back);
+    let (response, ()) = futures::join!(cloud.worker.invoke(from_ref(&wakeup)), comes_back);
     let lost = !response.batch_item_failures.is_empty();
     // It is given back, or its record comes again; or a renewal got through first, and it is complete.
-    let again = cloud.bell.take().into_iter().map(|delayed| delayed.ring);
-    let again: Vec<Ring> = again.chain(lost.then_some(ring)).collect();
+    let again = cloud.bell.take().into_iter().map(|delayed| delayed.wakeup);
+    let again: Vec<Wakeup> = again.chain(lost.then_some(wakeup)).collect();
     assert!(!again.is_empty());
     clock.advance(LOCK);
-    let (turns, works): (Vec<Ring>, Vec<Ring>) = again
+    let (turns, works): (Vec<Wakeup>, Vec<Wakeup>) = again
         .into_iter()
-        .partition(|ring| matches!(ring.target, Target::Turn { .. }));
+        .partition(|wakeup| matches!(wakeup.target, Target::Turn { .. }));
     served(&cloud.orchestrator.invoke(&turns).await);
     served(&cloud.worker.invoke(&works).await);
     assert_output(&conclude(&cloud, "order").await, "quick");

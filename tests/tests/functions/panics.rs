@@ -5,7 +5,7 @@ use cosmos::PartitionKey;
 use duroxide::runtime::OrchestrationStatus;
 use duroxide::{AppErrorKind, ConfigErrorKind, ErrorDetails, OrchestrationContext, OrchestrationRegistry};
 use duroxide::{EventKind, PoisonMessageType};
-use duroxide_lambda::{Limits, Ring, Target};
+use duroxide_lambda::{Limits, Target, Wakeup};
 use serde_json::json;
 use std::slice::from_ref;
 use std::time::Duration;
@@ -30,21 +30,21 @@ async fn failure(cloud: &Cloud, instance: &str) -> ErrorDetails {
     }
 }
 
-/// Serves the rings until none is left, and answers the pauses. Time is moved instead of waited for.
-async fn pauses(cloud: &Cloud, clock: &ShiftedClock, first: Ring) -> Vec<u64> {
+/// Serves the wakeups until none is left, and answers the pauses. Time is moved instead of waited for.
+async fn pauses(cloud: &Cloud, clock: &ShiftedClock, first: Wakeup) -> Vec<u64> {
     let mut next = vec![first];
     let mut pauses = Vec::new();
     while !next.is_empty() {
         assert!(pauses.len() < 20, "it goes on for ever: {pauses:?}");
-        let (turns, works): (Vec<Ring>, Vec<Ring>) = next
+        let (turns, works): (Vec<Wakeup>, Vec<Wakeup>) = next
             .into_iter()
-            .partition(|ring| matches!(ring.target, Target::Turn { .. }));
+            .partition(|wakeup| matches!(wakeup.target, Target::Turn { .. }));
         served(&cloud.orchestrator.invoke(&turns).await);
         served(&cloud.worker.invoke(&works).await);
-        let rung = cloud.bell.take();
-        let longest = rung.iter().map(|delayed| delayed.delay).max().unwrap_or_default();
+        let notified = cloud.bell.take();
+        let longest = notified.iter().map(|delayed| delayed.delay).max().unwrap_or_default();
         clock.advance(longest);
-        next = rung.into_iter().map(|delayed| delayed.ring).collect();
+        next = notified.into_iter().map(|delayed| delayed.wakeup).collect();
         pauses.push(longest.as_secs());
     }
     pauses
@@ -55,8 +55,8 @@ async fn a_panicking_activity_fails_and_the_environment_serves_on() {
     let (cloud, stage, _) = cloud(limits()).await;
     for n in 0..OFTEN {
         let instance = format!("order-{n}");
-        let ring = schedule(&cloud, &instance, "Panicking").await;
-        served(&cloud.worker.invoke(&[ring]).await);
+        let wakeup = schedule(&cloud, &instance, "Panicking").await;
+        served(&cloud.worker.invoke(&[wakeup]).await);
         conclude(&cloud, &instance).await;
         let details = failure(&cloud, &instance).await;
         let ErrorDetails::Application { message, .. } = &details else {
@@ -67,7 +67,7 @@ async fn a_panicking_activity_fails_and_the_environment_serves_on() {
     }
     assert_outcomes(&cloud.worker, &[("Committed", OFTEN as u64)]);
     // Both dispatchers are there: two activities run at the same time.
-    let rings = [
+    let wakeups = [
         schedule(&cloud, "left", "Patient").await,
         schedule(&cloud, "right", "Patient").await,
     ];
@@ -76,7 +76,7 @@ async fn a_panicking_activity_fails_and_the_environment_serves_on() {
         stage.let_go("left");
         stage.let_go("right");
     };
-    let (response, ()) = futures::join!(cloud.worker.invoke(&rings), both);
+    let (response, ()) = futures::join!(cloud.worker.invoke(&wakeups), both);
     served(&response);
     conclude(&cloud, "left").await;
     assert_output(&status(&cloud, "left").await, "done");
@@ -88,13 +88,13 @@ async fn a_panicking_orchestration_fails_and_the_environment_serves_on() {
     let (cloud, stage, _) = cloud(limits()).await;
     for n in 0..OFTEN {
         let instance = format!("order-{n}");
-        let ring = start(&cloud, &instance, "Panicking", "").await;
-        served(&cloud.orchestrator.invoke(&[ring]).await);
+        let wakeup = start(&cloud, &instance, "Panicking", "").await;
+        served(&cloud.orchestrator.invoke(&[wakeup]).await);
         assert_panicked(&failure(&cloud, &instance).await, "an orchestration that panics");
     }
     let later = start(&cloud, "later", "PanickingLater", "").await;
     served(&cloud.orchestrator.invoke(&[later]).await);
-    served(&cloud.worker.invoke(&[only(cloud.bell.take()).ring]).await);
+    served(&cloud.worker.invoke(&[only(cloud.bell.take()).wakeup]).await);
     conclude(&cloud, "later").await;
     assert_panicked(&failure(&cloud, "later").await, "an orchestration that panics later");
     let counts = counted(&cloud.orchestrator);
@@ -105,7 +105,7 @@ async fn a_panicking_orchestration_fails_and_the_environment_serves_on() {
     );
     assert!(cloud.bell.take().is_empty());
     // Both dispatchers are there: two turns run at the same time.
-    let rings = [
+    let wakeups = [
         start(&cloud, "left", "Slow", "").await,
         start(&cloud, "right", "Slow", "").await,
     ];
@@ -114,7 +114,7 @@ async fn a_panicking_orchestration_fails_and_the_environment_serves_on() {
         stage.let_go("left");
         stage.let_go("right");
     };
-    let (response, ()) = futures::join!(cloud.orchestrator.invoke(&rings), both);
+    let (response, ()) = futures::join!(cloud.orchestrator.invoke(&wakeups), both);
     served(&response);
     assert_output(&status(&cloud, "left").await, "slow");
     assert_output(&status(&cloud, "right").await, "slow");
@@ -136,9 +136,9 @@ fn assert_panicked(details: &ErrorDetails, expected: &str) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_orchestration_that_is_not_registered_is_tried_again_and_ends_as_poison() {
     let (cloud, _, clock) = cloud(limits()).await;
-    let ring = start(&cloud, "order", "Missing", "").await;
+    let wakeup = start(&cloud, "order", "Missing", "").await;
     // Given back for one second, then two; the third attempt is one too many.
-    assert_eq!(pauses(&cloud, &clock, ring).await, [1, 2, 0]);
+    assert_eq!(pauses(&cloud, &clock, wakeup).await, [1, 2, 0]);
     let counts = counted(&cloud.orchestrator);
     assert_eq!((counts.get("Abandoned"), counts.get("Committed")), (Some(&2), Some(&1)));
     assert_eq!(
@@ -158,9 +158,9 @@ async fn an_orchestration_that_is_not_registered_is_tried_again_and_ends_as_pois
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_child_that_ends_as_poison_fails_its_parent() {
     let (cloud, _, clock) = cloud(limits()).await;
-    let ring = start(&cloud, "parent", "Parent", "Missing").await;
+    let wakeup = start(&cloud, "parent", "Parent", "Missing").await;
     // The parent's turn, the child's three attempts, and the turn that takes its failure.
-    assert_eq!(pauses(&cloud, &clock, ring).await, [0, 1, 2, 0, 0]);
+    assert_eq!(pauses(&cloud, &clock, wakeup).await, [0, 1, 2, 0, 0]);
     let counts = counted(&cloud.orchestrator);
     assert_eq!(counts.get("OrchestrationsFailed"), Some(&2));
     for instance in ["parent", "child"] {
@@ -172,10 +172,10 @@ async fn a_child_that_ends_as_poison_fails_its_parent() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_orchestration_that_is_registered_in_time_runs() {
     let (cloud, stage, clock) = cloud(limits()).await;
-    let ring = start(&cloud, "order", "Late", "").await;
-    served(&cloud.orchestrator.invoke(&[ring]).await);
+    let wakeup = start(&cloud, "order", "Late", "").await;
+    served(&cloud.orchestrator.invoke(&[wakeup]).await);
     let again = only(cloud.bell.take());
-    assert!(again.ring.due_ms.is_some(), "a ring that comes early must know it");
+    assert!(again.wakeup.due_ms.is_some(), "a wakeup that comes early must know it");
     clock.advance(again.delay);
     let newer = OrchestrationRegistry::builder()
         .register("Late", |_: OrchestrationContext, _: String| async move {
@@ -183,7 +183,7 @@ async fn an_orchestration_that_is_registered_in_time_runs() {
         })
         .build();
     let another = cloud.another_orchestrator("another", newer).await;
-    served(&another.invoke(&[again.ring]).await);
+    served(&another.invoke(&[again.wakeup]).await);
     assert_output(&status(&cloud, "order").await, "at last");
     assert_eq!(stage.total("began"), 0);
 }
@@ -191,9 +191,9 @@ async fn an_orchestration_that_is_registered_in_time_runs() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_activity_that_is_not_registered_is_tried_again_and_ends_as_poison() {
     let (cloud, _, clock) = cloud(limits()).await;
-    let ring = schedule(&cloud, "order", "Missing").await;
+    let wakeup = schedule(&cloud, "order", "Missing").await;
     // Given back for one second, then two; then it fails, and a turn takes the failure.
-    assert_eq!(pauses(&cloud, &clock, ring).await, [1, 2, 0, 0]);
+    assert_eq!(pauses(&cloud, &clock, wakeup).await, [1, 2, 0, 0]);
     let counts = counted(&cloud.worker);
     assert_eq!((counts.get("Abandoned"), counts.get("Committed")), (Some(&2), Some(&1)));
     assert_eq!(counts.get("Poisoned"), Some(&1));
@@ -213,8 +213,8 @@ async fn an_activity_that_is_not_registered_is_tried_again_and_ends_as_poison() 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_orchestration_that_changed_under_a_running_instance_fails_visibly() {
     let (cloud, stage, _) = cloud(limits()).await;
-    let ring = schedule(&cloud, "order", "Quick").await;
-    served(&cloud.worker.invoke(&[ring]).await);
+    let wakeup = schedule(&cloud, "order", "Quick").await;
+    served(&cloud.worker.invoke(&[wakeup]).await);
     let turn = only(cloud.bell.take());
     let changed = OrchestrationRegistry::builder()
         .register("Run", |ctx: OrchestrationContext, _: String| async move {
@@ -223,7 +223,7 @@ async fn an_orchestration_that_changed_under_a_running_instance_fails_visibly() 
         })
         .build();
     let another = cloud.another_orchestrator("another", changed).await;
-    served(&another.invoke(&[turn.ring]).await);
+    served(&another.invoke(&[turn.wakeup]).await);
     let details = failure(&cloud, "order").await;
     assert!(
         matches!(
@@ -250,14 +250,14 @@ async fn an_orchestration_that_changed_under_a_running_instance_fails_visibly() 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_instance_with_a_corrupt_history_ends_as_poison_and_others_are_served() {
     let (cloud, _, clock) = cloud(limits()).await;
-    let ring = schedule(&cloud, "order", "Quick").await;
+    let wakeup = schedule(&cloud, "order", "Quick").await;
     corrupt(&cloud, "order").await;
-    served(&cloud.worker.invoke(&[ring]).await);
+    served(&cloud.worker.invoke(&[wakeup]).await);
     let turn = only(cloud.bell.take());
     let healthy = start(&cloud, "healthy", "Turn", "").await;
     served(&cloud.orchestrator.invoke(from_ref(&healthy)).await);
     counted(&cloud.orchestrator);
-    assert_eq!(pauses(&cloud, &clock, turn.ring).await, [1, 1, 0]);
+    assert_eq!(pauses(&cloud, &clock, turn.wakeup).await, [1, 1, 0]);
     let counts = counted(&cloud.orchestrator);
     assert_eq!((counts.get("Abandoned"), counts.get("Committed")), (Some(&2), Some(&1)));
     assert_eq!(

@@ -1,26 +1,26 @@
-//! The real parts together: both function binaries, unmodified, under `cargo lambda`'s Runtime API, ringing moto's SQS,
+//! The real parts together: both function binaries, unmodified, under `cargo lambda`'s Runtime API, notifying moto's SQS,
 //! with the store's key from moto's Secrets Manager.
 //!
 //! The test plays the event source mappings. It installs `cargo-lambda` and `moto` from PyPI, once per target directory.
 
 use anyhow::{Context, Result, bail, ensure};
+use cosmos_emulator::ServerOptions;
 use duroxide::Client;
 use duroxide::runtime::OrchestrationStatus;
-use duroxide_lambda::doorbell::{Queues, Sqs};
-use duroxide_lambda::meter::Meter;
+use duroxide_lambda::metrics::Metrics;
+use duroxide_lambda::notifier::{Queues, Sqs};
 use duroxide_lambda::{Limits, Parts};
-use cosmos_emulator::ServerOptions;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tests::World;
-use tests::real::{Function, LambdaApi, Moto, Queue, Secret, Venv, build, ring_again};
+use tests::real::{Function, LambdaApi, Moto, Queue, Secret, Venv, build, notify_again};
 
 const PATIENCE: Duration = Duration::from_secs(120);
 /// Long enough for an invocation, short enough to wait for.
 const VISIBILITY: Duration = Duration::from_secs(5);
-/// After so long without a message a ring was lost, which maintenance would make up for.
+/// After so long without a message a wakeup was lost, which maintenance would make up for.
 const SILENCE: Duration = Duration::from_secs(8);
 /// A well-formed key that opens nothing.
 const OLD_KEY: &str = "YW4tb2xkLWtleS10aGF0LXdhcy1yb3RhdGVkLWF3YXk=";
@@ -54,16 +54,16 @@ impl Stage {
         let works = Queue::create(&moto, "works", VISIBILITY).await?;
         let dead = Queue::create(&moto, "dead", VISIBILITY).await?;
         turns.dead_letter(&dead, 3).await?;
-        let secret = Secret::create(&moto, "cosmos-key", key.unwrap_or(&world.door().key())).await?;
+        let secret = Secret::create(&moto, "cosmos-key", key.unwrap_or(&world.listener().key())).await?;
         let queues = Queues {
             orchestrator: turns.url().to_owned(),
             worker: works.url().to_owned(),
             tagged: BTreeMap::new(),
         };
         let bell = Arc::new(Sqs::with_client(moto.sqs(), queues));
-        let meter = Arc::new(Meter::new(None));
-        let parts = Parts::of(world.provider().await, bell, meter, Limits::default(), "client");
-        let client = Client::new(Arc::new(parts.ringing()));
+        let metrics = Arc::new(Metrics::new(None));
+        let parts = Parts::of(world.provider().await, bell, metrics, Limits::default(), "client");
+        let client = Client::new(Arc::new(parts.notifying()));
         Ok(Stage {
             world,
             moto,
@@ -82,7 +82,7 @@ impl Stage {
         let (database, container) = self.world.names();
         let mut env = self.moto.env();
         for (name, value) in [
-            ("COSMOS_ENDPOINT", self.world.door().endpoint().as_str()),
+            ("COSMOS_ENDPOINT", self.world.listener().endpoint().as_str()),
             ("COSMOS_KEY_SECRET_ARN", self.secret.arn()),
             ("COSMOS_DATABASE", database),
             ("COSMOS_CONTAINER", container),
@@ -114,7 +114,7 @@ impl Stage {
             if turn.received + work.received > 0 {
                 busy = Instant::now();
             } else if busy.elapsed() > SILENCE {
-                ring_again(&self.world, &self.turns, &self.works).await?;
+                notify_again(&self.world, &self.turns, &self.works).await?;
                 busy = Instant::now();
             }
             tokio::time::sleep(Duration::from_millis(50)).await;
@@ -140,12 +140,12 @@ async fn an_order_is_fulfilled_by_the_binaries_that_are_deployed() -> Result<()>
     let (mut orchestrator, worker) = stage.functions().await?;
     let order = "order/1 ☃";
     stage.place(order).await?;
-    stage.turns.send("this is no ring").await?;
+    stage.turns.send("this is no wakeup").await?;
     let (output, driven) = stage.drive(order).await?;
     ensure!(output.contains(r#""outcome":"shipped""#), "{output}");
     ensure!(driven.turns >= 3 && driven.works >= 2, "{driven:?}");
 
-    // The message that is no ring was refused each time, spoilt nothing, and ends with the dead.
+    // The message that is no wakeup was refused each time, spoilt nothing, and ends with the dead.
     let limit = Instant::now() + PATIENCE;
     while stage.dead.depth().await? == 0 {
         ensure!(
@@ -168,7 +168,7 @@ async fn an_order_is_fulfilled_by_the_binaries_that_are_deployed() -> Result<()>
 
     told_what_they_did(&orchestrator, order, "turn")?;
     told_what_they_did(&worker, order, "activity")?;
-    let key = stage.world.door().key();
+    let key = stage.world.listener().key();
     for line in [
         orchestrator.stdout(),
         orchestrator.stderr(),
@@ -191,11 +191,11 @@ fn told_what_they_did(function: &Function, order: &str, step: &str) -> Result<()
         .with_context(|| format!("no cycle of the order is logged: {records:?}"))?;
     ensure!(cycle["execution"] == 1 && cycle[step].is_u64(), "{cycle}");
     ensure!(cycle["requestId"].as_str().is_some_and(|id| !id.is_empty()), "{cycle}");
-    ensure!(cycle["outcome"] == "Committed" && cycle["rings"].is_u64(), "{cycle}");
+    ensure!(cycle["outcome"] == "Committed" && cycle["wakeups"].is_u64(), "{cycle}");
     let metrics: Vec<&Value> = records.iter().filter(|record| record["_aws"].is_object()).collect();
     let sum = |name: &str| metrics.iter().filter_map(|line| line[name].as_f64()).sum::<f64>();
     ensure!(sum("ColdStarts") == 1.0, "one cold start: {metrics:?}");
-    ensure!(sum("Committed") >= 2.0 && sum("RingsSent") >= 2.0, "{metrics:?}");
+    ensure!(sum("Committed") >= 2.0 && sum("WakeupsSent") >= 2.0, "{metrics:?}");
     ensure!(sum("CosmosRequests") >= 6.0, "{metrics:?}");
     Ok(())
 }
@@ -217,7 +217,7 @@ async fn a_key_that_is_rotated_in_the_secret_heals_warm_functions() -> Result<()
 
     stage
         .secret
-        .put(&format!(r#"{{"key": "{}"}}"#, stage.world.door().key()))
+        .put(&format!(r#"{{"key": "{}"}}"#, stage.world.listener().key()))
         .await?;
     let (output, _) = stage.drive("order-2").await?;
     ensure!(output.contains(r#""outcome":"shipped""#), "{output}");

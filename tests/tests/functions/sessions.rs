@@ -2,7 +2,7 @@
 
 use crate::activities::*;
 use cosmos::Clock;
-use duroxide_lambda::{Limits, Ring};
+use duroxide_lambda::{Limits, Wakeup};
 use serde_json::Value;
 use std::slice::from_ref;
 use std::time::Duration;
@@ -41,7 +41,7 @@ async fn the_activities_of_a_session_go_to_one_environment() {
     };
     let (response, again) = futures::join!(cloud.worker.invoke(from_ref(&first)), watch);
     served(&response);
-    assert_eq!((&again.ring.target, again.ring.tries), (&second.target, 1));
+    assert_eq!((&again.wakeup.target, again.wakeup.tries), (&second.target, 1));
     assert!(again.delay >= Duration::from_secs(1), "{again:?}");
     assert_output(&conclude(&cloud, "first").await, "done");
 
@@ -53,14 +53,14 @@ async fn the_activities_of_a_session_go_to_one_environment() {
         until(|| stage.count("began", "second") + stage.count("began", "third") == 2).await;
         stage.let_go("second");
     };
-    let rings = [again.ring, third];
-    let (response, ()) = futures::join!(cloud.worker.invoke(&rings), both);
+    let wakeups = [again.wakeup, third];
+    let (response, ()) = futures::join!(cloud.worker.invoke(&wakeups), both);
     served(&response);
     conclude(&cloud, "second").await;
     assert_output(&status(&cloud, "second").await, "done");
     assert_output(&status(&cloud, "third").await, "quick");
-    assert_eq!(another.door.counts().cross_partition_queries, 0);
-    assert_eq!(cloud.worker.door.counts().cross_partition_queries, 0);
+    assert_eq!(another.listener.counts().cross_partition_queries, 0);
+    assert_eq!(cloud.worker.listener.counts().cross_partition_queries, 0);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -79,7 +79,7 @@ async fn a_session_whose_environment_is_gone_moves_on_when_its_lock_ends() {
     assert_outcomes(&another, &[("Busy", 1)]);
     let again = only(cloud.bell.take());
     clock.advance(Limits::default().session_lock);
-    served(&another.invoke(&[again.ring]).await);
+    served(&another.invoke(&[again.wakeup]).await);
     assert_outcomes(&another, &[("Committed", 1)]);
     assert_eq!(session(&cloud, "cart").await["owner"], "another");
     assert_output(&conclude(&cloud, "second").await, "quick");
@@ -109,13 +109,13 @@ async fn a_long_activity_keeps_its_session_and_an_idle_environment_renews_nothin
     };
     let (response, ()) = futures::join!(cloud.worker.invoke(from_ref(&first)), watch);
     served(&response);
-    let counts = cloud.worker.door.counts();
+    let counts = cloud.worker.listener.counts();
     assert_eq!((counts.cross_partition_queries, counts.pkranges), (0, 0), "{counts:?}");
     // The runtime asks for a renewal every two seconds. The lock runs out, and nobody says a word about it.
     let kept = until_ms(&session(&cloud, "cart").await);
     until(|| clock.now_ms() > kept).await;
     assert_eq!(until_ms(&session(&cloud, "cart").await), kept);
-    assert_eq!(cloud.worker.door.counts(), counts);
+    assert_eq!(cloud.worker.listener.counts(), counts);
     cloud.bell.take();
     served(&another.invoke(&[second]).await);
     assert_outcomes(&another, &[("Committed", 1)]);
@@ -130,18 +130,18 @@ async fn more_sessions_at_once_than_the_runtime_allows_by_default_are_all_served
     };
     let (cloud, stage, _) = cloud(limits).await;
     let names: Vec<String> = (0..SESSIONS).map(|n| format!("order-{n}")).collect();
-    let mut rings: Vec<Ring> = Vec::new();
+    let mut wakeups: Vec<Wakeup> = Vec::new();
     for (n, name) in names.iter().enumerate() {
-        rings.push(schedule(&cloud, name, &format!("Patient@cart-{n}")).await);
+        wakeups.push(schedule(&cloud, name, &format!("Patient@cart-{n}")).await);
     }
     let all_at_once = async {
         until(|| stage.total("began") == 2 * SESSIONS).await;
         names.iter().for_each(|name| stage.let_go(name));
     };
-    let (response, ()) = futures::join!(cloud.worker.invoke(&rings), all_at_once);
+    let (response, ()) = futures::join!(cloud.worker.invoke(&wakeups), all_at_once);
     served(&response);
     assert_outcomes(&cloud.worker, &[("Committed", SESSIONS as u64)]);
-    let turns: Vec<Ring> = cloud.bell.take().into_iter().map(|delayed| delayed.ring).collect();
+    let turns: Vec<Wakeup> = cloud.bell.take().into_iter().map(|delayed| delayed.wakeup).collect();
     served(&cloud.orchestrator.invoke(&turns).await);
     for name in &names {
         assert_output(&status(&cloud, name).await, "done");

@@ -1,8 +1,8 @@
 //! What the tests of the functions share.
 
+use cosmos_emulator::{Counts, Faults, Listener, RequestKind, sequential_round_trips};
 use duroxide::runtime::OrchestrationStatus;
-use duroxide_lambda::{BatchResponse, Delayed, Ring, Target, WorkTarget};
-use cosmos_emulator::{Counts, Door, Faults, RequestKind, sequential_rounds};
+use duroxide_lambda::{BatchResponse, Delayed, Target, Wakeup, WorkTarget};
 use serde_json::Value;
 use std::time::{Duration, Instant};
 use tests::cloud::{Cloud, Function};
@@ -12,7 +12,7 @@ pub const LIMIT: Duration = Duration::from_secs(60);
 /// Long enough that requests of one moment overlap on a busy machine.
 const SLOW: Duration = Duration::from_millis(500);
 
-/// What an invocation cost at its function's door.
+/// What an invocation cost at its function's listener.
 #[derive(Debug)]
 pub struct Bill {
     pub counts: Counts,
@@ -28,20 +28,20 @@ impl Bill {
     }
 }
 
-/// Has something done while the door is slow, so that requests which are sent together are seen together.
-pub async fn bill<T>(door: &Door, operation: impl Future<Output = T>) -> (T, Bill) {
-    door.set_faults(Faults {
+/// Has something done while the listener is slow, so that requests which are sent together are seen together.
+pub async fn bill<T>(listener: &Listener, operation: impl Future<Output = T>) -> (T, Bill) {
+    listener.set_faults(Faults {
         delay: Some(SLOW),
         ..Faults::default()
     });
-    door.reset();
+    listener.reset();
     let answer = operation.await;
-    let (counts, log) = (door.counts(), door.log());
-    door.clear_faults();
+    let (counts, log) = (listener.counts(), listener.log());
+    listener.clear_faults();
     let bill = Bill {
         counts,
         kinds: log.iter().map(|record| record.kind).collect(),
-        rounds: sequential_rounds(&log),
+        rounds: sequential_round_trips(&log),
     };
     (answer, bill)
 }
@@ -55,31 +55,32 @@ pub async fn until(what: &str, mut ask: impl AsyncFnMut() -> bool) {
     }
 }
 
-/// Starts an orchestration, and answers the one ring that this led to.
-pub async fn start(cloud: &Cloud, instance: &str, orchestration: &str, input: &str) -> Ring {
+/// Starts an orchestration, and answers the one wakeup that this led to.
+pub async fn start(cloud: &Cloud, instance: &str, orchestration: &str, input: &str) -> Wakeup {
     let started = cloud.client.start_orchestration(instance, orchestration, input).await;
     started.unwrap_or_else(|error| panic!("{instance} does not start: {error:?}"));
-    only(cloud.bell.take()).ring
+    only(cloud.bell.take()).wakeup
 }
 
-/// The one ring there is.
+/// The one wakeup there is.
 #[track_caller]
-pub fn only(rings: Vec<Delayed>) -> Delayed {
-    let [ring] = <[Delayed; 1]>::try_from(rings).unwrap_or_else(|rings| panic!("one ring is due, not {rings:#?}"));
-    ring
+pub fn only(wakeups: Vec<Delayed>) -> Delayed {
+    let [wakeup] =
+        <[Delayed; 1]>::try_from(wakeups).unwrap_or_else(|wakeups| panic!("one wakeup is due, not {wakeups:#?}"));
+    wakeup
 }
 
-/// The rings without their delays.
-pub fn plain(rings: Vec<Delayed>) -> Vec<Ring> {
-    rings.into_iter().map(|delayed| delayed.ring).collect()
+/// The wakeups without their delays.
+pub fn plain(wakeups: Vec<Delayed>) -> Vec<Wakeup> {
+    wakeups.into_iter().map(|delayed| delayed.wakeup).collect()
 }
 
-/// The activity that a ring is for.
+/// The activity that a wakeup is for.
 #[track_caller]
-pub fn work_of(ring: &Ring) -> &WorkTarget {
-    match &ring.target {
+pub fn work_of(wakeup: &Wakeup) -> &WorkTarget {
+    match &wakeup.target {
         Target::Work(work) => work,
-        Target::Turn { .. } => panic!("a ring for an activity is due, not {ring:?}"),
+        Target::Turn { .. } => panic!("a wakeup for an activity is due, not {wakeup:?}"),
     }
 }
 
@@ -99,10 +100,10 @@ pub fn failed(response: &BatchResponse) -> Vec<&str> {
 }
 
 /// One invocation, all of whose records must be served.
-pub async fn serve(function: &Function, rings: &[Ring]) {
-    let response = tokio::time::timeout(2 * LIMIT, function.invoke(rings)).await;
+pub async fn serve(function: &Function, wakeups: &[Wakeup]) {
+    let response = tokio::time::timeout(2 * LIMIT, function.invoke(wakeups)).await;
     let response = response.expect("an invocation ends");
-    assert_eq!(failed(&response), [""; 0], "of {rings:?}");
+    assert_eq!(failed(&response), [""; 0], "of {wakeups:?}");
 }
 
 /// The output of an instance that must have completed.
@@ -121,6 +122,6 @@ pub async fn status(cloud: &Cloud, instance: &str) -> OrchestrationStatus {
 
 /// What the function has counted since the last time; a metric that was not written is null.
 pub fn metrics(function: &Function) -> Value {
-    let line = function.meter.flush("function", Duration::ZERO, 0);
-    serde_json::from_str(&line.expect("the meter has a namespace")).expect("the line is JSON")
+    let line = function.metrics.flush("function", Duration::ZERO, 0);
+    serde_json::from_str(&line.expect("the metrics has a namespace")).expect("the line is JSON")
 }

@@ -2,8 +2,8 @@
 
 use crate::activities::*;
 use duroxide::providers::TagFilter;
-use duroxide_lambda::doorbell::Queues;
-use duroxide_lambda::{BatchResponse, Limits, Ring, Target};
+use duroxide_lambda::notifier::Queues;
+use duroxide_lambda::{BatchResponse, Limits, Target, Wakeup};
 use std::io::Write;
 use std::slice::from_ref;
 use std::sync::{Arc, Mutex};
@@ -34,37 +34,37 @@ impl<'a> MakeWriter<'a> for Log {
 }
 
 /// One invocation, and what it logged. An invocation runs on the caller's thread, only its cycles elsewhere.
-async fn logged(function: &Function, ring: &Ring) -> (BatchResponse, String) {
+async fn logged(function: &Function, wakeup: &Wakeup) -> (BatchResponse, String) {
     let log = Log::default();
     let subscriber = tracing_subscriber::fmt()
         .with_writer(log.clone())
         .with_ansi(false)
         .finish();
     let guard = tracing::subscriber::set_default(subscriber);
-    let response = function.invoke(from_ref(ring)).await;
+    let response = function.invoke(from_ref(wakeup)).await;
     drop(guard);
     let text = String::from_utf8(log.0.lock().expect("no panic").clone());
     (response, text.expect("UTF-8"))
 }
 
 /// The activity is refused: nothing is asked, nothing is lost, and the log says what to set.
-async fn refuses(cloud: &Cloud, worker: &Function, instance: &str, activity: &str) -> Ring {
-    let ring = schedule(cloud, instance, activity).await;
-    let before = worker.door.counts().requests;
-    let (response, log) = logged(worker, &ring).await;
+async fn refuses(cloud: &Cloud, worker: &Function, instance: &str, activity: &str) -> Wakeup {
+    let wakeup = schedule(cloud, instance, activity).await;
+    let before = worker.listener.counts().requests;
+    let (response, log) = logged(worker, &wakeup).await;
     failed(&response, 1);
-    assert_eq!(worker.door.counts().requests, before);
+    assert_eq!(worker.listener.counts().requests, before);
     for needed in [instance, "WORKER_TAGS", "WORKER_TAG_QUEUE_URLS"] {
         assert!(log.contains(needed), "{needed} is not in {log}");
     }
     assert_eq!(work_item(cloud, instance).await.expect("a work item")["attempts"], 0);
     assert!(cloud.bell.take().is_empty(), "the record itself comes again");
-    ring
+    wakeup
 }
 
 async fn serves(cloud: &Cloud, worker: &Function, instance: &str, activity: &str) {
-    let ring = schedule(cloud, instance, activity).await;
-    served(&worker.invoke(&[ring]).await);
+    let wakeup = schedule(cloud, instance, activity).await;
+    served(&worker.invoke(&[wakeup]).await);
     assert_output(&conclude(cloud, instance).await, "quick");
 }
 
@@ -115,7 +115,7 @@ async fn a_worker_for_all_of_them_serves_them_all() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_ring_goes_to_the_queue_of_its_tag_or_to_the_default() {
+async fn a_wakeup_goes_to_the_queue_of_its_tag_or_to_the_default() {
     let (cloud, _, _) = cloud(Limits::default()).await;
     let queues = Queues {
         orchestrator: "turns".to_owned(),
@@ -127,10 +127,10 @@ async fn a_ring_goes_to_the_queue_of_its_tag_or_to_the_default() {
         ("tagged", "Quick#gpu", "works-gpu"),
         ("other", "Quick#arm", "works"),
     ] {
-        let ring = schedule(&cloud, instance, activity).await;
-        assert_eq!(queues.url_of(&ring), queue, "{activity}");
-        let Target::Work(work) = &ring.target else {
-            panic!("{ring:?}");
+        let wakeup = schedule(&cloud, instance, activity).await;
+        assert_eq!(queues.url_of(&wakeup), queue, "{activity}");
+        let Target::Work(work) = &wakeup.target else {
+            panic!("{wakeup:?}");
         };
         assert_eq!(work.tag.as_deref(), activity.split_once('#').map(|(_, tag)| tag));
     }

@@ -1,20 +1,20 @@
-//! The gate over a provider that knows no directed fetches: a ring leads to one cycle of whatever comes first.
+//! The gate over a provider that knows no directed fetches: a wakeup leads to one cycle of whatever comes first.
 
 use crate::support::*;
 use duroxide::providers::{Provider, TagFilter};
-use duroxide_lambda::meter::Meter;
-use duroxide_lambda::{Budget, Environment, Limits, Parts, Ring, Target, Undirected};
+use duroxide_lambda::metrics::Metrics;
+use duroxide_lambda::{Budget, Environment, Limits, Parts, Target, Undirected, Wakeup};
 use std::sync::Arc;
 use tests::cloud::{Cloud, INVOCATION, event};
 use tests::workload;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn rings_serve_a_provider_that_cannot_be_directed() {
+async fn wakeups_serve_a_provider_that_cannot_be_directed() {
     let cloud = Cloud::start(workload::orchestrations(), workload::activities()).await;
     let parts = |id: &str| {
         let store = Arc::clone(&cloud.silent);
-        let (bell, meter) = (Arc::clone(&cloud.bell), Arc::new(Meter::new(None)));
-        let mut parts = Parts::of(Arc::clone(&store), bell, meter, Limits::default(), id);
+        let (bell, metrics) = (Arc::clone(&cloud.bell), Arc::new(Metrics::new(None)));
+        let mut parts = Parts::of(Arc::clone(&store), bell, metrics, Limits::default(), id);
         parts.directed = Arc::new(Undirected::new(store as Arc<dyn Provider>));
         parts
     };
@@ -24,17 +24,17 @@ async fn rings_serve_a_provider_that_cannot_be_directed() {
         let started = cloud.client.start_orchestration(instance, "HelloCities", "1").await;
         started.expect("it starts");
     }
-    until("no ring is left", async || {
-        let rings = plain(cloud.bell.take());
-        let (for_turns, for_works): (Vec<Ring>, Vec<Ring>) = rings
+    until("no wakeup is left", async || {
+        let wakeups = plain(cloud.bell.take());
+        let (for_turns, for_works): (Vec<Wakeup>, Vec<Wakeup>) = wakeups
             .iter()
             .cloned()
-            .partition(|ring| matches!(ring.target, Target::Turn { .. }));
-        for (environment, rings) in [(&turns, for_turns), (&works, for_works)] {
-            let response = environment.serve(event(&rings), Budget::of(INVOCATION)).await;
+            .partition(|wakeup| matches!(wakeup.target, Target::Turn { .. }));
+        for (environment, wakeups) in [(&turns, for_turns), (&works, for_works)] {
+            let response = environment.serve(event(&wakeups), Budget::of(INVOCATION)).await;
             assert_eq!(failed(&response), [""; 0]);
         }
-        rings.is_empty()
+        wakeups.is_empty()
     })
     .await;
     for instance in ["a", "b", "c"] {

@@ -1,9 +1,9 @@
-//! Whole workloads by rings alone: what they cost in fair weather, and that they end as they must in foul.
+//! Whole workloads by wakeups alone: what they cost in fair weather, and that they end as they must in foul.
 
 use crate::support::*;
-use duroxide::OrchestrationStatus;
-use duroxide_lambda::{Delayed, Doorbell, Limits, Ring};
 use cosmos_emulator::{Faults, Lag, ServerOptions};
+use duroxide::OrchestrationStatus;
+use duroxide_lambda::{Delayed, Limits, Notifier, Wakeup};
 use serde_json::Value;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -16,7 +16,12 @@ async fn hello_cities_keeps_its_budget() {
     let started = cloud.client.start_orchestration("cities", "HelloCities", "1").await;
     started.expect("it starts");
     cloud.settle().await;
-    let requests = [&cloud.client_door, &cloud.orchestrator.door, &cloud.worker.door].map(|door| door.counts());
+    let requests = [
+        &cloud.client_listener,
+        &cloud.orchestrator.listener,
+        &cloud.worker.listener,
+    ]
+    .map(|listener| listener.counts());
     let [client, turns, works] = requests.map(|counts| (counts.requests, counts.cross_partition_queries));
     // Three activities, so four turns, of which the first has no past to read.
     assert_eq!((client, turns, works), ((1, 0), (3 + 3 * 4, 0), (3 * 3, 0)));
@@ -42,7 +47,7 @@ fn limits() -> Limits {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_mixed_workload_completes_by_rings_alone() {
+async fn a_mixed_workload_completes_by_wakeups_alone() {
     let options = CloudOptions {
         limits: limits(),
         ..CloudOptions::default()
@@ -55,7 +60,7 @@ async fn a_mixed_workload_completes_by_rings_alone() {
     cloud.settle().await;
     report(&cloud, "fair weather", jobs.len());
     for function in [&cloud.orchestrator, &cloud.worker] {
-        let counts = function.door.counts();
+        let counts = function.listener.counts();
         assert_eq!((counts.cross_partition_queries, counts.refused), (0, 0));
     }
     for job in &jobs {
@@ -78,7 +83,7 @@ async fn a_workload_completes_exactly_once_in_the_third_storm() {
     survive(303).await;
 }
 
-/// The store throttles, loses answers and shows the past; the queue loses one ring of ten and repeats some.
+/// The store throttles, loses answers and shows the past; the queue loses one wakeup of ten and repeats some.
 async fn survive(seed: u64) {
     let lag = Lag {
         min: Duration::from_millis(25),
@@ -94,8 +99,11 @@ async fn survive(seed: u64) {
         ..CloudOptions::default()
     };
     let cloud = Cloud::with(options, workload::orchestrations(), workload::activities()).await;
-    for (door, seed) in [&cloud.orchestrator.door, &cloud.worker.door].into_iter().zip(seed..) {
-        door.set_faults(Faults {
+    for (listener, seed) in [&cloud.orchestrator.listener, &cloud.worker.listener]
+        .into_iter()
+        .zip(seed..)
+    {
+        listener.set_faults(Faults {
             seed,
             throttled: 0.1,
             retry_after: Duration::from_millis(5),
@@ -108,10 +116,10 @@ async fn survive(seed: u64) {
     let jobs = jobs(20);
     begin(&cloud, &jobs).await;
     let mut chance = fastrand::Rng::with_seed(seed);
-    let mut post = |ring: Ring| match chance.u8(..100) {
+    let mut post = |wakeup: Wakeup| match chance.u8(..100) {
         0..10 => vec![],
-        10..25 => vec![ring.clone(), ring],
-        _ => vec![ring],
+        10..25 => vec![wakeup.clone(), wakeup],
+        _ => vec![wakeup],
     };
     let done = AtomicBool::new(false);
     let maintenance = async {
@@ -131,7 +139,7 @@ async fn survive(seed: u64) {
     }
 }
 
-/// Rings for all that may be due, again and again, until every job has ended.
+/// Wakeups for all that may be due, again and again, until every job has ended.
 async fn maintain(cloud: &Cloud, jobs: &[Job]) {
     let begun = Instant::now();
     let mut raised = false;
@@ -199,9 +207,9 @@ async fn open<'a>(cloud: &Cloud, jobs: &'a [Job]) -> Vec<&'a Job> {
 /// One sweep of maintenance.
 async fn sweep(cloud: &Cloud, open: &[&Job]) {
     let instances = open.iter().flat_map(|job| [Some(&job.instance), job.child.as_ref()]);
-    let mut rings: Vec<Delayed> = instances.flatten().map(|id| Delayed::now(Ring::turn(id))).collect();
-    rings.extend(cloud.world.work_rings().await.into_iter().map(Delayed::now));
-    assert!(cloud.bell.ring(&rings).await.is_empty());
+    let mut wakeups: Vec<Delayed> = instances.flatten().map(|id| Delayed::now(Wakeup::turn(id))).collect();
+    wakeups.extend(cloud.world.work_wakeups().await.into_iter().map(Delayed::now));
+    assert!(cloud.bell.notify(&wakeups).await.is_empty());
 }
 
 async fn check(cloud: &Cloud, job: &Job) {
@@ -225,9 +233,9 @@ async fn check(cloud: &Cloud, job: &Job) {
 }
 
 fn report(cloud: &Cloud, weather: &str, jobs: usize) {
-    let [turns, works] = [&cloud.orchestrator, &cloud.worker].map(|function| function.door.counts().requests);
+    let [turns, works] = [&cloud.orchestrator, &cloud.worker].map(|function| function.listener.counts().requests);
     println!(
-        "{weather}: {jobs} orchestrations, {} rings, {turns} requests for turns, {works} for activities; {} and {}",
+        "{weather}: {jobs} orchestrations, {} wakeups, {turns} requests for turns, {works} for activities; {} and {}",
         cloud.bell.count(),
         metrics(&cloud.orchestrator),
         metrics(&cloud.worker),

@@ -5,12 +5,12 @@ use crate::deploy::Stack;
 use crate::template::{parameters, text};
 use ::cosmos::{Key, StaticKey};
 use anyhow::Result;
+use cosmos_emulator::{Faults, ServerOptions};
 use duroxide::providers::Provider;
 use duroxide_cosmos::CosmosConfig;
 use duroxide_lambda::Budget;
 use duroxide_lambda::maintenance::{Answer, PassName, PassReport, Report, StoreReport};
-use duroxide_lambda::meter::{Kind, Meter};
-use cosmos_emulator::{Faults, ServerOptions};
+use duroxide_lambda::metrics::{Kind, Metrics};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -59,55 +59,55 @@ pub fn idle() -> Report {
     }
 }
 
-/// All that the functions of this stack can write, by having their meters count everything once.
+/// All that the functions of this stack can write, by having their metrics count everything once.
 async fn written(stack: &Stack) -> Result<BTreeSet<Metric>> {
-    let mut metrics = BTreeSet::new();
+    let mut names = BTreeSet::new();
     for function in ["orchestrator", "worker", "tagged-worker", "maintenance"] {
         let name = text(&stack.function(function)["FunctionName"]);
         let namespace = stack
             .variables(function)
             .into_iter()
             .find(|(name, _)| name == "METRICS_NAMESPACE");
-        let meter = Arc::new(Meter::new(namespace.map(|(_, value)| value)));
-        throttle(Arc::clone(&meter)).await?;
-        meter.rings(1, 1);
+        let metrics = Arc::new(Metrics::new(namespace.map(|(_, value)| value)));
+        throttle(Arc::clone(&metrics)).await?;
+        metrics.wakeups(1, 1);
         match function {
             "orchestrator" => {
-                meter.cycle(Kind::Turn, "Failed");
-                meter.orchestration_failed();
-                meter.poisoned();
+                metrics.cycle(Kind::Turn, "Failed");
+                metrics.orchestration_failed();
+                metrics.poisoned();
             }
             "maintenance" => {
-                idle().measure(&meter);
+                idle().measure(&metrics);
             }
             _ => {
-                meter.cycle(Kind::Activity, "Failed");
-                meter.poisoned();
+                metrics.cycle(Kind::Activity, "Failed");
+                metrics.poisoned();
             }
         }
-        metrics.extend(extracted(&meter.flush(&name, Duration::from_millis(1), 0).unwrap()));
+        names.extend(extracted(&metrics.flush(&name, Duration::from_millis(1), 0).unwrap()));
     }
-    Ok(metrics)
+    Ok(names)
 }
 
 /// A request that the store turns away once.
-async fn throttle(meter: Arc<Meter>) -> Result<()> {
+async fn throttle(metrics: Arc<Metrics>) -> Result<()> {
     let world = World::local(ServerOptions::default()).await;
     let (database, container) = world.names();
-    let key = StaticKey::new(Key::from_base64(&world.door().key())?);
-    let config = CosmosConfig::builder(world.door().endpoint(), key)
+    let key = StaticKey::new(Key::from_base64(&world.listener().key())?);
+    let config = CosmosConfig::builder(world.listener().endpoint(), key)
         .database(database)
         .container(container)
-        .observer(meter);
+        .observer(metrics);
     let provider = tests::connect(config).await;
-    world.door().set_faults(Faults {
+    world.listener().set_faults(Faults {
         throttled: 1.0,
         retry_after: Duration::from_millis(1),
         limit: Some(1),
         ..Faults::default()
     });
     provider.read("nobody").await?;
-    assert!(world.door().counts().requests >= 2, "it was tried again");
+    assert!(world.listener().counts().requests >= 2, "it was tried again");
     Ok(())
 }
 
@@ -225,7 +225,7 @@ async fn each_trouble_has_an_alarm_that_says_what_to_do() -> Result<()> {
             on(name, function);
         }
     }
-    // A store that hangs fails no invocation, and a ring is given up only after many deliveries.
+    // A store that hangs fails no invocation, and a wakeup is given up only after many deliveries.
     for function in ["flow-orchestrator", "flow-worker", "flow-tagged-worker"] {
         let failed = on("Failed", function);
         assert_eq!(
@@ -252,12 +252,12 @@ async fn each_trouble_has_an_alarm_that_says_what_to_do() -> Result<()> {
         text(&on("Invocations", "flow-maintenance")["TreatMissingData"]),
         "breaching"
     );
-    let letters = text(&on("DeadLetters", "flow-maintenance")["AlarmDescription"]);
+    let dead_letters = text(&on("DeadLetters", "flow-maintenance")["AlarmDescription"]);
     for payload in [
         json!({"deadLetters": {"list": {}}}),
         json!({"deadLetters": {"redrive": {"all": true}}}),
     ] {
-        assert!(letters.contains(&payload.to_string()), "{letters}");
+        assert!(dead_letters.contains(&payload.to_string()), "{dead_letters}");
         let (maintenance, _world, _) = maintenance().await;
         let answer = maintenance.handle(&payload, Budget::of(Duration::from_secs(60))).await;
         assert!(matches!(answer, Ok(Answer::Letters(_))), "{answer:?}");

@@ -4,12 +4,12 @@ use crate::alarms::{extracted, idle};
 use crate::template::root;
 use ::cosmos::Clock;
 use anyhow::Result;
+use cosmos_emulator::ServerOptions;
 use duroxide::runtime::registry::ActivityRegistry;
 use duroxide::{ActivityContext, OrchestrationContext, OrchestrationRegistry, OrchestrationStatus};
-use duroxide_lambda::doorbell::Memory;
-use duroxide_lambda::meter::Meter;
-use duroxide_lambda::{Budget, Maintenance, MaintenanceRequest, MaintenanceSettings, Ringer};
-use cosmos_emulator::ServerOptions;
+use duroxide_lambda::metrics::Metrics;
+use duroxide_lambda::notifier::Memory;
+use duroxide_lambda::{BoundedNotifier, Budget, Maintenance, MaintenanceRequest, MaintenanceSettings};
 use std::sync::Arc;
 use std::time::Duration;
 use tests::cloud::Cloud;
@@ -34,24 +34,30 @@ async fn row(activities: u32) -> Result<String> {
         .register("Step", |_: ActivityContext, _: String| async { Ok(String::new()) })
         .build();
     let cloud = Cloud::start(orchestrations, steps).await;
-    let doors = || [&cloud.client_door, &cloud.orchestrator.door, &cloud.worker.door];
+    let listeners = || {
+        [
+            &cloud.client_listener,
+            &cloud.orchestrator.listener,
+            &cloud.worker.listener,
+        ]
+    };
     let mut row = String::new();
     // The second instance counts: the first pays for what a cold start learns.
     for instance in ["warm", "counted"] {
-        doors().iter().for_each(|door| door.reset());
+        listeners().iter().for_each(|listener| listener.reset());
         let before = cloud.bell.count();
         cloud
             .client
             .start_orchestration(instance, "Sequence", activities.to_string())
             .await?;
         cloud.settle().await;
-        let rings = cloud.bell.count() - before;
-        let counts = doors().map(|door| door.counts());
+        let wakeups = cloud.bell.count() - before;
+        let counts = listeners().map(|listener| listener.counts());
         let status = cloud.client.get_orchestration_status(instance).await?;
         assert!(matches!(status, OrchestrationStatus::Completed { .. }), "{status:?}");
         let sum = |of: fn(&cosmos_emulator::Counts) -> u64| counts.iter().map(of).sum::<u64>();
         row = format!(
-            "| {activities} | {} | {} | {} | {} | {} in {} | {rings} |",
+            "| {activities} | {} | {} | {} | {} | {} in {} | {wakeups} |",
             sum(|counts| counts.requests),
             sum(|counts| counts.reads),
             sum(|counts| counts.queries),
@@ -94,9 +100,9 @@ pub async fn maintenance() -> (Maintenance, World, Arc<ManualClock>) {
     let clock = Arc::new(ManualClock::default());
     let time = || Arc::clone(&clock) as Arc<dyn Clock>;
     let provider = tests::connect(world.builder().clock(time())).await;
-    let meter = Arc::new(Meter::new(None));
-    let ringer = Ringer::new(Arc::new(Memory::new()), Duration::from_secs(2), meter);
-    let maintenance = Maintenance::new(provider, ringer, time(), MaintenanceSettings::default());
+    let metrics = Arc::new(Metrics::new(None));
+    let notifier = BoundedNotifier::new(Arc::new(Memory::new()), Duration::from_secs(2), metrics);
+    let maintenance = Maintenance::new(provider, notifier, time(), MaintenanceSettings::default());
     (maintenance, world, clock)
 }
 
@@ -106,12 +112,12 @@ async fn idle_run() -> cosmos_emulator::Counts {
     // The second run counts: the first pays for what a cold start learns.
     for _ in ["warm", "counted"] {
         clock.advance(MaintenanceSettings::default().period);
-        world.door().reset();
+        world.listener().reset();
         let enough = Budget::of(Duration::from_secs(60));
         let report = maintenance.run(MaintenanceRequest::default(), enough).await;
         assert!(!report.left_over, "{report:#?}");
     }
-    world.door().counts()
+    world.listener().counts()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -172,13 +178,13 @@ fn the_idle_month_is_the_sum_of_its_parts() -> Result<()> {
 #[test]
 fn the_guide_knows_how_many_metrics_are_written() -> Result<()> {
     let guide = guide()?;
-    let meter = Meter::new(Some("space".to_owned()));
+    let metrics = Metrics::new(Some("space".to_owned()));
     // The first line of an environment also tells of its cold start.
-    meter.flush("maintenance", Duration::ZERO, 0);
-    idle().measure(&meter);
-    let line = meter.flush("maintenance", Duration::ZERO, 0).expect("a namespace");
+    metrics.flush("maintenance", Duration::ZERO, 0);
+    idle().measure(&metrics);
+    let line = metrics.flush("maintenance", Duration::ZERO, 0).expect("a namespace");
     let idle = format!("maintenance writes {} every minute", extracted(&line).len());
-    let line = meter.flush("worker", Duration::ZERO, 0).expect("a namespace");
+    let line = metrics.flush("worker", Duration::ZERO, 0).expect("a namespace");
     let busy = format!("{} at every invocation", extracted(&line).len());
     for said in [idle, busy] {
         assert!(guide.contains(&said), "docs/deployment.md does not say: {said}");

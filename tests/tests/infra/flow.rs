@@ -1,18 +1,18 @@
 //! What the stack made is enough to run workflows: the binaries, with the variables, queues and secret of the stack.
 //!
 //! The store's address differs from a deployment: the strict server is on this machine, which the template would not take.
-//! So do two times: on a busy machine a ring may take long to reach moto, and a lost one is rung again soon.
+//! So do two times: on a busy machine a wakeup may take long to reach moto, and a lost one is notified again soon.
 
 use crate::deploy::Stack;
 use crate::template::{parameters, text};
 use anyhow::{Context, Result, bail, ensure};
+use cosmos_emulator::ServerOptions;
 use duroxide::Client;
 use duroxide::runtime::OrchestrationStatus;
 use duroxide_lambda::config::Config;
-use duroxide_lambda::doorbell::Sqs;
-use duroxide_lambda::meter::Meter;
+use duroxide_lambda::metrics::Metrics;
+use duroxide_lambda::notifier::Sqs;
 use duroxide_lambda::{Limits, Parts};
-use cosmos_emulator::ServerOptions;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use tests::World;
 use tests::real::{Function, LambdaApi, Queue, Venv, build};
 
 const PATIENCE: Duration = Duration::from_secs(240);
-const RING: Duration = Duration::from_secs(30);
+const WAKEUP: Duration = Duration::from_secs(30);
 const MAINTENANCE: &str = "flow-maintenance";
 /// After so many rounds in which the queues are empty, maintenance runs.
 const IDLE_ROUNDS: u32 = 20;
@@ -50,7 +50,7 @@ impl Deployment {
         let secret = text(&stack.made["outputs"]["KeySecretArn"]);
         let secrets = stack.moto.secrets();
         let put = secrets.put_secret_value().secret_id(&secret);
-        put.secret_string(world.door().key()).send().await?;
+        put.secret_string(world.listener().key()).send().await?;
         let names = ["flow-orchestrator", "flow-worker", MAINTENANCE];
         let api = LambdaApi::start(&Venv::ready().await?, &names).await?;
         let [orchestrator, worker, maintenance] = build(["orchestrator", "worker", "maintenance"]).await?;
@@ -84,11 +84,11 @@ impl Deployment {
         })
     }
 
-    /// Takes a ring from the orchestrator's queue, and nobody hears it.
-    async fn lose_a_ring(&self) -> Result<()> {
+    /// Takes a wakeup from the orchestrator's queue, and nobody hears it.
+    async fn lose_a_wakeup(&self) -> Result<()> {
         let queue = &self.functions[0].queue;
         let batch = queue.receive().await?;
-        ensure!(batch.messages().len() == 1, "a start rings once");
+        ensure!(batch.messages().len() == 1, "a start wakeups once");
         queue.settle(&batch, &BTreeSet::new()).await
     }
 
@@ -127,9 +127,9 @@ impl Deployment {
 fn here(world: &World) -> Vec<(String, String)> {
     let (database, container) = world.names();
     let pairs = [
-        ("DUROXIDE_RING_TIMEOUT_MS", RING.as_millis().to_string()),
+        ("DUROXIDE_NOTIFY_TIMEOUT_MS", WAKEUP.as_millis().to_string()),
         ("MAINTENANCE_OVERDUE_SECONDS", "1".to_owned()),
-        ("COSMOS_ENDPOINT", world.door().endpoint()),
+        ("COSMOS_ENDPOINT", world.listener().endpoint()),
         ("COSMOS_DATABASE", database.to_owned()),
         ("COSMOS_CONTAINER", container.to_owned()),
     ];
@@ -141,17 +141,17 @@ async fn client(stack: &Stack, world: &World) -> Result<Client> {
     let variables: BTreeMap<String, String> = stack.variables("orchestrator").into_iter().collect();
     let config = Config::from_variables(|name| variables.get(name).cloned())?;
     let bell = Arc::new(Sqs::with_client(stack.moto.sqs(), config.queues));
-    let meter = Arc::new(Meter::new(None));
+    let metrics = Arc::new(Metrics::new(None));
     let limits = Limits {
-        ring_timeout: RING,
+        notify_timeout: WAKEUP,
         ..Limits::default()
     };
-    let parts = Parts::of(world.provider().await, bell, meter, limits, "client");
-    Ok(Client::new(Arc::new(parts.ringing())))
+    let parts = Parts::of(world.provider().await, bell, metrics, limits, "client");
+    Ok(Client::new(Arc::new(parts.notifying())))
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_order_is_fulfilled_on_what_the_stack_made_though_its_first_ring_is_lost() -> Result<()> {
+async fn an_order_is_fulfilled_on_what_the_stack_made_though_its_first_wakeup_is_lost() -> Result<()> {
     let deployment = Deployment::create().await?;
     let input = r#"{"id": "o", "customer": "ada", "total_cents": 4200, "cooling_off_ms": 100,
         "lines": [{"sku": "teapot", "quantity": 1}], "parcels": [{"address": "12 Mill Lane"}]}"#;
@@ -159,12 +159,12 @@ async fn an_order_is_fulfilled_on_what_the_stack_made_though_its_first_ring_is_l
         .client
         .start_orchestration("o", workflows::FULFIL_ORDER, input)
         .await?;
-    deployment.lose_a_ring().await?;
+    deployment.lose_a_wakeup().await?;
     match deployment.drive("o").await? {
         OrchestrationStatus::Completed { output, .. } => assert!(output.contains(r#""outcome":"shipped""#), "{output}"),
         other => bail!("{other:?}"),
     }
-    assert!(deployment.world.door().counts().requests > 0);
+    assert!(deployment.world.listener().counts().requests > 0);
     Ok(())
 }
 

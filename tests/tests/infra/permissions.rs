@@ -44,15 +44,15 @@ fn several(value: &Value) -> Vec<String> {
 
 /// What the code's own list says, with the resources of this stack.
 fn needed(stack: &Stack, who: Deployed, queue: Option<&str>, log: &str, tagged: bool) -> Allowed {
-    let mut doorbells = vec!["OrchestratorQueue", "WorkerQueue"];
+    let mut notifiers = vec!["OrchestratorQueue", "WorkerQueue"];
     if tagged {
-        doorbells.push("TaggedWorkerQueue");
+        notifiers.push("TaggedWorkerQueue");
     }
     let arn = |logical: &str| stack.queue_arn(logical).to_owned();
     let mut needed = Allowed::new();
     for permission in who.permissions() {
         let resources = match permission.on {
-            On::Doorbells => doorbells.iter().map(|queue| arn(queue)).collect(),
+            On::Notifiers => notifiers.iter().map(|queue| arn(queue)).collect(),
             On::OwnQueue => vec![arn(queue.unwrap())],
             On::KeySecret => vec![stack.made["outputs"]["KeySecretArn"].as_str().unwrap().to_owned()],
             On::OwnLog => {
@@ -109,6 +109,6 @@ async fn each_role_allows_what_its_code_calls_and_nothing_else() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn with_a_tagged_worker_everybody_may_ring_it_too() -> Result<()> {
+async fn with_a_tagged_worker_everybody_may_wakeup_it_too() -> Result<()> {
     check("gpu").await
 }

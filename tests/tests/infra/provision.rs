@@ -2,8 +2,8 @@
 
 use ::cosmos::{ClientConfig, ContainerSpec, CosmosClient, IndexingPolicy, Key, StaticKey, Throughput};
 use anyhow::Result;
-use duroxide_cosmos::container_spec;
 use cosmos_emulator::{CosmosServer, ServerOptions};
+use duroxide_cosmos::container_spec;
 use std::process::Command;
 use tests::real::build;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -30,15 +30,15 @@ impl Account {
     }
 
     fn client(&self) -> Result<CosmosClient> {
-        let key = StaticKey::new(Key::from_base64(&self.server.door().key())?);
+        let key = StaticKey::new(Key::from_base64(&self.server.listener().key())?);
         Ok(CosmosClient::new(ClientConfig::new(
-            &self.server.door().endpoint(),
+            &self.server.listener().endpoint(),
             key,
         )?))
     }
 
     async fn store(&self, arguments: &[&str]) -> Result<Said> {
-        self.store_with(arguments, &[("COSMOS_KEY", self.server.door().key().as_str())])
+        self.store_with(arguments, &[("COSMOS_KEY", self.server.listener().key().as_str())])
             .await
     }
 
@@ -47,7 +47,7 @@ impl Account {
         command
             .args(arguments)
             .env_clear()
-            .env("COSMOS_ENDPOINT", self.server.door().endpoint())
+            .env("COSMOS_ENDPOINT", self.server.listener().endpoint())
             .envs(env.iter().copied());
         // The server is in this process: its runtime must go on meanwhile.
         let output = tokio::task::spawn_blocking(move || command.output()).await??;
@@ -71,13 +71,13 @@ async fn the_first_run_creates_the_second_verifies_and_writes_nothing() -> Resul
     for said in ["database duroxide: created", "workflows: created", "as expected"] {
         assert!(first.out.contains(said), "{first:?}");
     }
-    account.server.door().reset();
+    account.server.listener().reset();
     for command in ["ensure", "verify"] {
         let second = account.store(&[command]).await?;
         assert_eq!(second.code, Some(0), "{second:?}");
         assert_eq!(second.out.trim(), "container duroxide/workflows: as expected");
     }
-    assert_eq!(account.server.door().counts().writes(), 0);
+    assert_eq!(account.server.listener().counts().writes(), 0);
     Ok(())
 }
 

@@ -42,14 +42,14 @@ fn timing(template: &Template, of: &str, all: &Parameters) -> Timing {
     let config = Config::from_variables(variable).unwrap();
     let number = |value: Value| text(&value).parse().unwrap();
     let queue = format!("{of}Queue");
-    let rings = format!("{of}FunctionRings");
+    let wakeups = format!("{of}FunctionWakeups");
     Timing {
         function: seconds(&property(format!("{of}Function"), &["Timeout"])),
         visibility: seconds(&property(queue.clone(), &["VisibilityTimeout"])),
         max_receive_count: number(property(queue.clone(), &["RedrivePolicy", "maxReceiveCount"])),
         retention: seconds(&property(queue, &["MessageRetentionPeriod"])),
         dead_retention: seconds(&property(format!("{of}DeadLetters"), &["MessageRetentionPeriod"])),
-        batch_size: number(property(rings, &["BatchSize"])),
+        batch_size: number(property(wakeups, &["BatchSize"])),
         period: seconds(&property(
             "MaintenanceFunction".to_owned(),
             &["Environment", "Variables", "MAINTENANCE_PERIOD_SECONDS"],

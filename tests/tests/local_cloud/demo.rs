@@ -18,7 +18,7 @@ fn number(summary: &str, label: &str) -> Option<u64> {
 async fn shows(seed: &str) -> Result<()> {
     let binaries = Binaries::built().await?;
     let log = fresh_directory(&format!("demo-{seed}"))?.join("functions.log");
-    let mut command = binaries.with_functions(&["demo", "--orders", "16", "--kills", "5", "--lose-rings", "15"]);
+    let mut command = binaries.with_functions(&["demo", "--orders", "16", "--kills", "5", "--lose-wakeups", "15"]);
     command.args(["--seed", seed]).arg("--log").arg(&log);
     // The turns are counted whatever the shell says of other programs' logs.
     command.env("LOG_LEVEL", "warn");
@@ -58,7 +58,7 @@ async fn shows(seed: &str) -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn all_orders_end_as_they_must_though_processes_are_killed_and_rings_lost() -> Result<()> {
+async fn all_orders_end_as_they_must_though_processes_are_killed_and_wakeups_lost() -> Result<()> {
     shows("1").await
 }
 
@@ -84,7 +84,7 @@ async fn a_demo_that_fails_says_where_its_logs_are() -> Result<()> {
 async fn on_a_terminal_the_progress_is_redrawn_in_place() -> Result<()> {
     let binaries = Binaries::built().await?;
     let directory = fresh_directory("terminal")?;
-    let demo = binaries.with_functions(&["demo", "--orders", "3", "--kills", "0", "--lose-rings", "0"]);
+    let demo = binaries.with_functions(&["demo", "--orders", "3", "--kills", "0", "--lose-wakeups", "0"]);
     let mut line = String::from("stty cols 70; exec");
     for part in std::iter::once(demo.get_program()).chain(demo.get_args()) {
         line += &format!(" '{}'", part.to_string_lossy());

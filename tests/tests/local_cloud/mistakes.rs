@@ -191,8 +191,8 @@ async fn a_cloud_can_use_another_cosmos_and_hands_out_no_key_of_it() -> Result<(
     let binaries = Binaries::built().await?;
     let server = cosmos_emulator::CosmosServer::start(cosmos_emulator::ServerOptions::default()).await?;
     let mut command = binaries.with_functions(&["up", "--port", "0", "--quiet"]);
-    command.args(["--cosmos", &server.door().endpoint()]);
-    command.env("COSMOS_KEY", server.door().key());
+    command.args(["--cosmos", &server.listener().endpoint()]);
+    command.env("COSMOS_KEY", server.listener().key());
     let mut up = Up::of(command, &binaries).await?;
     let keyless = up.client(&["list"])?;
     let said = String::from_utf8_lossy(&keyless.stderr).into_owned();
@@ -200,7 +200,7 @@ async fn a_cloud_can_use_another_cosmos_and_hands_out_no_key_of_it() -> Result<(
         keyless.status.code() == Some(1) && said.contains("set COSMOS_KEY"),
         "{said}"
     );
-    up.key = Some(server.door().key());
+    up.key = Some(server.listener().key());
     up.place("elsewhere", 100)?;
     up.expect_shipped("elsewhere")?;
     let shown = |line: &str| line.contains("Ctrl-C stops it").then_some(());
@@ -208,14 +208,18 @@ async fn a_cloud_can_use_another_cosmos_and_hands_out_no_key_of_it() -> Result<(
     let http = reqwest::Client::builder().no_proxy().build()?;
     let variables = http.get(format!("{}/cloud/variables", up.endpoint)).send().await?;
     let variables = String::from_utf8(variables.bytes().await?.to_vec())?;
-    ensure!(variables.contains(&server.door().endpoint()), "{variables}");
+    ensure!(variables.contains(&server.listener().endpoint()), "{variables}");
     for told in [
         variables,
         up.process.stdout().join("\n"),
         up.process.stderr().join("\n"),
     ] {
-        ensure!(!told.contains(&server.door().key()), "{told}");
+        ensure!(!told.contains(&server.listener().key()), "{told}");
     }
-    ensure!(server.door().counts().requests > 20, "{:?}", server.door().counts());
+    ensure!(
+        server.listener().counts().requests > 20,
+        "{:?}",
+        server.listener().counts()
+    );
     Ok(())
 }

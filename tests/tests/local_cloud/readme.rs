@@ -79,9 +79,7 @@ async fn a_workflow_of_ones_own_runs_as_it_is_pasted() -> Result<()> {
 
     let binaries = Binaries::built().await?;
     let arguments = |line: &str| -> Result<Vec<String>> {
-        let arguments = line
-            .strip_prefix("cargo run -- ")
-            .context("a command of ours")?;
+        let arguments = line.strip_prefix("cargo run -- ").context("a command of ours")?;
         Ok(here(arguments).split(' ').map(str::to_owned).collect())
     };
     let mut command = binaries.local(&[]);

@@ -156,9 +156,9 @@ async fn only_failed_records_come_again_until_they_are_put_aside() -> Result<()>
         .queue_url(stage.url("dead-letters"))
         .send()
         .await?;
-    let letter = dead.messages().first().context("the letter can be read")?;
-    ensure!(letter.body() == Some("bad"), "{letter:?}");
-    let receipt = letter.receipt_handle().context("it has a receipt")?;
+    let dead_letter = dead.messages().first().context("the dead letter can be read")?;
+    ensure!(dead_letter.body() == Some("bad"), "{dead_letter:?}");
+    let receipt = dead_letter.receipt_handle().context("it has a receipt")?;
     let delete = stage.client.delete_message().queue_url(stage.url("dead-letters"));
     delete.receipt_handle(receipt).send().await?;
     ensure!(stage.depth("dead-letters") == (0, 0, 0));
@@ -235,7 +235,7 @@ async fn what_the_service_refuses_is_refused_with_its_codes() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn rings_are_lost_on_purpose_by_a_seed() -> Result<()> {
+async fn wakeups_are_lost_on_purpose_by_a_seed() -> Result<()> {
     let stage = Stage::set("loss", |options| options.loss = Some(Loss { share: 0.5, seed: 3 })).await?;
     for number in 0..40 {
         stage.send("worker", &number.to_string(), 0).await?;

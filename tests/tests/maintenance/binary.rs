@@ -1,4 +1,4 @@
-//! The function's own binary, unmodified, under `cargo lambda`'s Runtime API, ringing moto's SQS.
+//! The function's own binary, unmodified, under `cargo lambda`'s Runtime API, notifying moto's SQS.
 
 use crate::hand::{enqueue, start_of};
 use anyhow::{Context, Result};
@@ -23,7 +23,7 @@ impl Clock for Ago {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_deployed_binary_serves_the_schedule_rings_and_refuses_garbage() -> Result<()> {
+async fn the_deployed_binary_serves_the_schedule_wakeups_and_refuses_garbage() -> Result<()> {
     let world = World::local(ServerOptions::default()).await;
     let past = connect(world.builder().clock(Arc::new(Ago))).await;
     enqueue(&past, start_of("forgotten")).await;
@@ -37,8 +37,8 @@ async fn the_deployed_binary_serves_the_schedule_rings_and_refuses_garbage() -> 
     let (database, container) = world.names();
     let mut env = moto.env();
     for (name, value) in [
-        ("COSMOS_ENDPOINT", world.door().endpoint().as_str()),
-        ("COSMOS_KEY", world.door().key().as_str()),
+        ("COSMOS_ENDPOINT", world.listener().endpoint().as_str()),
+        ("COSMOS_KEY", world.listener().key().as_str()),
         ("COSMOS_DATABASE", database),
         ("COSMOS_CONTAINER", container),
         ("ORCHESTRATOR_QUEUE_URL", turns.url()),
@@ -52,15 +52,15 @@ async fn the_deployed_binary_serves_the_schedule_rings_and_refuses_garbage() -> 
     let report = api.invoke("maintenance", &schedule).await?;
     assert_eq!(report["passes"]["sweep"]["done"], 1, "{report:#}");
     assert_eq!(
-        (&report["leftOver"], &report["ringsSent"]),
+        (&report["leftOver"], &report["wakeupsSent"]),
         (&json!(false), &json!(1)),
         "{report:#}"
     );
     assert_eq!(report["store"]["turnsDue"], 1, "{report:#}");
-    let ring = turns.receive().await?;
-    let body = ring.event()["Records"][0]["body"].as_str();
+    let wakeup = turns.receive().await?;
+    let body = wakeup.event()["Records"][0]["body"].as_str();
     assert!(
-        body.context("a ring is in the queue")?.contains("forgotten"),
+        body.context("a wakeup is in the queue")?.contains("forgotten"),
         "{body:?}"
     );
     let metrics = |line: &str| {

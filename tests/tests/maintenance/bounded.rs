@@ -3,11 +3,11 @@
 use crate::function::*;
 use crate::hand::{raised, start_of};
 use crate::support::*;
+use cosmos_emulator::{CrashPoint, Faults};
 use duroxide::providers::{Provider, SessionFetchConfig};
 use duroxide_lambda::maintenance::PassName;
 use duroxide_lambda::{Budget, MaintenanceRequest, MaintenanceSettings};
 use futures::StreamExt as _;
-use cosmos_emulator::{CrashPoint, Faults};
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
@@ -51,13 +51,10 @@ async fn no_pass_starves_another_and_successive_runs_drain_everything() {
     neglect(&debts, 150).await;
     // In proportion to the machine, so that each pass has time for something and none for everything.
     let time = Duration::from_secs(5) + begun.elapsed();
-    let (door, provider) = debts.process().await;
-    let small = MaintenanceSettings {
-        portion: 3,
-        ..settings()
-    };
+    let (listener, provider) = debts.process().await;
+    let small = MaintenanceSettings { page: 3, ..settings() };
     let (maintenance, bell) = maintenance(&provider, &debts.clock, small);
-    door.set_faults(Faults {
+    listener.set_faults(Faults {
         delay: Some(Duration::from_millis(40)),
         ..Faults::default()
     });
@@ -70,11 +67,11 @@ async fn no_pass_starves_another_and_successive_runs_drain_everything() {
     // A slow machine may add to what ends by a timer.
     assert!(begun.elapsed() < time * 2, "{:?}", begun.elapsed());
     println!("one short run: {report:?}");
-    let portions = BUSY.map(|pass| report.passes[&pass].portions);
-    let (least, most) = (portions.iter().min(), portions.iter().max());
+    let pages = BUSY.map(|pass| report.passes[&pass].pages);
+    let (least, most) = (pages.iter().min(), pages.iter().max());
     assert!(
         least > Some(&0) && most <= least.map(|least| least + 1).as_ref(),
-        "{portions:?}"
+        "{pages:?}"
     );
     for pass in BUSY {
         assert_eq!(report.passes[&pass].error, None, "the end of the time is no error");
@@ -83,11 +80,11 @@ async fn no_pass_starves_another_and_successive_runs_drain_everything() {
             "{pass:?}: {report:?}"
         );
     }
-    let mut names: BTreeSet<String> = rung(&bell).into_iter().collect();
-    door.clear_faults();
+    let mut names: BTreeSet<String> = notified(&bell).into_iter().collect();
+    listener.clear_faults();
     for runs in 2.. {
         let report = maintenance.run(request.clone(), Budget::of(time)).await;
-        names.extend(rung(&bell));
+        names.extend(notified(&bell));
         if !report.left_over {
             println!("drained in {runs} runs");
             break;
@@ -105,11 +102,11 @@ async fn the_requests_for_each_repaired_item_stay_flat() {
     for count in [50, 250] {
         let debts = Debts::new().await;
         neglect(&debts, count).await;
-        let (door, provider) = debts.process().await;
+        let (listener, provider) = debts.process().await;
         let (maintenance, _) = maintenance(&provider, &debts.clock, MaintenanceSettings::default());
-        door.reset();
+        listener.reset();
         assert_complete(&run(&maintenance).await);
-        costs.push(door.counts().requests as f64 / (3 * count) as f64);
+        costs.push(listener.counts().requests as f64 / (3 * count) as f64);
     }
     println!("requests per repaired item, 150 and 750 items: {costs:.2?}");
     assert!(costs[1] <= costs[0], "{costs:?}");
@@ -130,8 +127,11 @@ async fn two_runs_at_once_deliver_once() {
     let targets: Vec<String> = (0..50).map(|n| format!("t0-{n}")).collect();
     let names: Vec<&str> = targets.iter().map(String::as_str).collect();
     debts.assert_one_message_each(&names).await;
-    let rings: BTreeSet<String> = [rung(&first_bell), rung(&second_bell)].concat().into_iter().collect();
-    assert!(targets.iter().all(|target| rings.contains(target)), "{rings:?}");
+    let wakeups: BTreeSet<String> = [notified(&first_bell), notified(&second_bell)]
+        .concat()
+        .into_iter()
+        .collect();
+    assert!(targets.iter().all(|target| wakeups.contains(target)), "{wakeups:?}");
     debts.clock.advance(PERIOD);
     assert_complete(&run(&first).await);
 }
@@ -154,10 +154,10 @@ async fn a_run_that_dies_at_any_write_is_finished_by_the_next() {
 async fn dies_at(n: u64, point: CrashPoint) -> bool {
     let debts = Debts::new().await;
     neglect(&debts, 3).await;
-    let (door, provider) = debts.process().await;
+    let (listener, provider) = debts.process().await;
     let (dying, _) = maintenance(&provider, &debts.clock, settings());
-    door.crash_at_write(n, point);
-    until_death(&door, run(&dying)).await;
+    listener.crash_at_write(n, point);
+    until_death(&listener, run(&dying)).await;
     debts.clock.advance(MUCH_LATER);
     let (next, bell) = maintenance(&debts.provider, &debts.clock, settings());
     let report = run(&next).await;
@@ -169,9 +169,12 @@ async fn dies_at(n: u64, point: CrashPoint) -> bool {
     debts.assert_one_message_each(&["t0-0", "t0-1", "t0-2"]).await;
     assert!(debts.intents().await.is_empty(), "{point:?} {n}");
     assert!(debts.world.documents_of("session").await.is_empty(), "{point:?} {n}");
-    let rings: BTreeSet<String> = rung(&bell).into_iter().collect();
+    let wakeups: BTreeSet<String> = notified(&bell).into_iter().collect();
     for target in ["t0-0", "t0-1", "t0-2", "lost-0", "lost-1", "lost-2"] {
-        assert!(rings.contains(target), "{point:?} {n}: {target} is not rung: {rings:?}");
+        assert!(
+            wakeups.contains(target),
+            "{point:?} {n}: {target} is not notified: {wakeups:?}"
+        );
     }
-    door.crashed()
+    listener.crashed()
 }

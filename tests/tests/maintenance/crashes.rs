@@ -1,9 +1,9 @@
 //! Processes that die at each write of delivering, giving up and redriving; the next one finishes, once.
 
 use crate::support::*;
+use cosmos_emulator::{CrashPoint, Refusing};
 use duroxide::providers::ProviderAdmin;
 use duroxide_cosmos::{CosmosProvider, DeadLetterId, Redriven};
-use cosmos_emulator::{CrashPoint, Refusing};
 use std::collections::BTreeSet;
 use std::time::Duration;
 
@@ -22,10 +22,10 @@ pub async fn at_every_write<F: Future<Output = bool>>(scene: impl Fn(u64, CrashP
     futures::future::join_all(points).await.into_iter().sum()
 }
 
-async fn only_letter(provider: &CosmosProvider) -> DeadLetterId {
-    let page = provider.dead_letters(10, None).await.expect("letters are listed");
-    assert_eq!(page.letters.len(), 1, "{page:?}");
-    page.letters[0].id.clone()
+async fn only_dead_letter(provider: &CosmosProvider) -> DeadLetterId {
+    let page = provider.dead_letters(10, None).await.expect("dead letters are listed");
+    assert_eq!(page.dead_letters.len(), 1, "{page:?}");
+    page.dead_letters[0].id.clone()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -35,9 +35,9 @@ async fn a_delivery_that_dies_at_any_write_is_finished_once() {
         debts.owe("one", &["a", "b"]).await;
         debts.owe("two", &["c"]).await;
         debts.clock.advance(OVERDUE);
-        let (door, dying) = debts.process().await;
-        door.crash_at_write(n, point);
-        until_death(&door, dying.maintain_outbox(portion(10))).await;
+        let (listener, dying) = debts.process().await;
+        listener.crash_at_write(n, point);
+        until_death(&listener, dying.maintain_outbox(page_of(10))).await;
         for target in ["a", "b", "c"] {
             debts.consume(target).await;
         }
@@ -51,10 +51,10 @@ async fn a_delivery_that_dies_at_any_write_is_finished_once() {
             assert_eq!(history.len(), 1, "{point:?} {n}: {target} began twice");
         }
         assert!(
-            debts.intents().await.is_empty() && debts.letters().await.is_empty(),
+            debts.intents().await.is_empty() && debts.dead_letters().await.is_empty(),
             "{point:?} {n}"
         );
-        door.crashed()
+        listener.crashed()
     })
     .await;
     // Three deliveries, and a removal for each of two partitions.
@@ -67,22 +67,22 @@ async fn giving_up_that_dies_at_any_write_leaves_one_dead_letter() {
         let debts = Debts::new().await;
         debts.owe("source", &["full"]).await;
         debts.clock.advance(OVERDUE);
-        let (door, dying) = debts.process().await;
-        for door in [&door, debts.world.door()] {
-            refuse(door, &["full"], Refusing::partition_full());
+        let (listener, dying) = debts.process().await;
+        for listener in [&listener, debts.world.listener()] {
+            refuse(listener, &["full"], Refusing::partition_full());
         }
-        door.crash_at_write(n, point);
-        until_death(&door, dying.maintain_outbox(portion(10))).await;
-        let (letters, intents) = (debts.letters().await.len(), debts.intents().await.len());
-        assert_eq!(letters + intents, 1, "{point:?} {n}: never both, never none");
+        listener.crash_at_write(n, point);
+        until_death(&listener, dying.maintain_outbox(page_of(10))).await;
+        let (dead_letters, intents) = (debts.dead_letters().await.len(), debts.intents().await.len());
+        assert_eq!(dead_letters + intents, 1, "{point:?} {n}: never both, never none");
         debts.clock.advance(MUCH_LATER);
         deliver_all(&debts.provider, 10).await;
         assert_eq!(
-            (debts.letters().await.len(), debts.intents().await.len()),
+            (debts.dead_letters().await.len(), debts.intents().await.len()),
             (1, 0),
             "{point:?} {n}"
         );
-        door.crashed()
+        listener.crashed()
     })
     .await;
     assert_eq!(deaths, 2, "it is one batch");
@@ -94,16 +94,16 @@ async fn putting_off_that_dies_at_any_write_counts_at_most_once() {
         let debts = Debts::new().await;
         debts.owe("source", &["broken"]).await;
         debts.clock.advance(OVERDUE);
-        let (door, dying) = debts.process().await;
-        refuse(&door, &["broken"], Refusing::with(403));
-        door.crash_at_write(n, point);
-        until_death(&door, dying.maintain_outbox(portion(10))).await;
+        let (listener, dying) = debts.process().await;
+        refuse(&listener, &["broken"], Refusing::with(403));
+        listener.crash_at_write(n, point);
+        until_death(&listener, dying.maintain_outbox(page_of(10))).await;
         let attempts = debts.intents().await[0]["attempts"].as_u64().unwrap_or(0);
-        let expected = u64::from(!(door.crashed() && point == CrashPoint::BeforeApplied));
+        let expected = u64::from(!(listener.crashed() && point == CrashPoint::BeforeApplied));
         assert_eq!(attempts, expected, "{point:?} {n}");
         debts.clock.advance(MUCH_LATER);
         assert_eq!(deliver_all(&debts.provider, 10).await.done, 1, "{point:?} {n}");
-        door.crashed()
+        listener.crashed()
     })
     .await;
     assert_eq!(deaths, 2);
@@ -113,10 +113,10 @@ async fn putting_off_that_dies_at_any_write_counts_at_most_once() {
 async fn undeliverable(debts: &Debts, target: &str) -> DeadLetterId {
     debts.owe("source", &[target]).await;
     debts.clock.advance(OVERDUE);
-    let (door, buries) = debts.process().await;
-    refuse(&door, &[target], Refusing::partition_full());
+    let (listener, buries) = debts.process().await;
+    refuse(&listener, &[target], Refusing::partition_full());
     assert_eq!(deliver_all(&buries, 10).await.dead, 1);
-    only_letter(&debts.provider).await
+    only_dead_letter(&debts.provider).await
 }
 
 /// The instances whose names begin like this.
@@ -133,9 +133,9 @@ async fn named_like(debts: &Debts, prefix: &str) -> BTreeSet<String> {
 /// begins with `target` must begin, once.
 async fn redrive_twice(debts: &Debts, id: &DeadLetterId, target: &str, n: u64, point: CrashPoint) -> bool {
     let context = format!("{point:?} {n}");
-    let (door, dying) = debts.process().await;
-    door.crash_at_write(n, point);
-    until_death(&door, dying.redrive(id)).await;
+    let (listener, dying) = debts.process().await;
+    listener.crash_at_write(n, point);
+    until_death(&listener, dying.redrive(id)).await;
     for reached in named_like(debts, target).await {
         debts.consume(&reached).await;
     }
@@ -152,10 +152,10 @@ async fn redrive_twice(debts: &Debts, id: &DeadLetterId, target: &str, n: u64, p
         assert_eq!(history.len(), 1, "{context}: {instance} began twice");
     }
     assert!(
-        debts.letters().await.is_empty() && debts.intents().await.is_empty(),
+        debts.dead_letters().await.is_empty() && debts.intents().await.is_empty(),
         "{context}"
     );
-    door.crashed()
+    listener.crashed()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -174,7 +174,7 @@ async fn a_redrive_of_a_poisoned_turn_that_dies_at_any_write_starts_one_instance
     let deaths = at_every_write(|n, point| async move {
         let debts = Debts::new().await;
         crate::poison::poison_turn(&debts.provider, "bad", "[]").await;
-        let id = only_letter(&debts.provider).await;
+        let id = only_dead_letter(&debts.provider).await;
         redrive_twice(&debts, &id, "bad~", n, point).await
     })
     .await;
@@ -185,11 +185,11 @@ async fn a_redrive_of_a_poisoned_turn_that_dies_at_any_write_starts_one_instance
 async fn of_two_redrives_at_once_one_finds_nothing_left() {
     let debts = Debts::new().await;
     let id = undeliverable(&debts, "target").await;
-    let (door, late) = debts.process().await;
-    // It has read the letter, and its batch is held.
-    let hold = door.hold_when(|log| log.len() == 1);
-    let letter = id.clone();
-    let redriving = tokio::spawn(async move { late.redrive(&letter).await });
+    let (listener, late) = debts.process().await;
+    // It has read the dead letter, and its batch is held.
+    let hold = listener.pause_when(|log| log.len() == 1);
+    let dead_letter = id.clone();
+    let redriving = tokio::spawn(async move { late.redrive(&dead_letter).await });
     while !hold.is_reached() {
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
@@ -201,5 +201,5 @@ async fn of_two_redrives_at_once_one_finds_nothing_left() {
     let second = redriving.await.expect("it ends").expect("it can be redriven");
     assert_eq!(second, Redriven::Gone);
     assert_eq!(debts.messages_of("target").await, 0);
-    assert!(debts.letters().await.is_empty() && debts.intents().await.is_empty());
+    assert!(debts.dead_letters().await.is_empty() && debts.intents().await.is_empty());
 }

@@ -3,9 +3,9 @@
 use crate::hand::*;
 use crate::support::*;
 use cosmos::Clock;
+use cosmos_emulator::Refusing;
 use duroxide::providers::{ProviderAdmin, WorkItem};
 use duroxide_cosmos::{DeadLetterCursor, DeadLetterId, DeadLetterSummary, Redriven};
-use cosmos_emulator::Refusing;
 use std::sync::Arc;
 use std::time::Duration;
 use tests::connect;
@@ -15,8 +15,9 @@ pub async fn give_up(debts: &Debts, source: &str, messages: Vec<WorkItem>) {
     let count = messages.len() as u64;
     debts.owe_items(source, messages).await;
     debts.clock.advance(OVERDUE);
-    let (door, buries) = debts.process().await;
-    door.refuse_when(|request| (request.kind == cosmos_emulator::RequestKind::Create).then(Refusing::partition_full));
+    let (listener, buries) = debts.process().await;
+    listener
+        .refuse_when(|request| (request.kind == cosmos_emulator::RequestKind::Create).then(Refusing::partition_full));
     assert_eq!(deliver_all(&buries, 100).await.dead, count);
 }
 
@@ -29,12 +30,12 @@ async fn page(debts: &Debts, most: u32, after: &Option<String>) -> (Vec<DeadLett
         .provider
         .dead_letters(most, cursor.as_ref())
         .await
-        .expect("letters are listed");
-    assert!(page.letters.len() <= most as usize);
+        .expect("dead letters are listed");
+    assert!(page.dead_letters.len() <= most as usize);
     let next = page
         .next
         .map(|next| serde_json::to_string(&next).expect("a continuation is plain data"));
-    (page.letters, next)
+    (page.dead_letters, next)
 }
 
 pub fn starts(names: &[&str]) -> Vec<WorkItem> {
@@ -45,7 +46,7 @@ pub fn starts(names: &[&str]) -> Vec<WorkItem> {
 async fn the_list_is_newest_first_and_whole_whatever_changes_between_its_pages() {
     let debts = Debts::new().await;
     for source in 0..6 {
-        // Several letters share a moment, in one partition.
+        // Several dead letters share a moment, in one partition.
         give_up(&debts, &format!("source-{source}"), starts(&["a", "b", "c", "d"])).await;
     }
     let (all, end) = page(&debts, 100, &None).await;
@@ -56,8 +57,8 @@ async fn the_list_is_newest_first_and_whole_whatever_changes_between_its_pages()
     let (mut seen, mut next) = (Vec::new(), None);
     let mut discarded = Vec::new();
     for round in 0.. {
-        let (letters, after) = page(&debts, 5, &next).await;
-        seen.extend(letters);
+        let (dead_letters, after) = page(&debts, 5, &next).await;
+        seen.extend(dead_letters);
         next = after;
         if next.is_none() {
             break;
@@ -67,7 +68,7 @@ async fn the_list_is_newest_first_and_whole_whatever_changes_between_its_pages()
         let shown = &seen[seen.len() - 2].id;
         assert!(debts.provider.discard(shown).await.expect("it is discarded"));
         let unseen = &all[all.len() - 1 - round].id;
-        if !seen.iter().any(|letter| letter.id == *unseen) {
+        if !seen.iter().any(|dead_letter| dead_letter.id == *unseen) {
             assert!(debts.provider.discard(unseen).await.expect("it is discarded"));
             discarded.push(unseen.clone());
         }
@@ -76,43 +77,43 @@ async fn the_list_is_newest_first_and_whole_whatever_changes_between_its_pages()
     assert!(discarded.len() >= 3, "something was taken away ahead of the list");
     let expected: Vec<&DeadLetterId> = all
         .iter()
-        .map(|letter| &letter.id)
+        .map(|dead_letter| &dead_letter.id)
         .filter(|id| !discarded.contains(id))
         .collect();
-    let got: Vec<&DeadLetterId> = seen.iter().map(|letter| &letter.id).collect();
+    let got: Vec<&DeadLetterId> = seen.iter().map(|dead_letter| &dead_letter.id).collect();
     assert_eq!(got, expected);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn large_letters_of_any_script_are_listed_read_and_redriven() {
+async fn large_dead_letters_of_any_script_are_listed_read_and_redriven() {
     let debts = Debts::new().await;
     let (source, target) = ("источник/日本 🚂?#", "ziel \"ä\\ö\"");
     let data = "語\u{1F600}\"\\\n".repeat(140_000);
     give_up(&debts, source, vec![raised(target, &data)]).await;
     // Another, so that both together are over what one page of documents may weigh.
     give_up(&debts, "second", vec![raised(target, &data), raised(target, &data)]).await;
-    debts.world.door().reset();
-    let (letters, end) = page(&debts, 10, &None).await;
-    assert_eq!((letters.len(), end), (3, None));
-    let bytes = debts.world.door().counts().response_bytes;
+    debts.world.listener().reset();
+    let (dead_letters, end) = page(&debts, 10, &None).await;
+    assert_eq!((dead_letters.len(), end), (3, None));
+    let bytes = debts.world.listener().counts().response_bytes;
     assert!(bytes < 100_000, "the list holds no items: {bytes} bytes");
-    let dead = letters
+    let dead = dead_letters
         .iter()
-        .find(|letter| letter.id.instance == source)
+        .find(|dead_letter| dead_letter.id.instance == source)
         .expect("it is listed");
     assert_eq!(dead.target.as_deref(), Some(target));
-    let letter = debts
+    let dead_letter = debts
         .provider
         .dead_letter(&dead.id)
         .await
         .expect("it is read")
         .expect("it is there");
-    let item: WorkItem = serde_json::from_str(letter.items[0].get()).expect("a work item");
+    let item: WorkItem = serde_json::from_str(dead_letter.items[0].get()).expect("a work item");
     assert!(matches!(&item, WorkItem::ExternalRaised { data: kept, .. } if *kept == data));
     assert!(
-        letter.items[0].get().len() > 1_500_000,
+        dead_letter.items[0].get().len() > 1_500_000,
         "{}",
-        letter.items[0].get().len()
+        dead_letter.items[0].get().len()
     );
     let redriven = debts.provider.redrive(&dead.id).await.expect("it is redriven");
     assert_eq!(
@@ -131,7 +132,7 @@ async fn large_letters_of_any_script_are_listed_read_and_redriven() {
 }
 
 #[tokio::test]
-async fn a_letter_is_discarded_once_and_nothing_else_can_be() {
+async fn a_dead_letter_is_discarded_once_and_nothing_else_can_be() {
     let debts = Debts::new().await;
     give_up(&debts, "source", starts(&["a"])).await;
     let id = page(&debts, 1, &None).await.0[0].id.clone();
@@ -140,7 +141,7 @@ async fn a_letter_is_discarded_once_and_nothing_else_can_be() {
             id: other.to_owned(),
             ..id.clone()
         };
-        let error = debts.provider.discard(&id).await.expect_err("it is no letter");
+        let error = debts.provider.discard(&id).await.expect_err("it is no dead letter");
         assert!(error.to_string().contains("not the id of a dead letter"), "{error}");
         assert!(debts.provider.redrive(&id).await.is_err() && debts.provider.dead_letter(&id).await.is_err());
     }
@@ -158,20 +159,20 @@ async fn a_letter_is_discarded_once_and_nothing_else_can_be() {
             .expect("it can be asked for")
             .is_none()
     );
-    assert!(debts.letters().await.is_empty());
+    assert!(debts.dead_letters().await.is_empty());
 }
 
 #[tokio::test]
-async fn a_letter_expires_by_itself_and_goes_with_its_instance() {
+async fn a_dead_letter_expires_by_itself_and_goes_with_its_instance() {
     let debts = Debts::new().await;
     give_up(&debts, "source", starts(&["a"])).await;
-    assert_eq!(debts.letters().await[0]["ttl"], 30 * 24 * 3_600);
+    assert_eq!(debts.dead_letters().await[0]["ttl"], 30 * 24 * 3_600);
     let deleted = debts
         .provider
         .delete_instances_atomic(&["source".to_owned()], true)
         .await;
     assert_eq!(deleted.expect("it is deleted").instances_deleted, 1);
-    assert!(debts.letters().await.is_empty());
+    assert!(debts.dead_letters().await.is_empty());
 
     let clock: Arc<dyn Clock> = Arc::clone(&debts.clock) as Arc<dyn Clock>;
     let config = debts
@@ -181,5 +182,5 @@ async fn a_letter_expires_by_itself_and_goes_with_its_instance() {
         .dead_letter_ttl(Duration::from_secs(60));
     let brief = connect(config).await;
     crate::poison::poison_turn(&brief, "bad", "[]").await;
-    assert_eq!(debts.letters().await[0]["ttl"], 60);
+    assert_eq!(debts.dead_letters().await[0]["ttl"], 60);
 }

@@ -1,10 +1,10 @@
-//! Doorbells are disposable: a workload completes when all of them are lost, and when some are.
+//! Notifiers are disposable: a workload completes when all of them are lost, and when some are.
 
 use crate::function::*;
 use cosmos::Clock;
 use duroxide::{EventKind, OrchestrationStatus};
-use duroxide_lambda::doorbell::Memory;
-use duroxide_lambda::{Doorbell as _, Limits, Maintenance, MaintenanceSettings, Ring, Target};
+use duroxide_lambda::notifier::Memory;
+use duroxide_lambda::{Limits, Maintenance, MaintenanceSettings, Notifier as _, Target, Wakeup};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -16,7 +16,7 @@ use tokio::task::JoinSet;
 const JOBS: usize = 100;
 /// How long a slow machine may take.
 const PATIENCE: Duration = Duration::from_secs(240);
-/// A bit more than the age at which something is rung.
+/// A bit more than the age at which something is notified.
 const STEP: Duration = Duration::from_secs(31);
 
 struct Scene {
@@ -117,10 +117,10 @@ impl Scene {
 }
 
 /// Serves turns one batch after the other, and activities beside them.
-async fn serve(cloud: &Arc<Cloud>, rings: Vec<Ring>, works: &mut JoinSet<()>) {
-    let (turns, activities): (Vec<Ring>, Vec<Ring>) = rings
+async fn serve(cloud: &Arc<Cloud>, wakeups: Vec<Wakeup>, works: &mut JoinSet<()>) {
+    let (turns, activities): (Vec<Wakeup>, Vec<Wakeup>) = wakeups
         .into_iter()
-        .partition(|ring| matches!(ring.target, Target::Turn { .. }));
+        .partition(|wakeup| matches!(wakeup.target, Target::Turn { .. }));
     for batch in activities.chunks(10) {
         let (cloud, batch) = (Arc::clone(cloud), batch.to_vec());
         works.spawn(async move { drop(cloud.worker.invoke(&batch).await) });
@@ -134,17 +134,17 @@ async fn serve(cloud: &Arc<Cloud>, rings: Vec<Ring>, works: &mut JoinSet<()>) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_workload_completes_by_maintenance_alone_when_every_doorbell_is_lost() {
+async fn a_workload_completes_by_maintenance_alone_when_every_notifier_is_lost() {
     let mut scene = Scene::new().await;
     let begun = Instant::now();
-    let (mut works, mut runs, mut rings) = (JoinSet::new(), 0, 0);
+    let (mut works, mut runs, mut wakeups) = (JoinSet::new(), 0, 0);
     loop {
         scene.cloud.bell.take();
         scene.clock.advance(STEP);
         assert_complete(&run(&scene.maintenance).await);
         runs += 1;
-        let due: Vec<Ring> = scene.bell.take().into_iter().map(|delayed| delayed.ring).collect();
-        rings += due.len();
+        let due: Vec<Wakeup> = scene.bell.take().into_iter().map(|delayed| delayed.wakeup).collect();
+        wakeups += due.len();
         serve(&scene.cloud, due, &mut works).await;
         scene.nudge().await;
         let open = scene.open().await;
@@ -154,21 +154,21 @@ async fn a_workload_completes_by_maintenance_alone_when_every_doorbell_is_lost()
         assert!(begun.elapsed() < PATIENCE, "these do not end: {open:?}");
     }
     works.abort_all();
-    println!("all doorbells lost: {JOBS} orchestrations by {runs} runs with {rings} rings");
+    println!("all notifiers lost: {JOBS} orchestrations by {runs} runs with {wakeups} wakeups");
     scene.check().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_workload_completes_once_when_a_third_of_the_doorbells_is_lost() {
+async fn a_workload_completes_once_when_a_third_of_the_notifiers_is_lost() {
     lose_some(7).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_workload_completes_once_when_another_third_of_the_doorbells_is_lost() {
+async fn a_workload_completes_once_when_another_third_of_the_notifiers_is_lost() {
     lose_some(77).await;
 }
 
-/// Functions and maintenance at once, on a queue that loses three rings of ten.
+/// Functions and maintenance at once, on a queue that loses three wakeups of ten.
 async fn lose_some(seed: u64) {
     let mut scene = Scene::new().await;
     let begun = Instant::now();
@@ -178,12 +178,12 @@ async fn lose_some(seed: u64) {
         let mut runs = 0;
         loop {
             tokio::time::sleep(Duration::from_millis(700)).await;
-            // What is unlucky enough to lose its ring at several ages waits for an age that is far away.
+            // What is unlucky enough to lose its wakeup at several ages waits for an age that is far away.
             scene.clock.advance(STEP * (1 << (runs / 8).min(10)));
             run(&scene.maintenance).await;
             runs += 1;
             // They go the same way as all others.
-            assert!(scene.cloud.bell.ring(&scene.bell.take()).await.is_empty());
+            assert!(scene.cloud.bell.notify(&scene.bell.take()).await.is_empty());
             scene.nudge().await;
             let open = scene.open().await;
             if open.is_empty() {
@@ -196,10 +196,10 @@ async fn lose_some(seed: u64) {
     };
     let functions = async {
         while !done.load(Ordering::SeqCst) {
-            let post = |ring: Ring| {
+            let post = |wakeup: Wakeup| {
                 let is_lost = chance.u8(..100) < 30;
                 lost += usize::from(is_lost);
-                if is_lost { vec![] } else { vec![ring] }
+                if is_lost { vec![] } else { vec![wakeup] }
             };
             cloud.settle_through(post).await;
             tokio::time::sleep(Duration::from_millis(20)).await;
@@ -207,7 +207,7 @@ async fn lose_some(seed: u64) {
     };
     let (runs, ()) = futures::join!(schedule, functions);
     println!(
-        "seed {seed}: {JOBS} orchestrations, {lost} of {} doorbells lost, {runs} runs",
+        "seed {seed}: {JOBS} orchestrations, {lost} of {} notifiers lost, {runs} runs",
         cloud.bell.count()
     );
     assert!(lost > 0);

@@ -4,7 +4,7 @@ use crate::hand::*;
 use crate::support::*;
 use cosmos::Clock;
 use duroxide::providers::{Provider, WorkItem};
-use duroxide_cosmos::{CosmosProvider, Cursor, DueItem, DuePage, DueWhat, DueWindow, Portion};
+use duroxide_cosmos::{CosmosProvider, Cursor, DueItem, DuePage, DueWhat, DueWindow, PageRequest};
 use std::collections::BTreeSet;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -23,11 +23,11 @@ pub fn window(after_ms: u64, until_ms: u64) -> DueWindow {
 }
 
 async fn page(provider: &CosmosProvider, windows: &[DueWindow], most: u32, cursor: Option<Cursor>) -> DuePage {
-    let portion = Portion {
+    let page = PageRequest {
         cursor,
-        ..portion(most)
+        ..page_of(most)
     };
-    provider.due(windows, portion).await.expect("the queues can be asked")
+    provider.due(windows, page).await.expect("the queues can be asked")
 }
 
 /// All pages; each must be in order and no longer than asked for.
@@ -86,9 +86,9 @@ async fn three_hundred_items_come_page_by_page_oldest_first_each_once_for_one_re
         enqueue(&debts.provider, timer(&format!("i{n}"), due)).await;
         expected.insert((due, format!("i{n}")));
         if n == 9 || n == 299 {
-            debts.world.door().reset();
+            debts.world.listener().reset();
             page(&debts.provider, &[window(0, t + 1_000)], 5, None).await;
-            let counts = debts.world.door().counts();
+            let counts = debts.world.listener().counts();
             assert_eq!(counts.cross_partition_queries, u64::from(PARTITIONS), "after {n}");
             assert!(counts.requests <= u64::from(PARTITIONS) + 1, "after {n}: {counts:?}");
         }
@@ -179,13 +179,13 @@ async fn without_time_nothing_is_asked_and_the_place_is_kept() {
     let debts = Debts::new().await;
     enqueue(&debts.provider, start_of("i")).await;
     let windows = [window(0, debts.clock.now_ms())];
-    debts.world.door().reset();
-    let late = Portion {
+    debts.world.listener().reset();
+    let late = PageRequest {
         deadline: Instant::now(),
-        ..portion(10)
+        ..page_of(10)
     };
     let none = debts.provider.due(&windows, late).await.expect("nothing is asked");
-    assert_eq!((none.items.len(), debts.world.door().counts().requests), (0, 0));
+    assert_eq!((none.items.len(), debts.world.listener().counts().requests), (0, 0));
     let rest = page(&debts.provider, &windows, 10, none.cursor).await;
     assert_eq!(names(&rest.items), ["i"]);
 }

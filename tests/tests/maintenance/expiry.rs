@@ -29,8 +29,12 @@ async fn receipts_and_dead_letters_expire_each_in_its_time_and_nothing_else_does
     poison_turn(&debts.provider, "bad", "[]").await;
     // Debts and messages that are still open.
     debts.owe("debtor", &["waiting"]).await;
-    let letter = debts.provider.dead_letters(10, None).await.expect("letters are listed");
-    let letter = &letter.letters[0].id;
+    let dead_letter = debts
+        .provider
+        .dead_letters(10, None)
+        .await
+        .expect("dead letters are listed");
+    let dead_letter = &dead_letter.dead_letters[0].id;
 
     let server = debts.world.server();
     let all = everything(&debts).await;
@@ -44,7 +48,7 @@ async fn receipts_and_dead_letters_expire_each_in_its_time_and_nothing_else_does
     let all = without(&all, "receipt");
     assert_eq!(everything(&debts).await, all);
     server.expire_as_if(30 * DAY - DAY / 24).await;
-    assert_eq!(everything(&debts).await, all, "too early for the letter");
+    assert_eq!(everything(&debts).await, all, "too early for the dead letter");
     server.expire_as_if(30 * DAY).await;
     let all = without(&all, "dead-letter");
     assert_eq!(everything(&debts).await, all);
@@ -52,7 +56,11 @@ async fn receipts_and_dead_letters_expire_each_in_its_time_and_nothing_else_does
     assert_eq!(everything(&debts).await, all, "the rest is there for good");
 
     assert_eq!(debts.provider.dead_letter_count().await.expect("they are counted"), 0);
-    let gone = debts.provider.dead_letter(letter).await.expect("it can be asked for");
+    let gone = debts
+        .provider
+        .dead_letter(dead_letter)
+        .await
+        .expect("it can be asked for");
     assert!(gone.is_none());
     // What was open is still done.
     debts.clock.advance(OVERDUE);

@@ -5,11 +5,11 @@ use crate::function::*;
 use crate::hand::raised;
 use crate::support::*;
 use cosmos::Clock;
+use cosmos_emulator::Listener;
 use duroxide::providers::Provider;
 use duroxide_lambda::maintenance::PassName;
 use duroxide_lambda::{Budget, MaintenanceRequest, MaintenanceSettings};
 use futures::StreamExt as _;
-use cosmos_emulator::Door;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
@@ -42,14 +42,14 @@ async fn drain(count: usize, is_short: bool) -> Drained {
         "{count} of each were neglected in {:?}; runs of {time:?}",
         begun.elapsed()
     );
-    let (door, provider) = debts.process().await;
+    let (listener, provider) = debts.process().await;
     let (maintenance, bell) = maintenance(&provider, &debts.clock, MaintenanceSettings::default());
-    door.reset();
+    listener.reset();
     let request = MaintenanceRequest {
         passes: BUSY.to_vec(),
         ..MaintenanceRequest::default()
     };
-    let mut rings: BTreeMap<String, u32> = BTreeMap::new();
+    let mut wakeups: BTreeMap<String, u32> = BTreeMap::new();
     let mut runs = 0;
     let mut waiting: BTreeMap<PassName, u32> = BTreeMap::new();
     loop {
@@ -59,13 +59,13 @@ async fn drain(count: usize, is_short: bool) -> Drained {
         // Everything that a run waits for ends by a timer, to which a busy machine may add.
         assert!(begun.elapsed() < time * 2, "{:?}", begun.elapsed());
         for delayed in bell.take() {
-            *rings.entry(delayed.ring.target.instance().to_owned()).or_default() += 1;
+            *wakeups.entry(delayed.wakeup.target.instance().to_owned()).or_default() += 1;
         }
-        let most = report.passes.values().map(|pass| pass.portions).max();
+        let most = report.passes.values().map(|pass| pass.pages).max();
         for (pass, told) in &report.passes {
             assert_eq!(told.error, None, "{pass:?}: {report:?}");
             // Whoever has something left had its turn in every round.
-            let is_fair = !told.left_over || Some(told.portions + 1) >= most;
+            let is_fair = !told.left_over || Some(told.pages + 1) >= most;
             assert!(is_fair, "{pass:?} starves: {report:?}");
             let waits = waiting.entry(*pass).or_default();
             *waits = if told.left_over && told.done == 0 {
@@ -86,15 +86,15 @@ async fn drain(count: usize, is_short: bool) -> Drained {
         }
         assert!(runs < 100, "it comes to an end: {report:?}");
     }
-    check(&debts, &rings, count).await;
+    check(&debts, &wakeups, count).await;
     Drained {
         runs,
-        requests_per_item: requests(&door) / (3 * count) as f64,
+        requests_per_item: requests(&listener) / (3 * count) as f64,
     }
 }
 
-/// Everything is repaired, and everybody rung: once, unless an intent was delivered again after its run was cut short.
-async fn check(debts: &Debts, rings: &BTreeMap<String, u32>, count: usize) {
+/// Everything is repaired, and everybody notified: once, unless an intent was delivered again after its run was cut short.
+async fn check(debts: &Debts, wakeups: &BTreeMap<String, u32>, count: usize) {
     let mut kinds: BTreeMap<String, usize> = BTreeMap::new();
     for doc in debts.world.documents().await {
         *kinds
@@ -112,18 +112,22 @@ async fn check(debts: &Debts, rings: &BTreeMap<String, u32>, count: usize) {
         "delivered once, and none is lost: {kinds:?}"
     );
     let named = |prefix: &str| {
-        rings
+        wakeups
             .iter()
             .filter(|(name, _)| name.starts_with(prefix))
             .collect::<Vec<_>>()
     };
-    assert_eq!((named("t").len(), named("lost").len()), (count, count), "all are rung");
+    assert_eq!(
+        (named("t").len(), named("lost").len()),
+        (count, count),
+        "all are notified"
+    );
     let twice: Vec<_> = named("lost").into_iter().filter(|(_, times)| **times > 1).collect();
-    assert!(twice.is_empty(), "the sweep rings once: {twice:?}");
+    assert!(twice.is_empty(), "the sweep wakeups once: {twice:?}");
 }
 
-fn requests(door: &Door) -> f64 {
-    door.counts().requests as f64
+fn requests(listener: &Listener) -> f64 {
+    listener.counts().requests as f64
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -139,7 +143,7 @@ async fn ten_thousand_of_each_are_drained_fairly_by_runs_that_keep_their_time() 
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn ten_thousand_far_timers_cost_no_ring_until_they_are_near_and_then_one_each() {
+async fn ten_thousand_far_timers_cost_no_wakeup_until_they_are_near_and_then_one_each() {
     const FAR: Duration = Duration::from_secs(7_200);
     let debts = Debts::on(RANGES).await;
     let begun = debts.clock.now_ms();
@@ -153,15 +157,15 @@ async fn ten_thousand_far_timers_cost_no_ring_until_they_are_near_and_then_one_e
     });
     let queued: Vec<_> = futures::stream::iter(timers).buffer_unordered(64).collect().await;
     assert!(queued.into_iter().all(|queued| queued.is_ok()));
-    let (door, provider) = debts.process().await;
+    let (listener, provider) = debts.process().await;
     let (maintenance, bell) = maintenance(&provider, &debts.clock, MaintenanceSettings::default());
     let near = MaintenanceSettings::default().ahead();
     let mut costs = Vec::new();
     // A run now and then, the last of them just before the first timer is near.
     for _ in 0..5 {
-        door.reset();
+        listener.reset();
         assert_complete(&run(&maintenance).await);
-        costs.push(requests(&door));
+        costs.push(requests(&listener));
         assert_eq!(bell.count(), 0, "nothing is near");
         debts.clock.advance((FAR - near - PERIOD) / 5);
     }
@@ -174,16 +178,16 @@ async fn ten_thousand_far_timers_cost_no_ring_until_they_are_near_and_then_one_e
         debts.clock.advance(PERIOD);
         assert_complete(&run(&maintenance).await);
     }
-    let rings = bell.take();
+    let wakeups = bell.take();
     let now = debts.clock.now_ms();
     assert!(
-        rings.iter().all(|delayed| delayed.ring.due_ms > Some(now)),
-        "all are rung ahead"
+        wakeups.iter().all(|delayed| delayed.wakeup.due_ms > Some(now)),
+        "all are notified ahead"
     );
     let mut times: BTreeMap<String, u32> = BTreeMap::new();
-    for delayed in &rings {
-        *times.entry(delayed.ring.target.instance().to_owned()).or_default() += 1;
+    for delayed in &wakeups {
+        *times.entry(delayed.wakeup.target.instance().to_owned()).or_default() += 1;
     }
-    assert_eq!(times.len(), MANY, "all are rung");
-    assert_eq!(rings.len(), MANY, "once each");
+    assert_eq!(times.len(), MANY, "all are notified");
+    assert_eq!(wakeups.len(), MANY, "once each");
 }

@@ -4,10 +4,12 @@ use crate::hand::{enqueue, start_of};
 use crate::support::*;
 use cosmos::Clock;
 use duroxide_cosmos::CosmosProvider;
-use duroxide_lambda::doorbell::Memory;
 use duroxide_lambda::maintenance::{Answer, Keep, MaintenanceError, PassName};
-use duroxide_lambda::meter::Meter;
-use duroxide_lambda::{Budget, Doorbell, Maintenance, MaintenanceRequest, MaintenanceSettings, Report, Ringer};
+use duroxide_lambda::metrics::Metrics;
+use duroxide_lambda::notifier::Memory;
+use duroxide_lambda::{
+    BoundedNotifier, Budget, Maintenance, MaintenanceRequest, MaintenanceSettings, Notifier, Report,
+};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,25 +19,25 @@ pub const ENOUGH: Duration = Duration::from_secs(60);
 /// The schedule's period.
 pub const PERIOD: Duration = Duration::from_secs(60);
 
-/// The usual numbers, with small portions.
+/// The usual numbers, with small pages.
 pub fn settings() -> MaintenanceSettings {
     MaintenanceSettings {
-        portion: 10,
+        page: 10,
         ..MaintenanceSettings::default()
     }
 }
 
-/// Maintenance in a process of its own, and its doorbell.
+/// Maintenance in a process of its own, and its notifier.
 pub fn maintenance(
     provider: &Arc<CosmosProvider>,
     clock: &Arc<impl Clock + 'static>,
     settings: MaintenanceSettings,
 ) -> (Maintenance, Arc<Memory>) {
     let bell = Arc::new(Memory::new());
-    let doorbell = Arc::clone(&bell) as Arc<dyn Doorbell>;
-    let ringer = Ringer::new(doorbell, Duration::from_secs(2), Arc::new(Meter::new(None)));
+    let notifier = Arc::clone(&bell) as Arc<dyn Notifier>;
+    let notifier = BoundedNotifier::new(notifier, Duration::from_secs(2), Arc::new(Metrics::new(None)));
     let clock = Arc::clone(clock) as Arc<dyn Clock>;
-    (Maintenance::new(Arc::clone(provider), ringer, clock, settings), bell)
+    (Maintenance::new(Arc::clone(provider), notifier, clock, settings), bell)
 }
 
 /// A run of all passes, with enough time.
@@ -59,10 +61,12 @@ pub fn assert_complete(report: &Report) {
     assert!(report.passes.values().all(|pass| pass.error.is_none()), "{report:#?}");
 }
 
-/// The instances that were rung, sorted.
-pub fn rung(bell: &Memory) -> Vec<String> {
-    let rings = bell.take().into_iter();
-    let mut names: Vec<String> = rings.map(|delayed| delayed.ring.target.instance().to_owned()).collect();
+/// The instances that were notified, sorted.
+pub fn notified(bell: &Memory) -> Vec<String> {
+    let wakeups = bell.take().into_iter();
+    let mut names: Vec<String> = wakeups
+        .map(|delayed| delayed.wakeup.target.instance().to_owned())
+        .collect();
     names.sort();
     names
 }
@@ -84,10 +88,10 @@ async fn the_schedule_runs_everything_and_answers_a_report() {
         (&text["store"]["outboxDepth"], &text["store"]["turnsDue"]),
         (&json!(0), &json!(2))
     );
-    assert_eq!(rung(&bell), ["forgotten", "target"]);
-    let meter = Meter::new(Some("tests".to_owned()));
-    report.measure(&meter);
-    let line = meter.flush("maintenance", Duration::ZERO, 0).expect("a line");
+    assert_eq!(notified(&bell), ["forgotten", "target"]);
+    let metrics = Metrics::new(Some("tests".to_owned()));
+    report.measure(&metrics);
+    let line = metrics.flush("maintenance", Duration::ZERO, 0).expect("a line");
     let line: Value = serde_json::from_str(&line).expect("it is JSON");
     for (name, value) in [
         ("OutboxDone", 1),
@@ -104,9 +108,9 @@ async fn a_bad_request_is_told_and_changes_nothing() {
     let debts = Debts::new().await;
     debts.owe("source", &["target"]).await;
     debts.clock.advance(OVERDUE);
-    let (door, provider) = debts.process().await;
+    let (listener, provider) = debts.process().await;
     let (maintenance, bell) = maintenance(&provider, &debts.clock, settings());
-    door.reset();
+    listener.reset();
     for (payload, field) in [
         (json!("garbage"), "the payload"),
         (json!([1, 2]), "the payload"),
@@ -136,7 +140,7 @@ async fn a_bad_request_is_told_and_changes_nothing() {
         assert_eq!(error.field, field, "{error}");
         assert!(error.to_string().contains("send"), "{error}");
     }
-    assert_eq!((door.counts().requests, bell.count()), (0, 0));
+    assert_eq!((listener.counts().requests, bell.count()), (0, 0));
     assert_eq!(debts.intents().await.len(), 1);
 }
 
@@ -153,10 +157,10 @@ async fn a_direct_invocation_does_what_it_names_and_no_more() {
     let report = report_of(report);
     assert_eq!(report.passes.keys().collect::<Vec<_>>(), [&PassName::Outbox]);
     assert!(
-        report.passes[&PassName::Outbox].portions >= 1 && report.store.is_none(),
+        report.passes[&PassName::Outbox].pages >= 1 && report.store.is_none(),
         "{report:?}"
     );
-    assert_eq!(rung(&bell), ["a", "b"]);
+    assert_eq!(notified(&bell), ["a", "b"]);
 }
 
 #[tokio::test]
@@ -165,7 +169,7 @@ async fn retention_is_off_until_it_is_asked_for() {
     let (off, _) = maintenance(&debts.provider, &debts.clock, settings());
     let report = run(&off).await;
     assert_complete(&report);
-    assert_eq!(report.passes[&PassName::Retention].portions, 0);
+    assert_eq!(report.passes[&PassName::Retention].pages, 0);
     let keep = Keep {
         keep_executions: Some(3),
         ..Keep::default()
@@ -177,7 +181,7 @@ async fn retention_is_off_until_it_is_asked_for() {
     );
     let report = run(&on).await;
     assert_complete(&report);
-    assert!(report.passes[&PassName::Retention].portions >= 1);
+    assert!(report.passes[&PassName::Retention].pages >= 1);
 }
 
 #[tokio::test]
@@ -185,30 +189,30 @@ async fn a_run_without_time_changes_nothing_and_says_what_is_left() {
     let debts = Debts::new().await;
     debts.owe("source", &["target"]).await;
     debts.clock.advance(Duration::from_secs(40));
-    let (door, provider) = debts.process().await;
+    let (listener, provider) = debts.process().await;
     let (maintenance, bell) = maintenance(&provider, &debts.clock, settings());
-    door.reset();
+    listener.reset();
     for time in [Duration::ZERO, Duration::from_millis(300)] {
         let report = maintenance.run(MaintenanceRequest::default(), Budget::of(time)).await;
         assert!(report.left_over, "{report:?}");
         for (pass, told) in &report.passes {
             assert_eq!(told.left_over, *pass != PassName::Retention, "{pass:?}");
-            assert_eq!((told.found, told.portions), (0, 0), "{pass:?}");
+            assert_eq!((told.found, told.pages), (0, 0), "{pass:?}");
         }
     }
-    assert_eq!((door.counts().requests, bell.count()), (0, 0));
+    assert_eq!((listener.counts().requests, bell.count()), (0, 0));
 }
 
 #[tokio::test]
-async fn an_idle_run_is_cheap_and_rings_nobody() {
+async fn an_idle_run_is_cheap_and_wakeups_nobody() {
     let debts = Debts::new().await;
-    let (door, provider) = debts.process().await;
+    let (listener, provider) = debts.process().await;
     let (maintenance, bell) = maintenance(&provider, &debts.clock, settings());
     run(&maintenance).await;
     debts.clock.advance(PERIOD);
-    door.reset();
+    listener.reset();
     assert_complete(&run(&maintenance).await);
-    let counts = door.counts();
+    let counts = listener.counts();
     println!(
         "an idle run on {PARTITIONS} physical partitions: {} requests",
         counts.requests
@@ -222,15 +226,17 @@ async fn a_pass_that_cannot_ask_the_store_does_not_keep_the_others_from_theirs()
     let debts = Debts::new().await;
     debts.owe("source", &["target"]).await;
     debts.clock.advance(Duration::from_secs(40));
-    let (door, provider) = debts.process().await;
+    let (listener, provider) = debts.process().await;
     let (maintenance, bell) = maintenance(&provider, &debts.clock, settings());
     // The state document is the sweep's alone: it is the only single read of a run.
-    door.refuse_when(|request| (request.kind == cosmos_emulator::RequestKind::Read).then(|| cosmos_emulator::Refusing::with(403)));
+    listener.refuse_when(|request| {
+        (request.kind == cosmos_emulator::RequestKind::Read).then(|| cosmos_emulator::Refusing::with(403))
+    });
     let report = run(&maintenance).await;
     assert!(
         report.passes[&PassName::Sweep].error.is_some() && report.left_over,
         "{report:#?}"
     );
     assert_eq!(report.passes[&PassName::Outbox].done, 1);
-    assert_eq!(rung(&bell), ["target"]);
+    assert_eq!(notified(&bell), ["target"]);
 }

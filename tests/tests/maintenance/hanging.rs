@@ -4,11 +4,11 @@ use crate::function::*;
 use crate::hand::{begin_with, enqueue, named, start_of};
 use crate::retention::{AGE, left, plant, set};
 use crate::support::*;
+use cosmos_emulator::{CrashPoint, Listener, Refusing, RequestKind};
 use duroxide::providers::ProviderAdmin;
 use duroxide_lambda::maintenance::{Keep, PassName};
-use duroxide_lambda::meter::Meter;
+use duroxide_lambda::metrics::Metrics;
 use duroxide_lambda::{Budget, MaintenanceRequest, MaintenanceSettings, Report};
-use cosmos_emulator::{CrashPoint, Door, Refusing, RequestKind};
 use serde_json::Value;
 use std::time::{Duration, Instant};
 
@@ -22,29 +22,29 @@ async fn a_state_that_cannot_be_read_costs_a_run_no_more_than_its_budget() {
     let debts = Debts::new().await;
     enqueue(&debts.provider, start_of("forgotten")).await;
     debts.clock.advance(Duration::from_secs(40));
-    let (door, provider) = debts.process().await;
+    let (listener, provider) = debts.process().await;
     let (maintenance, bell) = maintenance(&provider, &debts.clock, settings());
     let sweep = MaintenanceRequest {
         passes: vec![PassName::Sweep],
         ..MaintenanceRequest::default()
     };
     // The state document is the only single read of a run.
-    door.reset();
-    door.refuse_when(|request| (request.kind == RequestKind::Read).then(|| Refusing::with(503)));
+    listener.reset();
+    listener.refuse_when(|request| (request.kind == RequestKind::Read).then(|| Refusing::with(503)));
     let begun = Instant::now();
     let report = maintenance.run(sweep.clone(), Budget::of(SHORT)).await;
     assert!(begun.elapsed() < TOO_LONG, "{:?}", begun.elapsed());
-    assert!(door.counts().requests > 0, "it was asked for");
+    assert!(listener.counts().requests > 0, "it was asked for");
     assert!(report.left_over && bell.count() == 0, "{report:?}");
-    door.refuse_nothing();
+    listener.refuse_nothing();
     assert_complete(&maintenance.run(sweep, Budget::of(ENOUGH)).await);
-    assert_eq!(rung(&bell), ["forgotten"]);
+    assert_eq!(notified(&bell), ["forgotten"]);
 }
 
 /// Nothing of these partitions is answered in time.
-fn hang(door: &Door, partitions: &[&str]) {
+fn hang(listener: &Listener, partitions: &[&str]) {
     let partitions: Vec<String> = partitions.iter().map(|pk| header(pk)).collect();
-    door.refuse_when(move |request| {
+    listener.refuse_when(move |request| {
         let pk = request.partition_key.as_ref()?;
         partitions.contains(pk).then(|| Refusing::with(503))
     });
@@ -55,11 +55,11 @@ async fn leave_a_deletion(debts: &Debts, both: [&str; 2]) {
     for instance in both {
         begin_with(&debts.provider, instance, 2, named()).await;
     }
-    let (door, deletes) = debts.process().await;
+    let (listener, deletes) = debts.process().await;
     // Two marks, and the decision.
-    door.crash_at_write(3, CrashPoint::AfterApplied);
+    listener.crash_at_write(3, CrashPoint::AfterApplied);
     let both = both.map(str::to_owned);
-    until_death(&door, deletes.delete_instances_atomic(&both, true)).await;
+    until_death(&listener, deletes.delete_instances_atomic(&both, true)).await;
     debts.clock.advance(Duration::from_secs(1));
 }
 
@@ -72,18 +72,18 @@ async fn an_unfinished_deletion_that_hangs_does_not_hide_the_one_behind_it() {
     leave_a_deletion(&debts, ["first a", "first b"]).await;
     leave_a_deletion(&debts, ["second a", "second b"]).await;
     debts.clock.advance(MUCH_LATER);
-    let (door, provider) = debts.process().await;
+    let (listener, provider) = debts.process().await;
     let (maintenance, _) = maintenance(&provider, &debts.clock, settings());
     let request = MaintenanceRequest {
         passes: vec![PassName::Unfinished],
         ..MaintenanceRequest::default()
     };
-    hang(&door, &["first a", "first b"]);
+    hang(&listener, &["first a", "first b"]);
     let report = maintenance.run(request.clone(), Budget::of(LONG_ENOUGH)).await;
     assert_eq!(left(&debts).await, set(&["first a", "first b"]), "{report:?}");
     let told = &report.passes[&PassName::Unfinished];
     assert!(told.failed >= 1 && told.error.is_none(), "{report:?}");
-    door.refuse_nothing();
+    listener.refuse_nothing();
     assert_complete(&maintenance.run(request, Budget::of(ENOUGH)).await);
     assert_eq!(left(&debts).await, set(&[]));
 }
@@ -96,15 +96,15 @@ async fn an_old_instance_that_hangs_does_not_hide_the_one_behind_it() {
         debts.clock.advance(Duration::from_secs(1));
     }
     debts.clock.advance(AGE);
-    let (door, provider) = debts.process().await;
+    let (listener, provider) = debts.process().await;
     let keep = Keep {
         delete_after: Some(AGE),
         ..Keep::default()
     };
-    // One item in each portion, and all in one partition or not: what is behind is also on a later page.
+    // One item in each page, and all in one partition or not: what is behind is also on a later page.
     let settings = MaintenanceSettings {
         keep,
-        portion: 1,
+        page: 1,
         ..settings()
     };
     let (maintenance, _) = maintenance(&provider, &debts.clock, settings);
@@ -112,12 +112,12 @@ async fn an_old_instance_that_hangs_does_not_hide_the_one_behind_it() {
         passes: vec![PassName::Retention],
         ..MaintenanceRequest::default()
     };
-    hang(&door, &["first"]);
+    hang(&listener, &["first"]);
     let report = maintenance.run(request.clone(), Budget::of(LONG_ENOUGH)).await;
     assert_eq!(left(&debts).await, set(&["first"]), "{report:?}");
     let told = &report.passes[&PassName::Retention];
     assert_eq!((told.failed, &told.error), (1, &None), "{report:?}");
-    door.refuse_nothing();
+    listener.refuse_nothing();
     assert_complete(&maintenance.run(request, Budget::of(ENOUGH)).await);
     assert_eq!(left(&debts).await, set(&[]));
 }
@@ -128,7 +128,7 @@ async fn a_tree_that_cannot_be_marked_in_time_keeps_no_mark() {
     plant(&debts.provider, "root", None, Some("Completed")).await;
     plant(&debts.provider, "child", Some("root"), Some("Completed")).await;
     debts.clock.advance(AGE + AGE);
-    let (door, provider) = debts.process().await;
+    let (listener, provider) = debts.process().await;
     let keep = Keep {
         delete_after: Some(AGE),
         ..Keep::default()
@@ -140,7 +140,7 @@ async fn a_tree_that_cannot_be_marked_in_time_keeps_no_mark() {
     };
     // The root can be marked, the child cannot.
     let child = header("child");
-    door.refuse_when(move |request| {
+    listener.refuse_when(move |request| {
         let is_mark = request.kind.is_write() && request.partition_key.as_ref() == Some(&child);
         is_mark.then(|| Refusing::with(503))
     });
@@ -153,9 +153,9 @@ async fn a_tree_that_cannot_be_marked_in_time_keeps_no_mark() {
 
 /// The metric by which a broken pass is alarmed.
 fn broken(report: &Report) -> Value {
-    let meter = Meter::new(Some("tests".to_owned()));
-    report.measure(&meter);
-    let line = meter.flush("maintenance", Duration::ZERO, 0).expect("a line");
+    let metrics = Metrics::new(Some("tests".to_owned()));
+    report.measure(&metrics);
+    let line = metrics.flush("maintenance", Duration::ZERO, 0).expect("a line");
     let line: Value = serde_json::from_str(&line).expect("it is JSON");
     line["PassesBroken"].clone()
 }
@@ -163,9 +163,9 @@ fn broken(report: &Report) -> Value {
 #[tokio::test]
 async fn a_store_that_hangs_breaks_all_passes_until_it_answers_again() {
     let debts = Debts::new().await;
-    let (door, provider) = debts.process().await;
+    let (listener, provider) = debts.process().await;
     let (maintenance, _) = maintenance(&provider, &debts.clock, settings());
-    door.refuse_when(|_| Some(Refusing::with(503)));
+    listener.refuse_when(|_| Some(Refusing::with(503)));
     let begun = Instant::now();
     let report = maintenance.run(MaintenanceRequest::default(), Budget::of(SHORT)).await;
     assert!(begun.elapsed() < TOO_LONG, "{:?}", begun.elapsed());
@@ -176,7 +176,7 @@ async fn a_store_that_hangs_breaks_all_passes_until_it_answers_again() {
     }
     let told = report.passes[&PassName::Outbox].error.as_deref().unwrap_or_default();
     assert!(told.contains("did not answer in time"), "{told}");
-    door.refuse_nothing();
+    listener.refuse_nothing();
     let report = run(&maintenance).await;
     assert_complete(&report);
     assert_eq!(broken(&report), 0);
@@ -187,12 +187,12 @@ async fn a_store_that_is_throttled_for_a_while_closes_no_pass() {
     let debts = Debts::new().await;
     debts.owe("source", &["target"]).await;
     debts.clock.advance(Duration::from_secs(40));
-    let (door, provider) = debts.process().await;
+    let (listener, provider) = debts.process().await;
     let (maintenance, bell) = maintenance(&provider, &debts.clock, settings());
-    // The first portion of the outbox is refused to its end; what comes later is not.
+    // The first page of the outbox is refused to its end; what comes later is not.
     let first = std::sync::Mutex::new(None);
     let share = Duration::from_secs(8);
-    door.refuse_when(move |_| {
+    listener.refuse_when(move |_| {
         let mut first = first.lock().ok()?;
         let begun = first.get_or_insert_with(Instant::now);
         (begun.elapsed() < share).then(|| Refusing::with(503))
@@ -205,6 +205,6 @@ async fn a_store_that_is_throttled_for_a_while_closes_no_pass() {
     let report = maintenance.run(request, Budget::of(Duration::from_secs(17))).await;
     let outbox = &report.passes[&PassName::Outbox];
     assert_eq!((outbox.done, &outbox.error), (1, &None), "{report:#?}");
-    assert!(outbox.portions > 1, "its first portion was meant to fail: {report:#?}");
-    assert_eq!(rung(&bell), ["target"]);
+    assert!(outbox.pages > 1, "its first page was meant to fail: {report:#?}");
+    assert_eq!(notified(&bell), ["target"]);
 }

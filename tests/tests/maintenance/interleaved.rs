@@ -1,9 +1,9 @@
-//! Functions and maintenance at once, while the store fails at random and doorbells are lost and repeated.
+//! Functions and maintenance at once, while the store fails at random and notifiers are lost and repeated.
 //!
 //! ```text
-//!   orchestrator ── door ─┐
-//!   worker ──────── door ─┤   each door: throttled, unavailable, lost before and after, late; by fixed seeds
-//!   maintenance ─── door ─┼── one store
+//!   orchestrator ── listener ─┐
+//!   worker ──────── listener ─┤   each listener: throttled, unavailable, lost before and after, late; by fixed seeds
+//!   maintenance ─── listener ─┼── one store
 //!   client, checks ─ calm ┘
 //! ```
 //!
@@ -11,11 +11,11 @@
 
 use crate::function::*;
 use cosmos::Clock;
+use cosmos_emulator::{Faults, Listener, ServerOptions};
 use duroxide::runtime::registry::ActivityRegistry;
 use duroxide::{ActivityContext, EventKind, OrchestrationContext, OrchestrationRegistry, OrchestrationStatus};
-use duroxide_lambda::doorbell::Memory;
-use duroxide_lambda::{Budget, Doorbell as _, Limits, Maintenance, MaintenanceRequest, MaintenanceSettings, Ring};
-use cosmos_emulator::{Door, Faults, ServerOptions};
+use duroxide_lambda::notifier::Memory;
+use duroxide_lambda::{Budget, Limits, Maintenance, MaintenanceRequest, MaintenanceSettings, Notifier as _, Wakeup};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -27,10 +27,10 @@ use tests::{ShiftedClock, connect};
 const JOBS: usize = 40;
 /// How long a slow machine may take.
 const PATIENCE: Duration = Duration::from_secs(300);
-/// A bit more than the age at which something is rung.
+/// A bit more than the age at which something is notified.
 const STEP: Duration = Duration::from_secs(31);
 
-/// Faults of a door: about one request in eight is hit.
+/// Faults of a listener: about one request in eight is hit.
 fn storm(seed: u64) -> Faults {
     Faults {
         seed,
@@ -49,7 +49,7 @@ struct Scene {
     clock: Arc<ShiftedClock>,
     maintenance: Maintenance,
     bell: Arc<Memory>,
-    doors: Vec<Door>,
+    listeners: Vec<Listener>,
     jobs: Vec<Job>,
 }
 
@@ -72,22 +72,26 @@ impl Scene {
             ..CloudOptions::default()
         };
         let cloud = Cloud::with(options, orchestrations(), activities()).await;
-        let door = cloud.world.server().open_door().await.expect("a door opens");
+        let listener = cloud.world.server().open_listener().await.expect("a listener opens");
         let config = cloud
             .world
-            .builder_through(&door)
+            .builder_through(&listener)
             .clock(Arc::clone(&clock) as Arc<dyn Clock>);
         let (maintenance, bell) = maintenance(&connect(config).await, &clock, MaintenanceSettings::default());
-        let doors = vec![cloud.orchestrator.door.clone(), cloud.worker.door.clone(), door];
-        for (door, n) in doors.iter().zip(1..) {
-            door.set_faults(storm(seed * 10 + n));
+        let listeners = vec![
+            cloud.orchestrator.listener.clone(),
+            cloud.worker.listener.clone(),
+            listener,
+        ];
+        for (listener, n) in listeners.iter().zip(1..) {
+            listener.set_faults(storm(seed * 10 + n));
         }
         let mut scene = Scene {
             cloud,
             clock,
             maintenance,
             bell,
-            doors,
+            listeners,
             jobs: jobs(JOBS),
         };
         scene.start().await;
@@ -141,21 +145,21 @@ impl Scene {
         open
     }
 
-    /// A run, whose rings go the way of all others.
+    /// A run, whose wakeups go the way of all others.
     async fn maintain(&self, time: Duration) -> bool {
         let report = self
             .maintenance
             .run(MaintenanceRequest::default(), Budget::of(time))
             .await;
-        assert!(self.cloud.bell.ring(&self.bell.take()).await.is_empty());
+        assert!(self.cloud.bell.notify(&self.bell.take()).await.is_empty());
         let is_broken = report.passes.values().any(|pass| pass.error.is_some());
         !report.left_over && !is_broken
     }
 
     /// The weather is fine: maintenance finds what is left, and functions do it.
     async fn calm(&self) {
-        for door in &self.doors {
-            door.clear_faults();
+        for listener in &self.listeners {
+            listener.clear_faults();
         }
         for _ in 0..6 {
             // Beyond every lock, every pause of the outbox, every session.
@@ -234,8 +238,8 @@ fn activities() -> ActivityRegistry {
 }
 
 /// How many requests were lost or turned away.
-fn hits(door: &Door) -> usize {
-    let log = door.log();
+fn hits(listener: &Listener) -> usize {
+    let log = listener.log();
     let is_hit = |status: Option<u16>| matches!(status, None | Some(429 | 503));
     log.iter().filter(|request| is_hit(request.status)).count()
 }
@@ -270,16 +274,16 @@ async fn live_through(seed: u64) {
     };
     let functions = async {
         while !done.load(Ordering::SeqCst) {
-            let post = |ring: Ring| match chance.u8(..100) {
+            let post = |wakeup: Wakeup| match chance.u8(..100) {
                 0..20 => {
                     lost += 1;
                     vec![]
                 }
                 20..30 => {
                     repeated += 1;
-                    vec![ring.clone(), ring]
+                    vec![wakeup.clone(), wakeup]
                 }
-                _ => vec![ring],
+                _ => vec![wakeup],
             };
             scene.cloud.settle_through(post).await;
             tokio::time::sleep(Duration::from_millis(20)).await;
@@ -287,10 +291,10 @@ async fn live_through(seed: u64) {
     };
     let (runs, ()) = futures::join!(schedule, functions);
     println!(
-        "seed {seed}: {runs} runs, {lost} rings lost, {repeated} repeated, {:?}",
+        "seed {seed}: {runs} runs, {lost} wakeups lost, {repeated} repeated, {:?}",
         begun.elapsed()
     );
-    let hit: Vec<usize> = scene.doors.iter().map(hits).collect();
+    let hit: Vec<usize> = scene.listeners.iter().map(hits).collect();
     println!("requests that were hit: {hit:?}");
     assert!(
         lost > 0 && repeated > 0 && hit.iter().all(|hit| *hit > 0),

@@ -1,30 +1,34 @@
-//! What is delivered long after it was queued: a ring for it that is lost costs what any lost ring costs, and nobody counts
+//! What is delivered long after it was queued: a wakeup for it that is lost costs what any lost wakeup costs, and nobody counts
 //! the time in which it was not there.
 
 use crate::function::*;
 use crate::support::*;
 use cosmos::Clock;
-use duroxide_cosmos::{DeadLetterId, Redriven};
 use cosmos_emulator::Refusing;
+use duroxide_cosmos::{DeadLetterId, Redriven};
 use std::time::Duration;
 
 const OUTAGE: Duration = Duration::from_secs(3 * 3_600);
 const DAYS: Duration = Duration::from_secs(5 * 24 * 3_600);
 
 /// A dead letter for a message to `target`, which is days old.
-async fn old_letter(debts: &Debts, target: &str) -> DeadLetterId {
+async fn old_dead_letter(debts: &Debts, target: &str) -> DeadLetterId {
     debts.owe("source", &[target]).await;
     debts.clock.advance(OVERDUE);
-    let (door, buries) = debts.process().await;
-    refuse(&door, &[target], Refusing::partition_full());
+    let (listener, buries) = debts.process().await;
+    refuse(&listener, &[target], Refusing::partition_full());
     assert_eq!(deliver_all(&buries, 10).await.dead, 1);
     debts.clock.advance(DAYS);
-    let page = debts.provider.dead_letters(10, None).await.expect("letters are listed");
-    page.letters[0].id.clone()
+    let page = debts
+        .provider
+        .dead_letters(10, None)
+        .await
+        .expect("dead letters are listed");
+    page.dead_letters[0].id.clone()
 }
 
 #[tokio::test]
-async fn a_message_that_is_delivered_after_an_outage_and_whose_ring_is_lost_is_rung_by_the_next_run() {
+async fn a_message_that_is_delivered_after_an_outage_and_whose_wakeup_is_lost_is_notified_by_the_next_run() {
     let debts = Debts::new().await;
     let (maintenance, bell) = maintenance(&debts.provider, &debts.clock, settings());
     debts.owe("source", &["target"]).await;
@@ -36,7 +40,7 @@ async fn a_message_that_is_delivered_after_an_outage_and_whose_ring_is_lost_is_r
     let delivered = bell.take();
     let told: Vec<_> = delivered
         .iter()
-        .map(|delayed| (delayed.ring.target.instance(), delayed.ring.due_ms))
+        .map(|delayed| (delayed.wakeup.target.instance(), delayed.wakeup.due_ms))
         .collect();
     // A function whose clock is behind must know that it came early.
     assert!(told.contains(&("target", Some(debts.clock.now_ms()))), "{told:?}");
@@ -45,27 +49,27 @@ async fn a_message_that_is_delivered_after_an_outage_and_whose_ring_is_lost_is_r
         (store.turns_due, store.oldest_due_seconds, store.stuck_instances),
         (1, 0, 0)
     );
-    // Those rings are lost.
+    // Those wakeups are lost.
     debts.clock.advance(PERIOD);
     assert_complete(&run(&maintenance).await);
-    assert_eq!(rung(&bell), ["target"]);
+    assert_eq!(notified(&bell), ["target"]);
 }
 
 #[tokio::test]
-async fn a_letter_that_is_redriven_after_days_and_whose_ring_is_lost_is_rung_by_the_next_run() {
+async fn a_dead_letter_that_is_redriven_after_days_and_whose_wakeup_is_lost_is_notified_by_the_next_run() {
     let debts = Debts::new().await;
     let (maintenance, bell) = maintenance(&debts.provider, &debts.clock, settings());
-    let letter = old_letter(&debts, "target").await;
+    let dead_letter = old_dead_letter(&debts, "target").await;
     assert_complete(&run(&maintenance).await);
     bell.take();
     debts.clock.advance(Duration::from_secs(20));
-    let redriven = debts.provider.redrive(&letter).await.expect("it is redriven");
+    let redriven = debts.provider.redrive(&dead_letter).await.expect("it is redriven");
     assert!(matches!(redriven, Redriven::Delivered { .. }), "{redriven:?}");
-    // Nobody rings for it.
+    // Nobody wakeups for it.
     debts.clock.advance(PERIOD);
     let report = run(&maintenance).await;
     assert_complete(&report);
-    assert_eq!(rung(&bell), ["target"]);
+    assert_eq!(notified(&bell), ["target"]);
     let store = report.store.expect("there was time to count");
     assert_eq!((store.oldest_due_seconds, store.stuck_instances), (60, 0));
 }
@@ -73,9 +77,9 @@ async fn a_letter_that_is_redriven_after_days_and_whose_ring_is_lost_is_rung_by_
 #[tokio::test]
 async fn a_redriven_message_is_owed_since_its_redrive() {
     let debts = Debts::new().await;
-    let letter = old_letter(&debts, "target").await;
-    refuse(debts.world.door(), &["target"], Refusing::with(403));
-    let redriven = debts.provider.redrive(&letter).await.expect("it is redriven");
+    let dead_letter = old_dead_letter(&debts, "target").await;
+    refuse(debts.world.listener(), &["target"], Refusing::with(403));
+    let redriven = debts.provider.redrive(&dead_letter).await.expect("it is redriven");
     assert!(matches!(redriven, Redriven::Owed { .. }), "{redriven:?}");
     debts.clock.advance(PERIOD);
     debts.owe("later", &["another"]).await;

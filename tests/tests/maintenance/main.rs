@@ -1,10 +1,11 @@
 //! Maintenance: what was not delivered, not ended, not used any more, or given up.
 //!
-//! Most tests make turns by hand on a clock that only the test moves, and make one target fail at a door of their own.
+//! Most tests make turns by hand on a clock that only the test moves, and make one target fail at a listener of their own.
 
 mod binary;
 mod bounded;
 mod crashes;
+mod dead_letter_requests;
 mod dead_letters;
 mod disposable;
 mod due;
@@ -17,7 +18,6 @@ mod hand;
 mod hanging;
 mod interleaved;
 mod late;
-mod letters;
 mod outbox;
 mod poison;
 mod queued;

@@ -2,8 +2,8 @@
 
 use crate::support::*;
 use cosmos::{Clock, PartitionKey, Retry};
-use duroxide_cosmos::{Cursor, DeadLetterKind, Outbox, Portion};
 use cosmos_emulator::{Faults, Refusing};
+use duroxide_cosmos::{Cursor, DeadLetterKind, Outbox, PageRequest};
 use serde_json::json;
 use std::sync::Arc;
 use std::time::Duration;
@@ -35,7 +35,7 @@ async fn failed_deliveries_are_put_off_farther_each_time_and_end_as_a_dead_lette
         new["attempts"].is_null() && new["lastError"].is_null(),
         "the maker counts nothing: {new}"
     );
-    refuse(debts.world.door(), &["broken"], Refusing::with(403));
+    refuse(debts.world.listener(), &["broken"], Refusing::with(403));
     debts.clock.advance(OVERDUE);
     for (attempt, wait) in [(1, 10), (2, 20), (3, 40), (4, 40)] {
         let wait = Duration::from_secs(wait);
@@ -62,21 +62,28 @@ async fn failed_deliveries_are_put_off_farther_each_time_and_end_as_a_dead_lette
     let pass = deliver_all(&debts.provider, 10).await;
     assert_eq!(bill(&pass), (1, 0, 0, 1));
     assert!(debts.intents().await.is_empty());
-    let page = debts.provider.dead_letters(10, None).await.expect("letters are listed");
-    let [letter] = page.letters.as_slice() else {
+    let page = debts
+        .provider
+        .dead_letters(10, None)
+        .await
+        .expect("dead letters are listed");
+    let [dead_letter] = page.dead_letters.as_slice() else {
         panic!("{page:?}")
     };
-    assert_eq!((letter.kind, letter.attempts), (DeadLetterKind::Undeliverable, 5));
     assert_eq!(
-        (letter.id.instance.as_str(), letter.target.as_deref()),
+        (dead_letter.kind, dead_letter.attempts),
+        (DeadLetterKind::Undeliverable, 5)
+    );
+    assert_eq!(
+        (dead_letter.id.instance.as_str(), dead_letter.target.as_deref()),
         ("source", Some("broken"))
     );
     assert_eq!(
-        (letter.name.as_deref(), letter.at_ms),
+        (dead_letter.name.as_deref(), dead_letter.at_ms),
         (Some("Edge"), debts.clock.now_ms())
     );
     for part in ["instance 'broken'", "5 attempts", "forbidden"] {
-        assert!(letter.reason.contains(part), "{}", letter.reason);
+        assert!(dead_letter.reason.contains(part), "{}", dead_letter.reason);
     }
 }
 
@@ -85,13 +92,13 @@ async fn what_can_never_be_delivered_is_given_up_at_once() {
     for how in [Refusing::partition_full(), Refusing::with(400), Refusing::with(413)] {
         let debts = Debts::new().await;
         debts.owe("source", &["hopeless"]).await;
-        refuse(debts.world.door(), &["hopeless"], how);
+        refuse(debts.world.listener(), &["hopeless"], how);
         debts.clock.advance(OVERDUE);
         let pass = deliver_all(&debts.provider, 10).await;
         assert_eq!(bill(&pass), (1, 0, 0, 1), "{how:?}");
-        let letters = debts.letters().await;
-        assert_eq!((letters.len(), debts.intents().await.len()), (1, 0), "{how:?}");
-        let reason = letters[0]["death"]["reason"].as_str().expect("a reason");
+        let dead_letters = debts.dead_letters().await;
+        assert_eq!((dead_letters.len(), debts.intents().await.len()), (1, 0), "{how:?}");
+        let reason = dead_letters[0]["death"]["reason"].as_str().expect("a reason");
         assert!(reason.contains("can never be delivered"), "{reason}");
     }
 }
@@ -103,7 +110,7 @@ async fn a_repair_counts_attempts_and_gives_up_like_the_pass() {
     let (broken, hopeless) = (header("broken"), header("hopeless"));
     debts
         .world
-        .door()
+        .listener()
         .refuse_when(move |request| match request.partition_key.as_ref() {
             Some(pk) if *pk == broken => Some(Refusing::with(403)),
             Some(pk) if *pk == hopeless => Some(Refusing::with(400)),
@@ -132,7 +139,7 @@ async fn what_fails_hides_nothing_behind_it() {
     debts.owe("first", &["b1", "b2", "b3", "b4"]).await;
     debts.clock.advance(Duration::from_secs(1));
     debts.owe("second", &["t1", "t2", "t3"]).await;
-    refuse(debts.world.door(), &["b1", "b2", "b3", "b4"], Refusing::with(403));
+    refuse(debts.world.listener(), &["b1", "b2", "b3", "b4"], Refusing::with(403));
     debts.clock.advance(OVERDUE);
     let pass = deliver_all(&debts.provider, 1).await;
     assert_eq!(bill(&pass), (8, 3, 5, 0));
@@ -153,7 +160,7 @@ async fn a_target_that_does_not_answer_takes_its_patience_and_no_more() {
     };
     let clock: Arc<dyn Clock> = Arc::clone(&debts.clock) as Arc<dyn Clock>;
     let provider = connect(debts.world.builder().clock(clock).outbox(outbox)).await;
-    refuse(debts.world.door(), &["silent"], Refusing::with(503));
+    refuse(debts.world.listener(), &["silent"], Refusing::with(503));
     debts.clock.advance(OVERDUE);
     let begun = Instant::now();
     assert_eq!(bill(&deliver_all(&provider, 10).await), (1, 0, 1, 0));
@@ -170,8 +177,8 @@ async fn two_at_once_deliver_once_and_count_a_failure_once() {
     debts.owe("other", &["broken"]).await;
     debts.clock.advance(OVERDUE);
     let (one, two) = (debts.process().await, debts.process().await);
-    for (door, _) in [&one, &two] {
-        refuse(door, &["broken"], Refusing::with(403));
+    for (listener, _) in [&one, &two] {
+        refuse(listener, &["broken"], Refusing::with(403));
     }
     let (first, second) = futures::join!(deliver_all(&one.1, 7), deliver_all(&two.1, 7));
     assert!(first.done + second.done >= 40, "{first:?} {second:?}");
@@ -185,12 +192,12 @@ async fn a_late_failure_does_not_undo_what_others_counted_since() {
     let debts = Debts::new().await;
     debts.owe("source", &["broken"]).await;
     debts.clock.advance(OVERDUE);
-    let (door, late) = debts.process().await;
-    for door in [&door, debts.world.door()] {
-        refuse(door, &["broken"], Refusing::with(403));
+    let (listener, late) = debts.process().await;
+    for listener in [&listener, debts.world.listener()] {
+        refuse(listener, &["broken"], Refusing::with(403));
     }
     // The list of ranges, the sweep and the refused delivery were answered; its note of the failure is held.
-    let hold = door.hold_when(|log| log.len() == 2 + PARTITIONS as usize);
+    let hold = listener.pause_when(|log| log.len() == 2 + PARTITIONS as usize);
     let noting = tokio::spawn(async move { deliver_all(&late, 10).await });
     while !hold.is_reached() {
         tokio::time::sleep(Duration::from_millis(1)).await;
@@ -217,39 +224,39 @@ async fn the_requests_for_each_message_stay_flat() {
             debts.owe(&format!("source-{source}"), &names).await;
         }
         debts.clock.advance(OVERDUE);
-        debts.world.door().reset();
+        debts.world.listener().reset();
         let pass = deliver_all(&debts.provider, 25).await;
         assert_eq!((pass.done, pass.failed), (count, 0));
-        costs.push(debts.world.door().counts().requests as f64 / count as f64);
+        costs.push(debts.world.listener().counts().requests as f64 / count as f64);
     }
     println!("requests for each delivered message, of 60 and 300: {costs:?}");
     assert!(costs[1] <= costs[0] * 1.1 && costs[1] < 2.0, "{costs:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_portion_stops_at_its_deadline_and_others_finish() {
+async fn a_page_stops_at_its_deadline_and_others_finish() {
     let debts = Debts::new().await;
     let targets: Vec<String> = (0..150).map(|n| format!("t{n}")).collect();
     let names: Vec<&str> = targets.iter().map(String::as_str).collect();
     debts.owe("source", &names).await;
     debts.clock.advance(OVERDUE);
-    let (door, slow) = debts.process().await;
-    door.set_faults(Faults {
+    let (listener, slow) = debts.process().await;
+    listener.set_faults(Faults {
         delay: Some(Duration::from_millis(100)),
         ..Faults::default()
     });
     let time = Duration::from_millis(600);
-    let (mut portions, mut done, mut cursor) = (0, 0, None::<Cursor>);
+    let (mut pages, mut done, mut cursor) = (0, 0, None::<Cursor>);
     loop {
         let begun = Instant::now();
-        let portion = Portion {
+        let page = PageRequest {
             most: 1_000,
             cursor: cursor.clone(),
             deadline: begun + time,
         };
-        let answered = slow.maintain_outbox(portion).await;
-        assert!(begun.elapsed() < time * 20, "a portion took {:?}", begun.elapsed());
-        portions += 1;
+        let answered = slow.maintain_outbox(page).await;
+        assert!(begun.elapsed() < time * 20, "a page took {:?}", begun.elapsed());
+        pages += 1;
         match answered {
             Ok(pass) => {
                 done += pass.done;
@@ -261,15 +268,15 @@ async fn a_portion_stops_at_its_deadline_and_others_finish() {
             // On a slow machine the search alone may take all the time.
             Err(error) => assert!(error.is_retryable(), "the outbox cannot be searched: {error}"),
         }
-        assert!(portions < 100, "{done} of 150 after {portions} portions");
+        assert!(pages < 100, "{done} of 150 after {pages} pages");
     }
-    assert!(portions > 1, "the time was meant to be too short");
+    assert!(pages > 1, "the time was meant to be too short");
     assert!(done >= 150);
     assert!(debts.intents().await.is_empty());
     debts.assert_one_message_each(&names).await;
-    let late = Portion {
+    let late = PageRequest {
         deadline: Instant::now(),
-        ..portion(10)
+        ..page_of(10)
     };
     let pass = debts.provider.maintain_outbox(late).await.expect("no time is no error");
     assert!(pass.found == 0 && pass.cursor.is_some(), "{pass:?}");

@@ -70,11 +70,15 @@ pub async fn poison_activities(provider: &CosmosProvider, instance: &str, count:
 }
 
 #[tokio::test]
-async fn a_poisoned_turn_leaves_a_letter_with_its_messages() {
+async fn a_poisoned_turn_leaves_a_dead_letter_with_its_messages() {
     let debts = Debts::new().await;
     poison_turn(&debts.provider, "bad", "[{\"TimerFired\":{}},{\"other\":\"日本\"}]").await;
-    let page = debts.provider.dead_letters(10, None).await.expect("letters are listed");
-    let [summary] = page.letters.as_slice() else {
+    let page = debts
+        .provider
+        .dead_letters(10, None)
+        .await
+        .expect("dead letters are listed");
+    let [summary] = page.dead_letters.as_slice() else {
         panic!("{page:?}")
     };
     assert_eq!((summary.kind, summary.attempts), (DeadLetterKind::PoisonTurn, 11));
@@ -84,44 +88,48 @@ async fn a_poisoned_turn_leaves_a_letter_with_its_messages() {
         "{}",
         summary.reason
     );
-    let letter = debts
+    let dead_letter = debts
         .provider
         .dead_letter(&summary.id)
         .await
         .expect("it is read")
         .expect("it is there");
-    let items: Vec<&str> = letter.items.iter().map(|item| item.get()).collect();
+    let items: Vec<&str> = dead_letter.items.iter().map(|item| item.get()).collect();
     assert_eq!(
-        (items, letter.omitted),
+        (items, dead_letter.omitted),
         (vec!["{\"TimerFired\":{}}", "{\"other\":\"日本\"}"], 0)
     );
 }
 
 #[tokio::test]
-async fn a_poisoned_activity_leaves_a_letter_with_its_completion() {
+async fn a_poisoned_activity_leaves_a_dead_letter_with_its_completion() {
     let debts = Debts::new().await;
     begin_with(&debts.provider, "i", 1, named()).await;
     let claimed = work(&debts.provider, "i", 2).await;
     let completion = poisoned_activity("i", 2, "{\"ActivityExecute\":{\"id\":2}}");
-    debts.world.door().reset();
+    debts.world.listener().reset();
     debts
         .provider
         .ack_work_item(&claimed.lock_token, Some(completion))
         .await
         .expect("it fails");
-    assert_eq!(debts.world.door().counts().requests, 1, "it is in the same batch");
-    let page = debts.provider.dead_letters(10, None).await.expect("letters are listed");
-    let [letter] = page.letters.as_slice() else {
+    assert_eq!(debts.world.listener().counts().requests, 1, "it is in the same batch");
+    let page = debts
+        .provider
+        .dead_letters(10, None)
+        .await
+        .expect("dead letters are listed");
+    let [dead_letter] = page.dead_letters.as_slice() else {
         panic!("{page:?}")
     };
     assert_eq!(
-        (letter.kind, letter.name.as_deref()),
+        (dead_letter.kind, dead_letter.name.as_deref()),
         (DeadLetterKind::PoisonActivity, Some("Act"))
     );
     assert!(
-        letter.reason.contains("'Act'") && letter.reason.contains("never completed"),
+        dead_letter.reason.contains("'Act'") && dead_letter.reason.contains("never completed"),
         "{}",
-        letter.reason
+        dead_letter.reason
     );
     assert_eq!(debts.messages_of("i").await, 1, "the orchestration is told");
 }
@@ -139,7 +147,7 @@ async fn an_ordinary_failure_leaves_none() {
     commit(&debts.provider, &turn.lock_token, failed("i", details))
         .await
         .expect("the failure commits");
-    assert!(debts.letters().await.is_empty());
+    assert!(debts.dead_letters().await.is_empty());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -155,28 +163,32 @@ async fn three_megabytes_of_poison_are_recorded_without_them() {
         .await
         .expect("it is known");
     assert_eq!(info.status, "Failed");
-    let page = debts.provider.dead_letters(10, None).await.expect("letters are listed");
-    let id = &page.letters[0].id;
+    let page = debts
+        .provider
+        .dead_letters(10, None)
+        .await
+        .expect("dead letters are listed");
+    let id = &page.dead_letters[0].id;
     assert_eq!(id.instance, "大きい/instance?#");
-    let letter = debts
+    let dead_letter = debts
         .provider
         .dead_letter(id)
         .await
         .expect("it is read")
         .expect("it is there");
-    let kept: Vec<&str> = letter.items.iter().map(|item| item.get()).collect();
-    assert_eq!((kept, letter.omitted), (vec!["\"small\""], 2));
+    let kept: Vec<&str> = dead_letter.items.iter().map(|item| item.get()).collect();
+    assert_eq!((kept, dead_letter.omitted), (vec!["\"small\""], 2));
 }
 
-/// Failed or not, with a letter or without: never one without the other.
+/// Failed or not, with a dead letter or without: never one without the other.
 async fn assert_together(debts: &Debts, instance: &str, context: &str) {
     let status = debts.provider.get_instance_info(instance).await.map(|info| info.status);
     let failed = status.is_ok_and(|status| status == "Failed");
-    assert_eq!(debts.letters().await.len(), usize::from(failed), "{context}");
+    assert_eq!(debts.dead_letters().await.len(), usize::from(failed), "{context}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_poisoned_turn_and_its_letter_are_one_at_every_crash() {
+async fn a_poisoned_turn_and_its_dead_letter_are_one_at_every_crash() {
     // The second has more messages than a batch takes operations: its commit is staged.
     for (messages, deaths) in [(1, 1), (150, 3)] {
         for point in BOTH {
@@ -187,23 +199,23 @@ async fn a_poisoned_turn_and_its_letter_are_one_at_every_crash() {
                 for _ in 1..messages {
                     enqueue(&debts.provider, raised("bad", "x")).await;
                 }
-                let (door, dying) = debts.process().await;
+                let (listener, dying) = debts.process().await;
                 let turn = match dying.fetch_turn("bad", HOLD, None).await {
                     Ok(duroxide_cosmos::Fetched::Ready(turn)) => turn,
                     other => panic!("{context}: {other:?}"),
                 };
-                door.crash_at_write(n, point);
-                until_death(&door, commit(&dying, &turn.lock_token, poisoned("bad", "[]"))).await;
+                listener.crash_at_write(n, point);
+                until_death(&listener, commit(&dying, &turn.lock_token, poisoned("bad", "[]"))).await;
                 assert_together(&debts, "bad", &context).await;
                 debts.clock.advance(MUCH_LATER);
                 let pass = debts
                     .provider
-                    .maintain_unfinished(portion(10))
+                    .maintain_unfinished(page_of(10))
                     .await
                     .expect("it is searched");
                 assert_eq!((pass.failed, pass.cursor.is_none()), (0, true), "{context}");
                 assert_together(&debts, "bad", &context).await;
-                if !door.crashed() {
+                if !listener.crashed() {
                     assert_eq!(n, deaths + 1, "{context}");
                     break;
                 }
@@ -213,19 +225,19 @@ async fn a_poisoned_turn_and_its_letter_are_one_at_every_crash() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_poisoned_activity_and_its_letter_are_one_at_every_crash() {
+async fn a_poisoned_activity_and_its_dead_letter_are_one_at_every_crash() {
     for point in BOTH {
         for n in 1.. {
             let debts = Debts::new().await;
             begin_with(&debts.provider, "i", 1, ExecutionMetadata::default()).await;
-            let (door, dying) = debts.process().await;
+            let (listener, dying) = debts.process().await;
             let claimed = work(&dying, "i", 2).await;
-            door.crash_at_write(n, point);
+            listener.crash_at_write(n, point);
             let completion = poisoned_activity("i", 2, "{}");
-            until_death(&door, dying.ack_work_item(&claimed.lock_token, Some(completion))).await;
+            until_death(&listener, dying.ack_work_item(&claimed.lock_token, Some(completion))).await;
             let told = debts.messages_of("i").await;
-            assert_eq!(debts.letters().await.len(), told, "{point:?} {n}");
-            if !door.crashed() {
+            assert_eq!(debts.dead_letters().await.len(), told, "{point:?} {n}");
+            if !listener.crashed() {
                 assert_eq!((n, told), (2, 1), "it is one batch");
                 break;
             }

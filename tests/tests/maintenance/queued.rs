@@ -61,8 +61,8 @@ async fn every_item_tells_when_it_was_queued_whatever_its_origin() {
     // From a commit: a timer of its own, an activity, and a message that another delivers much later.
     enqueue(provider, start_of("source")).await;
     debts.clock.advance(minute);
-    let (door, maker) = debts.process().await;
-    refuse(&door, &["target"], cosmos_emulator::Refusing::with(403));
+    let (listener, maker) = debts.process().await;
+    refuse(&listener, &["target"], cosmos_emulator::Refusing::with(403));
     let held = turn(&maker, "source").await;
     let t1 = debts.clock.now_ms();
     let decision = Decision {

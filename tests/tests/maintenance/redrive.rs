@@ -2,27 +2,31 @@
 
 use crate::hand::*;
 use crate::support::*;
+use cosmos_emulator::{Refusing, ServerOptions};
 use duroxide::providers::{Provider, WorkItem};
 use duroxide::runtime::registry::ActivityRegistry;
 use duroxide::runtime::{Runtime, RuntimeOptions, UnregisteredBackoffConfig};
 use duroxide::{ActivityContext, Client, OrchestrationContext, OrchestrationRegistry, OrchestrationStatus};
 use duroxide_cosmos::{CosmosProvider, DeadLetterKind, DeadLetterSummary, Outbox, Redriven};
-use cosmos_emulator::{Refusing, ServerOptions};
 use std::sync::Arc;
 use std::time::Duration;
 use tests::{World, connect};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
-async fn letter(provider: &CosmosProvider, kind: DeadLetterKind) -> DeadLetterSummary {
+async fn dead_letter(provider: &CosmosProvider, kind: DeadLetterKind) -> DeadLetterSummary {
     for _ in 0..600 {
-        let page = provider.dead_letters(10, None).await.expect("letters are listed");
-        if let Some(letter) = page.letters.into_iter().find(|letter| letter.kind == kind) {
-            return letter;
+        let page = provider.dead_letters(10, None).await.expect("dead letters are listed");
+        if let Some(dead_letter) = page
+            .dead_letters
+            .into_iter()
+            .find(|dead_letter| dead_letter.kind == kind)
+        {
+            return dead_letter;
         }
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
-    panic!("no letter of {kind:?}");
+    panic!("no dead letter of {kind:?}");
 }
 
 async fn output(client: &Client, instance: &str) -> String {
@@ -86,14 +90,14 @@ async fn hasty() -> (World, Arc<CosmosProvider>) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_undeliverable_start_runs_to_completion_after_the_fault_is_gone() {
     let (world, provider) = hasty().await;
-    refuse(world.door(), &["child"], Refusing::with(403));
+    refuse(world.listener(), &["child"], Refusing::with(403));
     let client = Client::new(Arc::clone(&provider) as Arc<dyn Provider>);
     let runtime = run(&provider, activities(), orchestrations()).await;
     client
         .start_orchestration("parent", "Parent", "Ada")
         .await
         .expect("it starts");
-    let dead = letter(&provider, DeadLetterKind::Undeliverable).await;
+    let dead = dead_letter(&provider, DeadLetterKind::Undeliverable).await;
     assert_eq!((dead.attempts, dead.target.as_deref()), (3, Some("child")));
     // Redriven too early, it is owed, and given up again.
     let owed = provider.redrive(&dead.id).await.expect("it is redriven");
@@ -103,9 +107,9 @@ async fn an_undeliverable_start_runs_to_completion_after_the_fault_is_gone() {
             instance: "child".to_owned()
         }
     );
-    let dead = letter(&provider, DeadLetterKind::Undeliverable).await;
+    let dead = dead_letter(&provider, DeadLetterKind::Undeliverable).await;
     assert_eq!(dead.attempts, 3, "it began anew");
-    world.door().refuse_nothing();
+    world.listener().refuse_nothing();
     let redriven = provider.redrive(&dead.id).await.expect("it is redriven");
     assert_eq!(
         redriven,
@@ -128,7 +132,7 @@ async fn a_poisoned_turn_runs_as_a_new_instance_when_its_code_is_there() {
         .start_orchestration("order-1", "Child", "Ada")
         .await
         .expect("it starts");
-    let dead = letter(&provider, DeadLetterKind::PoisonTurn).await;
+    let dead = dead_letter(&provider, DeadLetterKind::PoisonTurn).await;
     without.shutdown(None).await;
     assert_eq!((dead.attempts, dead.name.as_deref()), (3, Some("Child")), "{dead:?}");
     let runtime = run(&provider, activities(), orchestrations()).await;
@@ -155,7 +159,7 @@ async fn a_poisoned_activity_runs_again_with_its_whole_orchestration() {
         .start_orchestration("order-2", "Child", "Bea")
         .await
         .expect("it starts");
-    let dead = letter(&provider, DeadLetterKind::PoisonActivity).await;
+    let dead = dead_letter(&provider, DeadLetterKind::PoisonActivity).await;
     without.shutdown(None).await;
     assert_eq!(
         (dead.name.as_deref(), dead.execution),
@@ -179,10 +183,10 @@ async fn a_poisoned_activity_runs_again_with_its_whole_orchestration() {
 }
 
 #[tokio::test]
-async fn a_letter_whose_orchestration_was_pruned_or_deleted_cannot_be_redriven_and_says_so() {
+async fn a_dead_letter_whose_orchestration_was_pruned_or_deleted_cannot_be_redriven_and_says_so() {
     let debts = Debts::new().await;
     crate::poison::poison_turn(&debts.provider, "bad", "[]").await;
-    let dead = letter(&debts.provider, DeadLetterKind::PoisonTurn).await;
+    let dead = dead_letter(&debts.provider, DeadLetterKind::PoisonTurn).await;
     let pk = cosmos::PartitionKey::new("bad").expect("a valid partition key");
     debts
         .world
@@ -199,5 +203,5 @@ async fn a_letter_whose_orchestration_was_pruned_or_deleted_cannot_be_redriven_a
         error.to_string().contains("execution 1 of instance 'bad' not found"),
         "{error}"
     );
-    assert_eq!(debts.letters().await.len(), 1, "the letter stays");
+    assert_eq!(debts.dead_letters().await.len(), 1, "the dead letter stays");
 }

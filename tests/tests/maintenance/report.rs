@@ -4,21 +4,21 @@ use crate::due::timer;
 use crate::hand::*;
 use crate::support::*;
 use cosmos::Clock;
-use duroxide::providers::Provider;
-use duroxide_cosmos::{Upkeep, UpkeepQuery};
 use cosmos_emulator::Refusing;
+use duroxide::providers::Provider;
+use duroxide_cosmos::{Backlog, BacklogQuery};
 use std::time::Duration;
 
-async fn upkeep(debts: &Debts, overdue_ms: u64, stuck_ms: u64) -> Upkeep {
-    let ask = UpkeepQuery { overdue_ms, stuck_ms };
-    debts.provider.upkeep(&ask).await.expect("the store can be asked")
+async fn backlog(debts: &Debts, overdue_ms: u64, stuck_ms: u64) -> Backlog {
+    let ask = BacklogQuery { overdue_ms, stuck_ms };
+    debts.provider.backlog(&ask).await.expect("the store can be asked")
 }
 
 #[tokio::test]
 async fn an_empty_store_has_nothing_to_report() {
     let debts = Debts::new().await;
     let now = debts.clock.now_ms();
-    assert_eq!(upkeep(&debts, now, now).await, Upkeep::default());
+    assert_eq!(backlog(&debts, now, now).await, Backlog::default());
 }
 
 #[tokio::test]
@@ -31,15 +31,15 @@ async fn due_pending_and_overdue_are_counted_apart_and_exactly_at_the_border() {
     debts.clock.advance(Duration::from_millis(2_000));
     enqueue(&debts.provider, raised("event", "")).await;
     let now = debts.clock.now_ms();
-    let report = upkeep(&debts, t + 1_000, 0).await;
+    let report = backlog(&debts, t + 1_000, 0).await;
     assert_eq!((report.turns_due, report.timers_pending), (4, 1), "{report:?}");
     assert_eq!(
         report.overdue_timers, 1,
         "one due at the border is not overdue: {report:?}"
     );
-    assert_eq!(upkeep(&debts, t + 1_001, 0).await.overdue_timers, 2);
+    assert_eq!(backlog(&debts, t + 1_001, 0).await.overdue_timers, 2);
     assert_eq!(
-        upkeep(&debts, now + 1, 0).await.overdue_timers,
+        backlog(&debts, now + 1, 0).await.overdue_timers,
         3,
         "the event is no timer"
     );
@@ -51,16 +51,16 @@ async fn work_is_due_unless_somebody_runs_it() {
     let debts = Debts::new().await;
     begin_with(&debts.provider, "i", 3, named()).await;
     let t = debts.clock.now_ms();
-    assert_eq!(upkeep(&debts, 0, 0).await.works_due, 3);
+    assert_eq!(backlog(&debts, 0, 0).await.works_due, 3);
     work(&debts.provider, "i", 2).await;
     debts.clock.advance(HOLD - Duration::from_millis(1));
-    let report = upkeep(&debts, 0, 0).await;
+    let report = backlog(&debts, 0, 0).await;
     assert_eq!(
         (report.works_due, report.oldest_due_ms, report.timers_pending),
         (2, Some(t), 0)
     );
     debts.clock.advance(Duration::from_millis(1));
-    assert_eq!(upkeep(&debts, 0, 0).await.works_due, 3);
+    assert_eq!(backlog(&debts, 0, 0).await.works_due, 3);
 }
 
 #[tokio::test]
@@ -74,17 +74,17 @@ async fn an_instance_is_stuck_when_something_waits_for_long_and_no_turn_is_under
     debts.clock.advance(Duration::from_secs(100));
     enqueue(&debts.provider, raised("young", "")).await;
     turn(&debts.provider, "held").await;
-    assert_eq!(upkeep(&debts, 0, t).await.stuck_instances, 0, "not before the border");
+    assert_eq!(backlog(&debts, 0, t).await.stuck_instances, 0, "not before the border");
     assert_eq!(
-        upkeep(&debts, 0, t + 1).await.stuck_instances,
+        backlog(&debts, 0, t + 1).await.stuck_instances,
         2,
         "'stuck' once, and 'work'"
     );
     debts.clock.advance(LATER);
     let now = debts.clock.now_ms();
-    assert_eq!(upkeep(&debts, 0, t + 1).await.stuck_instances, 3, "the holder is gone");
+    assert_eq!(backlog(&debts, 0, t + 1).await.stuck_instances, 3, "the holder is gone");
     assert_eq!(
-        upkeep(&debts, 0, now + 1_000_000).await.stuck_instances,
+        backlog(&debts, 0, now + 1_000_000).await.stuck_instances,
         4,
         "and nothing that is not due"
     );
@@ -95,18 +95,18 @@ async fn the_oldest_intent_is_as_old_as_its_commit_however_often_it_was_put_off(
     let debts = Debts::new().await;
     let t = debts.clock.now_ms();
     debts.owe("first", &["broken"]).await;
-    refuse(debts.world.door(), &["broken"], Refusing::with(403));
+    refuse(debts.world.listener(), &["broken"], Refusing::with(403));
     debts.clock.advance(OVERDUE);
     assert_eq!(deliver_all(&debts.provider, 10).await.failed, 1);
     debts.owe("second", &["a", "b"]).await;
-    let report = upkeep(&debts, 0, 0).await;
+    let report = backlog(&debts, 0, 0).await;
     assert_eq!((report.outbox, report.oldest_intent_ms), (3, Some(t)), "{report:?}");
     debts.clock.advance(MUCH_LATER);
     for _ in 0..5 {
         deliver_all(&debts.provider, 10).await;
         debts.clock.advance(MUCH_LATER);
     }
-    let report = upkeep(&debts, 0, 0).await;
+    let report = backlog(&debts, 0, 0).await;
     assert_eq!(
         (report.outbox, report.oldest_intent_ms, report.dead_letters),
         (0, None, 1),
@@ -119,33 +119,33 @@ async fn the_report_costs_the_same_whatever_the_backlog() {
     let debts = Debts::new().await;
     let t = debts.clock.now_ms();
     // The ranges are known from then on.
-    upkeep(&debts, t, t).await;
+    backlog(&debts, t, t).await;
     let mut costs = Vec::new();
     let mut queued: u64 = 0;
-    for backlog in [10, 300] {
-        let names: Vec<String> = (queued..backlog).map(|n| format!("target{n}")).collect();
+    for size in [10, 300] {
+        let names: Vec<String> = (queued..size).map(|n| format!("target{n}")).collect();
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
-        debts.owe(&format!("source{backlog}"), &names).await;
-        for n in queued..backlog {
+        debts.owe(&format!("source{size}"), &names).await;
+        for n in queued..size {
             enqueue(&debts.provider, timer(&format!("late{n}"), t)).await;
             enqueue(&debts.provider, timer(&format!("later{n}"), t + 10_000_000)).await;
             let item = activity(&format!("work{n}"), 1);
             debts.provider.enqueue_for_worker(item).await.expect("it is queued");
         }
-        queued = backlog;
+        queued = size;
         debts.clock.advance(Duration::from_secs(10));
-        debts.world.door().reset();
+        debts.world.listener().reset();
         let now = debts.clock.now_ms();
-        let report = upkeep(&debts, now, now).await;
-        let counts = debts.world.door().counts();
+        let report = backlog(&debts, now, now).await;
+        let counts = debts.world.listener().counts();
         assert_eq!(
             (report.outbox, report.turns_due, report.works_due, report.timers_pending),
-            (backlog, backlog, backlog, backlog),
+            (size, size, size, size),
             "{report:?}"
         );
         assert_eq!(
             (report.overdue_timers, report.stuck_instances),
-            (backlog, 2 * backlog),
+            (size, 2 * size),
             "{report:?}"
         );
         costs.push((counts.requests, counts.cross_partition_queries));

@@ -1,9 +1,9 @@
-//! Retention: whole trees, exact ages, nothing that runs, bounded portions.
+//! Retention: whole trees, exact ages, nothing that runs, bounded pages.
 
 use crate::hand::*;
 use crate::support::*;
 use duroxide::providers::{ExecutionMetadata, ProviderAdmin};
-use duroxide_cosmos::{CosmosProvider, Pass, Portion, Retention};
+use duroxide_cosmos::{CosmosProvider, PageRequest, PassOutcome, Retention};
 use std::collections::BTreeSet;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -25,8 +25,8 @@ pub async fn plant(provider: &CosmosProvider, instance: &str, parent: Option<&st
     begin_with(provider, instance, 1, metadata).await;
 }
 
-pub async fn retain(provider: &CosmosProvider, policy: &Retention, most: u32) -> Pass {
-    let (mut total, mut next) = (Pass::default(), portion(most));
+pub async fn retain(provider: &CosmosProvider, policy: &Retention, most: u32) -> PassOutcome {
+    let (mut total, mut next) = (PassOutcome::default(), page_of(most));
     loop {
         let pass = provider
             .maintain_retention(policy, next)
@@ -42,9 +42,9 @@ pub async fn retain(provider: &CosmosProvider, policy: &Retention, most: u32) ->
         if pass.cursor.is_none() {
             return total;
         }
-        next = Portion {
+        next = PageRequest {
             cursor: pass.cursor,
-            ..portion(most)
+            ..page_of(most)
         };
     }
 }
@@ -68,12 +68,12 @@ async fn nothing_is_removed_unless_somebody_asks() {
     plant(&debts.provider, "old", None, Some("Completed")).await;
     debts.clock.advance(AGE * 100);
     let before = snapshot(&debts.world).await;
-    debts.world.door().reset();
+    debts.world.listener().reset();
     assert_eq!(
         bill(&retain(&debts.provider, &Retention::default(), 10).await),
         (0, 0, 0, 0)
     );
-    assert_eq!(debts.world.door().counts().requests, 0);
+    assert_eq!(debts.world.listener().counts().requests, 0);
     assert_eq!(snapshot(&debts.world).await, before);
 }
 
@@ -116,14 +116,14 @@ async fn a_tree_goes_as_a_whole_and_only_by_its_root() {
 }
 
 #[tokio::test]
-async fn a_tree_with_a_dead_letter_is_left_until_the_letter_is_gone() {
+async fn a_tree_with_a_dead_letter_is_left_until_the_dead_letter_is_gone() {
     let debts = Debts::new().await;
     let provider = &debts.provider;
     // One that is alone, and one whose child could not reach somebody.
     crate::poison::poison_turn(provider, "poisoned", "[]").await;
     plant(provider, "root", None, Some("Completed")).await;
-    let (door, maker) = debts.process().await;
-    refuse(&door, &["full"], cosmos_emulator::Refusing::partition_full());
+    let (listener, maker) = debts.process().await;
+    refuse(&listener, &["full"], cosmos_emulator::Refusing::partition_full());
     enqueue(provider, start_of("child")).await;
     let held = turn(&maker, "child").await;
     let decision = Decision {
@@ -142,9 +142,9 @@ async fn a_tree_with_a_dead_letter_is_left_until_the_letter_is_gone() {
     debts.clock.advance(AGE + AGE);
     assert_eq!(bill(&retain(provider, &OLD, 10).await), (3, 1, 0, 0));
     assert_eq!(left(&debts).await, set(&["child", "poisoned", "root"]));
-    assert_eq!(debts.letters().await.len(), 2);
-    for letter in provider.dead_letters(10, None).await.expect("a list").letters {
-        assert!(provider.discard(&letter.id).await.expect("it is discarded"));
+    assert_eq!(debts.dead_letters().await.len(), 2);
+    for dead_letter in provider.dead_letters(10, None).await.expect("a list").dead_letters {
+        assert!(provider.discard(&dead_letter.id).await.expect("it is discarded"));
     }
     assert_eq!(bill(&retain(provider, &OLD, 10).await), (2, 2, 0, 0));
     assert_eq!(left(&debts).await, set(&[]));
@@ -166,16 +166,16 @@ async fn a_tree_with_a_running_child_is_left_untouched() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn portions_are_bounded_begin_with_the_oldest_and_end_with_the_deadline() {
+async fn pages_are_bounded_begin_with_the_oldest_and_end_with_the_deadline() {
     let debts = Debts::new().await;
     for n in 0..24 {
         plant(&debts.provider, &format!("i{n}"), None, Some("Completed")).await;
         debts.clock.advance(Duration::from_secs(1));
     }
     debts.clock.advance(AGE + AGE);
-    let late = Portion {
+    let late = PageRequest {
         deadline: Instant::now(),
-        ..portion(2)
+        ..page_of(2)
     };
     let none = debts
         .provider
@@ -186,7 +186,7 @@ async fn portions_are_bounded_begin_with_the_oldest_and_end_with_the_deadline() 
     let newest = |names: &BTreeSet<String>| names.iter().map(|name| number(name)).max();
     let pass = debts
         .provider
-        .maintain_retention(&OLD, portion(2))
+        .maintain_retention(&OLD, page_of(2))
         .await
         .expect("it can be searched");
     assert!(
@@ -233,14 +233,14 @@ async fn executions_beyond_those_to_keep_are_forgotten_once() {
         keep_executions: Some(keep),
         ..Retention::default()
     };
-    debts.world.door().reset();
+    debts.world.listener().reset();
     assert_eq!(
         bill(&retain(&debts.provider, &keep(2), 1).await),
         (2, 1, 1, 0),
         "one is held"
     );
     // To wait for a holder is to look at the lock again and again.
-    let (log, held) = (debts.world.door().log(), header("held"));
+    let (log, held) = (debts.world.listener().log(), header("held"));
     let looks = log
         .iter()
         .filter(|request| request.partition_key.as_ref() == Some(&held));
@@ -261,7 +261,7 @@ async fn executions_beyond_those_to_keep_are_forgotten_once() {
 }
 
 #[tokio::test]
-async fn trees_are_deleted_first_and_executions_pruned_in_further_portions() {
+async fn trees_are_deleted_first_and_executions_pruned_in_further_pages() {
     let debts = Debts::new().await;
     plant(&debts.provider, "old", None, Some("Completed")).await;
     continued(&debts.provider, "long", 6).await;
@@ -272,13 +272,13 @@ async fn trees_are_deleted_first_and_executions_pruned_in_further_portions() {
     };
     let first = debts
         .provider
-        .maintain_retention(&both, portion(10))
+        .maintain_retention(&both, page_of(10))
         .await
         .expect("it can be searched");
     assert_eq!(bill(&first), (1, 1, 0, 0));
-    let second = Portion {
+    let second = PageRequest {
         cursor: first.cursor,
-        ..portion(10)
+        ..page_of(10)
     };
     let second = debts
         .provider

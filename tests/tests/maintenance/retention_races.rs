@@ -17,20 +17,20 @@ async fn a_run_that_dies_at_any_write_is_finished_by_the_next() {
             plant(&debts.provider, "alone", None, Some("Failed")).await;
             plant(&debts.provider, "stays", None, None).await;
             debts.clock.advance(AGE + AGE);
-            let (door, dying) = debts.process().await;
-            door.crash_at_write(n, point);
-            until_death(&door, dying.maintain_retention(&OLD, portion(10))).await;
+            let (listener, dying) = debts.process().await;
+            listener.crash_at_write(n, point);
+            until_death(&listener, dying.maintain_retention(&OLD, page_of(10))).await;
             debts.clock.advance(MUCH_LATER);
             let pass = debts
                 .provider
-                .maintain_unfinished(portion(10))
+                .maintain_unfinished(page_of(10))
                 .await
                 .expect("it can be searched");
             assert_eq!(pass.failed, 0, "{context}: {pass:?}");
             let pass = retain(&debts.provider, &OLD, 10).await;
             assert_eq!(pass.failed, 0, "{context}: {pass:?}");
             assert_eq!(left(&debts).await, set(&["stays"]), "{context}");
-            if !door.crashed() {
+            if !listener.crashed() {
                 break;
             }
             deaths += 1;
@@ -49,9 +49,9 @@ async fn what_was_started_again_under_its_old_name_is_never_deleted() {
         let debts = Debts::new().await;
         plant(&debts.provider, "again", None, Some("Completed")).await;
         debts.clock.advance(AGE + AGE);
-        let (door, slow) = debts.process().await;
-        let hold = door.hold_when(move |log| log.len() == n);
-        let run = tokio::spawn(async move { slow.maintain_retention(&OLD, portion(10)).await });
+        let (listener, slow) = debts.process().await;
+        let hold = listener.pause_when(move |log| log.len() == n);
+        let run = tokio::spawn(async move { slow.maintain_retention(&OLD, page_of(10)).await });
         while !hold.is_reached() && !run.is_finished() {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
@@ -64,7 +64,7 @@ async fn what_was_started_again_under_its_old_name_is_never_deleted() {
         drop(hold);
         run.await.expect("no panic").expect("the other run ends well");
         debts.clock.advance(MUCH_LATER);
-        let repaired = debts.provider.maintain_unfinished(portion(10)).await;
+        let repaired = debts.provider.maintain_unfinished(page_of(10)).await;
         assert_eq!(repaired.expect("it can be searched").failed, 0, "request {n}");
         assert_eq!(debts.messages_of("again").await, 1, "request {n}: the start is lost");
         debts.consume("again").await;

@@ -3,7 +3,7 @@
 use crate::hand::*;
 use crate::support::*;
 use duroxide::providers::{Provider, SessionFetchConfig, WorkItem};
-use duroxide_cosmos::{CosmosProvider, Fetched, Pass, Portion};
+use duroxide_cosmos::{CosmosProvider, Fetched, PageRequest, PassOutcome};
 use futures::StreamExt as _;
 use std::sync::Arc;
 use std::time::Duration;
@@ -55,13 +55,13 @@ async fn sessions(debts: &Debts) -> Vec<String> {
     names
 }
 
-/// All portions, added up.
-async fn clean(provider: &CosmosProvider, most: u32) -> Pass {
-    let (mut total, mut cursor) = (Pass::default(), None);
+/// All pages, added up.
+async fn clean(provider: &CosmosProvider, most: u32) -> PassOutcome {
+    let (mut total, mut cursor) = (PassOutcome::default(), None);
     loop {
-        let next = Portion {
+        let next = PageRequest {
             cursor,
-            ..portion(most)
+            ..page_of(most)
         };
         let pass = provider
             .maintain_sessions(next)
@@ -89,10 +89,10 @@ async fn the_requests_for_each_removed_session_stay_flat() {
         claim_many(&debts, "s", count).await;
         assert_eq!(clean(&debts.provider, 25).await.found, 0, "they live");
         debts.clock.advance(LATER);
-        debts.world.door().reset();
+        debts.world.listener().reset();
         let pass = clean(&debts.provider, 25).await;
         assert_eq!(bill(&pass), (count as u64, count as u64, 0, 0));
-        costs.push(debts.world.door().counts().requests as f64 / count as f64);
+        costs.push(debts.world.listener().counts().requests as f64 / count as f64);
         assert!(sessions(&debts).await.is_empty());
     }
     println!("requests for each removed session, of 60 and 300: {costs:?}");
@@ -134,9 +134,9 @@ async fn a_session_that_is_claimed_again_meanwhile_stays() {
     let debts = Debts::new().await;
     claim(&debts.provider, "wanted", "one").await;
     debts.clock.advance(LATER);
-    let (door, cleaner) = debts.process().await;
+    let (listener, cleaner) = debts.process().await;
     // Before its third kind of request, the removal: the list of ranges, the sweep and the check were answered.
-    let hold = door.hold_when(|log| log.len() == 1 + 2 * PARTITIONS as usize);
+    let hold = listener.pause_when(|log| log.len() == 1 + 2 * PARTITIONS as usize);
     let cleaning = tokio::spawn(async move { clean(&cleaner, 10).await });
     while !hold.is_reached() {
         tokio::time::sleep(Duration::from_millis(1)).await;
@@ -156,13 +156,13 @@ async fn a_cleanup_that_dies_at_any_write_is_finished_by_the_next() {
             let debts = Debts::new().await;
             claim_many(&debts, "s", 3).await;
             debts.clock.advance(LATER);
-            let (door, dying) = debts.process().await;
-            door.crash_at_write(n, point);
-            until_death(&door, dying.maintain_sessions(portion(10))).await;
+            let (listener, dying) = debts.process().await;
+            listener.crash_at_write(n, point);
+            until_death(&listener, dying.maintain_sessions(page_of(10))).await;
             let left = sessions(&debts).await.len() as u64;
             assert_eq!(clean(&debts.provider, 10).await.done, left, "{point:?} {n}");
             assert!(sessions(&debts).await.is_empty(), "{point:?} {n}");
-            if !door.crashed() {
+            if !listener.crashed() {
                 assert_eq!(n, 4, "{point:?}: one write for each");
                 break;
             }

@@ -3,9 +3,9 @@
 use crate::hand::*;
 use crate::support::*;
 use cosmos::{PartitionKey, Retry};
+use cosmos_emulator::Faults;
 use duroxide::providers::ProviderAdmin;
 use duroxide_cosmos::{CosmosProvider, MaintenanceState, UnfinishedSweep};
-use cosmos_emulator::Faults;
 use serde_json::json;
 
 const NAME: &str = "maintenance";
@@ -33,7 +33,7 @@ async fn the_first_run_has_nothing_to_remember_and_the_next_has_all_of_it() {
     assert_eq!(read(&debts.provider).await, MaintenanceState::default());
     let mut state = MaintenanceState::default();
     state.last_run_ms = 11;
-    state.rung_until_ms = 22;
+    state.notified_until_ms = 22;
     state.sweep = Some(UnfinishedSweep {
         now_ms: 33,
         last_run_ms: 44,
@@ -41,7 +41,7 @@ async fn the_first_run_has_nothing_to_remember_and_the_next_has_all_of_it() {
     });
     assert!(keep(&debts.provider, state.clone()).await);
     let back = read(&debts.process().await.1).await;
-    assert_eq!((back.last_run_ms, back.rung_until_ms), (11, 22));
+    assert_eq!((back.last_run_ms, back.notified_until_ms), (11, 22));
     assert_eq!(back.sweep, state.sweep);
     // A sweep that has ended is forgotten.
     let mut over = back;
@@ -93,7 +93,10 @@ async fn a_state_of_a_newer_version_is_read_and_replaced() {
     let written = debts.world.raw().create(&pk, &newer, Retry::Idempotent).await;
     written.expect("it is written");
     let state = read(&debts.provider).await;
-    assert_eq!((state.last_run_ms, state.rung_until_ms, &state.sweep), (7, 0, &None));
+    assert_eq!(
+        (state.last_run_ms, state.notified_until_ms, &state.sweep),
+        (7, 0, &None)
+    );
     assert!(keep(&debts.provider, at(&state, 8)).await);
     assert_eq!(read(&debts.provider).await.last_run_ms, 8);
 }
@@ -101,16 +104,16 @@ async fn a_state_of_a_newer_version_is_read_and_replaced() {
 #[tokio::test]
 async fn a_lost_answer_does_not_make_a_writer_lose_to_itself() {
     let debts = Debts::new().await;
-    let (door, provider) = debts.process().await;
+    let (listener, provider) = debts.process().await;
     for seed in 0..12 {
         let state = read(&provider).await;
-        door.set_faults(Faults {
+        listener.set_faults(Faults {
             lost_after: 0.5,
             seed,
             ..Faults::default()
         });
         let kept = keep(&provider, at(&state, 100 + seed)).await;
-        door.clear_faults();
+        listener.clear_faults();
         assert!(kept, "seed {seed}");
         assert_eq!(read(&provider).await.last_run_ms, 100 + seed);
     }

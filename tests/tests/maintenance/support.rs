@@ -2,10 +2,10 @@
 
 use crate::hand::{Decision, commit, enqueue, start_of, started, turn};
 use cosmos::{Clock, PartitionKey};
+use cosmos_emulator::{CrashPoint, Listener, Refusing, RequestKind, RequestRecord, ServerOptions};
 use duroxide::providers::WorkItem;
-use duroxide_cosmos::{CosmosConfigBuilder, CosmosProvider, Outbox, Pass, Portion};
+use duroxide_cosmos::{CosmosConfigBuilder, CosmosProvider, Outbox, PageRequest, PassOutcome};
 use futures::StreamExt as _;
-use cosmos_emulator::{CrashPoint, Door, Refusing, RequestKind, RequestRecord, ServerOptions};
 use serde_json::Value;
 use std::sync::Arc;
 use std::time::Duration;
@@ -33,7 +33,7 @@ pub fn few_attempts() -> Outbox {
 pub struct Debts {
     pub world: World,
     pub clock: Arc<ManualClock>,
-    /// A healthy process, through the first door.
+    /// A healthy process, through the first listener.
     pub provider: Arc<CosmosProvider>,
 }
 
@@ -54,12 +54,12 @@ impl Debts {
         Debts { world, clock, provider }
     }
 
-    /// One more process, with a door of its own.
-    pub async fn process(&self) -> (Door, Arc<CosmosProvider>) {
-        let door = self.world.server().open_door().await.expect("a door opens");
-        let config = self.world.builder_through(&door);
+    /// One more process, with a listener of its own.
+    pub async fn process(&self) -> (Listener, Arc<CosmosProvider>) {
+        let listener = self.world.server().open_listener().await.expect("a listener opens");
+        let config = self.world.builder_through(&listener);
         let provider = connect(configured(config, &self.clock)).await;
-        (door, provider)
+        (listener, provider)
     }
 
     /// Commits the first turn of `source`, which sends these messages to others and reaches none of them.
@@ -69,9 +69,9 @@ impl Debts {
 
     /// The same of several, some at once.
     pub async fn owe_all(&self, sources: Vec<(String, Vec<WorkItem>)>) {
-        let (door, maker) = self.process().await;
+        let (listener, maker) = self.process().await;
         let own: Vec<String> = sources.iter().map(|(source, _)| header(source)).collect();
-        door.refuse_when(move |request| {
+        listener.refuse_when(move |request| {
             let is_own = request.partition_key.as_ref().is_some_and(|pk| own.contains(pk));
             (request.kind == RequestKind::Create && !is_own).then(|| Refusing::with(403))
         });
@@ -107,7 +107,7 @@ impl Debts {
         self.world.documents_of("intent").await
     }
 
-    pub async fn letters(&self) -> Vec<Value> {
+    pub async fn dead_letters(&self) -> Vec<Value> {
         self.world.documents_of("dead-letter").await
     }
 
@@ -153,27 +153,27 @@ pub fn header(pk: &str) -> String {
 }
 
 /// Refuses writes of single documents to these partitions, as deliveries are.
-pub fn refuse(door: &Door, targets: &[&str], how: Refusing) {
+pub fn refuse(listener: &Listener, targets: &[&str], how: Refusing) {
     let targets: Vec<String> = targets.iter().map(|target| header(target)).collect();
-    door.refuse_when(move |request: &RequestRecord| {
+    listener.refuse_when(move |request: &RequestRecord| {
         let pk = request.partition_key.as_ref()?;
         (request.kind == RequestKind::Create && targets.contains(pk)).then_some(how)
     });
 }
 
-/// One portion, with enough time.
-pub fn portion(most: u32) -> Portion {
-    Portion {
+/// One page, with enough time.
+pub fn page_of(most: u32) -> PageRequest {
+    PageRequest {
         most,
         cursor: None,
         deadline: Instant::now() + Duration::from_secs(60),
     }
 }
 
-/// All portions of the outbox, added up.
-pub async fn deliver_all(provider: &CosmosProvider, most: u32) -> Pass {
-    let mut total = Pass::default();
-    let mut next = portion(most);
+/// All pages of the outbox, added up.
+pub async fn deliver_all(provider: &CosmosProvider, most: u32) -> PassOutcome {
+    let mut total = PassOutcome::default();
+    let mut next = page_of(most);
     loop {
         let pass = provider
             .maintain_outbox(next)
@@ -191,14 +191,14 @@ pub async fn deliver_all(provider: &CosmosProvider, most: u32) -> Pass {
         if pass.cursor.is_none() {
             return total;
         }
-        next = Portion {
+        next = PageRequest {
             cursor: pass.cursor,
-            ..portion(most)
+            ..page_of(most)
         };
     }
 }
 
 /// A bill: what was found, done, failed and given up.
-pub fn bill(pass: &Pass) -> (u64, u64, u64, u64) {
+pub fn bill(pass: &PassOutcome) -> (u64, u64, u64, u64) {
     (pass.found, pass.done, pass.failed, pass.dead)
 }

@@ -1,14 +1,14 @@
-//! The sweep: what is rung, when, and how often.
+//! The sweep: what is notified, when, and how often.
 
 use crate::function::*;
 use crate::hand::{activity, enqueue, raised, start_of};
 use crate::support::*;
 use cosmos::Clock;
+use cosmos_emulator::Faults;
 use duroxide::providers::Provider;
 use duroxide_lambda::maintenance::PassName;
 use duroxide_lambda::{Budget, MaintenanceRequest, MaintenanceSettings, Target};
 use futures::StreamExt as _;
-use cosmos_emulator::Faults;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ async fn put_off(debts: &Debts, prefix: &str, count: usize, delay: Duration) {
 }
 
 #[tokio::test]
-async fn what_is_overdue_is_rung_at_growing_ages_and_not_at_every_run() {
+async fn what_is_overdue_is_notified_at_growing_ages_and_not_at_every_run() {
     let debts = Debts::new().await;
     let (maintenance, bell) = maintenance(&debts.provider, &debts.clock, settings());
     run(&maintenance).await;
@@ -35,13 +35,13 @@ async fn what_is_overdue_is_rung_at_growing_ages_and_not_at_every_run() {
     for minute in 1..=60_u64 {
         debts.clock.advance(PERIOD);
         assert_complete(&run(&maintenance).await);
-        let rings = bell.take();
-        if !rings.is_empty() {
-            assert_eq!(rings.len(), 2, "{rings:?}");
-            let works = rings
+        let wakeups = bell.take();
+        if !wakeups.is_empty() {
+            assert_eq!(wakeups.len(), 2, "{wakeups:?}");
+            let works = wakeups
                 .iter()
-                .filter(|delayed| matches!(delayed.ring.target, Target::Work(_)));
-            assert_eq!(works.count(), 1, "{rings:?}");
+                .filter(|delayed| matches!(delayed.wakeup.target, Target::Work(_)));
+            assert_eq!(works.count(), 1, "{wakeups:?}");
             ages.push(minute);
         }
     }
@@ -62,60 +62,60 @@ async fn a_run_whose_clock_was_ahead_does_not_silence_the_next() {
     put_off(&debts, "timer", 1, Duration::from_secs(1_000)).await;
     debts.clock.advance(Duration::from_secs(35));
     assert_complete(&run(&maintenance).await);
-    assert_eq!(rung(&bell), ["lost"]);
+    assert_eq!(notified(&bell), ["lost"]);
     // And it is remembered so.
     debts.clock.advance(Duration::from_secs(900));
     assert_complete(&run(&maintenance).await);
-    assert_eq!(rung(&bell), ["lost", "timer-000"]);
+    assert_eq!(notified(&bell), ["lost", "timer-000"]);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn far_timers_cost_no_ring_until_they_are_near_and_then_one() {
+async fn far_timers_cost_no_wakeup_until_they_are_near_and_then_one() {
     let debts = Debts::new().await;
     let (maintenance, bell) = maintenance(&debts.provider, &debts.clock, MaintenanceSettings::default());
     put_off(&debts, "far", 500, Duration::from_secs(7_200)).await;
     put_off(&debts, "near", 5, Duration::from_secs(600)).await;
     let due = debts.clock.now_ms() + 7_200_000;
-    // The near ones were rung when they were queued.
+    // The near ones were notified when they were queued.
     debts.clock.advance(Duration::from_secs(500));
     for _ in 0..3 {
         assert_complete(&run(&maintenance).await);
-        assert_eq!(bell.count(), 0, "nothing is near that was not rung");
+        assert_eq!(bell.count(), 0, "nothing is near that was not notified");
         debts.clock.advance(Duration::from_secs(20));
     }
     debts.clock.advance(Duration::from_secs(7_200 - 560 - 140));
     let now = debts.clock.now_ms();
     let report = run(&maintenance).await;
     assert_complete(&report);
-    let rings = bell.take();
-    let far: Vec<_> = rings
+    let wakeups = bell.take();
+    let far: Vec<_> = wakeups
         .iter()
-        .filter(|delayed| delayed.ring.target.instance().starts_with("far"))
+        .filter(|delayed| delayed.wakeup.target.instance().starts_with("far"))
         .collect();
     assert_eq!(far.len(), 500);
     for delayed in far {
-        assert_eq!(delayed.ring.due_ms, Some(due));
+        assert_eq!(delayed.wakeup.due_ms, Some(due));
         assert_eq!(delayed.delay, Duration::from_millis(due - now));
     }
     for _ in 0..2 {
         debts.clock.advance(PERIOD);
         assert_complete(&run(&maintenance).await);
-        assert!(!rung(&bell).iter().any(|name| name.starts_with("far")), "once each");
+        assert!(!notified(&bell).iter().any(|name| name.starts_with("far")), "once each");
     }
-    // All those rings are lost: soon after their time they are rung again.
+    // All those wakeups are lost: soon after their time they are notified again.
     debts.clock.advance(PERIOD);
     assert_complete(&run(&maintenance).await);
-    assert_eq!(rung(&bell).iter().filter(|name| name.starts_with("far")).count(), 500);
+    assert_eq!(
+        notified(&bell).iter().filter(|name| name.starts_with("far")).count(),
+        500
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_sweep_that_stops_is_gone_on_with_where_it_stopped() {
     let debts = Debts::new().await;
-    let (door, provider) = debts.process().await;
-    let small = MaintenanceSettings {
-        portion: 2,
-        ..settings()
-    };
+    let (listener, provider) = debts.process().await;
+    let small = MaintenanceSettings { page: 2, ..settings() };
     let (maintenance, bell) = maintenance(&provider, &debts.clock, small);
     for n in 0..90 {
         put_off(&debts, &format!("r{n:02}"), 1, Duration::ZERO).await;
@@ -126,7 +126,7 @@ async fn a_sweep_that_stops_is_gone_on_with_where_it_stopped() {
         passes: vec![PassName::Sweep],
         ..MaintenanceRequest::default()
     };
-    door.set_faults(Faults {
+    listener.set_faults(Faults {
         delay: Some(Duration::from_millis(100)),
         ..Faults::default()
     });
@@ -136,7 +136,7 @@ async fn a_sweep_that_stops_is_gone_on_with_where_it_stopped() {
             .run(request.clone(), Budget::of(Duration::from_millis(3_900)))
             .await;
         runs += 1;
-        let names = rung(&bell);
+        let names = notified(&bell);
         // A slow machine may not come so far in each run, or only just to the end.
         let stopped_within = !names.is_empty() && times.len() + names.len() < 90;
         for name in names {
@@ -150,7 +150,7 @@ async fn a_sweep_that_stops_is_gone_on_with_where_it_stopped() {
         assert!(runs < 30, "it comes forward: {times:?}");
     }
     assert!(runs >= 2, "the budget was too large to show anything");
-    assert_eq!(times.len(), 90, "all are rung");
+    assert_eq!(times.len(), 90, "all are notified");
     println!("90 overdue items in {runs} runs");
     // Although the ranges do not come forward alike.
     assert!(times.values().all(|count| *count == 1), "once each: {times:?}");

@@ -1,4 +1,4 @@
-//! Timers fire in time: within two seconds when doorbells work, within one period of the schedule when they are lost.
+//! Timers fire in time: within two seconds when notifiers work, within one period of the schedule when they are lost.
 //!
 //! These live in real time, as duroxide's timers do. What the machine itself is late is measured beside them, and
 //! allowed for.
@@ -6,7 +6,7 @@
 use crate::function::*;
 use cosmos::{Clock, SystemClock};
 use duroxide::{EventKind, OrchestrationContext, OrchestrationRegistry};
-use duroxide_lambda::{Doorbell as _, Limits, MaintenanceSettings, Ring};
+use duroxide_lambda::{Limits, MaintenanceSettings, Notifier as _, Wakeup};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,12 +17,12 @@ use tests::workload;
 
 /// What is watched.
 struct Watch {
-    /// How far ahead functions ring.
+    /// How far ahead functions wakeup.
     reach: Duration,
     period: Duration,
     /// Timers of these milliseconds.
     lengths: Vec<u64>,
-    /// All that is rung before its time is lost.
+    /// All that is notified before its time is lost.
     lossy: bool,
 }
 
@@ -32,7 +32,7 @@ struct Seen {
     /// How late each timer fired, in ms.
     late: BTreeMap<u64, u64>,
     /// Which of them maintenance rang ahead of their time, in order.
-    rings: Vec<String>,
+    wakeups: Vec<String>,
     /// Which of them it rang after their time, in order.
     again: Vec<String>,
     /// How late the machine was by itself, in ms.
@@ -65,7 +65,7 @@ impl Watch {
     async fn see(self) -> Seen {
         let options = CloudOptions {
             limits: Limits {
-                ring_reach: self.reach,
+                wakeup_reach: self.reach,
                 ..Limits::default()
             },
             ..CloudOptions::default()
@@ -89,7 +89,7 @@ impl Watch {
     /// Maintenance, at its times, until all have fired.
     async fn schedule(&self, cloud: &Cloud, done: &AtomicBool) -> Seen {
         let settings = MaintenanceSettings {
-            ring_reach: self.reach,
+            wakeup_reach: self.reach,
             period: self.period,
             ..settings()
         };
@@ -104,11 +104,11 @@ impl Watch {
             let due = bell.take();
             let now = SystemClock.now_ms();
             for delayed in &due {
-                let is_ahead = delayed.ring.due_ms > Some(now);
-                let rings = if is_ahead { &mut seen.rings } else { &mut seen.again };
-                rings.push(delayed.ring.target.instance().to_owned());
+                let is_ahead = delayed.wakeup.due_ms > Some(now);
+                let wakeups = if is_ahead { &mut seen.wakeups } else { &mut seen.again };
+                wakeups.push(delayed.wakeup.target.instance().to_owned());
             }
-            assert!(cloud.bell.ring(&due).await.is_empty());
+            assert!(cloud.bell.notify(&due).await.is_empty());
             for length in &self.lengths {
                 if let Some((due, fired)) = fired(cloud, &format!("wait-{length}")).await {
                     seen.late.insert(*length, fired.saturating_sub(due));
@@ -116,20 +116,20 @@ impl Watch {
             }
         }
         done.store(true, Ordering::SeqCst);
-        seen.rings.sort();
+        seen.wakeups.sort();
         seen.again.sort();
         seen
     }
 
     async fn functions(&self, cloud: &Cloud, done: &AtomicBool) {
-        // What is rung for its own time has it not before it: the clocks are one.
-        let is_ahead = |ring: &Ring| ring.due_ms.is_some_and(|due| due > SystemClock.now_ms());
+        // What is notified for its own time has it not before it: the clocks are one.
+        let is_ahead = |wakeup: &Wakeup| wakeup.due_ms.is_some_and(|due| due > SystemClock.now_ms());
         while !done.load(Ordering::SeqCst) {
-            let post = |ring: Ring| {
-                if self.lossy && is_ahead(&ring) {
+            let post = |wakeup: Wakeup| {
+                if self.lossy && is_ahead(&wakeup) {
                     vec![]
                 } else {
-                    vec![ring]
+                    vec![wakeup]
                 }
             };
             cloud.settle_through(post).await;
@@ -168,7 +168,7 @@ impl Seen {
 async fn timers_of_a_second_to_a_minute_and_beyond_the_reach_fire_within_two_seconds() {
     let within = Watch {
         reach: Duration::from_secs(900),
-        // None of the timers is due when a run begins: that would cost a ring too many.
+        // None of the timers is due when a run begins: that would cost a wakeup too many.
         period: Duration::from_secs(7),
         lengths: vec![1_000, 5_000, 60_000],
         lossy: false,
@@ -182,11 +182,11 @@ async fn timers_of_a_second_to_a_minute_and_beyond_the_reach_fire_within_two_sec
     let (within, beyond) = futures::join!(within.see(), beyond.see());
     within.assert_within(Duration::from_secs(2));
     beyond.assert_within(Duration::from_secs(2));
-    // Maintenance rings only those ahead that the functions could not; and once more, in vain, for one that is due when a
-    // run begins: queues count in whole seconds, so its own ring may still be on its way.
+    // Maintenance wakeups only those ahead that the functions could not; and once more, in vain, for one that is due when a
+    // run begins: queues count in whole seconds, so its own wakeup may still be on its way.
     if within.stall.max(beyond.stall) < 200 {
-        assert_eq!(within.rings, [""; 0]);
-        assert_eq!(beyond.rings, ["wait-5500", "wait-8500"], "once each");
+        assert_eq!(within.wakeups, [""; 0]);
+        assert_eq!(beyond.wakeups, ["wait-5500", "wait-8500"], "once each");
         for seen in [&within, &beyond] {
             let mut once = seen.again.clone();
             once.dedup();
@@ -196,7 +196,7 @@ async fn timers_of_a_second_to_a_minute_and_beyond_the_reach_fire_within_two_sec
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn timers_fire_within_one_period_when_every_doorbell_is_lost() {
+async fn timers_fire_within_one_period_when_every_notifier_is_lost() {
     let period = Duration::from_secs(10);
     // At each second between two runs, and the long one.
     let lengths = [1_000].into_iter().chain((5..15).map(|n| n * 1_000)).chain([60_000]);
@@ -212,7 +212,7 @@ async fn timers_fire_within_one_period_when_every_doorbell_is_lost() {
     if seen.stall < 200 {
         assert!(
             seen.late.values().all(|late| *late >= 2_000),
-            "a ring ahead came through: {seen:?}"
+            "a wakeup ahead came through: {seen:?}"
         );
     }
 }

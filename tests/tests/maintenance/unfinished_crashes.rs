@@ -5,9 +5,9 @@ use crate::crashes::at_every_write;
 use crate::hand::*;
 use crate::retention::continued;
 use crate::support::*;
-use duroxide::providers::ProviderAdmin;
-use duroxide_cosmos::{Pass, Retention};
 use cosmos_emulator::CrashPoint;
+use duroxide::providers::ProviderAdmin;
+use duroxide_cosmos::{PassOutcome, Retention};
 use std::collections::BTreeMap;
 
 /// So many activities that their turn must be staged.
@@ -27,7 +27,7 @@ async fn kinds(debts: &Debts) -> BTreeMap<String, u64> {
 /// A turn that schedules many activities, by a process that dies after that write of its commit.
 async fn leave_a_commit(debts: &Debts, write: u64) {
     enqueue(&debts.provider, start_of("wide")).await;
-    let (door, maker) = debts.process().await;
+    let (listener, maker) = debts.process().await;
     let turn = turn(&maker, "wide").await;
     let mut events = vec![started("wide", 1)];
     events.extend((2..2 + WIDE).map(|id| scheduled("wide", id)));
@@ -36,22 +36,22 @@ async fn leave_a_commit(debts: &Debts, write: u64) {
         work: (2..2 + WIDE).map(|id| activity("wide", id)).collect(),
         ..Decision::default()
     };
-    door.crash_at_write(write, CrashPoint::AfterApplied);
-    until_death(&door, commit(&maker, &turn.lock_token, decision)).await;
-    assert!(door.crashed(), "it died");
+    listener.crash_at_write(write, CrashPoint::AfterApplied);
+    until_death(&listener, commit(&maker, &turn.lock_token, decision)).await;
+    assert!(listener.crashed(), "it died");
     debts.clock.advance(MUCH_LATER);
 }
 
 /// Ends what is left in a process that dies at a write, then in one that lives. Answers whether the first died.
-async fn end_twice(debts: &Debts, n: u64, point: CrashPoint) -> (bool, Pass) {
-    let (door, dying) = debts.process().await;
-    door.crash_at_write(n, point);
-    until_death(&door, dying.maintain_unfinished(portion(10))).await;
+async fn end_twice(debts: &Debts, n: u64, point: CrashPoint) -> (bool, PassOutcome) {
+    let (listener, dying) = debts.process().await;
+    listener.crash_at_write(n, point);
+    until_death(&listener, dying.maintain_unfinished(page_of(10))).await;
     debts.clock.advance(MUCH_LATER);
-    let pass = debts.provider.maintain_unfinished(portion(10)).await;
+    let pass = debts.provider.maintain_unfinished(page_of(10)).await;
     let pass = pass.expect("it can be searched");
     assert_eq!(pass.failed, 0, "{point:?} {n}: {pass:?}");
-    (door.crashed(), pass)
+    (listener.crashed(), pass)
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -124,11 +124,11 @@ async fn ending_a_decided_deletion_that_dies_at_any_write_is_finished_by_the_nex
         for instance in ["a", "b"] {
             begin_with(&debts.provider, instance, 2, named()).await;
         }
-        let (door, deletes) = debts.process().await;
+        let (listener, deletes) = debts.process().await;
         // Two marks, and the decision.
-        door.crash_at_write(3, CrashPoint::AfterApplied);
+        listener.crash_at_write(3, CrashPoint::AfterApplied);
         let both = ["a".to_owned(), "b".to_owned()];
-        until_death(&door, deletes.delete_instances_atomic(&both, true)).await;
+        until_death(&listener, deletes.delete_instances_atomic(&both, true)).await;
         assert_eq!(kinds(&debts).await.get("deletion"), Some(&1), "it is decided");
         debts.clock.advance(MUCH_LATER);
         let (died, _) = end_twice(&debts, n, point).await;
@@ -149,11 +149,11 @@ async fn pruning_that_dies_at_any_write_is_finished_by_the_next() {
     let deaths = at_every_write(|n, point| async move {
         let debts = Debts::new().await;
         continued(&debts.provider, "long", 5).await;
-        let (door, dying) = debts.process().await;
-        door.crash_at_write(n, point);
-        until_death(&door, dying.maintain_retention(&keep, portion(10))).await;
+        let (listener, dying) = debts.process().await;
+        listener.crash_at_write(n, point);
+        until_death(&listener, dying.maintain_retention(&keep, page_of(10))).await;
         debts.clock.advance(MUCH_LATER);
-        let ended = debts.provider.maintain_unfinished(portion(10)).await;
+        let ended = debts.provider.maintain_unfinished(page_of(10)).await;
         assert_eq!(ended.expect("it can be searched").failed, 0, "{point:?} {n}");
         crate::retention::retain(&debts.provider, &keep, 10).await;
         let kept = debts.provider.list_executions("long").await.expect("a list");
@@ -164,7 +164,7 @@ async fn pruning_that_dies_at_any_write_is_finished_by_the_next() {
             kinds(&debts).await.get("history") <= Some(&2),
             "{point:?} {n}: nothing of the others is left"
         );
-        door.crashed()
+        listener.crashed()
     })
     .await;
     assert!(deaths >= 2, "{deaths} deaths");

@@ -1,12 +1,12 @@
 //! One test's Cosmos DB, and a runtime on it that can be stopped and started again.
 
 use cosmos::{Key, StaticKey, Throughput};
+use cosmos_emulator::{CosmosServer, ServerOptions};
 use duroxide::providers::Provider;
 use duroxide::runtime::registry::ActivityRegistry;
 use duroxide::runtime::{ObservabilityConfig, Runtime, RuntimeOptions};
 use duroxide::{Client, OrchestrationStatus};
 use duroxide_cosmos::{CosmosConfig, CosmosProvider};
-use cosmos_emulator::{CosmosServer, ServerOptions};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use workflows::progress::Stage;
@@ -32,8 +32,8 @@ impl World {
         let server = CosmosServer::start(ServerOptions::default())
             .await
             .expect("the strict server starts");
-        let key = StaticKey::new(Key::from_base64(&server.door().key()).expect("the key is base64"));
-        let config = CosmosConfig::builder(server.door().endpoint(), key).create_with(Throughput::Serverless);
+        let key = StaticKey::new(Key::from_base64(&server.listener().key()).expect("the key is base64"));
+        let config = CosmosConfig::builder(server.listener().endpoint(), key).create_with(Throughput::Serverless);
         let provider = CosmosProvider::connect(config.build())
             .await
             .expect("the provider connects");

@@ -1,8 +1,8 @@
 //! What a verb answers, or why it failed; and how either is told: stdout, stderr, exit code.
 
-use local_cloud::term::text::escape_lines;
 use duroxide::ClientError;
 use duroxide::providers::ProviderError;
+use local_cloud::term::text::escape_lines;
 use serde_json::Value;
 use std::io::{self, Write};
 use std::process::ExitCode;

@@ -3,13 +3,13 @@
 
 use super::Common;
 use super::answer::{Code, Fail, warn};
-use local_cloud::term::table::Look;
 use async_trait::async_trait;
 use duroxide::Client;
 use duroxide_cosmos::{Clock as _, CosmosProvider, SystemClock};
 use duroxide_lambda::config::ConfigError;
-use duroxide_lambda::doorbell::{NotRung, Sqs};
-use duroxide_lambda::{Config, Connection, Delayed, Doorbell};
+use duroxide_lambda::notifier::{NotSent, Sqs};
+use duroxide_lambda::{Config, Connection, Delayed, Notifier};
+use local_cloud::term::table::Look;
 use std::collections::BTreeMap;
 use std::env;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -59,17 +59,17 @@ impl Session {
             (config, sqs)
         };
         let mut limits = config.limits.clone();
-        let heard = Arc::new(Heard::new(sqs, limits.ring_timeout));
-        // The doorbell keeps the time itself, and says so.
-        limits.ring_timeout += Duration::from_secs(1);
+        let heard = Arc::new(Heard::new(sqs, limits.notify_timeout));
+        // The notifier keeps the time itself, and says so.
+        limits.notify_timeout += Duration::from_secs(1);
         let cosmos = config
             .cosmos_config()
             .into_builder()
             .request_timeout(REQUEST_TIMEOUT)
             .operation_timeout(OPERATION_TIMEOUT)
             .build();
-        let doorbell = Arc::clone(&heard) as Arc<dyn Doorbell>;
-        let connection = Connection::new(cosmos, doorbell, limits)
+        let notifier = Arc::clone(&heard) as Arc<dyn Notifier>;
+        let connection = Connection::new(cosmos, notifier, limits)
             .await
             .map_err(|error| Fail::error(error.to_string()))?;
         Ok(Session {
@@ -87,26 +87,26 @@ impl Session {
         self.connection.store()
     }
 
-    /// Rings for an instance. What is not taken is told with the rest.
-    pub(super) async fn ring(&self, instance: &str) {
-        self.connection.ring(instance).await;
+    /// Wakeups for an instance. What is not taken is told with the rest.
+    pub(super) async fn notify(&self, instance: &str) {
+        self.connection.notify(instance).await;
     }
 
     pub(super) fn now_ms(&self) -> u64 {
         SystemClock.now_ms()
     }
 
-    /// Whether all rings so far were taken.
-    pub(super) fn all_rung(&self) -> bool {
+    /// Whether all wakeups so far were taken.
+    pub(super) fn all_notified(&self) -> bool {
         self.heard.failed().is_empty()
     }
 
-    /// Tells which rings were not taken. The command has succeeded all the same.
-    pub(super) fn tell_rings(&self) {
+    /// Tells which wakeups were not taken. The command has succeeded all the same.
+    pub(super) fn tell_wakeups(&self) {
         for reason in self.heard.failed().iter() {
             warn(&format!(
-                "warning: it is queued, but the function could not be rung ({reason}); maintenance will find it, or its \
-                 next ring"
+                "warning: it is queued, but the function could not be notified ({reason}); maintenance will find it, or its \
+                 next wakeup"
             ));
         }
     }
@@ -130,7 +130,11 @@ async fn ask(cloud: &str) -> Result<BTreeMap<String, String>, Fail> {
         .build()
         .map_err(|error| Fail::error(format!("no HTTP client can be made: {error}")))?;
     let answer = http.get(&url).send().await.map_err(|error| {
-        let what = if error.is_timeout() { "answers in time" } else { "listens" };
+        let what = if error.is_timeout() {
+            "answers in time"
+        } else {
+            "listens"
+        };
         Fail::error(format!(
             "no local cloud {what} at {cloud}: start one with `cargo run -- up`, say where it is with --cloud or \
              LOCAL_CLOUD, or set COSMOS_ENDPOINT and the other variables of a deployment"
@@ -170,7 +174,7 @@ fn address(cloud: &str) -> Result<Url, Fail> {
     }
 }
 
-/// A doorbell that remembers what was not taken, to be told at the end.
+/// A notifier that remembers what was not taken, to be told at the end.
 #[derive(Debug)]
 struct Heard {
     sqs: Sqs,
@@ -193,21 +197,21 @@ impl Heard {
 }
 
 #[async_trait]
-impl Doorbell for Heard {
-    async fn ring(&self, rings: &[Delayed]) -> Vec<NotRung> {
-        let failed = match tokio::time::timeout(self.limit, self.sqs.ring(rings)).await {
+impl Notifier for Heard {
+    async fn notify(&self, wakeups: &[Delayed]) -> Vec<NotSent> {
+        let failed = match tokio::time::timeout(self.limit, self.sqs.notify(wakeups)).await {
             Ok(failed) => failed,
             Err(_) => {
                 let reason = format!("the queue did not answer within {} ms", self.limit.as_millis());
-                let not_rung = |delayed: &Delayed| NotRung {
-                    ring: delayed.ring.clone(),
+                let not_sent = |delayed: &Delayed| NotSent {
+                    wakeup: delayed.wakeup.clone(),
                     reason: reason.clone(),
                 };
-                rings.iter().map(not_rung).collect()
+                wakeups.iter().map(not_sent).collect()
             }
         };
         self.failed()
-            .extend(failed.iter().map(|not_rung| not_rung.reason.clone()));
+            .extend(failed.iter().map(|not_sent| not_sent.reason.clone()));
         failed
     }
 }

@@ -3,10 +3,10 @@
 use super::answer::{Answer, Fail};
 use super::connect::Session;
 use super::instance::id_parser;
-use local_cloud::term::text::escape;
 use super::{CODES, Common};
 use clap::Args;
 use duroxide::providers::PruneOptions;
+use local_cloud::term::text::escape;
 use serde_json::json;
 
 /// Delete an instance that is over, with its children.

@@ -1,7 +1,7 @@
 //! An event of a history in words: its kind, and what it is about. Pure.
 
-use local_cloud::term::text::moment;
 use duroxide::EventKind;
+use local_cloud::term::text::moment;
 
 /// An event's kind as duroxide calls it, and what it is about, which may be long and is not escaped.
 pub(super) fn words(kind: &EventKind) -> (&'static str, String) {

@@ -4,11 +4,11 @@ use super::answer::{Answer, Code, Fail};
 use super::connect::Session;
 use super::event::{is_bad, words};
 use super::instance::id_parser;
-use local_cloud::term::table::{Cell, Look, Table, Tone, left, right};
-use local_cloud::term::text::{escape, moment, short, span};
 use super::{CODES, Common};
 use clap::Args;
 use duroxide::Event;
+use local_cloud::term::table::{Cell, Look, Table, Tone, left, right};
+use local_cloud::term::text::{escape, moment, short, span};
 use serde_json::json;
 
 /// Show what happened to an instance, event by event.

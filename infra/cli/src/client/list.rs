@@ -2,14 +2,14 @@
 
 use super::answer::{Answer, Fail};
 use super::connect::Session;
-use local_cloud::term::table::{Cell, Table, ids, left, right};
-use local_cloud::term::text::{moment, short, span};
 use super::{CODES, Common};
 use clap::{Args, ValueEnum};
 use duroxide::ClientError;
 use duroxide::providers::{InstanceInfo, Provider as _};
 use duroxide_lambda::log::rfc3339;
 use futures::{StreamExt as _, TryStreamExt as _, stream};
+use local_cloud::term::table::{Cell, Table, ids, left, right};
+use local_cloud::term::text::{moment, short, span};
 use serde_json::{Value, json};
 
 /// How many custom statuses are read at once.

@@ -9,7 +9,7 @@
 //!
 //! | module | role |
 //! |---|---|
-//! | `connect` | whom to talk to, and the doorbell that remembers what it could not ring |
+//! | `connect` | whom to talk to, and the notifier that remembers what it could not wakeup |
 //! | `instance` | what the verbs ask of an instance: is it there, is it over |
 //! | `payload`, `event` | texts that come in; events of a history in words |
 //! | `answer` | what a verb answers, its exit code, and how both are told |
@@ -20,11 +20,11 @@
 
 mod answer;
 mod connect;
+mod dead_letters;
 mod delete;
 mod event;
 mod history;
 mod instance;
-mod letters;
 mod list;
 mod payload;
 mod send;
@@ -62,7 +62,7 @@ pub enum Command {
     Tree(tree::Tree),
     Delete(delete::Delete),
     Prune(delete::Prune),
-    DeadLetters(letters::Letters),
+    DeadLetters(dead_letters::Letters),
     Stats(stats::Stats),
 }
 
@@ -86,7 +86,7 @@ pub async fn run(command: Command) -> ExitCode {
     let done = match Session::connect(&common).await {
         Ok(session) => {
             let done = command.act(&session).await;
-            session.tell_rings();
+            session.tell_wakeups();
             done
         }
         Err(fail) => Err(fail),

@@ -3,10 +3,10 @@
 use super::answer::{Answer, Fail};
 use super::connect::Session;
 use super::instance::{id_parser, is_over};
-use local_cloud::term::text::escape;
 use super::{CODES, Common, payload};
 use clap::Args;
 use duroxide::providers::InstanceInfo;
+use local_cloud::term::text::escape;
 use serde_json::json;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
@@ -101,7 +101,7 @@ impl Raise {
         let (instance, event) = (self.instance.as_str(), self.event.as_str());
         session.client().raise_event(instance, event, data).await?;
         Ok(Answer::done(
-            json!({ "instance": instance, "event": event, "rung": session.all_rung() }),
+            json!({ "instance": instance, "event": event, "notified": session.all_notified() }),
             format!("raised {} for {}", escape(event), escape(instance)),
         ))
     }
@@ -114,7 +114,7 @@ impl Enqueue {
         let (instance, queue) = (self.instance.as_str(), self.queue.as_str());
         session.client().enqueue_event(instance, queue, message).await?;
         Ok(Answer::done(
-            json!({ "instance": instance, "queue": queue, "rung": session.all_rung() }),
+            json!({ "instance": instance, "queue": queue, "notified": session.all_notified() }),
             format!("put a message into {} of {}", escape(queue), escape(instance)),
         ))
     }
@@ -126,7 +126,7 @@ impl Cancel {
         let instance = self.instance.as_str();
         session.client().cancel_instance(instance, self.reason.as_str()).await?;
         Ok(Answer::done(
-            json!({ "instance": instance, "reason": self.reason, "rung": session.all_rung() }),
+            json!({ "instance": instance, "reason": self.reason, "notified": session.all_notified() }),
             format!("asked {} to stop", escape(instance)),
         ))
     }

@@ -3,11 +3,11 @@
 use super::answer::{Answer, Code, Fail};
 use super::connect::Session;
 use super::instance::id_parser;
-use local_cloud::term::text::escape;
 use super::wait::{self, Timeout};
 use super::{CODES, Common, payload};
 use clap::Args;
 use duroxide_cosmos::{Ids as _, RandomIds};
+use local_cloud::term::text::escape;
 use serde_json::json;
 
 /// How much of a random id makes an instance's: the rest of its name says what it is.
@@ -79,7 +79,7 @@ impl Start {
                     "instance": instance,
                     "orchestration": orchestration,
                     "version": self.version,
-                    "rung": session.all_rung(),
+                    "notified": session.all_notified(),
                 }),
                 format!("started {} ({})", escape(&instance), escape(orchestration)),
             )),

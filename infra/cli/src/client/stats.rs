@@ -2,11 +2,11 @@
 
 use super::answer::{Answer, Fail};
 use super::connect::Session;
-use local_cloud::term::table::Fields;
 use super::{CODES, Common};
 use clap::Args;
 use duroxide::ClientError;
 use futures::TryFutureExt as _;
+use local_cloud::term::table::Fields;
 use serde_json::json;
 
 /// Count instances and what is queued.
@@ -26,7 +26,7 @@ pub struct Stats {
 impl Stats {
     pub(super) async fn act(self, session: &Session) -> Result<Answer, Fail> {
         let client = session.client();
-        let (metrics, queues, letters) = futures::try_join!(
+        let (metrics, queues, dead_letters) = futures::try_join!(
             client.get_system_metrics(),
             client.get_queue_depths(),
             session.store().dead_letter_count().map_err(ClientError::from),
@@ -56,7 +56,7 @@ impl Stats {
                 queues.orchestrator_queue, queues.worker_queue, queues.timer_queue
             ),
         );
-        fields.add("dead letters", letters.to_string());
+        fields.add("dead letters", dead_letters.to_string());
         let json = json!({
             "instances": {
                 "total": metrics.total_instances,
@@ -71,7 +71,7 @@ impl Stats {
                 "worker": queues.worker_queue,
                 "timers": queues.timer_queue,
             },
-            "deadLetters": letters,
+            "deadLetters": dead_letters,
         });
         Ok(Answer::done(json, fields.render(session.look)))
     }

@@ -3,14 +3,14 @@
 use super::answer::{Answer, Fail};
 use super::connect::Session;
 use super::instance::id_parser;
-use local_cloud::term::table::{Fields, Look};
-use local_cloud::term::text::{escape, moment, short, span};
 use super::{CODES, Common};
 use clap::Args;
 use duroxide::providers::{ExecutionInfo, InstanceInfo, Provider as _, ProviderAdmin as _};
 use duroxide::{ClientError, SystemStats};
 use duroxide_lambda::log::rfc3339;
 use futures::TryFutureExt as _;
+use local_cloud::term::table::{Fields, Look};
+use local_cloud::term::text::{escape, moment, short, span};
 use serde::Serialize;
 use serde_json::Value;
 use std::collections::BTreeMap;

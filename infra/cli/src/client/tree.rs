@@ -3,11 +3,11 @@
 use super::answer::{Answer, Fail};
 use super::connect::Session;
 use super::instance::id_parser;
-use local_cloud::term::table::{Cell, Table, left};
-use local_cloud::term::text::escape;
 use super::{CODES, Common};
 use clap::Args;
 use duroxide::providers::InstanceInfo;
+use local_cloud::term::table::{Cell, Table, left};
+use local_cloud::term::text::escape;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 

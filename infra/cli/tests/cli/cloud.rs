@@ -1,4 +1,4 @@
-//! What a running local cloud answers to clients: its variables, and rings taken in.
+//! What a running local cloud answers to clients: its variables, and wakeups taken in.
 
 use bytes::Bytes;
 use http_body_util::{BodyExt as _, Full};
@@ -22,7 +22,7 @@ pub struct Cloud {
 struct Shared {
     /// The status and body of `/cloud/variables`.
     answer: Mutex<(u16, String)>,
-    rings: Mutex<Vec<Value>>,
+    wakeups: Mutex<Vec<Value>>,
 }
 
 impl Cloud {
@@ -53,9 +53,9 @@ impl Cloud {
         *self.shared.answer.lock().unwrap() = (status, body.into());
     }
 
-    /// The rings so far.
-    pub fn rings(&self) -> Vec<Value> {
-        self.shared.rings.lock().unwrap().clone()
+    /// The wakeups so far.
+    pub fn wakeups(&self) -> Vec<Value> {
+        self.shared.wakeups.lock().unwrap().clone()
     }
 }
 
@@ -79,8 +79,8 @@ async fn answer(shared: Arc<Shared>, request: Request<Incoming>) -> Result<Respo
 fn take(shared: &Shared, call: &Value) -> Value {
     let mut taken = Vec::new();
     for entry in call["Entries"].as_array().unwrap() {
-        let ring: Value = serde_json::from_str(entry["MessageBody"].as_str().unwrap()).unwrap();
-        shared.rings.lock().unwrap().push(ring);
+        let wakeup: Value = serde_json::from_str(entry["MessageBody"].as_str().unwrap()).unwrap();
+        shared.wakeups.lock().unwrap().push(wakeup);
         taken.push(json!({ "Id": entry["Id"], "MessageId": "m", "MD5OfMessageBody": "" }));
     }
     json!({ "Successful": taken, "Failed": [] })

@@ -10,7 +10,7 @@ fn only(name: &str, value: &str) -> BTreeMap<String, String> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_running_cloud_is_asked_for_the_variables_and_its_queue_is_rung() {
+async fn a_running_cloud_is_asked_for_the_variables_and_its_queue_is_notified() {
     let world = World::moving().await;
     let cloud = Cloud::start().await;
     cloud.offer(&world.variables);
@@ -24,12 +24,12 @@ async fn a_running_cloud_is_asked_for_the_variables_and_its_queue_is_rung() {
     .is(0);
     assert_eq!(ran.err, "");
     assert_eq!(
-        serde_json::from_str::<serde_json::Value>(&ran.out).unwrap()["rung"],
+        serde_json::from_str::<serde_json::Value>(&ran.out).unwrap()["notified"],
         true
     );
-    let rings = cloud.rings();
-    assert_eq!(rings.len(), 1, "{rings:?}");
-    assert_eq!(rings[0]["turn"], json!({ "instance": "ø/1" }));
+    let wakeups = cloud.wakeups();
+    assert_eq!(wakeups.len(), 1, "{wakeups:?}");
+    assert_eq!(wakeups[0]["turn"], json!({ "instance": "ø/1" }));
     let local = only("LOCAL_CLOUD", &format!("{}/", cloud.url));
     binary(&local, &["wait", "ø/1", "--timeout", "120"], "").await.is(0);
     // What is typed wins over the environment, and the environment's store over the environment's cloud.
@@ -71,10 +71,10 @@ async fn a_cloud_that_is_not_there_or_is_none_is_told_with_what_to_do() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_ring_that_fails_is_told_and_fails_nothing() {
+async fn a_wakeup_that_fails_is_told_and_fails_nothing() {
     let world = World::moving().await;
     let ran = world.run(&["start", "Echo", "--id", "e"]).await.is(0);
-    let ran = ran.says("warning: it is queued, but the function could not be rung");
+    let ran = ran.says("warning: it is queued, but the function could not be notified");
     assert_eq!(ran.out, "started e (Echo)\n");
     assert_eq!(ran.err.matches("warning").count(), 1, "{ran:?}");
     world.json(&["wait", "e", "--timeout", "120"]).await;

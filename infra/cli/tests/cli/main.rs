@@ -5,7 +5,7 @@
 
 mod cloud;
 mod connection;
-mod letters;
+mod dead_letters;
 mod output;
 mod verbs;
 mod world;

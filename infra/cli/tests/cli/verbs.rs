@@ -11,7 +11,7 @@ async fn an_orchestration_is_started_waited_for_and_shown() {
         .await;
     assert_eq!(
         started,
-        json!({ "instance": "a/b ø", "orchestration": "Greet", "version": null, "rung": false })
+        json!({ "instance": "a/b ø", "orchestration": "Greet", "version": null, "notified": false })
     );
     let waited = world.json(&["wait", "a/b ø", "--timeout", "120"]).await;
     assert_eq!(
@@ -90,7 +90,7 @@ async fn events_messages_and_cancellations_arrive() {
     // One that waits for its event says so: before, the event could come too early.
     world.until_listed(3).await;
     let raised = world.json(&["raise", "waits", "go", "{\"by\": \"Ada\"}"]).await;
-    assert_eq!(raised, json!({ "instance": "waits", "event": "go", "rung": false }));
+    assert_eq!(raised, json!({ "instance": "waits", "event": "go", "notified": false }));
     let queued = world
         .run_with(&["enqueue", "reads", "notes", "-"], "a note")
         .await

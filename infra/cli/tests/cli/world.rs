@@ -1,12 +1,12 @@
 //! A strict Cosmos, a runtime with some orchestrations, and the binary with the variables that lead there.
 
 use cosmos::{Key, StaticKey, Throughput};
+use cosmos_emulator::{CosmosServer, ServerOptions};
 use duroxide::providers::Provider;
 use duroxide::runtime::registry::ActivityRegistry;
 use duroxide::runtime::{OrchestrationRegistry, Runtime};
 use duroxide::{ActivityContext, Client, OrchestrationContext};
 use duroxide_cosmos::{CosmosConfig, CosmosProvider};
-use cosmos_emulator::{CosmosServer, ServerOptions};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::io::Write as _;
@@ -33,10 +33,10 @@ pub struct Ran {
 }
 
 impl World {
-    /// A store that nobody works on. Its queues are dead: nobody listens where rings go.
+    /// A store that nobody works on. Its queues are dead: nobody listens where wakeups go.
     pub async fn still() -> World {
         let server = CosmosServer::start(ServerOptions::default()).await.unwrap();
-        let (endpoint, key) = (server.door().endpoint(), server.door().key());
+        let (endpoint, key) = (server.listener().endpoint(), server.listener().key());
         let source = StaticKey::new(Key::from_base64(&key).unwrap());
         let config = CosmosConfig::builder(&endpoint, source).create_with(Throughput::Serverless);
         let store = Arc::new(CosmosProvider::connect(config.build()).await.unwrap());

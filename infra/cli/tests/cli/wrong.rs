@@ -70,7 +70,7 @@ async fn what_is_not_over_in_time_is_timed_out_and_not_deleted() {
 #[tokio::test(flavor = "multi_thread")]
 async fn wrong_usage_is_2_and_touches_nothing() {
     let world = World::still().await;
-    world.server.door().reset();
+    world.server.listener().reset();
     for command in [
         &["status", ""][..],
         &["start"],
@@ -84,7 +84,7 @@ async fn wrong_usage_is_2_and_touches_nothing() {
         let ran = world.run(command).await.is(2);
         assert!(ran.out.is_empty() && ran.err.contains("error:"), "{ran:?}");
     }
-    assert_eq!(world.server.door().counts().requests, 0);
+    assert_eq!(world.server.listener().counts().requests, 0);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -6,12 +6,12 @@ use hyper::{Method, StatusCode};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
+use super::{Service, manage, unavailable};
 use crate::expiry;
 use crate::http::{Call, PARTITION_KEY, Reply};
 use crate::kind::RequestKind;
 use crate::storage::{Change, Record, Storage, canonical_key};
 use crate::strict::Checked;
-use super::{Service, manage, unavailable};
 
 impl Service {
     /// Does what a request asks for; with a data directory, keeps it before it is answered.

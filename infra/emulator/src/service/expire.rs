@@ -7,12 +7,12 @@ use hyper::header::{HeaderMap, HeaderName, HeaderValue};
 use hyper::{Method, StatusCode};
 use serde_json::Value;
 
+use super::restore::key_header;
+use super::{Service, escaped};
 use crate::emulator::Region;
 use crate::expiry::{self, Hint};
 use crate::http::{CONTINUATION, Call, PARTITION_KEY, Reply};
 use crate::strict::{self, Checked};
-use super::restore::key_header;
-use super::{Service, escaped};
 
 impl Service {
     /// Deletes what has expired at a time, in milliseconds since 1970. The deletions are kept like any others.

@@ -5,9 +5,9 @@ use hyper::header::HeaderMap;
 use hyper::{Method, StatusCode};
 use serde_json::{Value, json};
 
+use super::{Service, escaped};
 use crate::emulator::Region;
 use crate::http::{Call, IS_QUERY, IS_QUERY_PLAN, Reply};
-use super::{Service, escaped};
 
 /// A container that is to be made.
 pub(super) struct NewContainer<'a> {
@@ -126,7 +126,7 @@ fn without_no_unique_keys(definition: Bytes) -> Bytes {
     }
 }
 
-/// Makes the account's answer name the door that was asked, and no other place.
+/// Makes the account's answer name the listener that was asked, and no other place.
 fn with_endpoint(mut reply: Reply, endpoint: &str) -> Reply {
     if let Ok(mut account) = serde_json::from_slice::<Value>(&reply.body) {
         let locations = json!([{ "name": "West Europe", "databaseAccountEndpoint": format!("{endpoint}/") }]);
@@ -139,8 +139,8 @@ fn with_endpoint(mut reply: Reply, endpoint: &str) -> Reply {
 
 #[cfg(test)]
 mod tests {
-    use crate::options::ServerOptions;
     use super::*;
+    use crate::options::ServerOptions;
 
     #[tokio::test]
     async fn a_container_that_cannot_be_made_whole_is_not_made() {

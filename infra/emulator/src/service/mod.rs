@@ -1,8 +1,8 @@
-//! The service behind all doors: the emulator, and the service's behaviour where the emulator's differs.
+//! The service behind all listeners: the emulator, and the service's behaviour where the emulator's differs.
 //!
 //! | the service | the emulator alone |
 //! |---|---|
-//! | the account names the door that was asked as its only endpoint | names its own made-up hosts |
+//! | the account names the listener that was asked as its only endpoint | names its own made-up hosts |
 //! | a new container has several physical partitions | has one |
 //! | `If-Match: *` asks for existence | is compared with the ETag |
 //! | an upsert with `If-Match` never creates | creates |
@@ -47,7 +47,7 @@ use super::signature;
 use super::storage::{Recovered, Storage};
 use super::strict::{self, Checked, Known, PlanCache};
 
-/// One account: the store, and all that the doors share.
+/// One account: the store, and all that the listeners share.
 pub(crate) struct Service {
     emulator: Arc<Emulator>,
     replicas: Option<Replicas>,
@@ -115,7 +115,7 @@ impl Service {
         }
     }
 
-    /// Whether the doors keep a record of every request.
+    /// Whether the listeners keep a record of every request.
     pub(crate) fn keeps_log(&self) -> bool {
         self.keep_log
     }

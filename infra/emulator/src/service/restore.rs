@@ -1,18 +1,18 @@
-//! The journal's state, put into the emulator before the door opens.
+//! The journal's state, put into the emulator before the listener opens.
 
 use bytes::Bytes;
 use hyper::Method;
 use hyper::header::{HeaderMap, HeaderName, HeaderValue};
 use serde_json::{Value, json};
 
+use super::manage::NewContainer;
+use super::{Service, escaped};
 use crate::emulator::Region;
 use crate::expiry::Hint;
 use crate::http::{Call, IS_UPSERT, PARTITION_KEY, Reply};
 use crate::options::StartError;
 use crate::storage::{Container, Document, State};
 use crate::strict;
-use super::manage::NewContainer;
-use super::{Service, escaped};
 
 impl Service {
     /// Makes everything that there was. ETags and times are new; when a document expires is not.

@@ -3,11 +3,11 @@
 use hyper::{Method, StatusCode};
 use serde_json::Value;
 
+use super::{Service, escaped};
 use crate::emulator::Region;
 use crate::http::{Call, IS_UPSERT, Reply};
 use crate::kind::RequestKind;
 use crate::strict::Checked;
-use super::{Service, escaped};
 
 impl Service {
     /// Writes to the write region, while the replicas hold still.

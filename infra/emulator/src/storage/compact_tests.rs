@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use crate::change::{Change, Record};
 use super::*;
+use crate::change::{Change, Record};
 
 const STEPS: [Step; 8] = [
     Step::Created,

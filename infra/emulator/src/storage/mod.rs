@@ -3,7 +3,7 @@
 //! ```text
 //!   request -> turn -> emulator applies -> journal appends -> answer
 //!                        (memory)            (disk)
-//!   start:  journal -> scan (whole frames) -> State (live documents) -> emulator -> door opens
+//!   start:  journal -> scan (whole frames) -> State (live documents) -> emulator -> listener opens
 //! ```
 //!
 //! The journal is one file: a header with a format version, then frames (`frame`), one for each request that changed

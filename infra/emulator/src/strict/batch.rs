@@ -9,9 +9,9 @@ use std::collections::HashSet;
 use bytes::Bytes;
 use serde_json::{Value, json};
 
+use super::{Mortal, Refusal, ids, key, ttl};
 use crate::catalog::Container;
 use crate::http::{Call, Reply};
-use super::{Mortal, Refusal, ids, key, ttl};
 
 const MAX_OPERATIONS: usize = 100;
 const REQUIRED_HEADERS: [(&str, &str); 2] = [

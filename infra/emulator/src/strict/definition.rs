@@ -3,8 +3,8 @@
 use hyper::Method;
 use serde_json::Value;
 
-use crate::http::{Call, IS_QUERY};
 use super::{IndexPolicy, Refusal, ids, ttl};
+use crate::http::{Call, IS_QUERY};
 
 const MIN_THROUGHPUT: u64 = 400;
 

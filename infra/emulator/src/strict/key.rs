@@ -2,9 +2,9 @@
 
 use serde_json::Value;
 
+use super::Refusal;
 use crate::catalog::Container;
 use crate::http::{Call, PARTITION_KEY};
-use super::Refusal;
 
 const MAX_KEY_BYTES: usize = 2048;
 
@@ -82,8 +82,8 @@ mod tests {
     use hyper::header::{HeaderMap, HeaderValue};
     use serde_json::json;
 
-    use crate::IndexPolicy;
     use super::*;
+    use crate::IndexPolicy;
 
     fn container() -> Container {
         Container {

@@ -1,4 +1,4 @@
-//! The strict front door: what the service would refuse, refused before the emulator sees it.
+//! The strict front listener: what the service would refuse, refused before the emulator sees it.
 //!
 //! The emulator is kind; a test that passes by its kindness would fail in production. Nothing here changes a
 //! request. Each file owns one subject:

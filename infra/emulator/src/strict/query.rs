@@ -10,11 +10,11 @@ use hyper::header::HeaderValue;
 use serde::Deserialize;
 use serde_json::Value;
 
+use super::index::OrderItem;
+use super::{Known, Refusal, key};
 use crate::catalog::Container;
 use crate::emulator::Region;
 use crate::http::{CROSS_PARTITION, Call, IS_QUERY_PLAN, MAX_ITEM_COUNT, PARTITION_KEY, RANGE_ID};
-use super::index::OrderItem;
-use super::{Known, Refusal, key};
 
 /// More texts than this in one run are generated ones, which are not worth keeping.
 const KEPT_PLANS: usize = 1_000;

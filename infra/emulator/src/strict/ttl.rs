@@ -11,8 +11,8 @@
 
 use serde_json::Value;
 
-use crate::catalog::Container;
 use super::{Mortal, Refusal};
+use crate::catalog::Container;
 
 const MAX_SECONDS: i64 = i32::MAX as i64;
 
@@ -64,8 +64,8 @@ fn seconds(value: &Value) -> Option<i64> {
 mod tests {
     use serde_json::json;
 
-    use crate::IndexPolicy;
     use super::*;
+    use crate::IndexPolicy;
 
     fn lived(default_ttl: Option<i64>, document: Value) -> Option<Option<u64>> {
         let container = Container {

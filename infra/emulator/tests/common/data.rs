@@ -60,7 +60,7 @@ pub async fn start(scratch: &Scratch) -> (CosmosServer, Client) {
         ..ServerOptions::default()
     };
     let server = CosmosServer::start(options).await.unwrap();
-    let client = Client::new(server.door());
+    let client = Client::new(server.listener());
     (server, client)
 }
 

@@ -7,8 +7,8 @@ mod data;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use cosmos_emulator::{CosmosServer, Listener, ServerOptions};
 use hmac::{Hmac, Mac};
-use cosmos_emulator::{CosmosServer, Door, ServerOptions};
 use percent_encoding::{NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -28,9 +28,9 @@ pub async fn server() -> (CosmosServer, Client) {
 /// The same, with other options and further properties of the container.
 pub async fn server_with(options: ServerOptions, properties: Value) -> (CosmosServer, Client) {
     let server = CosmosServer::start(options).await.unwrap();
-    let client = Client::new(server.door());
+    let client = Client::new(server.listener());
     make(&client, properties).await;
-    server.door().reset();
+    server.listener().reset();
     (server, client)
 }
 
@@ -42,8 +42,8 @@ pub struct Client {
 }
 
 impl Client {
-    pub fn new(door: &Door) -> Self {
-        Self::to(&door.endpoint(), &door.key())
+    pub fn new(listener: &Listener) -> Self {
+        Self::to(&listener.endpoint(), &listener.key())
     }
 
     /// A client of a server in another process.

@@ -2,15 +2,15 @@
 //!
 //! ```text
 //!   clients ──> Cosmos DB <──────────── orchestrator, worker, maintenance (processes)
-//!      │                                   ^        │ rings
-//!      └── rings ──> SQS ── mapping ── invoke       v
+//!      │                                   ^        │ wakeups
+//!      └── wakeups ──> SQS ── mapping ── invoke       v
 //!                     ^                             │
 //!                     └─────────────────────────────┘        schedule ── invoke ──> maintenance
 //! ```
 //!
 //! Invariants: what is wrong is told before anything is left running; when a cloud is dropped or its process dies, so do
 //! the functions. The store is the truth, so a cloud that is killed and started again on the same data goes on where it was:
-//! its first act is a run of maintenance, which rings for all that was lost with the queues.
+//! its first act is a run of maintenance, which wakeups for all that was lost with the queues.
 
 mod endpoint;
 mod options;
@@ -21,12 +21,12 @@ pub use options::{CloudError, CloudOptions, Functions, Store};
 pub use status::{CloudStatus, FunctionStatus, QueueStatus};
 pub(crate) use variables::{TURNS, WORKS};
 
-use cosmos_emulator::{CosmosServer, Door};
 use crate::lambda::{Function, FunctionSettings, Hands, Launcher, Spawner};
 use crate::net::HttpServer;
 use crate::sqs::{Mapping, MappingSettings, QueueSettings, Redrive, Sqs, SqsApi};
 use bytes::Bytes;
 use cosmos::{Clock, Key, StaticKey, SystemClock, Throughput};
+use cosmos_emulator::{CosmosServer, Listener};
 use duroxide_cosmos::{CosmosConfig, CosmosProvider};
 use duroxide_lambda::log::rfc3339;
 use endpoint::Endpoint;
@@ -74,7 +74,7 @@ impl Cloud {
         let sqs = Arc::new(Sqs::new(queues(&options), options.loss));
         let functions = functions(&options, &variables);
         let inside = Arc::new(Inside { functions, sqs });
-        // Served before the functions start: one may ring in its start.
+        // Served before the functions start: one may wakeup in its start.
         let server = bound.serve(Arc::new(Endpoint {
             sqs: SqsApi::new(Arc::clone(&inside.sqs), endpoint.clone()),
             inside: Arc::clone(&inside),
@@ -107,8 +107,8 @@ impl Cloud {
     }
 
     /// The functions' way to the embedded Cosmos DB, where their requests are counted.
-    pub fn door(&self) -> Option<&Door> {
-        self.cosmos.as_ref().map(CosmosServer::door)
+    pub fn listener(&self) -> Option<&Listener> {
+        self.cosmos.as_ref().map(CosmosServer::listener)
     }
 
     /// How it does.
@@ -193,8 +193,8 @@ async fn open_store(options: &CloudOptions) -> Result<(Option<CosmosServer>, Acc
         Store::Embedded(server) => {
             let server = CosmosServer::start(server.clone()).await?;
             let account = Account {
-                endpoint: server.door().endpoint(),
-                key: server.door().key(),
+                endpoint: server.listener().endpoint(),
+                key: server.listener().key(),
             };
             Ok((Some(server), account))
         }

@@ -1,8 +1,8 @@
 //! What a cloud is started with, and why it may not start.
 
-use cosmos_emulator::{ServerOptions, StartError};
 use crate::lambda::{InvokeError, LogSink};
 use crate::sqs::Loss;
+use cosmos_emulator::{ServerOptions, StartError};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -27,15 +27,15 @@ pub struct CloudOptions {
     pub timeout: Duration,
     /// An environment that was idle for so long is ended.
     pub idle: Duration,
-    /// How long a received ring is hidden.
+    /// How long a received wakeup is hidden.
     pub visibility: Duration,
-    /// A ring that was received more often goes to the dead-letter queue.
+    /// A wakeup that was received more often goes to the dead-letter queue.
     pub max_receives: u32,
-    /// The most rings of one invocation.
+    /// The most wakeups of one invocation.
     pub batch_size: usize,
     /// How often maintenance runs.
     pub schedule: Duration,
-    /// Rings to lose on purpose.
+    /// Wakeups to lose on purpose.
     pub loss: Option<Loss>,
     /// Freeze environments between invocations, as Lambda does.
     pub freeze: bool,

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 pub(crate) const TURNS: &str = "orchestrator";
 /// The queue that wakes the worker function.
 pub(crate) const WORKS: &str = "worker";
-/// Where rings go that were received too often.
+/// Where wakeups go that were received too often.
 pub(crate) const DEAD: &str = "dead-letters";
 
 const KEY: &str = "COSMOS_KEY";

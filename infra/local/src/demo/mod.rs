@@ -5,7 +5,7 @@
 //!                  chaos: traps for the next invocations, by a seed
 //! ```
 //!
-//! The demo reaches the store by a door of its own, so that what it asks while it watches is not counted as the orders'.
+//! The demo reaches the store by a listener of its own, so that what it asks while it watches is not counted as the orders'.
 //! All is well only if every order has the outcome that it must have, every activity has one result and every order one
 //! charge, and nothing became a dead letter.
 
@@ -25,7 +25,7 @@ use anyhow::{Context as _, bail};
 use audit::Audit;
 use chaos::Kill;
 use duroxide::Client;
-use duroxide_lambda::doorbell::Sqs;
+use duroxide_lambda::notifier::Sqs;
 use duroxide_lambda::{Config, Connection};
 use futures::StreamExt as _;
 use orders::Placed;
@@ -54,7 +54,7 @@ pub async fn run(show: &Show, cloud: &Cloud, tally: &Tally) -> anyhow::Result<Su
     let connection = connect(cloud).await?;
     let client = connection.client();
     let orders = orders::orders(show.orders, &show.run);
-    let requests = || cloud.door().map(|door| door.counts().requests);
+    let requests = || cloud.listener().map(|listener| listener.counts().requests);
     let before = requests();
     let begun = Instant::now();
     let watched = async {
@@ -84,7 +84,10 @@ pub async fn run(show: &Show, cloud: &Cloud, tally: &Tally) -> anyhow::Result<Su
         }
     }
     if summary.dead_letters > 0 {
-        let problem = format!("{} dead letters: see `duroxide-lambda dead-letters`", summary.dead_letters);
+        let problem = format!(
+            "{} dead letters: see `duroxide-lambda dead-letters`",
+            summary.dead_letters
+        );
         summary.problems.push(problem);
     }
     examine(client, &orders, &mut summary).await?;
@@ -95,13 +98,13 @@ pub async fn run(show: &Show, cloud: &Cloud, tally: &Tally) -> anyhow::Result<Su
 async fn connect(cloud: &Cloud) -> anyhow::Result<Connection> {
     let mut variables = cloud.variables().clone();
     if let Some(server) = cloud.cosmos() {
-        let door = server.open_door().await?;
-        variables.insert("COSMOS_ENDPOINT".to_owned(), door.endpoint());
+        let listener = server.open_listener().await?;
+        variables.insert("COSMOS_ENDPOINT".to_owned(), listener.endpoint());
     }
     let get = |name: &str| variables.get(name).cloned();
     let config = Config::from_variables(get)?;
-    let doorbell = Arc::new(Sqs::from_variables(config.queues.clone(), get));
-    let connection = Connection::new(config.cosmos_config(), doorbell, config.limits.clone()).await;
+    let notifier = Arc::new(Sqs::from_variables(config.queues.clone(), get));
+    let connection = Connection::new(config.cosmos_config(), notifier, config.limits.clone()).await;
     connection.context("the demo cannot reach the store")
 }
 
@@ -167,7 +170,7 @@ fn count(cloud: &Cloud, summary: &mut Summary) {
         summary.kills.insert(name.clone(), function.killed);
     }
     for queue in [TURNS, WORKS].iter().filter_map(|name| status.queues.get(*name)) {
-        summary.rings += queue.counts.sent;
-        summary.rings_lost += queue.counts.lost;
+        summary.wakeups += queue.counts.sent;
+        summary.wakeups_lost += queue.counts.lost;
     }
 }

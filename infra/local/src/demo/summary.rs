@@ -17,8 +17,8 @@ pub struct Summary {
     pub mischarged: usize,
     /// Processes killed, by function.
     pub kills: BTreeMap<String, u64>,
-    pub rings: u64,
-    pub rings_lost: u64,
+    pub wakeups: u64,
+    pub wakeups_lost: u64,
     pub cosmos_requests: Option<u64>,
     pub dead_letters: u64,
     pub elapsed: Duration,
@@ -52,8 +52,8 @@ impl Summary {
         let killed: u64 = self.kills.values().sum();
         fields.add("kills survived", format!("{killed} ({})", listed(&self.kills)));
         fields.add(
-            "rings",
-            format!("{}, {} of them lost on purpose", self.rings, self.rings_lost),
+            "wakeups",
+            format!("{}, {} of them lost on purpose", self.wakeups, self.wakeups_lost),
         );
         fields.add("timer lateness", self.lateness());
         if let Some(requests) = self.cosmos_requests {

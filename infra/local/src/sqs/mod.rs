@@ -7,7 +7,7 @@
 //! | `api` | the service's JSON protocol over HTTP, as the AWS SDKs speak it |
 //! | `mapping` | the event source mapping: batches to invocations, partial failures |
 //!
-//! Nothing is kept on disk: the queue is a hint, and what it loses in a restart is rung again by maintenance.
+//! Nothing is kept on disk: the queue is a hint, and what it loses in a restart is notified again by maintenance.
 
 mod api;
 mod mapping;

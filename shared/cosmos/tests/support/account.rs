@@ -48,8 +48,8 @@ pub async fn account() -> Account {
 }
 
 pub fn config(server: &CosmosServer) -> ClientConfig {
-    let key = StaticKey::new(Key::from_base64(&server.door().key()).unwrap());
-    ClientConfig::new(&server.door().endpoint(), key).unwrap()
+    let key = StaticKey::new(Key::from_base64(&server.listener().key()).unwrap());
+    ClientConfig::new(&server.listener().endpoint(), key).unwrap()
 }
 
 pub fn spec(partition_key_path: &str) -> ContainerSpec {

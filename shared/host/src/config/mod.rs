@@ -6,8 +6,8 @@
 mod read;
 mod variables;
 
-use crate::doorbell::Queues;
 use crate::maintenance::MaintenanceSettings;
+use crate::notifier::Queues;
 use crate::secret::SecretKey;
 use cosmos::{Key, StaticKey};
 use duroxide::providers::TagFilter;
@@ -23,7 +23,7 @@ pub use variables::{Problem, VARIABLES, Variable};
 pub struct Config {
     /// Where the state is.
     pub cosmos: CosmosSettings,
-    /// Where rings go.
+    /// Where wakeups go.
     pub queues: Queues,
     /// The activities that this worker function serves.
     pub tags: TagFilter,
@@ -65,7 +65,7 @@ pub enum KeySetting {
 /// How many, how often and how long.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// How many rings are served at once.
+    /// How many wakeups are served at once.
     pub concurrency: usize,
     /// After how many attempts a turn or an activity is poison.
     pub max_attempts: u32,
@@ -86,10 +86,10 @@ pub struct Limits {
     pub cancel_grace: Duration,
     /// Kept back at the end of an invocation to commit or release.
     pub commit_reserve: Duration,
-    /// How long ringing may take.
-    pub ring_timeout: Duration,
-    /// How far ahead a timer is rung.
-    pub ring_reach: Duration,
+    /// How long notifying may take.
+    pub notify_timeout: Duration,
+    /// How far ahead a timer is notified.
+    pub wakeup_reach: Duration,
 }
 
 /// Everything that is wrong with the environment.

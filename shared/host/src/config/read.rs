@@ -3,9 +3,9 @@
 
 use super::variables::Reader;
 use super::{CosmosSettings, KeySetting, Limits};
-use crate::doorbell::Queues;
 use crate::log;
 use crate::maintenance::{Keep, MaintenanceSettings};
+use crate::notifier::Queues;
 use cosmos::{ClientConfig, Key, StaticKey};
 use duroxide::providers::{MAX_WORKER_TAGS, TagFilter};
 use std::collections::{BTreeMap, HashSet};
@@ -79,7 +79,7 @@ pub(super) fn queues(reader: &mut Reader<'_>) -> Queues {
     if !worker.is_empty() && worker == orchestrator {
         reader.problem(
             "WORKER_QUEUE_URL",
-            "is ORCHESTRATOR_QUEUE_URL too: each function needs a queue of its own, or it gets the other's rings",
+            "is ORCHESTRATOR_QUEUE_URL too: each function needs a queue of its own, or it gets the other's wakeups",
         );
     }
     const TAGGED: &str = "WORKER_TAG_QUEUE_URLS";
@@ -173,7 +173,7 @@ pub(super) fn metrics_namespace(reader: &mut Reader<'_>) -> Option<String> {
     if namespace.len() > 255 || namespace.starts_with([':', '/']) || !namespace.chars().all(plain) {
         reader.problem(
             NAME,
-            format!("is {namespace:?}: set it to at most 255 letters, digits and . - _ / # :, beginning with a letter"),
+            format!("is {namespace:?}: set it to at most 255 dead letters, digits and . - _ / # :, beginning with a dead letter"),
         );
     } else if namespace.starts_with("AWS/") {
         reader.problem(
@@ -205,8 +205,8 @@ impl Limits {
             turn_reserve: millis(reader.number("DUROXIDE_TURN_RESERVE_MS", 0..=INVOCATION_MS)),
             cancel_grace: millis(reader.number("DUROXIDE_CANCEL_GRACE_MS", 0..=INVOCATION_MS)),
             commit_reserve: millis(reader.number("DUROXIDE_COMMIT_RESERVE_MS", 0..=INVOCATION_MS)),
-            ring_timeout: millis(reader.number("DUROXIDE_RING_TIMEOUT_MS", 1..=INVOCATION_MS)),
-            ring_reach: seconds(reader.number("DUROXIDE_RING_REACH_SECONDS", 0..=900)),
+            notify_timeout: millis(reader.number("DUROXIDE_NOTIFY_TIMEOUT_MS", 1..=INVOCATION_MS)),
+            wakeup_reach: seconds(reader.number("DUROXIDE_WAKEUP_REACH_SECONDS", 0..=900)),
         };
         // A lock is renewed when a third of it is over, and not after the activity was told to stop: what is left of it
         // then must last until the activity is released.
@@ -228,7 +228,7 @@ pub(super) fn maintenance(reader: &mut Reader<'_>, limits: &Limits) -> Maintenan
     MaintenanceSettings {
         overdue: seconds(reader.number("MAINTENANCE_OVERDUE_SECONDS", 1..=3600)),
         period: seconds(reader.number("MAINTENANCE_PERIOD_SECONDS", 1..=86_400)),
-        portion: reader.number("MAINTENANCE_PORTION", 1..=1000),
+        page: reader.number("MAINTENANCE_PAGE", 1..=1000),
         keep: Keep {
             delete_after: reader
                 .optional_number("RETENTION_DELETE_AFTER_DAYS", 1..=36_500)
@@ -237,6 +237,6 @@ pub(super) fn maintenance(reader: &mut Reader<'_>, limits: &Limits) -> Maintenan
                 .optional_number("RETENTION_KEEP_EXECUTIONS", 1..=u32::MAX)
                 .map(u64::from),
         },
-        ring_reach: limits.ring_reach,
+        wakeup_reach: limits.wakeup_reach,
     }
 }

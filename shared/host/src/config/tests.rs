@@ -65,8 +65,8 @@ fn the_least_that_must_be_set_gives_the_defaults_of_the_table() {
             turn_reserve: Duration::from_secs(3),
             cancel_grace: Duration::from_secs(2),
             commit_reserve: Duration::from_secs(2),
-            ring_timeout: Duration::from_secs(2),
-            ring_reach: Duration::from_secs(900),
+            notify_timeout: Duration::from_secs(2),
+            wakeup_reach: Duration::from_secs(900),
         }
     );
     assert_eq!(config.maintenance, MaintenanceSettings::default());
@@ -75,9 +75,9 @@ fn the_least_that_must_be_set_gives_the_defaults_of_the_table() {
         MaintenanceSettings {
             overdue: Duration::from_secs(30),
             period: Duration::from_secs(60),
-            portion: 100,
+            page: 100,
             keep: Keep::default(),
-            ring_reach: Duration::from_secs(900),
+            wakeup_reach: Duration::from_secs(900),
         }
     );
 }
@@ -104,11 +104,11 @@ fn everything_can_be_set() {
         ("DUROXIDE_TURN_RESERVE_MS", Some("13")),
         ("DUROXIDE_CANCEL_GRACE_MS", Some("14")),
         ("DUROXIDE_COMMIT_RESERVE_MS", Some("16")),
-        ("DUROXIDE_RING_TIMEOUT_MS", Some("17")),
-        ("DUROXIDE_RING_REACH_SECONDS", Some("18")),
+        ("DUROXIDE_NOTIFY_TIMEOUT_MS", Some("17")),
+        ("DUROXIDE_WAKEUP_REACH_SECONDS", Some("18")),
         ("MAINTENANCE_OVERDUE_SECONDS", Some("19")),
         ("MAINTENANCE_PERIOD_SECONDS", Some("20")),
-        ("MAINTENANCE_PORTION", Some("21")),
+        ("MAINTENANCE_PAGE", Some("21")),
         ("RETENTION_DELETE_AFTER_DAYS", Some("22")),
         ("RETENTION_KEEP_EXECUTIONS", Some("23")),
         ("LOG_LEVEL", Some("warn,duroxide=debug")),
@@ -136,8 +136,8 @@ fn everything_can_be_set() {
             turn_reserve: Duration::from_millis(13),
             cancel_grace: Duration::from_millis(14),
             commit_reserve: Duration::from_millis(16),
-            ring_timeout: Duration::from_millis(17),
-            ring_reach: Duration::from_secs(18),
+            notify_timeout: Duration::from_millis(17),
+            wakeup_reach: Duration::from_secs(18),
         }
     );
     assert_eq!(
@@ -145,12 +145,12 @@ fn everything_can_be_set() {
         MaintenanceSettings {
             overdue: Duration::from_secs(19),
             period: Duration::from_secs(20),
-            portion: 21,
+            page: 21,
             keep: Keep {
                 delete_after: Some(Duration::from_secs(22 * 86_400)),
                 keep_executions: Some(23),
             },
-            ring_reach: Duration::from_secs(18),
+            wakeup_reach: Duration::from_secs(18),
         }
     );
     assert_eq!(
@@ -268,11 +268,11 @@ fn what_cannot_be_used_is_named_with_what_to_set() {
         ("DUROXIDE_WORK_LOCK_SECONDS", "14", "from 15"),
         ("DUROXIDE_SESSION_LOCK_SECONDS", "0", "from 1"),
         ("DUROXIDE_TURN_RESERVE_MS", "3s", "whole number"),
-        ("DUROXIDE_RING_TIMEOUT_MS", "0", "from 1"),
-        ("DUROXIDE_RING_REACH_SECONDS", "901", "to 900"),
+        ("DUROXIDE_NOTIFY_TIMEOUT_MS", "0", "from 1"),
+        ("DUROXIDE_WAKEUP_REACH_SECONDS", "901", "to 900"),
         ("MAINTENANCE_OVERDUE_SECONDS", "0", "from 1"),
         ("MAINTENANCE_PERIOD_SECONDS", "1m", "whole number"),
-        ("MAINTENANCE_PORTION", "1001", "to 1000"),
+        ("MAINTENANCE_PAGE", "1001", "to 1000"),
         ("RETENTION_DELETE_AFTER_DAYS", "0", "from 1"),
         ("RETENTION_KEEP_EXECUTIONS", "-1", "from 1"),
         ("LOG_LEVEL", "inof", "not a level"),

@@ -79,7 +79,7 @@ pub const VARIABLES: &[Variable] = &[
     optional(
         "DUROXIDE_CONCURRENCY",
         Some("10"),
-        "how many rings of a batch are served at once, 1 to 1000",
+        "how many wakeups of a batch are served at once, 1 to 1000",
     ),
     optional(
         "DUROXIDE_MAX_ATTEMPTS",
@@ -127,19 +127,19 @@ pub const VARIABLES: &[Variable] = &[
         "kept back at the end of an invocation to commit or release",
     ),
     optional(
-        "DUROXIDE_RING_TIMEOUT_MS",
+        "DUROXIDE_NOTIFY_TIMEOUT_MS",
         Some("2000"),
-        "how long ringing after a commit may take; what is not rung by then is left to maintenance",
+        "how long notifying after a commit may take; what is not notified by then is left to maintenance",
     ),
     optional(
-        "DUROXIDE_RING_REACH_SECONDS",
+        "DUROXIDE_WAKEUP_REACH_SECONDS",
         Some("900"),
-        "timers due within this time are rung with a delay, later ones by maintenance; at most 900",
+        "timers due within this time are notified with a delay, later ones by maintenance; at most 900",
     ),
     optional(
         "MAINTENANCE_OVERDUE_SECONDS",
         Some("30"),
-        "what is due for so long and was not taken is rung for by maintenance",
+        "what is due for so long and was not taken is notified for by maintenance",
     ),
     optional(
         "MAINTENANCE_PERIOD_SECONDS",
@@ -147,7 +147,7 @@ pub const VARIABLES: &[Variable] = &[
         "how often the schedule invokes maintenance",
     ),
     optional(
-        "MAINTENANCE_PORTION",
+        "MAINTENANCE_PAGE",
         Some("100"),
         "how many items of each physical partition maintenance takes at once, 1 to 1000",
     ),

@@ -1,6 +1,6 @@
 //! Every action of AWS that the functions need, and on what.
 //!
-//! The first group is called by this crate's own code (`doorbell/sqs.rs`, `secret.rs`), the second by Lambda in the
+//! The first group is called by this crate's own code (`notifier/sqs.rs`, `secret.rs`), the second by Lambda in the
 //! function's name: the event source mapping polls its queue, the runtime writes its log.
 
 use Deployed::{Client, Maintenance, Orchestrator, Worker};
@@ -21,9 +21,9 @@ pub enum Deployed {
 /// What an action is allowed on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum On {
-    /// All queues that rings go to.
-    Doorbells,
-    /// The queue whose rings the function serves.
+    /// All queues that wakeups go to.
+    Notifiers,
+    /// The queue whose wakeups the function serves.
     OwnQueue,
     /// The secret with the store's key.
     KeySecret,
@@ -48,9 +48,9 @@ pub struct Permission {
 pub const PERMISSIONS: &[Permission] = &[
     Permission {
         action: "sqs:SendMessage",
-        on: On::Doorbells,
+        on: On::Notifiers,
         by: &[Orchestrator, Worker, Maintenance, Client],
-        why: "rings are sent with SendMessageBatch, which has no action of its own",
+        why: "wakeups are sent with SendMessageBatch, which has no action of its own",
     },
     Permission {
         action: "secretsmanager:GetSecretValue",

@@ -72,17 +72,17 @@ impl Timing {
             (
                 self.max_receive_count > limits.max_attempts,
                 format!(
-                    "what kills its function becomes poison after {} attempts, before its ring is put aside",
+                    "what kills its function becomes poison after {} attempts, before its wakeup is put aside",
                     limits.max_attempts
                 ),
             ),
             (
                 self.retention > tries,
-                format!("a ring lives longer than the {tries:?} that all its tries may take"),
+                format!("a wakeup lives longer than the {tries:?} that all its tries may take"),
             ),
             (
                 self.dead_retention > self.retention,
-                "a ring that was put aside is kept for longer than a ring".to_owned(),
+                "a wakeup that was put aside is kept for longer than a wakeup".to_owned(),
             ),
             (
                 limits.concurrency >= self.batch_size as usize,
@@ -96,10 +96,10 @@ impl Timing {
                 ),
             ),
             (
-                self.period * 2 <= limits.ring_reach,
+                self.period * 2 <= limits.wakeup_reach,
                 format!(
                     "maintenance comes twice within the {:?} before a far timer is due",
-                    limits.ring_reach
+                    limits.wakeup_reach
                 ),
             ),
         ];

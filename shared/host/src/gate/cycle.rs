@@ -1,6 +1,6 @@
 //! What became of a ticket.
 
-use crate::doorbell::Delayed;
+use crate::notifier::Delayed;
 use std::time::Duration;
 
 /// How a cycle ended.
@@ -9,9 +9,9 @@ use std::time::Duration;
 pub enum Outcome {
     /// It was executed, and its results are in the store.
     Committed,
-    /// There was nothing to do: the ring was late or repeated.
+    /// There was nothing to do: the wakeup was late or repeated.
     Nothing,
-    /// Another invocation has it. The ring must come again: the holder may have fetched before the message arrived.
+    /// Another invocation has it. The wakeup must come again: the holder may have fetched before the message arrived.
     Busy {
         /// Until when, unless it is released earlier (Unix ms).
         until_ms: u64,
@@ -82,8 +82,8 @@ pub struct Cycle {
     pub poisoned: bool,
     /// There is another turn at once, which nobody else announces.
     pub more: bool,
-    /// The rings that its commit owes.
-    pub rings: Vec<Delayed>,
+    /// The wakeups that its commit owes.
+    pub wakeups: Vec<Delayed>,
 }
 
 impl Cycle {
@@ -97,7 +97,7 @@ impl Cycle {
             ended: None,
             poisoned: false,
             more: false,
-            rings: Vec::new(),
+            wakeups: Vec::new(),
         }
     }
 

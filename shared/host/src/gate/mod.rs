@@ -1,4 +1,4 @@
-//! The gate: one fetch-execute-ack cycle of duroxide's runtime per ring.
+//! The gate: one fetch-execute-ack cycle of duroxide's runtime per wakeup.
 //!
 //! duroxide has no call for one turn: its runtime owns dispatchers that poll. The gate is the provider that they poll.
 //! Its `fetch_*` waits for a *ticket*, makes one directed fetch for it, and hands the runtime what it found; the
@@ -24,7 +24,7 @@
 //!
 //! What could go wrong, and what is done: a dispatcher that never comes back (it cannot be aborted) leaves its ticket
 //! to the holder's time limit; a commit whose answer does not come in time is reported as failed although it may have
-//! happened, so it is rung for as if it had, and the next ring finds out; a lock whose renewal fails because the store is away is tried again until it
+//! happened, so it is notified for as if it had, and the next wakeup finds out; a lock whose renewal fails because the store is away is tried again until it
 //! expires, because giving up early would throw a running activity away.
 
 mod cycle;
@@ -37,7 +37,7 @@ mod work;
 use crate::budget::Budget;
 use crate::config::Limits;
 use crate::directed::Directed;
-use crate::ring::{Target, WorkTarget};
+use crate::wakeup::{Target, WorkTarget};
 use cosmos::Clock;
 use duroxide::providers::{Provider, ProviderError};
 use open::OpenCycles;
@@ -97,7 +97,7 @@ impl Gate {
             Ok(Ok(cycle)) => cycle,
             Ok(Err(_)) => Cycle::failed("the runtime dropped the ticket: it is shutting down"),
             Err(_) => Cycle::failed(
-                "the cycle did not end within the invocation: its lock expires by itself, then another ring repeats it",
+                "the cycle did not end within the invocation: its lock expires by itself, then another wakeup repeats it",
             ),
         }
     }

@@ -7,7 +7,7 @@
 use super::cycle::{Cycle, Outcome};
 use super::ticket::reply;
 use crate::budget::Budget;
-use crate::doorbell::Delayed;
+use crate::notifier::Delayed;
 use crate::plan::Orchestration;
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -23,7 +23,7 @@ pub(super) struct Open {
     /// What the runtime was last told about it.
     pub trouble: Option<String>,
     /// What its commit makes due, once one was tried: it may have been applied although the runtime was told otherwise,
-    /// so these are rung even when the cycle fails. A ring too many finds nothing.
+    /// so these are notified even when the cycle fails. A wakeup too many finds nothing.
     pub owed: Vec<Delayed>,
     /// Why a running activity was told to stop.
     pub stopped: Option<Stop>,
@@ -111,7 +111,7 @@ impl OpenCycles {
             step: Some(open.claim.step),
             attempt: Some(open.claim.attempt),
             more: open.claim.more,
-            rings: open.owed,
+            wakeups: open.owed,
             ..Cycle::not_begun(outcome)
         };
         detail(&mut cycle);

@@ -34,7 +34,7 @@ impl<T> Ticket<T> {
     }
 }
 
-/// Answers the holder. One who has gone at the end of its budget has reported the ring as failed, so it comes again.
+/// Answers the holder. One who has gone at the end of its budget has reported the wakeup as failed, so it comes again.
 pub(super) fn reply(answer: oneshot::Sender<Cycle>, cycle: Cycle) {
     if let Err(cycle) = answer.send(cycle) {
         tracing::warn!(

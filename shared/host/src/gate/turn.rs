@@ -4,7 +4,7 @@ use super::cycle::{Ended, Outcome};
 use super::open::Claim;
 use super::{Gate, not_open};
 use crate::budget::Budget;
-use crate::doorbell::Delayed;
+use crate::notifier::Delayed;
 use crate::plan::{Orchestration, Planner};
 use duroxide::providers::{
     DispatcherCapabilityFilter, ExecutionMetadata, OrchestrationItem, ProviderError, ScheduledActivityIdentifier,
@@ -70,7 +70,7 @@ impl Gate {
         const OPERATION: &str = "ack_orchestration_item";
         let claim = self.open.claim(token).ok_or_else(|| not_open(OPERATION))?;
         let of = started(&result.events).or(claim.of);
-        let mut planner = Planner::new(self.clock.now_ms(), self.limits.ring_reach);
+        let mut planner = Planner::new(self.clock.now_ms(), self.limits.wakeup_reach);
         result.messages.iter().for_each(|item| planner.message(item, None));
         result.work.iter().for_each(|item| planner.work(item, of.as_ref()));
         let ended = ended(&result.metadata);
@@ -86,15 +86,15 @@ impl Gate {
             result.cancelled,
         );
         let done = Self::within(claim.budget, OPERATION, commit).await;
-        let rings = planner.finish(self.clock.now_ms(), self.directed.session_token());
+        let wakeups = planner.finish(self.clock.now_ms(), self.directed.session_token());
         match &done {
             Ok(()) => self.open.close_with(token, Outcome::Committed, |cycle| {
                 cycle.execution = Some(execution);
                 cycle.ended = ended;
                 cycle.poisoned = poisoned;
-                cycle.rings = rings;
+                cycle.wakeups = wakeups;
             }),
-            Err(error) => self.commit_failed(token, claim.budget, error, rings),
+            Err(error) => self.commit_failed(token, claim.budget, error, wakeups),
         }
         done
     }

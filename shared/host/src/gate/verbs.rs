@@ -56,7 +56,7 @@ delegate_provider! {
         }
 
         /// The runtime reads a whole history before each activity, only for the orchestration's name and version. Those
-        /// are in the ring. Reads of user code run on other tasks, and go to the store.
+        /// are in the wakeup. Reads of user code run on other tasks, and go to the store.
         async fn read(&self, instance: &str) -> Result<Vec<Event>, ProviderError> {
             let Some(claim) = self.open.on_this_seat() else {
                 return self.inner.read(instance).await;

@@ -15,7 +15,7 @@ use super::{Cycle, Gate, not_open, too_late};
 use crate::budget::Budget;
 use crate::environment::FIRST_RENEWAL;
 use crate::plan::{Orchestration, Planner};
-use crate::ring::WorkTarget;
+use crate::wakeup::WorkTarget;
 use duroxide::ErrorDetails;
 use duroxide::providers::{ProviderError, SessionFetchConfig, TagFilter, WorkItem};
 use duroxide_cosmos::{ClaimedWork, Fetched};
@@ -84,18 +84,18 @@ impl Gate {
         let Some(completion) = completion else {
             return self.stop_work(token, &claim).await;
         };
-        let mut planner = Planner::new(self.clock.now_ms(), self.limits.ring_reach);
+        let mut planner = Planner::new(self.clock.now_ms(), self.limits.wakeup_reach);
         planner.message(&completion, None);
         let poisoned = is_poison(&completion);
         let complete = self.inner.ack_work_item(token, Some(completion));
         let done = Self::within(claim.budget, OPERATION, complete).await;
-        let rings = planner.finish(self.clock.now_ms(), self.directed.session_token());
+        let wakeups = planner.finish(self.clock.now_ms(), self.directed.session_token());
         match &done {
             Ok(()) => self.open.close_with(token, Outcome::Committed, |cycle| {
                 cycle.poisoned = poisoned;
-                cycle.rings = rings;
+                cycle.wakeups = wakeups;
             }),
-            Err(error) => self.commit_failed(token, claim.budget, error, rings),
+            Err(error) => self.commit_failed(token, claim.budget, error, wakeups),
         }
         done
     }
@@ -115,7 +115,7 @@ impl Gate {
                 self.open.close(token, outcome);
                 done
             }
-            // It may be unclaimed: a ring finds out, and finds nothing if it is gone.
+            // It may be unclaimed: a wakeup finds out, and finds nothing if it is gone.
             Some(Stop::LockExpired) => {
                 let delay = RELEASE_DELAY;
                 self.open.close(token, Outcome::Abandoned { delay });
@@ -226,7 +226,7 @@ fn claim(target: &WorkTarget, work: &ClaimedWork, budget: Budget, asked: Instant
         return None;
     };
     let of = match (&target.orchestration, &target.version) {
-        // Only what was rung for this very instance: an undirected fetch may have found another's.
+        // Only what was notified for this very instance: an undirected fetch may have found another's.
         (Some(name), Some(version)) if target.instance == *instance => Some(Orchestration {
             name: name.clone(),
             version: version.clone(),

@@ -1,52 +1,53 @@
-//! Maintenance: one run repairs whatever a crash, a lost ring or a half-done delivery left behind.
+//! Maintenance: one run repairs whatever a crash, a lost wakeup or a half-done delivery left behind.
 //!
-//! A run takes one *portion* of each pass in turn, and goes round until no pass has anything left or the budget is nearly
-//! spent. Each portion has an equal share of the time that is left, so neither a long queue nor a slow answer of one pass
+//! A run takes one *page* of each pass in turn, and goes round until no pass has anything left or the budget is nearly
+//! spent. Each page has an equal share of the time that is left, so neither a long queue nor a slow answer of one pass
 //! keeps the others from theirs. A pass for which its share was too short all the time comes first in the next run of a warm
 //! environment, with half of the time. The passes and their idempotence are the store's (`duroxide_cosmos`); here is the order,
-//! the time, and the ringing:
+//! the time, and the notifying:
 //!
 //! ```text
 //!   payload ─> request ─> rounds: outbox │ unfinished │ sessions │ sweep │ retention ─> state kept ─> report
-//!                                    └──── targets ────┴──> rings <──┘
+//!                                    └──── targets ────┴──> wakeups <──┘
 //! ```
 //!
 //! | module | role |
 //! |---|---|
 //! | `request` | what the schedule or a direct invocation asks for |
 //! | `rounds` | the passes in lock-step |
-//! | `ladder` | pure: which due items are rung, and when again |
-//! | `sweep`, `calls` | the sweep's phases; the rings of a run |
+//! | `reminders` | pure: which due items are notified, and when again |
+//! | `sweep`, `calls` | the sweep's phases; the wakeups of a run |
 //! | `report` | the answer, the log, the metrics |
-//! | `letters` | beside all that: dead letters for an operator |
+//! | `dead letters` | beside all that: dead letters for an operator |
 //!
 //! What can go wrong: a run that dies anywhere has changed only what is right to change by itself, and the next one finds
 //! the rest where it was. Two runs at once do the same things twice, which the store takes for once; the first to keep
-//! the state wins, and the other's rings were rings too many. A pass that cannot ask the store is told in the report and
+//! the state wins, and the other's wakeups were wakeups too many. A pass that cannot ask the store is told in the report and
 //! ends; the others go on. So is one that the store did not answer in time, when the run ends: `PassesBroken` counts both.
-//! A doorbell that takes nothing costs time: what is due stays due, and is rung at its next age.
+//! A notifier that takes nothing costs time: what is due stays due, and is notified at its next age.
 
-mod calls;
-mod ladder;
-mod letters;
+mod dead_letters;
+mod passes;
+mod reminders;
 mod report;
 mod request;
-mod rounds;
 mod settings;
 mod sweep;
+mod wakeups;
 
-pub use letters::{LetterFailure, LettersAnswer, LettersReport, LettersRequest, Settled, WhichLetters};
+pub use dead_letters::{
+    DeadLetterFailure, DeadLetterSelection, DeadLettersAnswer, DeadLettersReport, DeadLettersRequest, Settled,
+};
 pub use report::{PassReport, Report, StoreReport};
 pub use request::{Keep, MaintenanceRequest, PassName, RequestError};
 pub use settings::MaintenanceSettings;
 
 use crate::budget::Budget;
-use crate::ringer::Ringer;
-use calls::Calls;
+use crate::notifier::BoundedNotifier;
 use cosmos::Clock;
 use duroxide::providers::ProviderError;
-use duroxide_cosmos::{CosmosProvider, UpkeepQuery};
-use rounds::Rounds;
+use duroxide_cosmos::{BacklogQuery, CosmosProvider};
+use passes::PassSchedule;
 use serde::Serialize;
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -54,8 +55,9 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use sweep::ms;
+use wakeups::RunWakeups;
 
-/// Kept back at the end of a run, to ring what was found, to keep the state and to count.
+/// Kept back at the end of a run, to wakeup what was found, to keep the state and to count.
 const RESERVE: Duration = Duration::from_secs(3);
 /// The last of it, in which nothing new is begun.
 const LAST: Duration = Duration::from_millis(200);
@@ -70,7 +72,7 @@ pub enum Answer {
     /// Of a run.
     Report(Report),
     /// Of an operator's request.
-    Letters(LettersAnswer),
+    Letters(DeadLettersAnswer),
 }
 
 /// Why an invocation fails.
@@ -92,7 +94,7 @@ fn is_alone(payload: &Value) -> bool {
 #[derive(Clone)]
 pub struct Maintenance {
     provider: Arc<CosmosProvider>,
-    ringer: Ringer,
+    notifier: BoundedNotifier,
     clock: Arc<dyn Clock>,
     settings: MaintenanceSettings,
     /// The passes that the last run of this environment had too little time for.
@@ -108,16 +110,16 @@ impl fmt::Debug for Maintenance {
 }
 
 impl Maintenance {
-    /// Maintains this store, and rings with this ringer. The clock must be the store's.
+    /// Maintains this store, and wakeups with this notifier. The clock must be the store's.
     pub fn new(
         provider: Arc<CosmosProvider>,
-        ringer: Ringer,
+        notifier: BoundedNotifier,
         clock: Arc<dyn Clock>,
         settings: MaintenanceSettings,
     ) -> Maintenance {
         Maintenance {
             provider,
-            ringer,
+            notifier,
             clock,
             settings,
             late: Arc::default(),
@@ -130,8 +132,8 @@ impl Maintenance {
     /// When the payload is no request (nothing was changed then), or dead letters cannot be listed or read.
     pub async fn handle(&self, payload: &Value, budget: Budget) -> Result<Answer, MaintenanceError> {
         if let Some(asked) = payload.get("deadLetters").filter(|_| is_alone(payload)) {
-            let request = LettersRequest::read(asked)?;
-            return Ok(Answer::Letters(self.letters(request, budget).await?));
+            let request = DeadLettersRequest::read(asked)?;
+            return Ok(Answer::Letters(self.dead_letters(request, budget).await?));
         }
         let request = MaintenanceRequest::from_payload(payload)?;
         let keeps = request.keep.unwrap_or(self.settings.keep);
@@ -147,8 +149,8 @@ impl Maintenance {
     /// One run. It ends within the budget, and says what it did and whether something is left.
     pub async fn run(&self, request: MaintenanceRequest, budget: Budget) -> Report {
         let until = budget.end_less(LAST);
-        let calls = Calls::new(self, until);
-        let mut rounds = Rounds::new(self, &request, calls);
+        let calls = RunWakeups::new(self, until);
+        let mut rounds = PassSchedule::new(self, &request, calls);
         rounds.go(budget.end_less(RESERVE)).await;
         rounds.note_late(&mut self.late.lock().unwrap_or_else(PoisonError::into_inner));
         rounds.keep_state(until).await;
@@ -173,15 +175,15 @@ impl Maintenance {
             return (pass, None);
         }
         let now_ms = self.clock.now_ms();
-        let ask = UpkeepQuery {
+        let ask = BacklogQuery {
             overdue_ms: now_ms.saturating_sub(ms(self.settings.overdue)),
             stuck_ms: now_ms.saturating_sub(ms(self.settings.stuck())),
         };
-        pass.portions = 1;
-        match tokio::time::timeout_at(budget.end_less(LAST), self.provider.upkeep(&ask)).await {
-            Ok(Ok(upkeep)) => {
+        pass.pages = 1;
+        match tokio::time::timeout_at(budget.end_less(LAST), self.provider.backlog(&ask)).await {
+            Ok(Ok(backlog)) => {
                 pass.left_over = false;
-                return (pass, Some(StoreReport::new(&upkeep, now_ms)));
+                return (pass, Some(StoreReport::new(&backlog, now_ms)));
             }
             Ok(Err(error)) => pass.error = Some(error.to_string()),
             Err(_) => pass.error = Some(NOT_COUNTED.to_owned()),

@@ -1,8 +1,8 @@
 //! What a run says of itself: the function's answer, a line in the log, and metrics.
 
 use super::request::PassName;
-use crate::meter::Meter;
-use duroxide_cosmos::{Pass, Upkeep};
+use crate::metrics::Metrics;
+use duroxide_cosmos::{Backlog, PassOutcome};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -12,10 +12,10 @@ use std::collections::BTreeMap;
 pub struct Report {
     /// What each requested pass did.
     pub passes: BTreeMap<PassName, PassReport>,
-    /// Rings that the doorbell took.
-    pub rings_sent: u64,
-    /// Rings that it did not take.
-    pub rings_failed: u64,
+    /// Wakeups that the notifier took.
+    pub wakeups_sent: u64,
+    /// Wakeups that it did not take.
+    pub wakeups_failed: u64,
     /// Whether a pass has something left to do; the next run goes on.
     pub left_over: bool,
     /// How the store is after the run, if that was asked for and there was time.
@@ -29,7 +29,7 @@ pub struct Report {
 pub struct PassReport {
     /// Items that were looked at.
     pub found: u64,
-    /// Items that are settled now; of the sweep: rings that were sent.
+    /// Items that are settled now; of the sweep: wakeups that were sent.
     pub done: u64,
     /// Items that could not be settled this time.
     pub failed: u64,
@@ -37,16 +37,16 @@ pub struct PassReport {
     pub dead: u64,
     /// Whether the budget ended before the pass.
     pub left_over: bool,
-    /// In how many portions.
-    pub portions: u64,
+    /// In how many pages.
+    pub pages: u64,
     /// Why the pass could not go on.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
 }
 
 impl PassReport {
-    pub(super) fn add(&mut self, pass: &Pass) {
-        self.portions += 1;
+    pub(super) fn add(&mut self, pass: &PassOutcome) {
+        self.pages += 1;
         self.found += pass.found;
         self.done += pass.done;
         self.failed += pass.failed;
@@ -79,18 +79,18 @@ pub struct StoreReport {
 }
 
 impl StoreReport {
-    pub(super) fn new(upkeep: &Upkeep, now_ms: u64) -> StoreReport {
+    pub(super) fn new(backlog: &Backlog, now_ms: u64) -> StoreReport {
         let age = |since: Option<u64>| since.map_or(0, |since| now_ms.saturating_sub(since) / 1000);
         StoreReport {
-            outbox_depth: upkeep.outbox,
-            oldest_intent_seconds: age(upkeep.oldest_intent_ms),
-            turns_due: upkeep.turns_due,
-            works_due: upkeep.works_due,
-            oldest_due_seconds: age(upkeep.oldest_due_ms),
-            overdue_timers: upkeep.overdue_timers,
-            timers_pending: upkeep.timers_pending,
-            stuck_instances: upkeep.stuck_instances,
-            dead_letters: upkeep.dead_letters,
+            outbox_depth: backlog.outbox,
+            oldest_intent_seconds: age(backlog.oldest_intent_ms),
+            turns_due: backlog.turns_due,
+            works_due: backlog.works_due,
+            oldest_due_seconds: age(backlog.oldest_due_ms),
+            overdue_timers: backlog.overdue_timers,
+            timers_pending: backlog.timers_pending,
+            stuck_instances: backlog.stuck_instances,
+            dead_letters: backlog.dead_letters,
         }
     }
 }
@@ -120,15 +120,15 @@ fn names(pass: PassName) -> Option<[&'static str; 4]> {
 impl Report {
     /// Counts it all. How the store is is written even when it is zero, for the alarms; what a pass met is not, so that an
     /// idle system pays for few metrics.
-    pub fn measure(&self, meter: &Meter) {
+    pub fn measure(&self, metrics: &Metrics) {
         let broken = self.passes.values().filter(|pass| pass.error.is_some()).count();
-        meter.level("PassesBroken", broken as u64);
+        metrics.level("PassesBroken", broken as u64);
         for (pass, report) in &self.passes {
             let numbers = [report.found, report.done, report.failed, u64::from(report.left_over)];
             for (name, number) in names(*pass).into_iter().flatten().zip(numbers) {
-                meter.count(name, number);
+                metrics.count(name, number);
             }
-            meter.count("OutboxDead", report.dead);
+            metrics.count("OutboxDead", report.dead);
         }
         let Some(store) = &self.store else {
             return;
@@ -144,7 +144,7 @@ impl Report {
             ("StuckInstances", store.stuck_instances),
             ("DeadLetters", store.dead_letters),
         ] {
-            meter.level(name, number);
+            metrics.level(name, number);
         }
     }
 
@@ -177,21 +177,21 @@ mod tests {
             failed: 1,
             dead: 1,
             left_over: true,
-            portions: 2,
+            pages: 2,
             error: Some("no".to_owned()),
         };
-        let upkeep = Upkeep {
+        let backlog = Backlog {
             outbox: 4,
             oldest_intent_ms: Some(10_000),
             turns_due: 7,
-            ..Upkeep::default()
+            ..Backlog::default()
         };
         Report {
             passes: BTreeMap::from([(PassName::Outbox, pass), (PassName::Report, PassReport::default())]),
-            rings_sent: 2,
-            rings_failed: 0,
+            wakeups_sent: 2,
+            wakeups_failed: 0,
             left_over: true,
-            store: Some(StoreReport::new(&upkeep, 75_900)),
+            store: Some(StoreReport::new(&backlog, 75_900)),
         }
     }
 
@@ -200,17 +200,17 @@ mod tests {
         let text = serde_json::to_value(report()).unwrap();
         assert_eq!(
             text["passes"]["outbox"],
-            json!({"found": 5, "done": 3, "failed": 1, "dead": 1, "leftOver": true, "portions": 2, "error": "no"})
+            json!({"found": 5, "done": 3, "failed": 1, "dead": 1, "leftOver": true, "pages": 2, "error": "no"})
         );
-        assert_eq!((&text["leftOver"], &text["ringsSent"]), (&json!(true), &json!(2)));
+        assert_eq!((&text["leftOver"], &text["wakeupsSent"]), (&json!(true), &json!(2)));
         assert_eq!(text["store"]["oldestIntentSeconds"], json!(65));
         assert!(text["passes"]["report"]["error"].is_null());
     }
 
     fn line_of(report: &Report) -> Value {
-        let meter = Meter::new(Some("space".to_owned()));
-        report.measure(&meter);
-        serde_json::from_str(&meter.flush("m", Duration::ZERO, 0).unwrap()).unwrap()
+        let metrics = Metrics::new(Some("space".to_owned()));
+        report.measure(&metrics);
+        serde_json::from_str(&metrics.flush("m", Duration::ZERO, 0).unwrap()).unwrap()
     }
 
     #[test]

@@ -4,7 +4,7 @@
 //! {"passes": ["outbox", "sweep"], "most": 50, "retention": {"deleteAfterDays": 30, "keepExecutions": 5}}
 //! ```
 //!
-//! An operator who asks for the dead letters sends the field `deadLetters` alone (see `letters`).
+//! An operator who asks for the dead letters sends the field `deadLetters` alone (see `dead letters`).
 //!
 //! A request is judged as a whole before anything is done: one that cannot be understood changes nothing. Each refusal
 //! names its field and what to send.
@@ -13,7 +13,7 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 use std::time::Duration;
 
-/// The most items of one portion that a request may ask for.
+/// The most items of one page that a request may ask for.
 const MOST: u64 = 10_000;
 /// A hundred years.
 const MOST_DAYS: u64 = 36_500;
@@ -32,7 +32,7 @@ pub enum PassName {
     Unfinished,
     /// Removes expired sessions.
     Sessions,
-    /// Rings for what no ring reached.
+    /// Wakeups for what no wakeup reached.
     Sweep,
     /// Deletes what is kept long enough.
     Retention,
@@ -85,7 +85,7 @@ impl Keep {
 pub struct MaintenanceRequest {
     /// The passes, in the order of a round, each once.
     pub passes: Vec<PassName>,
-    /// At most so many items of each physical range in one portion; `None` for the setting.
+    /// At most so many items of each physical range in one page; `None` for the setting.
     pub most: Option<u32>,
     /// What is kept; `None` for the setting.
     pub keep: Option<Keep>,

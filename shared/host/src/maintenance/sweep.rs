@@ -1,24 +1,24 @@
-//! The sweep: rings for what no ring reached, in phases.
+//! The sweep: wakeups for what no wakeup reached, in phases.
 //!
-//! | phase | rings | when it stops early |
+//! | phase | wakeups | when it stops early |
 //! |---|---|---|
-//! | coming | timers that come within reach, with a delay | the next run begins at the last one rung |
+//! | coming | timers that come within reach, with a delay | the next run begins at the last one notified |
 //! | left | what the run before had no time for | stays, from there on |
-//! | new | what came to an age since the run before (`ladder`) | becomes the next run's `left` |
+//! | new | what came to an age since the run before (`reminders`) | becomes the next run's `left` |
 //!
-//! What is due is rung in its order, over all physical ranges: what one of them gives ahead of the others is held until
-//! they have come as far. So a run that stops knows up to when everything is rung, and the next one repeats nothing (but
+//! What is due is notified in its order, over all physical ranges: what one of them gives ahead of the others is held until
+//! they have come as far. So a run that stops knows up to when everything is notified, and the next one repeats nothing (but
 //! of a single moment that fills whole pages, which no cursor can divide).
 //!
 //! What is remembered between runs is the state document, written once at the end of a run. A run that dies writes
-//! nothing, and the next one rings the same again: a ring too many finds nothing to do.
+//! nothing, and the next one wakeups the same again: a wakeup too many finds nothing to do.
 
-use super::calls::{Called, Calls, coming_rings, overdue_rings};
-use super::ladder::{Coming, Overdue, watermark};
+use super::reminders::{Coming, Overdue, watermark};
 use super::settings::MaintenanceSettings;
+use super::wakeups::{RunWakeups, SentWakeups, coming_wakeups, overdue_wakeups};
 use duroxide::providers::ProviderError;
 use duroxide_cosmos::{
-    CosmosProvider, Cursor, DueItem, DuePage, DueWindow, MaintenanceState, Portion, UnfinishedSweep,
+    CosmosProvider, Cursor, DueItem, DuePage, DueWindow, MaintenanceState, PageRequest, UnfinishedSweep,
 };
 use std::collections::VecDeque;
 
@@ -27,7 +27,7 @@ use std::collections::VecDeque;
 pub(super) struct Sweep {
     state: MaintenanceState,
     phases: VecDeque<Phase>,
-    /// There was no time for some rings: nothing more is asked for.
+    /// There was no time for some wakeups: nothing more is asked for.
     is_cut_short: bool,
 }
 
@@ -38,7 +38,7 @@ struct Phase {
     cursor: Option<Cursor>,
     /// What was given ahead of other ranges.
     held: Vec<DueItem>,
-    /// What is due up to here is rung.
+    /// What is due up to here is notified.
     served_ms: Option<u64>,
 }
 
@@ -78,7 +78,7 @@ impl Phase {
         };
         let until_ms = page.reached_ms.map(|reached| watermark(after_ms, reached));
         let up_to = |until_ms: Option<u64>| due.partition_point(|item| Some(item.due_ms) <= until_ms);
-        // Of a moment that fills whole pages, what is seen is rung: it is repeated if the run stops in the middle of it.
+        // Of a moment that fills whole pages, what is seen is notified: it is repeated if the run stops in the middle of it.
         let ready = Some(up_to(until_ms)).filter(|ready| *ready > 0);
         self.held = due.split_off(ready.unwrap_or_else(|| up_to(page.reached_ms)));
         (due, until_ms)
@@ -93,7 +93,7 @@ pub(super) fn ms(duration: std::time::Duration) -> u64 {
 impl Sweep {
     /// Plans a run that begins now.
     pub(super) fn new(state: MaintenanceState, settings: &MaintenanceSettings, now_ms: u64) -> Sweep {
-        let (ahead_ms, reach_ms) = (ms(settings.ahead()), ms(settings.ring_reach));
+        let (ahead_ms, reach_ms) = (ms(settings.ahead()), ms(settings.wakeup_reach));
         let state = not_ahead(state, ms(settings.period), now_ms);
         let overdue = Overdue {
             threshold_ms: ms(settings.overdue),
@@ -107,7 +107,7 @@ impl Sweep {
             after_ms: left.after_ms,
             ..overdue
         });
-        let coming = Coming::new(state.rung_until_ms, now_ms, ahead_ms, reach_ms);
+        let coming = Coming::new(state.notified_until_ms, now_ms, ahead_ms, reach_ms);
         let kinds = [
             Some(Kind::Coming(coming)),
             left.map(Kind::Left),
@@ -121,32 +121,32 @@ impl Sweep {
         }
     }
 
-    /// Rings for one page. Answers what became of the rings, and whether there is more to do.
-    pub(super) async fn portion(
+    /// Wakeups for one page. Answers what became of the wakeups, and whether there is more to do.
+    pub(super) async fn page(
         &mut self,
         provider: &CosmosProvider,
-        calls: &mut Calls,
-        portion: Portion,
+        calls: &mut RunWakeups,
+        page: PageRequest,
         now_ms: u64,
-    ) -> Result<(Called, bool), ProviderError> {
+    ) -> Result<(SentWakeups, bool), ProviderError> {
         while let Some(phase) = self.phases.pop_front_if(|phase| phase.windows.is_empty()) {
             finish(&mut self.state, &phase.kind);
         }
         let Some(phase) = self.phases.front_mut().filter(|_| !self.is_cut_short) else {
-            return Ok((Called::default(), self.is_cut_short));
+            return Ok((SentWakeups::default(), self.is_cut_short));
         };
-        let portion = Portion {
+        let page = PageRequest {
             cursor: phase.cursor.clone(),
-            ..portion
+            ..page
         };
-        let page = provider.due(&phase.windows, portion).await?;
+        let page = provider.due(&phase.windows, page).await?;
         let cursor = page.cursor.clone();
         let (due, until_ms) = phase.next(page);
-        let rings = match &phase.kind {
-            Kind::Coming(coming) => coming_rings(&due, coming, now_ms, &mut calls.known),
-            Kind::Left(overdue) | Kind::New(overdue) => overdue_rings(&due, overdue, now_ms, &mut calls.known),
+        let wakeups = match &phase.kind {
+            Kind::Coming(coming) => coming_wakeups(&due, coming, now_ms, &mut calls.known),
+            Kind::Left(overdue) | Kind::New(overdue) => overdue_wakeups(&due, overdue, now_ms, &mut calls.known),
         };
-        let called = calls.ring(rings).await;
+        let called = calls.notify(wakeups).await;
         if called.left > 0 {
             self.is_cut_short = true;
             return Ok((called, true));
@@ -180,7 +180,7 @@ impl Sweep {
 fn not_ahead(mut state: MaintenanceState, period_ms: u64, now_ms: u64) -> MaintenanceState {
     if state.last_run_ms > now_ms {
         state.last_run_ms = now_ms.saturating_sub(period_ms);
-        state.rung_until_ms = state.rung_until_ms.min(now_ms);
+        state.notified_until_ms = state.notified_until_ms.min(now_ms);
         if let Some(left) = &mut state.sweep {
             left.now_ms = left.now_ms.min(now_ms);
             left.last_run_ms = left.last_run_ms.min(state.last_run_ms);
@@ -192,7 +192,7 @@ fn not_ahead(mut state: MaintenanceState, period_ms: u64, now_ms: u64) -> Mainte
 /// A phase has come to its end.
 fn finish(state: &mut MaintenanceState, kind: &Kind) {
     match kind {
-        Kind::Coming(coming) => state.rung_until_ms = state.rung_until_ms.max(coming.until_ms),
+        Kind::Coming(coming) => state.notified_until_ms = state.notified_until_ms.max(coming.until_ms),
         Kind::Left(_) => state.sweep = None,
         Kind::New(overdue) => state.last_run_ms = state.last_run_ms.max(overdue.now_ms),
     }
@@ -201,7 +201,7 @@ fn finish(state: &mut MaintenanceState, kind: &Kind) {
 /// A phase stops between two pages.
 fn stop(state: &mut MaintenanceState, kind: &Kind, served_ms: u64) {
     match kind {
-        Kind::Coming(_) => state.rung_until_ms = state.rung_until_ms.max(served_ms),
+        Kind::Coming(_) => state.notified_until_ms = state.notified_until_ms.max(served_ms),
         Kind::Left(overdue) | Kind::New(overdue) => {
             state.sweep = Some(UnfinishedSweep {
                 now_ms: overdue.now_ms,

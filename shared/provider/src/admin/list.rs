@@ -124,14 +124,14 @@ impl Store {
     }
 
     /// Whether any of these instances has a dead letter. Of a single one only its partition is asked.
-    pub(crate) async fn any_letters(&self, ids: &[String]) -> Result<bool, Failure> {
+    pub(crate) async fn any_dead_letters(&self, ids: &[String]) -> Result<bool, Failure> {
         if let [only] = ids {
             let query = Query::new("SELECT VALUE c.id FROM c WHERE c.queue = 'dead'");
-            let letters = self
+            let dead_letters = self
                 .container
                 .query::<String>(&PartitionKey::new(only)?, &query)
                 .await?;
-            return Ok(!letters.is_empty());
+            return Ok(!dead_letters.is_empty());
         }
         for group in ids.chunks(PARENTS_AT_ONCE) {
             let query =

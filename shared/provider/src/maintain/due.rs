@@ -1,10 +1,10 @@
 //! What is due: messages and work items, whoever has them and whether or not anybody was told.
 //!
 //! Only the queues are asked, in the order of `dueAt`: a held work item is due when its lock ends, and a message of an
-//! instance whose turn is under way is named like any other (a ring to a busy instance costs one request). Whether to ring
-//! is the caller's business; its windows say what it has not rung before.
+//! instance whose turn is under way is named like any other (a wakeup to a busy instance costs one request). Whether to wakeup
+//! is the caller's business; its windows say what it has not notified before.
 
-use super::{Cursor, Portion};
+use super::{Cursor, PageRequest};
 use crate::error::Failure;
 use crate::model::{Queue, WorkDoc, queued_at};
 use crate::provider::CosmosProvider;
@@ -82,19 +82,19 @@ impl CosmosProvider {
     ///
     /// # Errors
     /// When the store cannot be asked.
-    pub async fn due(&self, windows: &[DueWindow], portion: Portion) -> Result<DuePage, ProviderError> {
-        let page = self.store.due(windows, portion).await;
+    pub async fn due(&self, windows: &[DueWindow], request: PageRequest) -> Result<DuePage, ProviderError> {
+        let page = self.store.due(windows, request).await;
         page.map_err(|failure| failure.of("due"))
     }
 }
 
 impl Store {
-    async fn due(&self, windows: &[DueWindow], portion: Portion) -> Result<DuePage, Failure> {
+    async fn due(&self, windows: &[DueWindow], request: PageRequest) -> Result<DuePage, Failure> {
         if windows.is_empty() {
             return Ok(DuePage::default());
         }
-        let place = portion.cursor.unwrap_or_else(|| Cursor::begin(self.now()));
-        if Instant::now() >= portion.deadline {
+        let place = request.cursor.unwrap_or_else(|| Cursor::begin(self.now()));
+        if Instant::now() >= request.deadline {
             return Ok(DuePage {
                 cursor: Some(place),
                 ..DuePage::default()
@@ -102,8 +102,8 @@ impl Store {
         }
         let page = self
             .container
-            .within(portion.deadline)
-            .sweep::<Listed, _, _>(&query_of(windows), portion.most, place.sweep.clone(), |due| due.due_at)
+            .within(request.deadline)
+            .sweep::<Listed, _, _>(&query_of(windows), request.most, place.sweep.clone(), |due| due.due_at)
             .await?;
         Ok(DuePage {
             items: page.items.into_iter().filter_map(item_of).collect(),
@@ -129,7 +129,7 @@ fn query_of(windows: &[DueWindow]) -> Query {
     })
 }
 
-/// `None` for what cannot be named: of a newer version, and not ours to ring.
+/// `None` for what cannot be named: of a newer version, and not ours to wakeup.
 fn item_of(listed: Listed) -> Option<DueItem> {
     let what = match listed.queue {
         Queue::Turn => DueWhat::Turn,

@@ -6,18 +6,19 @@
 //! | unfinished commits | `unfinished` | commits and deletions that were begun and not ended |
 //! | sessions | `sessions` | expired sessions that no queued activity names |
 //! | sweep | `due`, `state` | what is due, and what runs remember of the sweeps before |
-//! | dead letters | `letters`, `redrive`, `redrives` | what was given up: listed, read, discarded, run again, one or many |
+//! | dead letters | `dead letters`, `redrive`, `redrives` | what was given up: listed, read, discarded, run again, one or many |
 //! | retention | `retention` | what ended long ago |
-//! | report | `upkeep` | numbers |
+//! | report | `backlog` | numbers |
 //!
-//! A pass works in *portions*: one page of every physical range, oldest first. The answer says where to go on, so that a
-//! caller can take portions of several passes in turn and stop whenever its budget ends; what fails or takes too long
+//! A pass works in *pages*: one page of every physical range, oldest first. The answer says where to go on, so that a
+//! caller can take pages of several passes in turn and stop whenever its budget ends; what fails or takes too long
 //! (`settle`) is counted and passed by, and does not hide what is behind it; only in the outbox, targets that hang for the
-//! whole of a portion come first again in the next one. Everything is idempotent: a pass that was killed at any write is
+//! whole of a page come first again in the next one. Everything is idempotent: a pass that was killed at any write is
 //! done by the next one, and two that run at once do no harm.
 
+mod backlog;
+mod dead_letters;
 mod due;
-mod letters;
 mod outbox;
 mod redrive;
 mod redrives;
@@ -26,15 +27,16 @@ mod sessions;
 mod settle;
 mod state;
 mod unfinished;
-mod upkeep;
 
+pub use backlog::{Backlog, BacklogQuery};
+pub use dead_letters::{
+    DeadLetter, DeadLetterCursor, DeadLetterFilter, DeadLetterId, DeadLetterPage, DeadLetterSummary,
+};
 pub use due::{DueItem, DuePage, DueWhat, DueWindow};
-pub use letters::{DeadLetter, DeadLetterCursor, DeadLetterFilter, DeadLetterId, DeadLetterPage, DeadLetterSummary};
 pub use redrive::Redriven;
 pub use redrives::{Redrives, Tried};
 pub use retention::Retention;
 pub use state::MaintenanceState;
-pub use upkeep::{Upkeep, UpkeepQuery};
 
 use crate::provider::CosmosProvider;
 use cosmos::SweepCursor;
@@ -44,10 +46,10 @@ use tokio::time::Instant;
 
 /// How much of a pass to do.
 #[derive(Clone, Debug)]
-pub struct Portion {
+pub struct PageRequest {
     /// At most so many items of each physical range.
     pub most: u32,
-    /// Where the portion before ended; `None` begins at the oldest.
+    /// Where the page before ended; `None` begins at the oldest.
     pub cursor: Option<Cursor>,
     /// When to stop, at the latest.
     pub deadline: Instant,
@@ -93,20 +95,20 @@ impl Cursor {
     }
 }
 
-impl Pass {
+impl PassOutcome {
     /// Nothing was done, because there was no time.
     fn untouched(place: Cursor) -> Self {
-        Pass {
+        PassOutcome {
             cursor: Some(place),
-            ..Pass::default()
+            ..PassOutcome::default()
         }
     }
 }
 
-/// What a portion of a pass did.
+/// What a page of a pass did.
 #[derive(Clone, Debug, Default)]
-pub struct Pass {
-    /// Items that were looked at. One that was cut short is looked at again by the next portion.
+pub struct PassOutcome {
+    /// Items that were looked at. One that was cut short is looked at again by the next page.
     pub found: u64,
     /// Items that are settled now.
     pub done: u64,
@@ -114,39 +116,39 @@ pub struct Pass {
     pub failed: u64,
     /// Items that were given up, and became dead letters.
     pub dead: u64,
-    /// Instances that have something to do now: ring them.
+    /// Instances that have something to do now: wakeup them.
     pub targets: Vec<String>,
     /// Where to go on; `None` when nothing is left this time.
     pub cursor: Option<Cursor>,
 }
 
 impl CosmosProvider {
-    /// Delivers a portion of the messages that are owed and overdue. One that fails is put off, farther each time, and
+    /// Delivers a page of the messages that are owed and overdue. One that fails is put off, farther each time, and
     /// becomes a dead letter when it has failed too often or can never succeed (see [`crate::Outbox`]).
     ///
     /// # Errors
     /// When the search itself fails; what fails to be delivered is counted instead.
-    pub async fn maintain_outbox(&self, portion: Portion) -> Result<Pass, ProviderError> {
-        let pass = self.store.outbox_pass(portion).await;
+    pub async fn maintain_outbox(&self, request: PageRequest) -> Result<PassOutcome, ProviderError> {
+        let pass = self.store.outbox_pass(request).await;
         self.hint(pass.map_err(|failure| failure.of("maintain_outbox"))?)
     }
 
-    /// Ends a portion of the commits and deletions that were begun and not ended: rolled forward if they were decided,
+    /// Ends a page of the commits and deletions that were begun and not ended: rolled forward if they were decided,
     /// swept if they were not.
     ///
     /// # Errors
     /// When the search itself fails; what fails to be repaired is counted instead.
-    pub async fn maintain_unfinished(&self, portion: Portion) -> Result<Pass, ProviderError> {
-        let pass = self.store.unfinished_pass(portion).await;
+    pub async fn maintain_unfinished(&self, request: PageRequest) -> Result<PassOutcome, ProviderError> {
+        let pass = self.store.unfinished_pass(request).await;
         self.hint(pass.map_err(|failure| failure.of("maintain_unfinished"))?)
     }
 
-    /// Removes a portion of the expired sessions; those that a queued activity names are kept.
+    /// Removes a page of the expired sessions; those that a queued activity names are kept.
     ///
     /// # Errors
     /// When the search itself fails; what fails to be removed is counted instead.
-    pub async fn maintain_sessions(&self, portion: Portion) -> Result<Pass, ProviderError> {
-        let pass = self.store.sessions_pass(portion).await;
+    pub async fn maintain_sessions(&self, request: PageRequest) -> Result<PassOutcome, ProviderError> {
+        let pass = self.store.sessions_pass(request).await;
         pass.map_err(|failure| failure.of("maintain_sessions"))
     }
 
@@ -189,10 +191,10 @@ impl CosmosProvider {
     /// One dead letter with its items; `None` when there is none of this id.
     ///
     /// # Errors
-    /// When the store cannot be asked, or the letter cannot be read.
+    /// When the store cannot be asked, or the dead letter cannot be read.
     pub async fn dead_letter(&self, id: &DeadLetterId) -> Result<Option<DeadLetter>, ProviderError> {
-        let letter = self.store.dead_letter(id).await;
-        letter.map_err(|failure| failure.of("dead_letter"))
+        let dead_letter = self.store.dead_letter(id).await;
+        dead_letter.map_err(|failure| failure.of("dead_letter"))
     }
 
     /// Removes a dead letter for good. Answers whether there was one.
@@ -200,14 +202,14 @@ impl CosmosProvider {
     /// # Errors
     /// When the store cannot be reached.
     pub async fn discard(&self, id: &DeadLetterId) -> Result<bool, ProviderError> {
-        let gone = self.store.discard_letter(id).await;
+        let gone = self.store.discard_dead_letter(id).await;
         gone.map_err(|failure| failure.of("discard"))
     }
 
-    /// Lets what was given up run again as new, once, and removes the letter (see [`Redriven`] for what that means).
+    /// Lets what was given up run again as new, once, and removes the dead letter (see [`Redriven`] for what that means).
     ///
     /// # Errors
-    /// When the store cannot be reached, or the letter's orchestration is not known any more. The letter then stays.
+    /// When the store cannot be reached, or the dead letter's orchestration is not known any more. The dead letter then stays.
     pub async fn redrive(&self, id: &DeadLetterId) -> Result<Redriven, ProviderError> {
         let redriven = self.store.redrive(id).await.map_err(|failure| failure.of("redrive"))?;
         if let Redriven::Delivered { instance } = &redriven {
@@ -216,8 +218,8 @@ impl CosmosProvider {
         Ok(redriven)
     }
 
-    /// Whoever fetches in this process need not wait for a ring.
-    fn hint(&self, pass: Pass) -> Result<Pass, ProviderError> {
+    /// Whoever fetches in this process need not wait for a wakeup.
+    fn hint(&self, pass: PassOutcome) -> Result<PassOutcome, ProviderError> {
         for target in &pass.targets {
             self.turn_hints.push(target.clone());
         }

@@ -1,7 +1,7 @@
 //! The outbox: delivering what is owed and overdue, with backoff, and giving up in the end.
 //!
 //! ```text
-//!   due ──> deliver ──> reached, or was there already ──> remove the intent, ring the target
+//!   due ──> deliver ──> reached, or was there already ──> remove the intent, wakeup the target
 //!              ├─> failed ──> attempts + 1, due again after base x 2^(attempts - 1), at most the cap (If-Match)
 //!              └─> hopeless, or failed too often ──> ONE batch: remove the intent, write a dead letter
 //! ```
@@ -10,7 +10,7 @@
 //! they take for done. A crash after a delivery leaves the intent due, and the next delivery finds the message, or its
 //! receipt, there. A delivery that the caller's deadline cut short is not counted.
 
-use super::{Cursor, Pass, Portion};
+use super::{Cursor, PageRequest, PassOutcome};
 use crate::config::Outbox;
 use crate::deliver::AT_ONCE;
 use crate::error::Failure;
@@ -43,10 +43,10 @@ enum Verdict {
 }
 
 impl Store {
-    pub(crate) async fn outbox_pass(&self, portion: Portion) -> Result<Pass, Failure> {
-        let place = portion.cursor.unwrap_or_else(|| Cursor::begin(self.now()));
-        if Instant::now() >= portion.deadline {
-            return Ok(Pass::untouched(place));
+    pub(crate) async fn outbox_pass(&self, request: PageRequest) -> Result<PassOutcome, Failure> {
+        let place = request.cursor.unwrap_or_else(|| Cursor::begin(self.now()));
+        if Instant::now() >= request.deadline {
+            return Ok(PassOutcome::untouched(place));
         }
         let query = Query::new(
             "SELECT * FROM c WHERE c.queue = 'repair' AND c.type = 'intent' AND c.dueAt <= @now ORDER BY c.dueAt",
@@ -54,20 +54,20 @@ impl Store {
         .param("@now", place.now_ms);
         let page = self
             .container
-            .within(portion.deadline)
-            .sweep::<Box<RawValue>, _, _>(&query, portion.most, place.sweep.clone(), |raw| due_at(raw))
+            .within(request.deadline)
+            .sweep::<Box<RawValue>, _, _>(&query, request.most, place.sweep.clone(), |raw| due_at(raw))
             .await?;
-        let mut pass = Pass::default();
+        let mut pass = PassOutcome::default();
         let intents = readable(&page.items, &mut pass);
         for group in intents.chunks(AT_ONCE) {
-            let paid = self.pay(group, Some(portion.deadline)).await;
+            let paid = self.pay(group, Some(request.deadline)).await;
             pass.found += group.len() as u64;
             pass.done += paid.targets.len() as u64;
             pass.failed += paid.failed;
             pass.dead += paid.dead;
             pass.targets.extend(paid.targets);
             // Also after the last group: it may have been cut short.
-            if Instant::now() >= portion.deadline {
+            if Instant::now() >= request.deadline {
                 pass.cursor = Some(place);
                 return Ok(pass);
             }
@@ -164,10 +164,10 @@ impl Store {
             items: Vec::new(),
             omitted: 0,
         };
-        let letter = DeadLetterDoc::new(&intent.pk, intent.name(), self.now(), self.letter_ttl, death);
+        let dead_letter = DeadLetterDoc::new(&intent.pk, intent.name(), self.now(), self.dead_letter_ttl, death);
         let mut batch = Batch::new();
         batch.delete(&intent.id, Some(Etag::new(intent.etag.clone())))?;
-        batch.upsert(&letter.id, &letter)?;
+        batch.upsert(&dead_letter.id, &dead_letter)?;
         match self.container.batch(&pk, &batch, Retry::Idempotent).await {
             Ok(_) => Ok(true),
             // Somebody else was faster, or the answer to our own batch was lost.
@@ -219,7 +219,7 @@ fn due_at(raw: &RawValue) -> u64 {
 }
 
 /// The intents of a page. One that cannot be read (of a newer version) is counted, and hides nothing.
-fn readable(items: &[Box<RawValue>], pass: &mut Pass) -> Vec<IntentDoc> {
+fn readable(items: &[Box<RawValue>], pass: &mut PassOutcome) -> Vec<IntentDoc> {
     let mut intents = Vec::with_capacity(items.len());
     for raw in items {
         match serde_json::from_str(raw.get()) {

@@ -2,11 +2,11 @@
 //!
 //! ```text
 //!   undeliverable ──────────────────────────────┐            the same intent, without attempts
-//!   poison turn, poison activity ──> history ───┴──> ONE batch: remove the letter, write an intent ──> deliver
+//!   poison turn, poison activity ──> history ───┴──> ONE batch: remove the dead letter, write an intent ──> deliver
 //!                                    (name, version, input)        the start of a new instance
 //! ```
 //!
-//! The batch decides: whoever loses the race for the letter's version has nothing to do, and a crash after it leaves an
+//! The batch decides: whoever loses the race for the dead letter's version has nothing to do, and a crash after it leaves an
 //! intent that the outbox delivers. The ids of the intent, of its message and of the new instance are made from what is
 //! redriven, so that nothing can start twice, however often it is tried.
 //!
@@ -14,7 +14,7 @@
 //! under the same id would be dropped as a duplicate at best. So the failed one stays as it is, for people to look at, and
 //! a new instance runs, `{instance}~{digest}`, without a parent, from the input of the failed execution. The same holds
 //! for a poisoned activity: the orchestration that waited for it has been told of the failure and may have made up for
-//! it, so it is the whole orchestration that runs again. One execution may have left several letters (of several
+//! it, so it is the whole orchestration that runs again. One execution may have left several dead letters (of several
 //! activities, of its last turn): whichever of them are redriven, it runs again once.
 //!
 //! The children that an orchestration gives fixed ids are the same for the new instance, and an instance starts once: the new one
@@ -24,7 +24,7 @@
 //! A message whose last delivery had an unknown outcome may have been delivered after all. Its receipt drops a redrive for
 //! a week; after that, duroxide itself drops a second start of an instance and a second completion.
 
-use super::letters::{DeadLetterId, address};
+use super::dead_letters::{DeadLetterId, address};
 use crate::error::Failure;
 use crate::model::{DeadLetterDoc, DeadLetterKind, Envelope, IntentDoc, MessageDoc, first_event};
 use crate::store::{Store, check_size};
@@ -32,23 +32,23 @@ use cosmos::{Batch, MAX_PARTITION_KEY_BYTES, PartitionKey, Retry};
 use duroxide::EventKind;
 use duroxide::providers::WorkItem;
 
-/// How much of the letter's digest is in the name of the new instance.
+/// How much of the dead letter's digest is in the name of the new instance.
 const DIGEST: usize = 12;
 
 /// What a redrive did.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Redriven {
-    /// The message is in the queue of this instance: ring it.
+    /// The message is in the queue of this instance: wakeup it.
     Delivered {
         /// The target of an undeliverable message, or the new instance of a poisoned one.
         instance: String,
     },
-    /// The letter is gone and the message is owed: the outbox delivers it to this instance.
+    /// The dead letter is gone and the message is owed: the outbox delivers it to this instance.
     Owed {
         /// As above.
         instance: String,
     },
-    /// There is no such letter: it was redriven or discarded before, or has expired.
+    /// There is no such dead letter: it was redriven or discarded before, or has expired.
     Gone,
 }
 
@@ -63,12 +63,12 @@ struct Beginning {
 impl Store {
     pub(crate) async fn redrive(&self, id: &DeadLetterId) -> Result<Redriven, Failure> {
         let pk = address(id)?;
-        let Some(letter) = self.letter_doc(id).await? else {
+        let Some(dead_letter) = self.dead_letter_doc(id).await? else {
             return Ok(Redriven::Gone);
         };
-        let intent = self.again(&pk, &letter.doc).await?;
+        let intent = self.again(&pk, &dead_letter.doc).await?;
         let mut batch = Batch::new();
-        batch.delete(&id.id, Some(letter.etag))?;
+        batch.delete(&id.id, Some(dead_letter.etag))?;
         batch.upsert(&intent.id, &intent)?;
         match self.container.batch(&pk, &batch, Retry::Idempotent).await {
             Ok(_) => {}
@@ -80,26 +80,26 @@ impl Store {
         Ok(self.deliver_again(&pk, &intent).await)
     }
 
-    /// The intent by which the letter's subject runs again.
-    async fn again(&self, pk: &PartitionKey, letter: &DeadLetterDoc) -> Result<IntentDoc, Failure> {
-        match (letter.death.cause, &letter.death.message) {
+    /// The intent by which the dead letter's subject runs again.
+    async fn again(&self, pk: &PartitionKey, dead_letter: &DeadLetterDoc) -> Result<IntentDoc, Failure> {
+        match (dead_letter.death.cause, &dead_letter.death.message) {
             (DeadLetterKind::Undeliverable, Some(message)) => {
                 let now = self.now();
-                let intent = IntentDoc::new(pk.as_str(), letter.name(), now, message.clone());
+                let intent = IntentDoc::new(pk.as_str(), dead_letter.name(), now, message.clone());
                 Ok(intent.owed_since(&self.sequence.next(now)))
             }
-            (DeadLetterKind::PoisonTurn | DeadLetterKind::PoisonActivity, _) => self.start_again(pk, letter).await,
+            (DeadLetterKind::PoisonTurn | DeadLetterKind::PoisonActivity, _) => self.start_again(pk, dead_letter).await,
             _ => Err(Failure::Refused(format!(
                 "dead letter '{}' of instance '{}' was written by a newer version, which must redrive it",
-                letter.id,
+                dead_letter.id,
                 pk.as_str()
             ))),
         }
     }
 
     /// The start of a new instance like the failed one.
-    async fn start_again(&self, pk: &PartitionKey, letter: &DeadLetterDoc) -> Result<IntentDoc, Failure> {
-        let execution = letter.death.execution.unwrap_or(1);
+    async fn start_again(&self, pk: &PartitionKey, dead_letter: &DeadLetterDoc) -> Result<IntentDoc, Failure> {
+        let execution = dead_letter.death.execution.unwrap_or(1);
         let Beginning {
             at_ms,
             orchestration,

@@ -1,10 +1,10 @@
-//! Redriving many dead letters: a portion of those that match, newest first, or those that are named.
+//! Redriving many dead letters: a page of those that match, newest first, or those that are named.
 //!
-//! Each letter is redriven by itself (see `redrive`): one that fails keeps its letter and stops no other, and a process that
-//! dies in the middle leaves the rest where they were. What is given up again later is newer than where the portion
-//! before ended, so going on after it never meets a letter twice.
+//! Each dead letter is redriven by itself (see `redrive`): one that fails keeps its dead letter and stops no other, and a process that
+//! dies in the middle leaves the rest where they were. What is given up again later is newer than where the page
+//! before ended, so going on after it never meets a dead letter twice.
 
-use super::letters::{DeadLetterCursor, DeadLetterFilter, DeadLetterId};
+use super::dead_letters::{DeadLetterCursor, DeadLetterFilter, DeadLetterId};
 use super::redrive::Redriven;
 use crate::deliver::AT_ONCE;
 use crate::provider::CosmosProvider;
@@ -18,18 +18,18 @@ pub type Tried = (DeadLetterId, Result<Redriven, ProviderError>);
 /// What became of some dead letters.
 #[derive(Debug, Default)]
 pub struct Redrives {
-    /// What became of each letter that was tried. One whose redrive failed is still there.
-    pub letters: Vec<Tried>,
-    /// Where to go on; `None` when no letter is left that matches.
+    /// What became of each dead letter that was tried. One whose redrive failed is still there.
+    pub dead_letters: Vec<Tried>,
+    /// Where to go on; `None` when no dead letter is left that matches.
     pub next: Option<DeadLetterCursor>,
 }
 
 impl CosmosProvider {
     /// Redrives at most `most` of the dead letters that match, newest first, until the deadline. `after` goes on where
-    /// the portion before ended.
+    /// the page before ended.
     ///
     /// # Errors
-    /// When the letters cannot be listed; what fails to be redriven is told of each letter instead.
+    /// When the dead letters cannot be listed; what fails to be redriven is told of each dead letter instead.
     pub async fn redrive_many(
         &self,
         filter: &DeadLetterFilter,
@@ -38,29 +38,32 @@ impl CosmosProvider {
         deadline: Instant,
     ) -> Result<Redrives, ProviderError> {
         let untouched = || Redrives {
-            letters: Vec::new(),
+            dead_letters: Vec::new(),
             next: Some(after.cloned().unwrap_or_else(DeadLetterCursor::beginning)),
         };
         if Instant::now() >= deadline {
             return Ok(untouched());
         }
-        let listing = timeout_at(deadline, self.store.list_letters(filter, most, after)).await;
+        let listing = timeout_at(deadline, self.store.list_dead_letters(filter, most, after)).await;
         let Ok(listed) = listing else {
             return Ok(untouched());
         };
-        let (letters, more) = listed.map_err(|failure| failure.of("redrive_many"))?;
-        let ids: Vec<DeadLetterId> = letters.iter().map(|(id, _)| id.clone()).collect();
+        let (dead_letters, more) = listed.map_err(|failure| failure.of("redrive_many"))?;
+        let ids: Vec<DeadLetterId> = dead_letters.iter().map(|(id, _)| id.clone()).collect();
         let (tried, done) = self.redrive_until(&ids, deadline).await;
         let next = match done {
-            all if all == letters.len() && !more => None,
+            all if all == dead_letters.len() && !more => None,
             0 => untouched().next,
-            some => letters.get(some - 1).map(|(_, place)| place.clone()),
+            some => dead_letters.get(some - 1).map(|(_, place)| place.clone()),
         };
-        Ok(Redrives { letters: tried, next })
+        Ok(Redrives {
+            dead_letters: tried,
+            next,
+        })
     }
 
     /// Redrives these dead letters, in this order, until the deadline; answers what became of those that were tried. To
-    /// go on, name the others, or all of them again: a letter that was redriven is gone.
+    /// go on, name the others, or all of them again: a dead letter that was redriven is gone.
     pub async fn redrive_these(&self, ids: &[DeadLetterId], deadline: Instant) -> Vec<Tried> {
         self.redrive_until(ids, deadline).await.0
     }

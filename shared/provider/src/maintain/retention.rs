@@ -6,7 +6,7 @@
 //! passed by.
 
 use super::settle::{Fate, Time, settle};
-use super::{Cursor, Pass, Portion};
+use super::{Cursor, PageRequest, PassOutcome};
 use crate::error::Failure;
 use crate::provider::CosmosProvider;
 use crate::store::{Store, millis};
@@ -49,13 +49,17 @@ struct Old {
 }
 
 impl CosmosProvider {
-    /// Does a portion of what the policy asks for: deletes trees that ended, oldest first, then prunes executions. `done`
+    /// Does a page of what the policy asks for: deletes trees that ended, oldest first, then prunes executions. `done`
     /// counts trees and instances.
     ///
     /// # Errors
     /// When the search itself fails; what fails to be removed is counted instead.
-    pub async fn maintain_retention(&self, policy: &Retention, portion: Portion) -> Result<Pass, ProviderError> {
-        let pass = self.store.retention_pass(policy, portion).await;
+    pub async fn maintain_retention(
+        &self,
+        policy: &Retention,
+        request: PageRequest,
+    ) -> Result<PassOutcome, ProviderError> {
+        let pass = self.store.retention_pass(policy, request).await;
         pass.map_err(|failure| failure.of("maintain_retention"))
     }
 }
@@ -80,12 +84,12 @@ impl Search {
 }
 
 impl Store {
-    async fn retention_pass(&self, policy: &Retention, portion: Portion) -> Result<Pass, Failure> {
-        let place = portion.cursor.unwrap_or_else(|| Cursor::begin(self.now()));
+    async fn retention_pass(&self, policy: &Retention, request: PageRequest) -> Result<PassOutcome, Failure> {
+        let place = request.cursor.unwrap_or_else(|| Cursor::begin(self.now()));
         let keep = policy.keep_executions.map(|keep| keep.max(1));
         if let (TREES, Some(age)) = (place.search, policy.delete_after) {
             let before = place.now_ms.saturating_sub(millis(age));
-            let (most, deadline) = (portion.most, portion.deadline);
+            let (most, deadline) = (request.most, request.deadline);
             let mut pass = self
                 .retain(Search::Trees { before }, place.clone(), most, deadline)
                 .await?;
@@ -95,21 +99,27 @@ impl Store {
             return Ok(pass);
         }
         let Some(keep) = keep else {
-            return Ok(Pass::default());
+            return Ok(PassOutcome::default());
         };
         let place = if place.search == TREES {
             place.next_search(EXECUTIONS)
         } else {
             place
         };
-        self.retain(Search::Executions { keep }, place, portion.most, portion.deadline)
+        self.retain(Search::Executions { keep }, place, request.most, request.deadline)
             .await
     }
 
     /// Finds a page and settles its instances: each may have thousands of documents.
-    async fn retain(&self, search: Search, place: Cursor, most: u32, deadline: Instant) -> Result<Pass, Failure> {
+    async fn retain(
+        &self,
+        search: Search,
+        place: Cursor,
+        most: u32,
+        deadline: Instant,
+    ) -> Result<PassOutcome, Failure> {
         if Instant::now() >= deadline {
-            return Ok(Pass::untouched(place));
+            return Ok(PassOutcome::untouched(place));
         }
         let time = Time::until(deadline);
         let page = self
@@ -127,7 +137,7 @@ impl Store {
             |old, limit| Box::pin(self.remove_old(search, &old.pk, limit)),
         )
         .await;
-        let (mut pass, mut failed, mut is_cut) = (Pass::default(), Vec::new(), false);
+        let (mut pass, mut failed, mut is_cut) = (PassOutcome::default(), Vec::new(), false);
         for (old, fate) in fates {
             match fate {
                 Fate::Settled(Ok(done)) => pass.done += u64::from(done),
@@ -170,7 +180,7 @@ impl Store {
                     return Ok(false);
                 }
                 // They have a time of their own, and a redrive needs the history.
-                if self.any_letters(&tree).await? {
+                if self.any_dead_letters(&tree).await? {
                     return Ok(false);
                 }
                 self.delete_expired(&tree, before, limit).await?;

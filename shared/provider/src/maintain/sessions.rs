@@ -4,7 +4,7 @@
 //! the version that was seen: one that is claimed again meanwhile stays. An activity that is queued between the check and
 //! the removal loses nothing: whoever fetches it claims its session anew.
 
-use super::{Cursor, Pass, Portion};
+use super::{Cursor, PageRequest, PassOutcome};
 use crate::deliver::AT_ONCE;
 use crate::error::Failure;
 use crate::model::SessionDoc;
@@ -23,18 +23,18 @@ const PAGE: u32 = 200;
 const LONG: Duration = Duration::from_secs(3_600);
 
 impl Store {
-    pub(crate) async fn sessions_pass(&self, portion: Portion) -> Result<Pass, Failure> {
-        let place = portion.cursor.unwrap_or_else(|| Cursor::begin(self.now()));
-        if Instant::now() >= portion.deadline {
-            return Ok(Pass::untouched(place));
+    pub(crate) async fn sessions_pass(&self, request: PageRequest) -> Result<PassOutcome, Failure> {
+        let place = request.cursor.unwrap_or_else(|| Cursor::begin(self.now()));
+        if Instant::now() >= request.deadline {
+            return Ok(PassOutcome::untouched(place));
         }
         let query = Query::new("SELECT * FROM c WHERE c.type = 'session' AND c.until < @now ORDER BY c.until")
             .param("@now", place.now_ms);
-        let container = self.container.within(portion.deadline);
+        let container = self.container.within(request.deadline);
         let page = container
-            .sweep::<SessionDoc, _, _>(&query, portion.most, place.sweep.clone(), |session| session.until)
+            .sweep::<SessionDoc, _, _>(&query, request.most, place.sweep.clone(), |session| session.until)
             .await?;
-        let mut pass = Pass::default();
+        let mut pass = PassOutcome::default();
         for group in page.items.chunks(ASKED_AT_ONCE) {
             let pending = named_by_work(&container, group).await?;
             let idle: Vec<&SessionDoc> = group.iter().filter(|session| !pending.contains(&session.pk)).collect();
@@ -51,7 +51,7 @@ impl Store {
                     }
                 }
                 // Also after the last group: it may have been cut short.
-                if Instant::now() >= portion.deadline {
+                if Instant::now() >= request.deadline {
                     pass.cursor = Some(place);
                     return Ok(pass);
                 }
@@ -66,12 +66,12 @@ impl Store {
         let (mut removed, mut cursor) = (0, None);
         let deadline = Instant::now() + LONG;
         loop {
-            let portion = Portion {
+            let request = PageRequest {
                 most: PAGE,
                 cursor,
                 deadline,
             };
-            let pass = self.sessions_pass(portion).await?;
+            let pass = self.sessions_pass(request).await?;
             removed += usize::try_from(pass.done).unwrap_or(usize::MAX);
             cursor = pass.cursor;
             if cursor.is_none() || Instant::now() >= deadline {

@@ -1,7 +1,7 @@
-//! Settling the items of a page: some side by side, each with a part of the portion's time.
+//! Settling the items of a page: some side by side, each with a part of the page's time.
 //!
 //! Invariant: no item hides another. One that takes longer than its part is left, as are those of its partition, and what
-//! is behind it has its turn; a portion that goes on with the same page passes by what failed before. Items of one
+//! is behind it has its turn; a page that goes on with the same page passes by what failed before. Items of one
 //! partition are taken one after the other: they are often parts of one whole.
 
 use super::Cursor;
@@ -12,7 +12,7 @@ use tokio::time::{Instant, timeout_at};
 
 /// How many partitions are settled side by side.
 const SIDE_BY_SIDE: usize = 4;
-/// Into how many parts a portion is divided, of which one item gets one.
+/// Into how many parts a page is divided, of which one item gets one.
 const PARTS: u32 = 2;
 
 /// What became of an item.
@@ -22,14 +22,14 @@ pub(super) enum Fate<T> {
     Settled(T),
     /// It took longer than its part of the time, or is in the partition of one that did.
     Slow,
-    /// The portion ended before it.
+    /// The page ended before it.
     Cut,
 }
 
 /// The items, each with what became of it.
 pub(super) type Fates<'a, I, T> = Vec<(&'a I, Fate<T>)>;
 
-/// The time of a portion.
+/// The time of a page.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Time {
     deadline: Instant,
@@ -105,7 +105,7 @@ async fn one_by_one<'a, I: Sync, T: Send>(
 }
 
 impl Cursor {
-    /// Whether a former portion of the same page failed with this item.
+    /// Whether a former page of the same page failed with this item.
     pub(super) fn passes_by(&self, key: &str) -> bool {
         self.failed.contains(key)
     }
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn when_all_are_slow_the_time_ends_and_those_behind_have_theirs_in_the_next_portion() {
+    async fn when_all_are_slow_the_time_ends_and_those_behind_have_theirs_in_the_next_page() {
         let names = ["a", "b", "c", "d", "e", "f", "g", "h", "i"];
         let begun = Instant::now();
         let fates = settled(&names.map(|name| (name, 50))).await;

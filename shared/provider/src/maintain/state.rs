@@ -12,8 +12,8 @@ use duroxide::providers::ProviderError;
 pub struct MaintenanceState {
     /// When the last run began (Unix ms).
     pub last_run_ms: u64,
-    /// Timers that are due up to then were rung ahead (Unix ms).
-    pub rung_until_ms: u64,
+    /// Timers that are due up to then were notified ahead (Unix ms).
+    pub notified_until_ms: u64,
     /// What the last run left of its sweep.
     pub sweep: Option<UnfinishedSweep>,
     /// The version that was read; `None` when there was none.
@@ -47,7 +47,7 @@ impl Store {
         let found = self.container.read::<MaintenanceDoc>(&pk, MaintenanceDoc::ID).await?;
         Ok(found.map_or_else(MaintenanceState::default, |found| MaintenanceState {
             last_run_ms: found.doc.last_run_ms,
-            rung_until_ms: found.doc.rung_until_ms,
+            notified_until_ms: found.doc.notified_until_ms,
             sweep: found.doc.sweep,
             etag: Some(found.etag),
         }))
@@ -57,7 +57,7 @@ impl Store {
         let pk = PartitionKey::new(MaintenanceDoc::PK)?;
         let mut doc = MaintenanceDoc::new(self.ids.unique());
         doc.last_run_ms = state.last_run_ms;
-        doc.rung_until_ms = state.rung_until_ms;
+        doc.notified_until_ms = state.notified_until_ms;
         doc.sweep = state.sweep;
         let written = match &state.etag {
             Some(etag) => {

@@ -4,7 +4,7 @@
 //! publish, and what it has published when its time ends is done: the next try goes on.
 
 use super::settle::{Fate, Time, settle};
-use super::{Cursor, Pass, Portion};
+use super::{Cursor, PageRequest, PassOutcome};
 use crate::error::Failure;
 use crate::repair::{Due, Repaired};
 use crate::store::Store;
@@ -12,12 +12,12 @@ use cosmos::Query;
 use tokio::time::Instant;
 
 impl Store {
-    pub(crate) async fn unfinished_pass(&self, portion: Portion) -> Result<Pass, Failure> {
-        let place = portion.cursor.unwrap_or_else(|| Cursor::begin(self.now()));
-        if Instant::now() >= portion.deadline {
-            return Ok(Pass::untouched(place));
+    pub(crate) async fn unfinished_pass(&self, request: PageRequest) -> Result<PassOutcome, Failure> {
+        let place = request.cursor.unwrap_or_else(|| Cursor::begin(self.now()));
+        if Instant::now() >= request.deadline {
+            return Ok(PassOutcome::untouched(place));
         }
-        let time = Time::until(portion.deadline);
+        let time = Time::until(request.deadline);
         let query = Query::new(
             "SELECT c.id, c.pk, c.type, c.dueAt FROM c \
              WHERE c.queue = 'repair' AND c.type != 'intent' AND c.dueAt <= @now ORDER BY c.dueAt",
@@ -25,8 +25,8 @@ impl Store {
         .param("@now", place.now_ms);
         let page = self
             .container
-            .within(portion.deadline)
-            .sweep::<Due, _, _>(&query, portion.most, place.sweep.clone(), |due| due.due_at)
+            .within(request.deadline)
+            .sweep::<Due, _, _>(&query, request.most, place.sweep.clone(), |due| due.due_at)
             .await?;
         let items = page.items.iter().filter(|due| !place.passes_by(&key_of(due)));
         let work = settle(
@@ -36,7 +36,7 @@ impl Store {
             |due, _| Box::pin(self.repaired(due)),
         );
         let fates = work.await;
-        let (mut pass, mut failed, mut is_cut) = (Pass::default(), Vec::new(), false);
+        let (mut pass, mut failed, mut is_cut) = (PassOutcome::default(), Vec::new(), false);
         for (due, fate) in fates {
             let done = match fate {
                 Fate::Settled(Ok(done)) => done,

@@ -1,12 +1,12 @@
 //! Dead letters: id `dead:{u|t|a}:{unique}`, what was given up, in the partition of the instance that it is about.
 //!
-//! A letter is written by the very batch that gives up: with the removal of the intent, with the failure of the turn, with
+//! A dead letter is written by the very batch that gives up: with the removal of the intent, with the failure of the turn, with
 //! the failure of the activity. Its id is made from what was given up, so that no crash and no rival writes it twice. It
 //! is due in the `dead` queue, where no sweep looks, and expires by its TTL. Whoever deletes its instance deletes it;
 //! retention waits until it is gone.
 //!
-//! `sortKey` is the order of the list: when it happened, then a digest of its address. No two letters share one, so the
-//! newest-first list can go on after any letter, whatever was added or discarded meanwhile; and the key is indexed
+//! `sortKey` is the order of the list: when it happened, then a digest of its address. No two dead letters share one, so the
+//! newest-first list can go on after any dead letter, whatever was added or discarded meanwhile; and the key is indexed
 //! already.
 
 use super::{Kind, MessageDoc, Queue, digest, slot};
@@ -93,7 +93,7 @@ impl DeadLetterDoc {
         }
     }
 
-    /// The part of the id that is the letter's own.
+    /// The part of the id that is the dead letter's own.
     pub(crate) fn name(&self) -> &str {
         self.id.splitn(3, ':').last().unwrap_or(&self.id)
     }
@@ -103,7 +103,7 @@ impl DeadLetterDoc {
         id.starts_with("dead:")
     }
 
-    /// Whether a text is the key of a letter.
+    /// Whether a text is the key of a dead letter.
     pub(crate) fn is_sort_key(text: &str) -> bool {
         let parts: Vec<&str> = text.split(':').collect();
         let [prefix, at_ms, digest] = parts[..] else {
@@ -114,7 +114,7 @@ impl DeadLetterDoc {
         prefix == "4" && is_number && is_digest
     }
 
-    /// A stable digest of the letter's address.
+    /// A stable digest of the dead letter's address.
     pub(crate) fn digest(pk: &str, id: &str) -> String {
         digest(&format!("{id}\n{pk}"))
     }
@@ -124,7 +124,7 @@ impl DeadLetterDoc {
 mod tests {
     use super::*;
 
-    fn letter(pk: &str, at_ms: u64) -> DeadLetterDoc {
+    fn dead_letter(pk: &str, at_ms: u64) -> DeadLetterDoc {
         let death = Death {
             cause: DeadLetterKind::PoisonTurn,
             reason: "r".to_owned(),
@@ -140,11 +140,11 @@ mod tests {
     }
 
     #[test]
-    fn letters_are_ordered_by_time_and_differ_within_one_moment() {
-        let (old, new, other) = (letter("a", 9), letter("a", 10), letter("b", 10));
+    fn dead_letters_are_ordered_by_time_and_differ_within_one_moment() {
+        let (old, new, other) = (dead_letter("a", 9), dead_letter("a", 10), dead_letter("b", 10));
         assert!(old.sort_key < new.sort_key);
         assert_ne!(new.sort_key, other.sort_key);
-        assert_eq!(new.sort_key, letter("a", 10).sort_key);
+        assert_eq!(new.sort_key, dead_letter("a", 10).sort_key);
         assert!(DeadLetterDoc::is_sort_key(&new.sort_key));
         for other in [
             "",
@@ -159,8 +159,8 @@ mod tests {
     }
 
     #[test]
-    fn a_letter_of_a_newer_version_can_be_read() {
-        let text = serde_json::to_string(&letter("a", 1)).unwrap();
+    fn a_dead_letter_of_a_newer_version_can_be_read() {
+        let text = serde_json::to_string(&dead_letter("a", 1)).unwrap();
         let text = text.replace("poison-turn", "something-new");
         let back: DeadLetterDoc = serde_json::from_str(&text).unwrap();
         assert_eq!(back.death.cause, DeadLetterKind::Unknown);

@@ -31,7 +31,7 @@ pub(crate) struct MaintenanceDoc {
     #[serde(default)]
     pub last_run_ms: u64,
     #[serde(default)]
-    pub rung_until_ms: u64,
+    pub notified_until_ms: u64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sweep: Option<UnfinishedSweep>,
     /// Of the write itself: tells a writer whose answer was lost that the document is its own.
@@ -49,7 +49,7 @@ impl MaintenanceDoc {
             pk: Self::PK.to_owned(),
             kind: Kind::Maintenance,
             last_run_ms: 0,
-            rung_until_ms: 0,
+            notified_until_ms: 0,
             sweep: None,
             nonce,
         }
@@ -64,6 +64,6 @@ mod tests {
     fn older_and_newer_documents_can_be_read() {
         let old = r#"{"id":"maintenance","pk":"maintenance","type":"maintenance","lastRunMs":5,"new":{"field":1}}"#;
         let doc: MaintenanceDoc = serde_json::from_str(old).unwrap();
-        assert_eq!((doc.last_run_ms, doc.rung_until_ms, doc.sweep), (5, 0, None));
+        assert_eq!((doc.last_run_ms, doc.notified_until_ms, doc.sweep), (5, 0, None));
     }
 }

@@ -66,7 +66,7 @@ impl MessageDoc {
     }
 
     /// The message as it is delivered at that time. One that comes late is due from then on, like a timer: whoever counts for
-    /// how long it waits, and rings for it again, would otherwise count the time in which it was not there. Its place among
+    /// how long it waits, and wakeups for it again, would otherwise count the time in which it was not there. Its place among
     /// the messages of the instance stays.
     pub(crate) fn delivered_at(&self, now_ms: u64) -> Cow<'_, MessageDoc> {
         if now_ms < self.due_at.saturating_add(LATE_MS) {

@@ -40,17 +40,17 @@ pub struct CosmosProvider {
 pub enum Fetched<T> {
     /// Claimed: the caller holds the lock.
     Ready(T),
-    /// Nothing is due, or not for a caller of these tags. The ring was stale and may be forgotten, provided that the reader
+    /// Nothing is due, or not for a caller of these tags. The wakeup was stale and may be forgotten, provided that the reader
     /// knows the writer's session (see [`CosmosProvider::absorb_session`]); else a lagging replica may have answered, and
     /// the sweep finds later what it did not show.
     Nothing,
-    /// Somebody holds the lock, or was faster. The ring must be tried again: the holder may have fetched before the
+    /// Somebody holds the lock, or was faster. The wakeup must be tried again: the holder may have fetched before the
     /// message arrived.
     Busy {
         /// Until when the lock lasts, unless it is released earlier (Unix ms).
         until_ms: u64,
     },
-    /// Something is due, and this build cannot run it: another must, so the ring must not be forgotten.
+    /// Something is due, and this build cannot run it: another must, so the wakeup must not be forgotten.
     Foreign {
         /// What is in the way, and what to do.
         why: String,
@@ -126,7 +126,7 @@ impl CosmosProvider {
             sequence: Default::default(),
             repair_after: config.repair_after,
             outbox: config.outbox,
-            letter_ttl: u32::try_from(config.letter_ttl.as_secs())
+            dead_letter_ttl: u32::try_from(config.dead_letter_ttl.as_secs())
                 .unwrap_or(u32::MAX)
                 .clamp(1, i32::MAX as u32),
         };

@@ -119,7 +119,7 @@ impl<'a> Commit<'a> {
             now_ms: self.store.now(),
             repair_due: self.store.repair_due(),
             commit: &self.turn.nonce,
-            letter_ttl: self.store.letter_ttl,
+            dead_letter_ttl: self.store.dead_letter_ttl,
             sequence: &self.store.sequence,
             earlier,
         };

@@ -41,7 +41,7 @@ pub(crate) struct PlanContext<'a> {
     /// The name of the commit; ids of what it creates are made from it.
     pub commit: &'a str,
     /// How long a dead letter is kept, in seconds.
-    pub letter_ttl: u32,
+    pub dead_letter_ttl: u32,
     pub sequence: &'a Sequence,
     /// The earlier execution that the turn writes to, if it is not the current one.
     pub earlier: Option<ExecutionState>,
@@ -162,11 +162,11 @@ impl Planner<'_> {
             let PlanContext {
                 commit,
                 now_ms,
-                letter_ttl,
+                dead_letter_ttl,
                 ..
             } = self.context;
-            let letter = DeadLetterDoc::new(self.pk(), commit, now_ms, letter_ttl, death);
-            self.rest.push(StagedOp::create(&letter.id, &letter)?);
+            let dead_letter = DeadLetterDoc::new(self.pk(), commit, now_ms, dead_letter_ttl, death);
+            self.rest.push(StagedOp::create(&dead_letter.id, &dead_letter)?);
         }
         Ok(())
     }

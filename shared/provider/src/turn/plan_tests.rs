@@ -35,7 +35,7 @@ fn plan_for(turn: &HeldTurn, decision: Decision) -> Result<Plan, Failure> {
         now_ms: NOW,
         repair_due: NOW + 10,
         commit: "c1",
-        letter_ttl: 60,
+        dead_letter_ttl: 60,
         sequence: &sequence,
         earlier: None,
     };

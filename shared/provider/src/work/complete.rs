@@ -131,8 +131,8 @@ impl Store {
         }
         let room = BATCH_BYTES.saturating_sub(ops.iter().map(StagedOp::bytes).sum());
         if let Some(death) = poison::activity_death(completion, room) {
-            let letter = DeadLetterDoc::new(pk.as_str(), &token.nonce, now, self.letter_ttl, death);
-            ops.push(StagedOp::create(&letter.id, &letter)?);
+            let dead_letter = DeadLetterDoc::new(pk.as_str(), &token.nonce, now, self.dead_letter_ttl, death);
+            ops.push(StagedOp::create(&dead_letter.id, &dead_letter)?);
         }
         Ok((ops, intent))
     }

@@ -1,0 +1,271 @@
+//! The wakeups of one run: in slices, as long as there is time.
+
+use super::Maintenance;
+use super::reminders::{Coming, Overdue};
+use crate::directed::Directed;
+use crate::notifier::BoundedNotifier;
+use crate::notifier::Delayed;
+use crate::wakeup::{Target, Wakeup, WorkTarget};
+use cosmos::Clock;
+use duroxide_cosmos::{CosmosProvider, DueItem, DueWhat};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::sync::Arc;
+use tokio::time::Instant;
+
+/// Wakeups that are given to the notifier at once.
+const SLICE: usize = 500;
+
+/// What a run wakeups with, and what it has notified.
+#[derive(Debug)]
+pub(super) struct RunWakeups {
+    notifier: BoundedNotifier,
+    provider: Arc<CosmosProvider>,
+    clock: Arc<dyn Clock>,
+    until: Instant,
+    /// Who was notified at once in this run: the sweep need not wakeup them again.
+    pub(super) known: HashSet<Target>,
+    pub(super) sent: u64,
+    pub(super) failed: u64,
+}
+
+/// What became of some wakeups.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct SentWakeups {
+    pub sent: u64,
+    pub failed: u64,
+    /// There was no time for these.
+    pub left: u64,
+}
+
+impl RunWakeups {
+    /// Wakeups until that moment.
+    pub(super) fn new(with: &Maintenance, until: Instant) -> RunWakeups {
+        RunWakeups {
+            notifier: with.notifier.clone(),
+            provider: Arc::clone(&with.provider),
+            clock: Arc::clone(&with.clock),
+            until,
+            known: HashSet::new(),
+            sent: 0,
+            failed: 0,
+        }
+    }
+
+    /// Wakeups for the next turns of these instances, known or not: what they got just now may be news to them.
+    pub(super) async fn turns(&mut self, instances: Vec<String>) -> SentWakeups {
+        let now_ms = self.clock.now_ms();
+        let unique: BTreeSet<String> = instances.into_iter().collect();
+        let wakeup_of = |instance| {
+            let mut wakeup = Wakeup::turn(instance);
+            // What is delivered late is due since its delivery, by this clock: the function's may be late.
+            wakeup.due_ms = Some(now_ms);
+            Delayed::now(wakeup)
+        };
+        let wakeups: Vec<Delayed> = unique.into_iter().map(wakeup_of).collect();
+        let targets = wakeups.iter().map(|delayed| delayed.wakeup.target.clone());
+        self.known.extend(targets);
+        let called = self.notify(wakeups).await;
+        // The sweep tells by itself what it had no time for.
+        self.failed += called.left;
+        called
+    }
+
+    /// Sends wakeups. Who is not reached is still due, and found by a later sweep.
+    pub(super) async fn notify(&mut self, mut wakeups: Vec<Delayed>) -> SentWakeups {
+        let session = Directed::session_token(&*self.provider);
+        for delayed in &mut wakeups {
+            delayed.wakeup.session.clone_from(&session);
+        }
+        let mut called = SentWakeups::default();
+        for slice in wakeups.chunks(SLICE) {
+            let left = self.until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                called.left += slice.len() as u64;
+                continue;
+            }
+            let failed = self.notifier.notify_within(left, slice.to_vec()).await.len() as u64;
+            called.failed += failed;
+            called.sent += slice.len() as u64 - failed;
+        }
+        self.sent += called.sent;
+        self.failed += called.failed;
+        called
+    }
+}
+
+/// The wakeups for overdue items: one for each target that this run has not notified yet.
+pub(super) fn overdue_wakeups(
+    items: &[DueItem],
+    overdue: &Overdue,
+    now_ms: u64,
+    known: &mut HashSet<Target>,
+) -> Vec<Delayed> {
+    let wanted = items.iter().filter(|item| overdue.wakeups(item));
+    let fresh = wanted.filter(|item| known.insert(target_of(item)));
+    fresh.map(|item| delayed(item, overdue.wait_ms(item, now_ms))).collect()
+}
+
+/// The wakeups for coming timers: one for each second in which a target has some, for the last of them. Those that are late
+/// already are known then.
+pub(super) fn coming_wakeups(
+    items: &[DueItem],
+    coming: &Coming,
+    now_ms: u64,
+    known: &mut HashSet<Target>,
+) -> Vec<Delayed> {
+    let mut wakeups: BTreeMap<(u64, Target), &DueItem> = BTreeMap::new();
+    for item in items.iter().filter(|item| coming.wakeups(item)) {
+        let second = item.due_ms.saturating_sub(now_ms).div_ceil(1000);
+        let last = wakeups.entry((second, target_of(item))).or_insert(item);
+        if last.due_ms < item.due_ms {
+            *last = item;
+        }
+    }
+    let late = wakeups.keys().filter(|(second, _)| *second == 0);
+    known.extend(late.map(|(_, target)| target.clone()));
+    wakeups
+        .into_values()
+        .map(|item| delayed(item, item.due_ms.saturating_sub(now_ms)))
+        .collect()
+}
+
+fn delayed(item: &DueItem, delay_ms: u64) -> Delayed {
+    let mut wakeup = Wakeup::to(target_of(item));
+    // Also for what is overdue: the function's clock may be late.
+    wakeup.due_ms = Some(item.due_ms);
+    Delayed {
+        wakeup,
+        delay: std::time::Duration::from_millis(delay_ms),
+    }
+}
+
+fn target_of(item: &DueItem) -> Target {
+    let instance = item.instance.clone();
+    match &item.what {
+        DueWhat::Turn => Target::Turn { instance },
+        DueWhat::Work {
+            execution,
+            activity,
+            tag,
+        } => Target::Work(WorkTarget {
+            instance,
+            execution: *execution,
+            activity: *activity,
+            tag: tag.clone(),
+            // The worker reads them when the wakeup does not tell.
+            orchestration: None,
+            version: None,
+        }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    const NOW: u64 = 1_760_000_000_000;
+
+    fn turn(instance: &str, due_ms: u64) -> DueItem {
+        DueItem {
+            instance: instance.to_owned(),
+            what: DueWhat::Turn,
+            due_ms,
+            queued_ms: None,
+        }
+    }
+
+    fn work(instance: &str, activity: u64) -> DueItem {
+        DueItem {
+            what: DueWhat::Work {
+                execution: 1,
+                activity,
+                tag: Some("gpu".to_owned()),
+            },
+            ..turn(instance, NOW - 60_000)
+        }
+    }
+
+    #[test]
+    fn an_overdue_target_is_notified_once_a_run() {
+        let overdue = Overdue {
+            threshold_ms: 30_000,
+            last_run_ms: 0,
+            now_ms: NOW,
+            after_ms: 0,
+        };
+        let mut known = HashSet::new();
+        let page = [
+            turn("a", NOW - 60_000),
+            turn("a", NOW - 50_000),
+            turn("b", NOW - 10_000),
+            work("a", 2),
+            work("a", 3),
+        ];
+        let wakeups = overdue_wakeups(&page, &overdue, NOW, &mut known);
+        assert_eq!(wakeups.len(), 3, "{wakeups:?}");
+        assert!(wakeups.iter().all(|delayed| delayed.delay.is_zero()));
+        assert_eq!(wakeups[0].wakeup.due_ms, Some(NOW - 60_000));
+        let Target::Work(of) = &wakeups[1].wakeup.target else {
+            panic!("{wakeups:?}")
+        };
+        assert_eq!((of.activity, of.tag.as_deref()), (2, Some("gpu")));
+        assert!(overdue_wakeups(&page, &overdue, NOW, &mut known).is_empty(), "known");
+    }
+
+    #[test]
+    fn a_timer_whose_wakeup_may_be_under_way_is_notified_a_little_later() {
+        let overdue = Overdue {
+            threshold_ms: 30_000,
+            last_run_ms: NOW - 60_000,
+            now_ms: NOW,
+            after_ms: 0,
+        };
+        let timer = DueItem {
+            queued_ms: Some(NOW - 90_000),
+            ..turn("a", NOW - 500)
+        };
+        let wakeups = overdue_wakeups(std::slice::from_ref(&timer), &overdue, NOW, &mut HashSet::new());
+        assert_eq!(wakeups[0].delay, Duration::from_millis(1_500));
+        let wakeups = overdue_wakeups(std::slice::from_ref(&timer), &overdue, NOW + 9_000, &mut HashSet::new());
+        assert_eq!(wakeups[0].delay, Duration::ZERO, "the run took its time");
+        // Unless it was late when its wakeup was sent, a moment ago.
+        let mut known = HashSet::new();
+        let coming = Coming::new(0, NOW, 60_000, 10_000);
+        assert_eq!(
+            coming_wakeups(std::slice::from_ref(&timer), &coming, NOW, &mut known).len(),
+            1
+        );
+        assert!(overdue_wakeups(&[timer], &overdue, NOW, &mut known).is_empty());
+    }
+
+    #[test]
+    fn coming_timers_of_one_second_are_one_wakeup_for_the_last_and_other_seconds_have_their_own() {
+        let coming = Coming::new(0, NOW, 60_000, 10_000);
+        let page = [
+            turn("a", NOW + 4_100),
+            turn("a", NOW + 4_900),
+            turn("b", NOW + 4_900),
+            turn("a", NOW + 9_000),
+            turn("late", NOW - 500),
+        ];
+        let mut known = HashSet::new();
+        let wakeups = coming_wakeups(&page, &coming, NOW, &mut known);
+        let late: Vec<&str> = known.iter().map(Target::instance).collect();
+        assert_eq!(late, ["late"]);
+        let told: Vec<_> = wakeups
+            .iter()
+            .map(|delayed| (delayed.wakeup.target.instance(), delayed.wakeup.due_ms, delayed.delay))
+            .collect();
+        let ms = Duration::from_millis;
+        assert_eq!(
+            told,
+            [
+                ("late", Some(NOW - 500), ms(0)),
+                ("a", Some(NOW + 4_900), ms(4_900)),
+                ("b", Some(NOW + 4_900), ms(4_900)),
+                ("a", Some(NOW + 9_000), ms(9_000)),
+            ]
+        );
+    }
+}

@@ -1,0 +1,171 @@
+//! A notifier that keeps what was notified, for tests and benchmarks.
+//!
+//! It knows no time: who takes the wakeups decides what a delay means. It can be told to fail and to hang, so that the
+//! bounds of its callers can be tested.
+
+use super::{Delayed, NotSent, Notifier};
+use async_trait::async_trait;
+use std::sync::{Mutex, MutexGuard};
+use tokio::sync::watch;
+
+/// Keeps wakeups in the order in which they came.
+#[derive(Debug, Default)]
+pub struct Memory {
+    state: Mutex<State>,
+    held: watch::Sender<bool>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    notified: Vec<Delayed>,
+    /// How many of `notified` were taken.
+    taken: usize,
+    calls: usize,
+    failed: usize,
+    fail_next: usize,
+    fail_all: bool,
+}
+
+impl Memory {
+    /// A notifier that takes everything.
+    pub fn new() -> Memory {
+        Memory::default()
+    }
+
+    /// What was notified since the last time.
+    pub fn take(&self) -> Vec<Delayed> {
+        let mut state = self.state();
+        let fresh = state.notified[state.taken..].to_vec();
+        state.taken = state.notified.len();
+        fresh
+    }
+
+    /// Everything that was ever notified, taken or not.
+    pub fn notified(&self) -> Vec<Delayed> {
+        self.state().notified.clone()
+    }
+
+    /// How many wakeups were taken in.
+    pub fn count(&self) -> usize {
+        self.state().notified.len()
+    }
+
+    /// How many wakeups were refused.
+    pub fn failed(&self) -> usize {
+        self.state().failed
+    }
+
+    /// How often [`Notifier::wakeup`] came through, whatever it carried.
+    pub fn calls(&self) -> usize {
+        self.state().calls
+    }
+
+    /// Refuses the next `wakeups` wakeups.
+    pub fn fail_next(&self, wakeups: usize) {
+        self.state().fail_next = wakeups;
+    }
+
+    /// Refuses every wakeup, until told otherwise.
+    pub fn fail_all(&self, fail: bool) {
+        self.state().fail_all = fail;
+    }
+
+    /// Lets every call hang, until [`release`](Self::release). A call that is given up while it hangs rang nothing.
+    pub fn hold(&self) {
+        self.held.send_replace(true);
+    }
+
+    /// Lets the hanging calls go on.
+    pub fn release(&self) {
+        self.held.send_replace(false);
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().expect("nothing panics while it holds the lock")
+    }
+}
+
+impl State {
+    /// Keeps the wakeup, or answers why not.
+    fn keep(&mut self, delayed: &Delayed) -> Option<NotSent> {
+        if self.fail_all || self.fail_next > 0 {
+            self.fail_next = self.fail_next.saturating_sub(1);
+            self.failed += 1;
+            return Some(NotSent {
+                wakeup: delayed.wakeup.clone(),
+                reason: "this notifier was told to fail".to_owned(),
+            });
+        }
+        self.notified.push(delayed.clone());
+        None
+    }
+}
+
+#[async_trait]
+impl Notifier for Memory {
+    async fn notify(&self, wakeups: &[Delayed]) -> Vec<NotSent> {
+        let mut held = self.held.subscribe();
+        held.wait_for(|held| !held)
+            .await
+            .expect("the sender lives as long as self");
+        let mut state = self.state();
+        state.calls += 1;
+        wakeups.iter().filter_map(|delayed| state.keep(delayed)).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wakeup::Wakeup;
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    fn wakeups(names: &[&str]) -> Vec<Delayed> {
+        names.iter().map(|name| Delayed::now(Wakeup::turn(*name))).collect()
+    }
+
+    #[tokio::test]
+    async fn what_was_notified_is_taken_once_and_remembered() {
+        let memory = Memory::new();
+        assert!(memory.notify(&wakeups(&["a", "b"])).await.is_empty());
+        assert_eq!(memory.take(), wakeups(&["a", "b"]));
+        assert!(memory.take().is_empty());
+        assert!(memory.notify(&wakeups(&["c"])).await.is_empty());
+        assert_eq!(memory.take(), wakeups(&["c"]));
+        assert_eq!(memory.notified(), wakeups(&["a", "b", "c"]));
+        assert_eq!((memory.count(), memory.calls(), memory.failed()), (3, 2, 0));
+    }
+
+    #[tokio::test]
+    async fn it_fails_as_told() {
+        let memory = Memory::new();
+        memory.fail_next(2);
+        let failed = memory.notify(&wakeups(&["a", "b", "c"])).await;
+        let failed: Vec<_> = failed.iter().map(|not| not.wakeup.target.instance()).collect();
+        assert_eq!(failed, ["a", "b"]);
+        memory.fail_all(true);
+        assert_eq!(memory.notify(&wakeups(&["d", "e"])).await.len(), 2);
+        memory.fail_all(false);
+        assert!(memory.notify(&wakeups(&["f"])).await.is_empty());
+        assert_eq!(memory.notified(), wakeups(&["c", "f"]));
+        assert_eq!(memory.failed(), 4);
+    }
+
+    #[tokio::test]
+    async fn a_held_call_waits_and_one_given_up_wakeups_nothing() {
+        let memory = Arc::new(Memory::new());
+        memory.hold();
+        let given_up = tokio::time::timeout(Duration::from_millis(20), memory.notify(&wakeups(&["a"]))).await;
+        assert!(given_up.is_err());
+        let waiting = tokio::spawn({
+            let memory = Arc::clone(&memory);
+            async move { memory.notify(&wakeups(&["b"])).await }
+        });
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        assert_eq!(memory.count(), 0);
+        memory.release();
+        assert!(waiting.await.unwrap().is_empty());
+        assert_eq!(memory.notified(), wakeups(&["b"]));
+    }
+}

@@ -1,0 +1,227 @@
+//! The notifier of production: SQS standard queues.
+//!
+//! Wakeups are grouped by queue and sent in as few `SendMessageBatch` calls as the service's limits allow, the calls of
+//! one commit side by side. FIFO queues do not fit: they know no delay per message, and their groups would hold back
+//! the wakeups behind a busy instance.
+//!
+//! Invariant: every wakeup given is either taken by the service or answered as [`NotSent`].
+
+use super::{Delayed, NotSent, Notifier};
+use crate::aws;
+use crate::wakeup::{Target, Wakeup};
+use async_trait::async_trait;
+use aws_sdk_sqs::Client;
+use aws_sdk_sqs::types::SendMessageBatchRequestEntry;
+use duroxide_cosmos::{Ids, RandomIds};
+use futures::StreamExt as _;
+use futures::stream;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::time::Duration;
+use tokio::sync::OnceCell;
+
+/// The service's limits: of one call's entries, of the bytes of all its bodies, and of a delay.
+const MAX_ENTRIES: usize = 10;
+const MAX_BYTES: usize = 256 * 1024;
+const MAX_DELAY_SECONDS: u64 = 900;
+
+/// Calls on their way at once. Each needs a connection of its own (SQS speaks HTTP/1.1), and a TLS handshake is the
+/// dearest part of a small function's wakeup.
+const MAX_CALLS: usize = 16;
+
+/// The URLs of the queues.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Queues {
+    /// For turns.
+    pub orchestrator: String,
+    /// For activities, except those whose tag has a queue of its own.
+    pub worker: String,
+    /// For the activities of a tag.
+    pub tagged: BTreeMap<String, String>,
+}
+
+impl Queues {
+    /// Where a wakeup goes.
+    pub fn url_of(&self, wakeup: &Wakeup) -> &str {
+        match &wakeup.target {
+            Target::Turn { .. } => &self.orchestrator,
+            Target::Work(work) => {
+                let tagged = work.tag.as_ref().and_then(|tag| self.tagged.get(tag));
+                tagged.unwrap_or(&self.worker)
+            }
+        }
+    }
+}
+
+/// Wakeups by SQS messages.
+pub struct Sqs {
+    client: OnceCell<Client>,
+    queues: Queues,
+}
+
+impl Sqs {
+    /// A notifier that makes its client from the environment when it first wakeups.
+    pub fn new(queues: Queues) -> Sqs {
+        Sqs {
+            client: OnceCell::new(),
+            queues,
+        }
+    }
+
+    /// A notifier that takes endpoint, region and keys from these variables (`AWS_ENDPOINT_URL`, `AWS_REGION`,
+    /// `AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY`, `AWS_SESSION_TOKEN`) instead of the process's environment.
+    pub fn from_variables(queues: Queues, get: impl Fn(&str) -> Option<String>) -> Sqs {
+        Self::with_client(Client::new(&aws::given(get)), queues)
+    }
+
+    /// A notifier that uses this client.
+    pub fn with_client(client: Client, queues: Queues) -> Sqs {
+        Sqs {
+            client: OnceCell::new_with(Some(client)),
+            queues,
+        }
+    }
+
+    async fn client(&self) -> &Client {
+        self.client
+            .get_or_init(|| async { Client::new(aws::shared().await) })
+            .await
+    }
+}
+
+impl fmt::Debug for Sqs {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Sqs")
+            .field("queues", &self.queues)
+            .finish_non_exhaustive()
+    }
+}
+
+#[async_trait]
+impl Notifier for Sqs {
+    async fn notify(&self, wakeups: &[Delayed]) -> Vec<NotSent> {
+        if wakeups.is_empty() {
+            return Vec::new();
+        }
+        let client = self.client().await;
+        let calls: Vec<_> = calls(&self.queues, wakeups)
+            .into_iter()
+            .map(|call| call.send(client))
+            .collect();
+        let failures: Vec<Vec<NotSent>> = stream::iter(calls).buffer_unordered(MAX_CALLS).collect().await;
+        failures.into_iter().flatten().collect()
+    }
+}
+
+/// One `SendMessageBatch`. An entry's id is its place in `wakeups`.
+struct Call<'a> {
+    queue: &'a str,
+    wakeups: Vec<(&'a Delayed, String)>,
+    bytes: usize,
+}
+
+/// Splits wakeups into calls: each of one queue, within the limits. A wakeup that is too large by itself is a call by
+/// itself, and the service says so.
+fn calls<'a>(queues: &'a Queues, wakeups: &'a [Delayed]) -> Vec<Call<'a>> {
+    let mut full = Vec::new();
+    let mut open: BTreeMap<&str, Call<'a>> = BTreeMap::new();
+    for delayed in wakeups {
+        let body = delayed.wakeup.encode();
+        let queue = queues.url_of(&delayed.wakeup);
+        let call = open.entry(queue).or_insert_with(|| Call::to(queue));
+        if !call.has_room(body.len()) {
+            full.push(std::mem::replace(call, Call::to(queue)));
+        }
+        call.bytes += body.len();
+        call.wakeups.push((delayed, body));
+    }
+    full.extend(open.into_values());
+    full
+}
+
+impl<'a> Call<'a> {
+    fn to(queue: &'a str) -> Call<'a> {
+        Call {
+            queue,
+            wakeups: Vec::new(),
+            bytes: 0,
+        }
+    }
+
+    fn has_room(&self, bytes: usize) -> bool {
+        self.wakeups.is_empty() || (self.wakeups.len() < MAX_ENTRIES && self.bytes + bytes <= MAX_BYTES)
+    }
+
+    async fn send(mut self, client: &Client) -> Vec<NotSent> {
+        let entries = self.wakeups.iter_mut().enumerate().map(|(id, (delayed, body))| {
+            SendMessageBatchRequestEntry::builder()
+                .id(id.to_string())
+                .message_body(std::mem::take(body))
+                .delay_seconds(seconds(delayed.delay))
+                .build()
+                .expect("an entry with an id and a body is complete")
+        });
+        let request = client
+            .send_message_batch()
+            .queue_url(self.queue)
+            .set_entries(Some(entries.collect()));
+        let alone = trace_of_its_own();
+        let request = request.customize().mutate_request(move |request| {
+            request.headers_mut().insert("x-amzn-trace-id", alone.clone());
+        });
+        let answer = match request.send().await {
+            Ok(answer) => answer,
+            Err(error) => {
+                let reason = format!("{}: {}", self.queue, aws::reason(&error));
+                return self.not_sent(|_| Some(reason.clone()));
+            }
+        };
+        self.not_sent(|id| {
+            if answer.successful().iter().any(|entry| entry.id() == id) {
+                return None;
+            }
+            let failed = answer.failed().iter().find(|entry| entry.id() == id);
+            let why = failed.map_or("the answer does not name it".to_owned(), |entry| {
+                let fault = if entry.sender_fault() { "ours" } else { "the service's" };
+                format!(
+                    "{} (the fault is {fault}): {}",
+                    entry.code(),
+                    entry.message().unwrap_or("no message")
+                )
+            });
+            Some(format!("{}: {why}", self.queue))
+        })
+    }
+
+    fn not_sent(&self, why: impl Fn(&str) -> Option<String>) -> Vec<NotSent> {
+        let failed = self.wakeups.iter().enumerate().filter_map(|(id, (delayed, _))| {
+            let reason = why(&id.to_string())?;
+            Some(NotSent {
+                wakeup: delayed.wakeup.clone(),
+                reason,
+            })
+        });
+        failed.collect()
+    }
+}
+
+/// A trace that begins here, in place of the invocation's, which the SDK would hand on.
+///
+/// By the invocation's trace Lambda counts how often its functions call each other through queues, takes sixteen for a
+/// mistake, and stops the message. A workflow is such a loop on purpose, and may well have thousands of turns.
+fn trace_of_its_own() -> String {
+    let id = RandomIds.unique();
+    let hex: String = id.chars().filter(char::is_ascii_hexdigit).collect();
+    let (epoch, rest) = hex.split_at_checked(8).unwrap_or((&hex, ""));
+    format!("Root=1-{epoch:0>8}-{rest:0>24.24};Sampled=0")
+}
+
+/// A delay as the service takes it. A wakeup that is held back shorter than asked comes early, and its `due_ms` makes
+/// the receiver wakeup again.
+fn seconds(delay: Duration) -> i32 {
+    let whole = delay.as_secs() + u64::from(delay.subsec_nanos() > 0);
+    whole.min(MAX_DELAY_SECONDS) as i32
+}
+
+#[cfg(test)]
+mod tests;

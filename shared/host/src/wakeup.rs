@@ -1,0 +1,303 @@
+//! The wire format of a wakeup: what one notifier message says.
+//!
+//! ```json
+//! {"v":1,"turn":{"instance":"order-7"},"session":"0:-1#12"}
+//! {"v":1,"work":{"instance":"order-7","execution":1,"activity":3,"tag":"gpu",
+//!                "orchestration":"fulfil-order","version":"1.0.0"},"due":1760000000000,"tries":2}
+//! ```
+//!
+//! A wakeup is a hint: it names a target, and carries nothing that the store does not know better. Fields that this
+//! version does not know are ignored, so that a newer sender can add hints; another `v` is refused, because there the
+//! meaning has changed. The text is pure ASCII: SQS refuses some characters that an instance id may have.
+
+use duroxide::providers::ScheduledActivityIdentifier;
+use serde::{Deserialize, Serialize};
+
+/// The version that this build writes and reads.
+const VERSION: u64 = 1;
+
+/// A hint that an instance or a work item has something to do.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Wakeup {
+    /// Who has something to do.
+    pub target: Target,
+    /// What the sender had seen of the store, so that the reader sees what the sender wrote.
+    pub session: Option<String>,
+    /// From when on there is something to do (Unix ms, by the writer's clock): a wakeup may come early.
+    pub due_ms: Option<u64>,
+    /// How often this wakeup was sent again because its target was busy.
+    pub tries: u32,
+}
+
+/// What a wakeup points at.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Target {
+    /// The next turn of an instance.
+    Turn {
+        /// Its id.
+        instance: String,
+    },
+    /// One activity.
+    Work(WorkTarget),
+}
+
+/// One activity, and what spares the worker a read.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct WorkTarget {
+    /// The instance that scheduled it.
+    pub instance: String,
+    /// The execution that scheduled it.
+    pub execution: u64,
+    /// The id of its event.
+    pub activity: u64,
+    /// Its tag, which decides the queue.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tag: Option<String>,
+    /// The orchestration's name, for the activity's context.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub orchestration: Option<String>,
+    /// The orchestration's version, for the activity's context.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
+}
+
+impl WorkTarget {
+    /// The activity as duroxide names it.
+    pub fn identifier(&self) -> ScheduledActivityIdentifier {
+        ScheduledActivityIdentifier {
+            instance: self.instance.clone(),
+            execution_id: self.execution,
+            activity_id: self.activity,
+        }
+    }
+}
+
+impl Target {
+    /// The instance that it is about.
+    pub fn instance(&self) -> &str {
+        match self {
+            Target::Turn { instance } => instance,
+            Target::Work(work) => &work.instance,
+        }
+    }
+
+    /// The activity's id, if it is one.
+    pub fn activity(&self) -> Option<u64> {
+        match self {
+            Target::Turn { .. } => None,
+            Target::Work(work) => Some(work.activity),
+        }
+    }
+}
+
+/// Why a message is not a wakeup.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum WakeupError {
+    /// It is not the JSON of a wakeup.
+    #[error(
+        "the message is not a wakeup: {0}; only this application may send to its notifier queues, look for a stranger"
+    )]
+    Malformed(#[source] serde_json::Error),
+    /// It was written by another version.
+    #[error(
+        "the wakeup has version {found} and this function knows {VERSION}: deploy all functions from one release, \
+         then redrive the dead-letter queue"
+    )]
+    UnknownVersion {
+        /// What it says.
+        found: u64,
+    },
+    /// It names no target, or two.
+    #[error("the wakeup must name exactly one of `turn` and `work`")]
+    NoTarget,
+    /// It names the empty instance.
+    #[error("the wakeup names an instance without an id")]
+    EmptyInstance,
+}
+
+#[derive(Deserialize)]
+struct Version {
+    v: u64,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Wire {
+    v: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    turn: Option<TurnTarget>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    work: Option<WorkTarget>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    session: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    due: Option<u64>,
+    #[serde(default, skip_serializing_if = "is_zero")]
+    tries: u32,
+}
+
+#[derive(Serialize, Deserialize)]
+struct TurnTarget {
+    instance: String,
+}
+
+fn is_zero(tries: &u32) -> bool {
+    *tries == 0
+}
+
+impl Wakeup {
+    /// A wakeup for the next turn of an instance.
+    pub fn turn(instance: impl Into<String>) -> Wakeup {
+        Wakeup::to(Target::Turn {
+            instance: instance.into(),
+        })
+    }
+
+    /// A wakeup for one activity.
+    pub fn work(work: WorkTarget) -> Wakeup {
+        Wakeup::to(Target::Work(work))
+    }
+
+    /// A wakeup for a target.
+    pub fn to(target: Target) -> Wakeup {
+        Wakeup {
+            target,
+            session: None,
+            due_ms: None,
+            tries: 0,
+        }
+    }
+
+    /// The message's body.
+    pub fn encode(&self) -> String {
+        let (turn, work) = match self.target.clone() {
+            Target::Turn { instance } => (Some(TurnTarget { instance }), None),
+            Target::Work(work) => (None, Some(work)),
+        };
+        let wire = Wire {
+            v: VERSION,
+            turn,
+            work,
+            session: self.session.clone(),
+            due: self.due_ms,
+            tries: self.tries,
+        };
+        ascii(&serde_json::to_string(&wire).expect("a wakeup is strings and numbers, which have a JSON form"))
+    }
+
+    /// Reads a message's body.
+    ///
+    /// # Errors
+    /// When it is no wakeup, or one of another version.
+    pub fn decode(body: &str) -> Result<Wakeup, WakeupError> {
+        // The version first: the rest of another version may have any shape.
+        let Version { v } = serde_json::from_str(body).map_err(WakeupError::Malformed)?;
+        if v != VERSION {
+            return Err(WakeupError::UnknownVersion { found: v });
+        }
+        let wire: Wire = serde_json::from_str(body).map_err(WakeupError::Malformed)?;
+        let target = match (wire.turn, wire.work) {
+            (Some(TurnTarget { instance }), None) => Target::Turn { instance },
+            (None, Some(work)) => Target::Work(work),
+            _ => return Err(WakeupError::NoTarget),
+        };
+        if target.instance().is_empty() {
+            return Err(WakeupError::EmptyInstance);
+        }
+        Ok(Wakeup {
+            target,
+            session: wire.session,
+            due_ms: wire.due,
+            tries: wire.tries,
+        })
+    }
+}
+
+/// The same JSON with every other character escaped. Outside of strings JSON is ASCII anyway.
+fn ascii(json: &str) -> String {
+    let mut text = String::with_capacity(json.len());
+    for character in json.chars() {
+        if character.is_ascii() && character != '\u{7f}' {
+            text.push(character);
+        } else {
+            for unit in character.encode_utf16(&mut [0; 2]) {
+                text.push_str(&format!("\\u{unit:04x}"));
+            }
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn work() -> WorkTarget {
+        WorkTarget {
+            instance: "i".to_owned(),
+            execution: 2,
+            activity: 3,
+            tag: None,
+            orchestration: Some("O".to_owned()),
+            version: Some("1.0.0".to_owned()),
+        }
+    }
+
+    #[test]
+    fn a_wakeup_survives_the_journey() {
+        let mut late = Wakeup::turn("order-7");
+        late.due_ms = Some(1_760_000_000_000);
+        late.session = Some("0:-1#12,1:-1#7".to_owned());
+        late.tries = 3;
+        for wakeup in [Wakeup::turn("a"), Wakeup::work(work()), late] {
+            assert_eq!(Wakeup::decode(&wakeup.encode()).unwrap(), wakeup);
+        }
+    }
+
+    #[test]
+    fn any_instance_id_travels_as_ascii() {
+        for id in [
+            "a/b\\c?d#e\"f%",
+            "Zürich ☃ 日本 \u{1f980}",
+            "\u{fffe}\u{ffff}\u{0}\n\u{7f}\u{9f}",
+        ] {
+            let body = Wakeup::turn(id).encode();
+            assert!(body.bytes().all(|byte| (0x20..0x7f).contains(&byte)), "{body}");
+            assert_eq!(Wakeup::decode(&body).unwrap().target.instance(), id);
+        }
+    }
+
+    #[test]
+    fn unknown_fields_are_ignored_and_small_wakeups_are_small() {
+        let wakeup = Wakeup::decode(r#"{"v":1,"turn":{"instance":"a","colour":1},"new":{"x":[]}}"#).unwrap();
+        assert_eq!(wakeup, Wakeup::turn("a"));
+        assert_eq!(wakeup.encode(), r#"{"v":1,"turn":{"instance":"a"}}"#);
+    }
+
+    #[test]
+    fn what_is_not_a_wakeup_is_refused_with_a_reason() {
+        let noise = "x".repeat(256 * 1024);
+        for (body, why) in [
+            ("", "not a wakeup"),
+            ("not json", "not a wakeup"),
+            (noise.as_str(), "not a wakeup"),
+            ("[]", "not a wakeup"),
+            ("{}", "not a wakeup"),
+            (r#"{"v":"1","turn":{"instance":"a"}}"#, "not a wakeup"),
+            (r#"{"v":2,"turn":{"somebody":"a"}}"#, "version 2"),
+            (r#"{"v":1}"#, "exactly one"),
+            (r#"{"v":1,"turn":{}}"#, "instance"),
+            (r#"{"v":1,"turn":{"instance":""}}"#, "without an id"),
+            (r#"{"v":1,"turn":{"instance":7}}"#, "not a wakeup"),
+            (r#"{"v":1,"work":{"instance":"a"}}"#, "execution"),
+            (
+                r#"{"v":1,"turn":{"instance":"a"},"work":{"instance":"a","execution":1,"activity":1}}"#,
+                "exactly one",
+            ),
+        ] {
+            let message = Wakeup::decode(body).unwrap_err().to_string();
+            assert!(message.contains(why), "{body:.60}: {message}");
+            assert!(message.len() < 300, "the noise is not repeated: {}", message.len());
+        }
+    }
+}
