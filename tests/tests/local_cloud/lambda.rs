@@ -1,9 +1,8 @@
-//! Lambda as functions see it: a small function in Python shows that nothing here is made for ours alone.
+//! Lambda as functions see it. The function is written in Python, so nothing depends on our own runtime.
 
 use crate::support::*;
 use anyhow::{Context as _, Result, ensure};
-use local_cloud::lambda::LogSink;
-use local_cloud::{Cloud, CloudOptions, Functions};
+use local_cloud::{Cloud, CloudOptions, Functions, LogSink};
 use serde_json::{Value, json};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -62,7 +61,7 @@ impl Stage {
         Ok(Stage { cloud, http })
     }
 
-    /// Invokes the function; answers its answer, or the error in Lambda's form.
+    /// Invokes the function; returns its answer, or the error in Lambda's form.
     async fn invoke(&self, event: Value) -> Result<Value> {
         let url = format!("{}/2015-03-31/functions/worker/invocations", self.cloud.endpoint());
         let answer = self.http.post(url).body(event.to_string()).send().await?;
@@ -101,7 +100,7 @@ fn options(name: &str) -> Result<CloudOptions> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_warm_environment_serves_again_and_is_frozen_meanwhile() -> Result<()> {
+async fn a_warm_environment_serves_again_and_is_frozen_in_between() -> Result<()> {
     let stage = Stage::set("warm", |_| {}).await?;
     let first = stage.invoke(json!({"do": "echo", "text": "☃"})).await?;
     ensure!(first["event"]["text"] == "☃" && first["served"] == 1, "{first}");
@@ -122,15 +121,15 @@ async fn a_warm_environment_serves_again_and_is_frozen_meanwhile() -> Result<()>
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn errors_crashes_and_overruns_are_told_apart_and_only_the_dead_are_replaced() -> Result<()> {
-    let told: Arc<Mutex<Vec<String>>> = Arc::default();
-    let teller = Arc::clone(&told);
+async fn errors_crashes_and_timeouts_are_distinguished_and_only_dead_environments_replaced() -> Result<()> {
+    let reports: Arc<Mutex<Vec<String>>> = Arc::default();
+    let sink = Arc::clone(&reports);
     let stage = Stage::set("errors", |options| {
         options.timeout = Duration::from_secs(15);
         options.logs = LogSink::new(move |line| {
             if line.report && line.function == "worker" {
                 let line = format!("#{} {}", line.environment, line.text);
-                teller.lock().unwrap_or_else(PoisonError::into_inner).push(line);
+                sink.lock().unwrap_or_else(PoisonError::into_inner).push(line);
             }
         });
     })
@@ -143,7 +142,7 @@ async fn errors_crashes_and_overruns_are_told_apart_and_only_the_dead_are_replac
     );
     let large = stage.invoke(json!({"do": "large"})).await?;
     ensure!(large["errorType"] == "ResponseSizeTooLarge", "{large}");
-    ensure!(stage.invoke(json!({})).await?["pid"] == pid, "who only failed goes on");
+    ensure!(stage.invoke(json!({})).await?["pid"] == pid, "an environment that returned an error serves again");
 
     let crashed = stage.invoke(json!({"do": "crash"})).await?;
     ensure!(crashed["errorType"] == "Runtime.ExitError", "{crashed}");
@@ -167,25 +166,25 @@ async fn errors_crashes_and_overruns_are_told_apart_and_only_the_dead_are_replac
         (counts.crashes, counts.timeouts, counts.errors) == (1, 1, 4),
         "{counts:?}"
     );
-    let told = told.lock().unwrap_or_else(PoisonError::into_inner);
+    let reports = reports.lock().unwrap_or_else(PoisonError::into_inner);
     let expected = [
         "#1 REPORT Status: error: Sad: it did not work",
         "#1 REPORT Status: error: ResponseSizeTooLarge: ",
-        "#1 REPORT Status: error: its process ended: exit status: 3",
-        "#2 REPORT Status: timeout: it took longer than ",
+        "#1 REPORT Status: error: the process ended during the invocation: exit status: 3",
+        "#2 REPORT Status: timeout: the invocation took longer than ",
     ];
-    ensure!(told.len() == expected.len(), "{told:?}");
-    for (line, expected) in told.iter().zip(expected) {
-        ensure!(line.starts_with(expected), "{expected}: {told:?}");
+    ensure!(reports.len() == expected.len(), "{reports:?}");
+    for (line, expected) in reports.iter().zip(expected) {
+        ensure!(line.starts_with(expected), "{expected}: {reports:?}");
     }
     Ok(())
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_a_function_started_is_frozen_with_it_and_ends_with_it_however_it_ends() -> Result<()> {
+async fn child_processes_are_frozen_and_end_with_their_function() -> Result<()> {
     let stage = Stage::set("group", |options| {
         options.timeout = Duration::from_secs(15);
-        // The script stays, and the function is a child of it.
+        // The script stays, and the function is its child.
         let script = "#!/bin/sh\n\"$REAL\"\nexit $?\n";
         let real = options.functions.worker.clone();
         let wrapper = real.with_file_name("wrapper");
@@ -218,7 +217,7 @@ async fn what_a_function_started_is_frozen_with_it_and_ends_with_it_however_it_e
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn environments_are_started_on_demand_up_to_the_limit_and_end_when_idle() -> Result<()> {
+async fn environments_start_on_demand_up_to_the_limit_and_end_when_idle() -> Result<()> {
     let stage = Stage::set("demand", |options| {
         options.concurrency = 3;
         options.idle = Duration::from_secs(2);
@@ -238,14 +237,14 @@ async fn environments_are_started_on_demand_up_to_the_limit_and_end_when_idle() 
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_schedule_begins_with_a_run_at_once() -> Result<()> {
+async fn the_schedule_begins_with_a_run() -> Result<()> {
     let stage = Stage::set("schedule", |options| options.schedule = PATIENCE * 10).await?;
     let runs = || stage.cloud.status().functions["maintenance"].counts.invocations;
     until("maintenance runs", || runs() == 1).await
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_a_function_reports_of_its_start_is_told() -> Result<()> {
+async fn an_init_error_of_a_function_is_reported() -> Result<()> {
     let mut options = options("init")?;
     options.variables.push(("AT_START".to_owned(), "report".to_owned()));
     let error = Cloud::start(options).await.err().context("it does not start")?;
@@ -254,8 +253,8 @@ async fn what_a_function_reports_of_its_start_is_told() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn dropping_a_cloud_ends_its_processes() -> Result<()> {
-    // Idle ones end by themselves, but not within this test.
+async fn dropping_a_cloud_ends_idle_processes() -> Result<()> {
+    // Idle environments do not end by themselves within this test.
     let stage = Stage::set("drop", |options| options.idle = PATIENCE * 10).await?;
     stage.invoke(json!({})).await?;
     let pids = stage.environments();
@@ -265,7 +264,7 @@ async fn dropping_a_cloud_ends_its_processes() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn dropping_a_cloud_ends_a_process_that_hangs_in_an_invocation() -> Result<()> {
+async fn dropping_a_cloud_ends_busy_processes() -> Result<()> {
     let stage = Stage::set("drop-busy", |options| options.timeout = Duration::from_secs(600)).await?;
     let url = format!("{}/2015-03-31/functions/worker/invocations", stage.cloud.endpoint());
     let hang = json!({"do": "sleep", "seconds": 600}).to_string();
@@ -278,7 +277,7 @@ async fn dropping_a_cloud_ends_a_process_that_hangs_in_an_invocation() -> Result
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_invocation_whose_client_hangs_up_goes_on_and_its_environment_serves_again() -> Result<()> {
+async fn an_invocation_continues_when_its_client_hangs_up() -> Result<()> {
     let stage = Stage::set("hung-up", |options| options.concurrency = 1).await?;
     let first = stage.invoke(json!({})).await?;
     let url = format!("{}/2015-03-31/functions/worker/invocations", stage.cloud.endpoint());
@@ -295,7 +294,7 @@ async fn an_invocation_whose_client_hangs_up_goes_on_and_its_environment_serves_
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_start_that_is_given_up_leaves_no_process() -> Result<()> {
+async fn a_cancelled_start_leaves_no_process() -> Result<()> {
     let mut options = options("given-up")?;
     let note = fresh_directory("given-up-note")?.join("pid");
     let text = note.to_string_lossy().into_owned();
@@ -313,7 +312,7 @@ async fn a_start_that_is_given_up_leaves_no_process() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_request_under_another_name_learns_nothing() -> Result<()> {
+async fn a_request_with_another_host_name_is_refused() -> Result<()> {
     let stage = Stage::set("host", |_| {}).await?;
     let url = format!("{}/cloud/variables", stage.cloud.endpoint());
     let own = stage.http.get(&url).send().await?;

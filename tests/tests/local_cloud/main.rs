@@ -1,11 +1,11 @@
-//! The local cloud: the real `local` binary, the real function binaries, and what may happen to them.
+//! The local cloud: the real `duroxide-lambda` binary with real function binaries.
 
-mod children;
 mod demo;
 mod environment;
 mod lambda;
-mod mistakes;
+mod processes;
 mod readme;
 mod restart;
 mod sqs;
+mod start_errors;
 mod support;

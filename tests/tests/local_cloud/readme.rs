@@ -82,7 +82,7 @@ async fn a_workflow_of_ones_own_runs_as_it_is_pasted() -> Result<()> {
         let arguments = line.strip_prefix("cargo run -- ").context("a command of ours")?;
         Ok(here(arguments).split(' ').map(str::to_owned).collect())
     };
-    let mut command = binaries.local(&[]);
+    let mut command = binaries.command(&[]);
     command.args(arguments(up)?).args(["--port", "0", "--cosmos-port", "0"]);
     command.arg("--maintenance").arg(&binaries.functions.maintenance);
     let up = Up::of(command, &binaries).await?;

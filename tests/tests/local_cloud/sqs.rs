@@ -1,4 +1,4 @@
-//! SQS by the real AWS SDK, and the event source mapping behind it.
+//! SQS through the real AWS SDK, and the event source mapping behind it.
 
 use crate::support::*;
 use anyhow::{Context as _, Result, ensure};
@@ -6,11 +6,10 @@ use aws_sdk_sqs::Client;
 use aws_sdk_sqs::config::{BehaviorVersion, Credentials, Region};
 use aws_sdk_sqs::error::ProvideErrorMetadata as _;
 use aws_sdk_sqs::types::SendMessageBatchRequestEntry;
-use local_cloud::sqs::Loss;
-use local_cloud::{Cloud, CloudOptions, Functions};
+use local_cloud::{Cloud, CloudOptions, Functions, Loss};
 use std::time::{Duration, Instant};
 
-/// Takes each batch, and reports what its body says: `bad` fails, `poison` fails the whole batch.
+/// Records each message. A body `bad` fails its record, `poison` fails the whole batch.
 const FUNCTION: &str = r#"#!/usr/bin/env python3
 import json, os, urllib.request
 base = 'http://%s/2018-06-01/runtime/invocation' % os.environ['AWS_LAMBDA_RUNTIME_API']
@@ -105,7 +104,7 @@ fn entry(id: &str, body: &str, delay: i32) -> SendMessageBatchRequestEntry {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn messages_reach_the_function_once_and_delayed_ones_after_their_time() -> Result<()> {
+async fn messages_reach_the_function_once_and_delayed_ones_after_their_delay() -> Result<()> {
     let stage = Stage::set("delays", |_| {}).await?;
     let begun = Instant::now();
     let url = stage.url("orchestrator");
@@ -130,7 +129,7 @@ async fn messages_reach_the_function_once_and_delayed_ones_after_their_time() ->
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn only_failed_records_come_again_until_they_are_put_aside() -> Result<()> {
+async fn only_failed_records_come_again_until_they_are_dead_lettered() -> Result<()> {
     let stage = Stage::set("partial", |options| options.max_receives = 3).await?;
     let url = stage.url("worker");
     stage
@@ -141,7 +140,7 @@ async fn only_failed_records_come_again_until_they_are_put_aside() -> Result<()>
         .entries(entry("b", "bad", 0))
         .send()
         .await?;
-    until("it is put aside", || stage.depth("dead-letters").0 == 1).await?;
+    until("it is dead-lettered", || stage.depth("dead-letters").0 == 1).await?;
     let receives: Vec<u32> = stage
         .seen()
         .iter()
@@ -172,13 +171,13 @@ async fn a_batch_whose_invocation_fails_comes_again_whole_and_blocks_nobody() ->
     until("it was seen", || stage.count("poison") >= 1).await?;
     stage.send("worker", "good", 0).await?;
     until("the good one is served", || stage.count("good") >= 1).await?;
-    until("the bad one is put aside", || stage.depth("dead-letters").0 >= 1).await?;
+    until("the bad one is dead-lettered", || stage.depth("dead-letters").0 >= 1).await?;
     until("nothing is left", || stage.depth("worker") == (0, 0, 0)).await?;
     Ok(())
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_the_service_refuses_is_refused_with_its_codes() -> Result<()> {
+async fn requests_that_the_service_refuses_get_its_error_codes() -> Result<()> {
     let stage = Stage::set("refusals", |_| {}).await?;
     let url = stage.url("orchestrator");
     let batch = |entries: Vec<SendMessageBatchRequestEntry>| {
@@ -198,7 +197,7 @@ async fn what_the_service_refuses_is_refused_with_its_codes() -> Result<()> {
     ] {
         let error = batch(entries).await.err().context(code)?;
         ensure!(
-            error.code().is_some_and(|told| told.contains(code)),
+            error.code().is_some_and(|found| found.contains(code)),
             "{code}: {error:?}"
         );
     }
@@ -216,7 +215,7 @@ async fn what_the_service_refuses_is_refused_with_its_codes() -> Result<()> {
     );
     let change = stage.client.change_message_visibility().queue_url(&url);
     let error = change.receipt_handle("x").send().await.err();
-    let error = error.context("how long it is to be hidden must be said")?;
+    let error = error.context("the visibility timeout is required")?;
     ensure!(error.code() == Some("MissingParameter"), "{error:?}");
     for body in ["", "\u{1}"] {
         let request = stage.client.send_message().queue_url(&url).message_body(body);
@@ -235,7 +234,7 @@ async fn what_the_service_refuses_is_refused_with_its_codes() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn wakeups_are_lost_on_purpose_by_a_seed() -> Result<()> {
+async fn the_seed_decides_which_wakeups_are_lost() -> Result<()> {
     let stage = Stage::set("loss", |options| options.loss = Some(Loss { share: 0.5, seed: 3 })).await?;
     for number in 0..40 {
         stage.send("worker", &number.to_string(), 0).await?;

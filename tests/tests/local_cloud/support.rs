@@ -1,4 +1,4 @@
-//! A local cloud as a process, its client commands, and the processes that it started.
+//! A local cloud in a process, its client commands, and its function processes.
 
 use anyhow::{Context, Result, bail, ensure};
 use duroxide::{Event, EventKind};
@@ -10,22 +10,25 @@ use std::time::{Duration, Instant};
 use tests::real::{Process, build};
 use tests::workload::assert_sound;
 
-/// How long a test waits for what must come.
+/// How long a test waits for anything.
 pub const PATIENCE: Duration = Duration::from_secs(120);
 
-/// The binaries, as the tests were built.
+/// The binaries, built with the profile of the tests.
 #[derive(Clone, Debug)]
 pub struct Binaries {
-    pub local: PathBuf,
+    /// The command line.
+    pub cli: PathBuf,
+    pub emulator: PathBuf,
     pub functions: Functions,
 }
 
 impl Binaries {
     pub async fn built() -> Result<Binaries> {
-        let [local, orchestrator, worker, maintenance] =
-            build(["duroxide-lambda", "orchestrator", "worker", "maintenance"]).await?;
+        let names = ["duroxide-lambda", "cosmos-emulator", "orchestrator", "worker", "maintenance"];
+        let [cli, emulator, orchestrator, worker, maintenance] = build(names).await?;
         Ok(Binaries {
-            local,
+            cli,
+            emulator,
             functions: Functions {
                 orchestrator,
                 worker,
@@ -34,9 +37,9 @@ impl Binaries {
         })
     }
 
-    /// `duroxide-lambda` with these arguments, and without what the test's own environment may say.
-    pub fn local(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new(&self.local);
+    /// `duroxide-lambda` with these arguments, without variables of the test's own environment.
+    pub fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(&self.cli);
         command.args(arguments);
         for name in ["COSMOS_ENDPOINT", "COSMOS_KEY", "LOCAL_CLOUD", "RUST_LOG"] {
             command.env_remove(name);
@@ -44,9 +47,9 @@ impl Binaries {
         command
     }
 
-    /// The same, of `demo` or `up`, which then need not build anything.
+    /// The same for `demo` or `up`, with the function binaries.
     pub fn with_functions(&self, arguments: &[&str]) -> Command {
-        let mut command = self.local(arguments);
+        let mut command = self.command(arguments);
         command
             .arg("--orchestrator")
             .arg(&self.functions.orchestrator)
@@ -72,7 +75,7 @@ pub fn fresh_directory(name: &str) -> Result<PathBuf> {
 pub struct Up {
     pub process: Process,
     pub endpoint: String,
-    /// The key that client commands are given.
+    /// COSMOS_KEY for client commands.
     pub key: Option<String>,
     binaries: Binaries,
 }
@@ -85,9 +88,9 @@ impl Up {
         Up::of(command, binaries).await
     }
 
-    /// Starts it by this command.
+    /// Starts it with this command.
     pub async fn of(mut command: Command, binaries: &Binaries) -> Result<Up> {
-        let mut process = Process::spawn("local up", &mut command)?;
+        let mut process = Process::spawn("duroxide-lambda up", &mut command)?;
         let endpoint = process
             .wait_for(PATIENCE, |line| {
                 let address = line.trim().strip_prefix("SQS and Lambda")?;
@@ -102,16 +105,16 @@ impl Up {
         })
     }
 
-    /// A client command, and what it answered.
+    /// Runs a client command.
     pub fn client(&self, arguments: &[&str]) -> Result<Output> {
-        let mut command = self.binaries.local(arguments);
+        let mut command = self.binaries.command(arguments);
         command.env("LOCAL_CLOUD", &self.endpoint);
         command.envs(self.key.iter().map(|key| ("COSMOS_KEY", key)));
         let output = command.output()?;
         Ok(output)
     }
 
-    /// A client command that must succeed, and its JSON.
+    /// Runs a client command that must succeed; returns its JSON.
     pub fn json(&self, arguments: &[&str]) -> Result<Value> {
         let output = self.client(&[arguments, &["--json"]].concat())?;
         let said = String::from_utf8_lossy(&output.stderr);
@@ -130,7 +133,7 @@ impl Up {
         Ok(())
     }
 
-    /// Waits until an order has shipped, and fails unless its history is sound: each activity with one result, one charge.
+    /// Waits until an order has shipped; its history must have one result of each activity and one charge.
     pub fn expect_shipped(&self, id: &str) -> Result<()> {
         let output = self.client(&["wait", id, "--timeout", "120", "--json"])?;
         let said = String::from_utf8_lossy(&output.stdout);
@@ -151,7 +154,7 @@ impl Up {
         Ok(())
     }
 
-    /// What `/cloud/status` says.
+    /// Reads `/cloud/status`.
     pub async fn status(&self) -> Result<Value> {
         let url = format!("{}/cloud/status", self.endpoint);
         let client = reqwest::Client::builder().no_proxy().build()?;
@@ -176,7 +179,7 @@ impl Up {
 
 /// Sends a signal.
 pub fn signal(pid: u32, name: &str) -> Result<()> {
-    // The shell's own: not every machine has the program.
+    // The builtin of the shell: not every machine has a `kill` program.
     let sent = Command::new("sh")
         .args(["-c", &format!("kill -{name} {pid}")])
         .status()?;
@@ -184,12 +187,12 @@ pub fn signal(pid: u32, name: &str) -> Result<()> {
     Ok(())
 }
 
-/// Whether a process is there, and no zombie.
+/// Whether a process exists and is not a zombie.
 pub fn is_running(pid: u32) -> bool {
     state(pid).is_some_and(|state| state != 'Z')
 }
 
-/// The state of a process as the kernel tells it: `T` is stopped.
+/// The state of a process in `/proc`: `T` is stopped.
 pub fn state(pid: u32) -> Option<char> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     stat.rsplit_once(')')?.1.trim_start().chars().next()
@@ -207,7 +210,7 @@ pub async fn until(what: &str, mut met: impl FnMut() -> bool) -> Result<()> {
     Ok(())
 }
 
-/// Waits until none of these processes is left.
+/// Waits until these processes have ended.
 pub async fn until_gone(pids: &[u32]) -> Result<()> {
     until("all function processes are gone", || {
         !pids.iter().any(|pid| is_running(*pid))
@@ -215,12 +218,12 @@ pub async fn until_gone(pids: &[u32]) -> Result<()> {
     .await
 }
 
-/// Runs a command that must fail, and answers what it said on standard error.
+/// Runs a command that must fail; returns its standard error.
 pub async fn refused(mut command: Command) -> Result<String> {
     let mut process = Process::spawn("a command that must fail", &mut command)?;
     until("it fails", || !process.is_running()).await?;
     let code = process.exit_code();
-    // The last lines may still be on their way.
+    // The last lines may still be in the pipe.
     until("it says why", || {
         process.stderr().iter().any(|line| line.starts_with("error:"))
     })
@@ -230,10 +233,10 @@ pub async fn refused(mut command: Command) -> Result<String> {
     Ok(said)
 }
 
-/// A script that may be executed.
+/// Writes an executable script.
 ///
-/// Another process writes it. A file that is open for writing cannot be executed, and a child that some other test forks
-/// meanwhile would hold it open, had we opened it here.
+/// Another process writes it: a file that is open for writing cannot be executed, and a child that another test forks
+/// meanwhile would keep a file open that we opened here.
 pub fn script(directory: &Path, name: &str, text: &str) -> Result<PathBuf> {
     use std::io::Write as _;
     let path = directory.join(name);

@@ -1,18 +1,21 @@
-//! What goes wrong at the start is told in a sentence with what to do, and leaves nothing running.
+//! A cloud that cannot start says why and what to do, and leaves nothing running.
 
 use crate::support::*;
 use anyhow::{Result, ensure};
 use std::net::{Ipv4Addr, TcpListener};
+use std::process::Command;
 
 const FREE: [&str; 5] = ["up", "--port", "0", "--cosmos-port", "0"];
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_port_that_is_taken_is_named_with_the_option_that_changes_it() -> Result<()> {
+async fn a_taken_port_is_reported_with_the_option_that_changes_it() -> Result<()> {
     let binaries = Binaries::built().await?;
     let taken = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
     let port = taken.local_addr()?.port().to_string();
     let data = fresh_directory("taken")?.join("data");
     let path = data.to_string_lossy().into_owned();
+    let mut emulator = Command::new(&binaries.emulator);
+    emulator.args(["--port", &port, "--data", &path]);
     for (command, option) in [
         (
             binaries.with_functions(&["up", "--port", &port, "--cosmos-port", "0", "--data", &path]),
@@ -22,10 +25,10 @@ async fn a_port_that_is_taken_is_named_with_the_option_that_changes_it() -> Resu
             binaries.with_functions(&["up", "--port", "0", "--cosmos-port", &port, "--data", &path]),
             "--cosmos-port",
         ),
-        (binaries.local(&["cosmos", "--port", &port, "--data", &path]), "--port"),
+        (emulator, "--port"),
     ] {
         let said = refused(command).await?;
-        ensure!(!data.exists(), "nothing was begun");
+        ensure!(!data.exists(), "nothing was written");
         ensure!(
             said.contains(&format!("port {port} is taken")) && said.contains(option),
             "{said}"
@@ -35,17 +38,17 @@ async fn a_port_that_is_taken_is_named_with_the_option_that_changes_it() -> Resu
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_binary_that_cannot_be_used_is_named() -> Result<()> {
+async fn an_unusable_binary_is_named() -> Result<()> {
     let binaries = Binaries::built().await?;
     let directory = fresh_directory("no-binary")?;
     let plain = directory.join("plain");
     std::fs::write(&plain, "no program")?;
     for (path, why) in [
         (directory.join("missing"), "No such file"),
-        (plain, "may not be executed"),
-        (directory.clone(), "no file"),
+        (plain, "not executable"),
+        (directory.clone(), "not a file"),
     ] {
-        let mut command = binaries.local(&FREE);
+        let mut command = binaries.command(&FREE);
         command.arg("--worker").arg(&path);
         command.arg("--orchestrator").arg(&binaries.functions.orchestrator);
         command.arg("--maintenance").arg(&binaries.functions.maintenance);
@@ -60,7 +63,7 @@ async fn a_binary_that_cannot_be_used_is_named() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_function_that_ends_in_its_start_is_told_with_its_last_words() -> Result<()> {
+async fn a_function_that_ends_during_its_start_is_reported_with_its_last_lines() -> Result<()> {
     let binaries = Binaries::built().await?;
     let directory = fresh_directory("crashes")?;
     let crashes = script(
@@ -68,7 +71,7 @@ async fn a_function_that_ends_in_its_start_is_told_with_its_last_words() -> Resu
         "crashes",
         "#!/bin/sh\necho 'no connection to the moon' >&2\nexit 7\n",
     )?;
-    let mut command = binaries.local(&FREE);
+    let mut command = binaries.command(&FREE);
     command.arg("--worker").arg(crashes);
     command.arg("--orchestrator").arg(&binaries.functions.orchestrator);
     command.arg("--maintenance").arg(&binaries.functions.maintenance);
@@ -80,7 +83,7 @@ async fn a_function_that_ends_in_its_start_is_told_with_its_last_words() -> Resu
     ] {
         ensure!(said.contains(part), "{part}: {said}");
     }
-    // A real function's own words about its configuration.
+    // The message of a real function about its configuration.
     let mut command = binaries.with_functions(&FREE);
     command.args(["--env", "DUROXIDE_CONCURRENCY=none"]);
     let said = refused(command).await?;
@@ -92,7 +95,7 @@ async fn a_function_that_ends_in_its_start_is_told_with_its_last_words() -> Resu
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_timeout_in_which_nothing_would_be_begun_is_refused() -> Result<()> {
+async fn a_timeout_too_short_for_any_step_is_refused() -> Result<()> {
     let binaries = Binaries::built().await?;
     for (timeout, reserve) in [
         ("15", "DUROXIDE_TURN_RESERVE_MS=3000"),
@@ -116,7 +119,7 @@ async fn a_timeout_in_which_nothing_would_be_begun_is_refused() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_function_that_crashes_leaves_the_data_as_they_were() -> Result<()> {
+async fn a_function_that_crashes_leaves_the_data_unchanged() -> Result<()> {
     let binaries = Binaries::built().await?;
     let data = fresh_directory("kept")?;
     let path = data.to_string_lossy().into_owned();
@@ -134,17 +137,17 @@ async fn a_function_that_crashes_leaves_the_data_as_they_were() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_data_directory_of_a_newer_version_or_of_somebody_else_is_left_alone() -> Result<()> {
+async fn a_foreign_or_newer_data_directory_is_refused_and_unchanged() -> Result<()> {
     let binaries = Binaries::built().await?;
-    let strange = fresh_directory("strange")?;
-    std::fs::write(strange.join("thesis.txt"), "years of work")?;
+    let foreign = fresh_directory("foreign")?;
+    std::fs::write(foreign.join("thesis.txt"), "years of work")?;
     let mut command = binaries.with_functions(&FREE);
-    command.arg("--data").arg(&strange);
+    command.arg("--data").arg(&foreign);
     let said = refused(command).await?;
-    ensure!(said.contains(&*strange.to_string_lossy()), "{said}");
-    let left: Vec<_> = std::fs::read_dir(&strange)?.collect::<Result<_, _>>()?;
+    ensure!(said.contains(&*foreign.to_string_lossy()), "{said}");
+    let left: Vec<_> = std::fs::read_dir(&foreign)?.collect::<Result<_, _>>()?;
     ensure!(left.len() == 1, "nothing was added: {left:?}");
-    ensure!(std::fs::read_to_string(strange.join("thesis.txt"))? == "years of work");
+    ensure!(std::fs::read_to_string(foreign.join("thesis.txt"))? == "years of work");
 
     let newer = fresh_directory("newer")?;
     let path = newer.to_string_lossy().into_owned();
@@ -154,21 +157,21 @@ async fn a_data_directory_of_a_newer_version_or_of_somebody_else_is_left_alone()
     until_gone(&children).await?;
     let journal = newer.join("cosmos.journal");
     let mut bytes = std::fs::read(&journal)?;
-    // The version stands behind a mark of eight bytes.
+    // The version follows a mark of eight bytes.
     bytes[8] += 1;
     std::fs::write(&journal, &bytes)?;
     let mut command = binaries.with_functions(&FREE);
     command.args(["--data", &path]);
     let said = refused(command).await?;
     ensure!(said.contains("newer version") && said.contains(&path), "{said}");
-    ensure!(std::fs::read(&journal)? == bytes, "it is left as it was");
+    ensure!(std::fs::read(&journal)? == bytes, "it is unchanged");
     Ok(())
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_account_needs_its_key_and_must_answer() -> Result<()> {
+async fn an_account_without_a_key_or_an_answer_is_reported() -> Result<()> {
     let binaries = Binaries::built().await?;
-    // Holds a port without listening there.
+    // A bound port where nobody listens.
     let silent = tokio::net::TcpSocket::new_v4()?;
     silent.bind((Ipv4Addr::LOCALHOST, 0).into())?;
     let nobody = format!("http://{}", silent.local_addr()?);
@@ -187,7 +190,7 @@ async fn an_account_needs_its_key_and_must_answer() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_cloud_can_use_another_cosmos_and_hands_out_no_key_of_it() -> Result<()> {
+async fn a_cloud_on_another_cosmos_db_never_reveals_its_key() -> Result<()> {
     let binaries = Binaries::built().await?;
     let server = cosmos_emulator::CosmosServer::start(cosmos_emulator::ServerOptions::default()).await?;
     let mut command = binaries.with_functions(&["up", "--port", "0", "--quiet"]);
@@ -209,12 +212,12 @@ async fn a_cloud_can_use_another_cosmos_and_hands_out_no_key_of_it() -> Result<(
     let variables = http.get(format!("{}/cloud/variables", up.endpoint)).send().await?;
     let variables = String::from_utf8(variables.bytes().await?.to_vec())?;
     ensure!(variables.contains(&server.listener().endpoint()), "{variables}");
-    for told in [
+    for text in [
         variables,
         up.process.stdout().join("\n"),
         up.process.stderr().join("\n"),
     ] {
-        ensure!(!told.contains(&server.listener().key()), "{told}");
+        ensure!(!text.contains(&server.listener().key()), "{text}");
     }
     ensure!(
         server.listener().counts().requests > 20,

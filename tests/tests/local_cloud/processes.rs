@@ -1,4 +1,4 @@
-//! The function processes: killed at any time, replaced, and never left behind.
+//! Function processes: killed at any time, replaced, and ended with the cloud.
 
 use crate::support::*;
 use anyhow::{Context as _, Result, ensure};
@@ -8,7 +8,7 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn any_process_may_be_killed_at_any_time() -> Result<()> {
+async fn orders_survive_kills_of_any_process_at_any_time() -> Result<()> {
     let binaries = Binaries::built().await?;
     let up = Up::start(&binaries, &[]).await?;
     let orders: Vec<String> = (0..6).map(|number| format!("order-{number}")).collect();
@@ -18,7 +18,7 @@ async fn any_process_may_be_killed_at_any_time() -> Result<()> {
     let mut rng = Rng::with_seed(11);
     let (mut killed, limit) = (0, Instant::now() + PATIENCE);
     while killed < 12 {
-        ensure!(Instant::now() < limit, "there was nobody to kill");
+        ensure!(Instant::now() < limit, "there was no process to kill");
         let children = up.children().await?;
         if let Some(pid) = rng.choice(children.iter().copied()) {
             // It may have ended since it was listed.
@@ -31,12 +31,12 @@ async fn any_process_may_be_killed_at_any_time() -> Result<()> {
     }
     let status = up.status().await?;
     let starts = status["functions"]["orchestrator"]["coldStarts"].as_u64();
-    ensure!(starts > Some(1), "those that were killed are replaced: {status}");
+    ensure!(starts > Some(1), "killed processes are replaced: {status}");
     Ok(())
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_interrupt_or_a_request_to_end_stops_all_processes() -> Result<()> {
+async fn ctrl_c_and_a_termination_signal_stop_all_processes() -> Result<()> {
     let binaries = Binaries::built().await?;
     for name in ["INT", "TERM"] {
         let mut up = Up::start(&binaries, &[]).await?;
@@ -46,8 +46,8 @@ async fn an_interrupt_or_a_request_to_end_stops_all_processes() -> Result<()> {
         signal(up.process.id(), name)?;
         until_gone(&children).await?;
         until("the cloud has ended", || !up.process.is_running()).await?;
-        // The last lines may still be on their way.
-        until("it says that it stopped in order", || {
+        // The last lines may still be in the pipe.
+        until("it prints that it stopped", || {
             up.process.stdout().iter().any(|line| line == "stopped.")
         })
         .await
@@ -57,9 +57,9 @@ async fn an_interrupt_or_a_request_to_end_stops_all_processes() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_function_that_crashes_or_does_not_start_again_is_told_also_by_a_quiet_cloud() -> Result<()> {
+async fn a_quiet_cloud_still_reports_crashes_and_failed_starts() -> Result<()> {
     let binaries = Binaries::built().await?;
-    let directory = fresh_directory("told")?;
+    let directory = fresh_directory("reports")?;
     // The first environment crashes in its first invocation, and no other one starts.
     let crashes = script(
         &directory,
@@ -72,7 +72,7 @@ async fn a_function_that_crashes_or_does_not_start_again_is_told_also_by_a_quiet
     )?;
     let path = format!("PATH={}", std::env::var("PATH")?);
     let note = format!("NOTE={}", directory.join("note").display());
-    let mut command = binaries.local(&["up", "--port", "0", "--cosmos-port", "0", "--quiet"]);
+    let mut command = binaries.command(&["up", "--port", "0", "--cosmos-port", "0", "--quiet"]);
     command.args(["--env", &path, "--env", &note]);
     command
         .arg("--orchestrator")
@@ -83,22 +83,22 @@ async fn a_function_that_crashes_or_does_not_start_again_is_told_also_by_a_quiet
         .arg(&binaries.functions.maintenance);
     let mut up = Up::of(command, &binaries).await?;
     for (id, said) in [
-        ("first", "REPORT Status: error: its process ended: exit status: 3"),
-        ("second", "REPORT Status: error: it ended in its start: exit status: 7"),
+        ("first", "REPORT Status: error: the process ended during the invocation: exit status: 3"),
+        ("second", "REPORT Status: error: the process ended during its start: exit status: 7"),
     ] {
         up.json(&["start", "fulfil-order", "--id", id, "--input", "{}"])?;
-        let told = |line: &str| line.contains(said).then(|| line.to_owned());
-        let line = up.process.wait_for(PATIENCE, told).await?;
+        let reported = |line: &str| line.contains(said).then(|| line.to_owned());
+        let line = up.process.wait_for(PATIENCE, reported).await?;
         ensure!(line.starts_with("orchestrator#"), "{line}");
     }
     Ok(())
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_cloud_whose_output_nobody_reads_serves_and_can_be_stopped() -> Result<()> {
+async fn a_cloud_whose_output_nobody_reads_still_serves_and_stops() -> Result<()> {
     let binaries = Binaries::built().await?;
     let directory = fresh_directory("unread")?;
-    // Writes more than any pipe holds, and then answers.
+    // Writes more than a pipe holds, then answers.
     let talks = script(
         &directory,
         "talks",
@@ -110,7 +110,7 @@ async fn a_cloud_whose_output_nobody_reads_serves_and_can_be_stopped() -> Result
          \x20   urllib.request.urlopen(urllib.request.Request(base + id + '/response', b'{}'))\n",
     )?;
     let path = format!("PATH={}", std::env::var("PATH")?);
-    let mut command = binaries.local(&["up", "--port", "0", "--cosmos-port", "0", "--env", &path]);
+    let mut command = binaries.command(&["up", "--port", "0", "--cosmos-port", "0", "--env", &path]);
     command.arg("--worker").arg(&talks);
     command.arg("--orchestrator").arg(&binaries.functions.orchestrator);
     command.arg("--maintenance").arg(&binaries.functions.maintenance);
@@ -128,7 +128,7 @@ async fn a_cloud_whose_output_nobody_reads_serves_and_can_be_stopped() -> Result
     until("it has ended", || matches!(cloud.child.try_wait(), Ok(Some(_)))).await
 }
 
-/// A cloud whose output is read as far as its address, and no farther.
+/// A cloud whose output is read up to its address only.
 struct Unread {
     child: Child,
     endpoint: String,
@@ -157,17 +157,17 @@ impl Unread {
 
 impl Drop for Unread {
     fn drop(&mut self) {
-        // One that ended by itself cannot be killed, and needs not be.
+        // Fails if it has ended already, which is fine.
         self.child.kill().ok();
         self.child.wait().ok();
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_cloud_that_is_killed_takes_its_processes_with_it_busy_and_frozen_ones() -> Result<()> {
+async fn a_killed_cloud_takes_busy_and_frozen_processes_with_it() -> Result<()> {
     let binaries = Binaries::built().await?;
     let directory = fresh_directory("hang")?;
-    // A function that asks for work and then never comes back, as one that hangs in the middle.
+    // A function that takes an invocation and hangs.
     let hangs = script(
         &directory,
         "hangs",
@@ -177,7 +177,7 @@ async fn a_cloud_that_is_killed_takes_its_processes_with_it_busy_and_frozen_ones
     )?;
     let path = std::env::var("PATH")?;
     let variable = format!("PATH={path}");
-    let mut command = binaries.local(&["up", "--port", "0", "--cosmos-port", "0", "--quiet", "--env", &variable]);
+    let mut command = binaries.command(&["up", "--port", "0", "--cosmos-port", "0", "--quiet", "--env", &variable]);
     command
         .arg("--orchestrator")
         .arg(&hangs)
