@@ -304,7 +304,11 @@ async fn mistakes_are_told_before_anything_is_called() -> Result<()> {
         (&["flow"], &account[..1], "COSMOS_KEY is not set"),
         (&["flow"], &account[1..], "COSMOS_ENDPOINT is not set"),
         (&["flow", "--guided"], &account[..], "not of the form"),
-        (&["flow", "CosmosKey=abc"], &account[..], "is taken from the environment"),
+        (
+            &["flow", "CosmosKey=abc"],
+            &account[..],
+            "is taken from the environment",
+        ),
         (&["flow", "Architecture=arm"], &account[..], "arm64 or x86_64"),
         (&["flow", "LogLevel=it's"], &account[..], "LogLevel contains a quote"),
     ] {
