@@ -72,9 +72,9 @@ impl ClientConfig {
         self
     }
 
-    /// How long a read waits for a replica that has seen this client's session (5 s). A session that is not met by
-    /// then is forgotten: after a failover that lost writes it never will be, and a client must not read nothing
-    /// for ever. The read is then as fresh as a stranger's.
+    /// How long a read waits for a replica that has reached this client's consistency token (5 s). Then the client
+    /// forgets the token: after a failover that lost writes no replica ever reaches it. The read is then as fresh as
+    /// that of a new client.
     pub fn consistency_patience(mut self, limit: Duration) -> Self {
         self.consistency_patience = limit;
         self
