@@ -1,7 +1,8 @@
 //! The sweep: what is notified, when, and how often.
 
+use crate::due::timer;
 use crate::function::*;
-use crate::hand::{activity, enqueue, raised, start_of};
+use crate::hand::{Decision, activity, commit, enqueue, raised, start_of, started, turn};
 use crate::support::*;
 use cosmos::Clock;
 use cosmos_emulator::Faults;
@@ -47,6 +48,36 @@ async fn what_is_overdue_is_notified_at_growing_ages_and_not_at_every_run() {
         }
     }
     assert_eq!(ages, [1, 2, 4, 8, 16, 32]);
+}
+
+/// The period is shorter than the threshold here, as on a developer's machine.
+#[tokio::test]
+async fn a_timer_whose_commit_came_after_the_run_for_it_is_woken_by_the_next_run() {
+    let debts = Debts::new().await;
+    let period = Duration::from_secs(10);
+    let settings = MaintenanceSettings { period, ..settings() };
+    assert!(settings.overdue > 2 * period);
+    let (maintenance, bell) = maintenance(&debts.provider, &debts.clock, settings);
+    enqueue(&debts.provider, start_of("slow")).await;
+    let turn = turn(&debts.provider, "slow").await;
+    let due = debts.clock.now_ms() + 1_000;
+    debts.clock.advance(period);
+    assert_complete(&run(&maintenance).await);
+    assert_eq!(notified(&bell), [""; 0]);
+    let decision = Decision {
+        events: vec![started("slow", 1)],
+        messages: vec![timer("slow", due)],
+        ..Decision::default()
+    };
+    commit(&debts.provider, &turn.lock_token, decision)
+        .await
+        .expect("it commits");
+    debts.clock.advance(period);
+    assert_complete(&run(&maintenance).await);
+    assert_eq!(notified(&bell), ["slow"]);
+    debts.clock.advance(period / 2);
+    assert_complete(&run(&maintenance).await);
+    assert_eq!(notified(&bell), [""; 0], "and not again before the threshold");
 }
 
 #[tokio::test]
