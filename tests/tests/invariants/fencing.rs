@@ -1,6 +1,5 @@
 //! Whoever lost a lock commits nothing, and whoever holds it commits once.
 
-use crate::support::*;
 use cosmos_emulator::{Faults, ServerOptions};
 use duroxide::providers::{Provider, ProviderAdmin, WorkItem};
 use duroxide_cosmos::{CosmosProvider, Fetched};
@@ -8,6 +7,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
+use tests::turns::*;
 use tests::{ManualClock, World};
 
 const INSTANCE: &str = "order";
@@ -70,16 +70,9 @@ impl Late {
             Meanwhile::TakenOver => {
                 let turn = turn(other, INSTANCE).await;
                 let events = vec![heard(INSTANCE, 1, 3)];
-                commit(
-                    other,
-                    &turn.lock_token,
-                    Decision {
-                        events,
-                        ..Decision::default()
-                    },
-                )
-                .await
-                .expect("commits");
+                commit(other, &turn.lock_token, Decision::of(events))
+                    .await
+                    .expect("commits");
                 let claimed = work(other, INSTANCE, 2).await;
                 other
                     .ack_work_item(&claimed.lock_token, Some(done(INSTANCE, 2)))
@@ -116,14 +109,14 @@ impl Late {
         let stranger = self.world.provider_at(&self.sleepers_clock).await;
         let refused = [
             ("commit", commit(&stranger, &self.turn, decision()).await),
-            ("renew", sleeper.renew_orchestration_item_lock(&self.turn, HOLD).await),
+            ("renew", sleeper.renew_orchestration_item_lock(&self.turn, LOCK).await),
             ("commit", commit(sleeper, &self.turn, decision()).await),
             ("second commit", commit(sleeper, &self.turn, decision()).await),
             (
                 "complete",
                 stranger.ack_work_item(&self.work, Some(done(INSTANCE, 2))).await,
             ),
-            ("renew activity", sleeper.renew_work_item_lock(&self.work, HOLD).await),
+            ("renew activity", sleeper.renew_work_item_lock(&self.work, LOCK).await),
             (
                 "complete",
                 sleeper.ack_work_item(&self.work, Some(done(INSTANCE, 2))).await,
@@ -198,16 +191,16 @@ async fn a_renewed_lock_still_commits() {
         late.clock.advance(Duration::from_secs(20));
         late.sleepers_clock.advance(Duration::from_secs(20));
         late.sleeper
-            .renew_orchestration_item_lock(&late.turn, HOLD)
+            .renew_orchestration_item_lock(&late.turn, LOCK)
             .await
             .expect("the turn is renewed");
         late.sleeper
-            .renew_work_item_lock(&late.work, HOLD)
+            .renew_work_item_lock(&late.work, LOCK)
             .await
             .expect("the activity is renewed");
         let taken = late
             .other
-            .fetch_turn(INSTANCE, HOLD, None)
+            .fetch_turn(INSTANCE, LOCK, None)
             .await
             .expect("the fetch succeeds");
         assert!(matches!(taken, Fetched::Busy { .. }), "{taken:?}");
@@ -216,10 +209,7 @@ async fn a_renewed_lock_still_commits() {
         .ack_work_item(&late.work, Some(done(INSTANCE, 2)))
         .await
         .expect("the activity completes");
-    let decision = Decision {
-        events: vec![heard(INSTANCE, 1, 3)],
-        ..Decision::default()
-    };
+    let decision = Decision::of(vec![heard(INSTANCE, 1, 3)]);
     commit(&late.sleeper, &late.turn, decision)
         .await
         .expect("the turn commits");
@@ -236,17 +226,14 @@ async fn a_commit_that_races_with_a_renewal_succeeds() {
             turn(&late.other, &instance).await,
             work(&late.other, &instance, 2).await,
         );
-        let decision = Decision {
-            events: vec![heard(&instance, 1, 3)],
-            ..Decision::default()
-        };
+        let decision = Decision::of(vec![heard(&instance, 1, 3)]);
         // Renewals that lose are told so; only the commits matter.
         let (committed, _, _, completed, _) = tokio::join!(
             commit(&late.other, &turn.lock_token, decision),
-            late.other.renew_orchestration_item_lock(&turn.lock_token, HOLD),
-            late.other.renew_orchestration_item_lock(&turn.lock_token, HOLD),
+            late.other.renew_orchestration_item_lock(&turn.lock_token, LOCK),
+            late.other.renew_orchestration_item_lock(&turn.lock_token, LOCK),
             late.other.ack_work_item(&claimed.lock_token, Some(done(&instance, 2))),
-            late.other.renew_work_item_lock(&claimed.lock_token, HOLD),
+            late.other.renew_work_item_lock(&claimed.lock_token, LOCK),
         );
         committed.expect("the commit wins over the renewal");
         completed.expect("the completion wins over the renewal");
@@ -271,20 +258,9 @@ async fn a_commit_outlives_its_first_lock_while_it_is_renewed() {
         delay: Some(Duration::from_millis(2_500)),
         ..Faults::default()
     });
-    let mut events = vec![started(INSTANCE, 1)];
-    events.extend((2..202).map(|id| scheduled(INSTANCE, id)));
-    let work = (2..202).map(|id| activity(INSTANCE, id)).collect();
     let (committed, renewed) = tokio::join!(
-        commit(
-            &provider,
-            &turn.lock_token,
-            Decision {
-                events,
-                work,
-                ..Decision::default()
-            }
-        ),
-        provider.renew_orchestration_item_lock(&turn.lock_token, HOLD),
+        commit(&provider, &turn.lock_token, Decision::first(INSTANCE, 200)),
+        provider.renew_orchestration_item_lock(&turn.lock_token, LOCK),
     );
     renewed.expect("the lock is renewed");
     committed.expect("the renewed lock carries the commit");
@@ -317,14 +293,14 @@ async fn dispatch(provider: Arc<CosmosProvider>, number: usize, seen: Arc<Seen>)
         let turn = if number.is_multiple_of(10) {
             let poll = Duration::from_millis(100);
             let found = provider
-                .fetch_orchestration_item(HOLD, poll, None)
+                .fetch_orchestration_item(LOCK, poll, None)
                 .await
                 .expect("the fetch succeeds");
             found.map(|(item, token, _)| (item, token))
         } else {
             let instance = format!("shared-{}", next % INSTANCES);
             match provider
-                .fetch_turn(&instance, HOLD, None)
+                .fetch_turn(&instance, LOCK, None)
                 .await
                 .expect("the fetch succeeds")
             {
@@ -342,15 +318,7 @@ async fn dispatch(provider: Arc<CosmosProvider>, number: usize, seen: Arc<Seen>)
             id => vec![heard(&instance, 1, id)],
         };
         let payloads: Vec<String> = item.messages.iter().map(payload).collect();
-        let committed = commit(
-            &provider,
-            &token,
-            Decision {
-                events,
-                ..Decision::default()
-            },
-        )
-        .await;
+        let committed = commit(&provider, &token, Decision::of(events)).await;
         committed.expect("nobody else can have this turn");
         seen.total.fetch_add(payloads.len(), Ordering::SeqCst);
         seen.by_instance

@@ -1,12 +1,12 @@
 //! Events for an instance that does not exist yet, racing with its start.
 
-use crate::support::*;
 use cosmos_emulator::{Faults, ServerOptions};
 use duroxide::providers::{Provider, ProviderAdmin, WorkItem};
 use duroxide_cosmos::{CosmosProvider, Fetched, TurnItem};
 use std::sync::Arc;
 use std::time::Duration;
-use tests::{ManualClock, World, connect};
+use tests::turns::*;
+use tests::{ManualClock, World};
 
 const ROUNDS: u64 = 40;
 /// So many that dropping them takes as long as starting the instance.
@@ -15,12 +15,9 @@ const EVENTS: usize = 6;
 /// What duroxide's runtime does with a turn: its lock is renewed meanwhile, and if it cannot be committed, a failure
 /// is, with the same token.
 async fn run_turn(provider: &CosmosProvider, instance: &str, turn: TurnItem) {
-    let begins = Decision {
-        events: vec![started(instance, 1)],
-        ..Decision::default()
-    };
+    let begins = Decision::of(vec![started(instance, 1)]);
     let token = turn.lock_token.as_str();
-    let renewing = provider.renew_orchestration_item_lock(token, HOLD);
+    let renewing = provider.renew_orchestration_item_lock(token, LOCK);
     let (outcome, _renewed) = futures::join!(commit(provider, token, begins), renewing);
     if let Err(error) = outcome {
         let fails = Decision {
@@ -34,7 +31,7 @@ async fn run_turn(provider: &CosmosProvider, instance: &str, turn: TurnItem) {
 }
 
 async fn fetch(provider: &CosmosProvider, instance: &str) -> bool {
-    let fetched = provider.fetch_turn(instance, HOLD, None).await;
+    let fetched = provider.fetch_turn(instance, LOCK, None).await;
     match fetched.expect("the fetch succeeds") {
         Fetched::Ready(turn) => {
             run_turn(provider, instance, turn).await;
@@ -46,14 +43,13 @@ async fn fetch(provider: &CosmosProvider, instance: &str) -> bool {
 
 /// A process whose requests take a moment more or less, so that many orders of events are met.
 async fn jittery(world: &World, clock: &Arc<ManualClock>, seed: u64) -> Arc<CosmosProvider> {
-    let listener = world.server().open_listener().await.expect("a listener opens");
+    let (listener, provider) = world.process_at(clock).await;
     listener.set_faults(Faults {
         seed,
         jitter: Duration::from_millis(10),
         ..Faults::default()
     });
-    let same: Arc<dyn cosmos::Clock> = Arc::clone(clock) as Arc<dyn cosmos::Clock>;
-    connect(world.builder_through(&listener).clock(same)).await
+    provider
 }
 
 /// A4, by chance instead of by design (see `interleavings`).

@@ -3,7 +3,6 @@
 //! A stall is made at a listener of one's own, which holds the request at the worst moment until all that the other does is
 //! done.
 
-use crate::support::*;
 use cosmos_emulator::{CrashPoint, Listener, Pause, RequestKind, RequestRecord, ServerOptions};
 use duroxide::providers::{
     OrchestrationItem, Provider, ProviderAdmin, ProviderError, SessionFetchConfig, TagFilter, WorkItem,
@@ -12,7 +11,8 @@ use duroxide_cosmos::CosmosProvider;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
-use tests::{ManualClock, World, connect};
+use tests::turns::*;
+use tests::{ManualClock, World, connect, is_paused};
 use tokio::task::JoinHandle;
 
 /// A process with a listener of its own.
@@ -23,7 +23,7 @@ struct Slow {
 
 impl Slow {
     async fn new(world: &World, clock: &Arc<ManualClock>) -> Slow {
-        let listener = world.server().open_listener().await.expect("a listener opens");
+        let listener = world.open_listener().await;
         let same: Arc<dyn cosmos::Clock> = Arc::clone(clock) as Arc<dyn cosmos::Clock>;
         let config = world.builder_through(&listener).clock(same);
         // It sweeps only when it must: a slow machine adds no sweep.
@@ -36,24 +36,13 @@ impl Slow {
     }
 }
 
-/// Returns when the request is held; `false` when the task ends before.
-async fn stalls<T>(hold: &Pause, task: &JoinHandle<T>) -> bool {
-    while !hold.is_reached() {
-        if task.is_finished() {
-            return false;
-        }
-        tokio::time::sleep(Duration::from_millis(2)).await;
-    }
-    true
-}
-
 fn count(log: &[RequestRecord], kind: RequestKind) -> usize {
     log.iter().filter(|record| record.kind == kind).count()
 }
 
 /// A process that dies at its third write: the first publication of a staged commit.
 async fn dying(world: &World, clock: &Arc<ManualClock>, point: CrashPoint) -> Slow {
-    let listener = world.server().open_listener().await.expect("a listener opens");
+    let listener = world.open_listener().await;
     let same: Arc<dyn cosmos::Clock> = Arc::clone(clock) as Arc<dyn cosmos::Clock>;
     let config = world
         .builder_through(&listener)
@@ -94,7 +83,7 @@ async fn a_committer_that_stalls_while_publishing_does_not_publish_into_the_next
     let hold = first.listener.pause_when(|log| count(log, RequestKind::Batch) == 3);
     let slow = Arc::clone(&first.provider);
     let task = tokio::spawn(async move { commit(&slow, &token, many("order", 2, vec![started("order", 1)])).await });
-    assert!(stalls(&hold, &task).await, "{:?}", first.listener.log());
+    assert!(is_paused(&hold, &task).await, "{:?}", first.listener.log());
     let lock = world.document("order", "lock").await.expect("a lock");
     assert_eq!(lock["unfinished"]["next"], 1, "{lock}");
     // The other rolls it forward, and one of the activities of the stalled publication is done.
@@ -150,12 +139,12 @@ async fn erase_late(world: &World, clock: &Arc<ManualClock>, n: usize) -> bool {
     });
     let (deleter, name) = (Arc::clone(&slow.provider), instance.clone());
     let task = tokio::spawn(async move { deleter.delete_instance(&name, true).await });
-    if !stalls(&hold, &task).await {
+    if !is_paused(&hold, &task).await {
         return false;
     }
     // The fetch meets the mark, and finishes the deletion.
     let fetched = other
-        .fetch_turn(&instance, HOLD, None)
+        .fetch_turn(&instance, LOCK, None)
         .await
         .expect("the fetch succeeds");
     assert!(!matches!(fetched, duroxide_cosmos::Fetched::Ready(_)), "{fetched:?}");
@@ -206,7 +195,7 @@ async fn settle_late(world: &World, clock: &Arc<ManualClock>, n: usize) -> bool 
     let maker = Arc::clone(&dying.provider);
     let task = tokio::spawn(async move { commit(&maker, &token, decision).await });
     // The staged head becomes due before the lock, so that the repairer looks at it first.
-    assert!(stalls(&hold, &task).await, "{:?}", dying.listener.log());
+    assert!(is_paused(&hold, &task).await, "{:?}", dying.listener.log());
     clock.advance(Duration::from_secs(1));
     drop(hold);
     task.await.expect("no panic").expect("the commit is decided");
@@ -217,7 +206,7 @@ async fn settle_late(world: &World, clock: &Arc<ManualClock>, n: usize) -> bool 
     let hold = slow.listener.pause_when(move |log| count(log, RequestKind::Read) == n);
     let repairer = Arc::clone(&slow.provider);
     let task = tokio::spawn(async move { repairer.repair(100).await });
-    if !stalls(&hold, &task).await {
+    if !is_paused(&hold, &task).await {
         task.await.expect("no panic").expect("the repair runs");
         return false;
     }
@@ -225,10 +214,7 @@ async fn settle_late(world: &World, clock: &Arc<ManualClock>, n: usize) -> bool 
     for id in rounds.clone() {
         enqueue(&other, raised(instance, "again")).await;
         let turn = turn(&other, instance).await;
-        let decision = Decision {
-            events: vec![heard(instance, 1, id)],
-            ..Decision::default()
-        };
+        let decision = Decision::of(vec![heard(instance, 1, id)]);
         commit(&other, &turn.lock_token, decision).await.expect("commits");
     }
     drop(hold);
@@ -267,8 +253,8 @@ async fn drop_late(renewed: bool) {
     enqueue(&other, early).await;
     let hold = slow.listener.pause_when(|log| count(log, RequestKind::Query) == 1);
     let dropper = Arc::clone(&slow.provider);
-    let task = tokio::spawn(async move { dropper.fetch_turn("order", HOLD, None).await.map(|_| ()) });
-    assert!(stalls(&hold, &task).await, "{:?}", slow.listener.log());
+    let task = tokio::spawn(async move { dropper.fetch_turn("order", LOCK, None).await.map(|_| ()) });
+    assert!(is_paused(&hold, &task).await, "{:?}", slow.listener.log());
     enqueue(&other, start_of("order")).await;
     let claimed = turn(&other, "order").await;
     assert_eq!(claimed.item.messages.len(), 2, "the event is claimed with the start");
@@ -277,14 +263,11 @@ async fn drop_late(renewed: bool) {
     if renewed {
         let stranger = world.provider_at(&clock).await;
         stranger
-            .renew_orchestration_item_lock(&claimed.lock_token, HOLD * 2)
+            .renew_orchestration_item_lock(&claimed.lock_token, LOCK * 2)
             .await
             .expect("renewed");
     }
-    let begins = || Decision {
-        events: vec![started("order", 1)],
-        ..Decision::default()
-    };
+    let begins = || Decision::of(vec![started("order", 1)]);
     if commit(&other, &claimed.lock_token, begins()).await.is_err() {
         let failure = Decision {
             metadata: ended("Failed", "the turn could not be committed"),
@@ -312,7 +295,7 @@ type Fetch = JoinHandle<Result<Option<(OrchestrationItem, String, u32)>, Provide
 impl Slow {
     fn fetch(&self, poll_timeout: Duration) -> Fetch {
         let provider = Arc::clone(&self.provider);
-        tokio::spawn(async move { provider.fetch_orchestration_item(HOLD, poll_timeout, None).await })
+        tokio::spawn(async move { provider.fetch_orchestration_item(LOCK, poll_timeout, None).await })
     }
 }
 
@@ -323,7 +306,7 @@ async fn looking(world: &World) -> (Slow, Pause, Fetch) {
     slow.listener.reset();
     let hold = slow.listener.pause_when(<[RequestRecord]>::is_empty);
     let fetch = slow.fetch(PATIENT);
-    assert!(stalls(&hold, &fetch).await, "{:?}", slow.listener.log());
+    assert!(is_paused(&hold, &fetch).await, "{:?}", slow.listener.log());
     (slow, hold, fetch)
 }
 
@@ -353,7 +336,7 @@ async fn a_hint_outlives_the_fetch_that_is_dropped_with_it() {
     dropped.abort();
     dropped.await.expect_err("it was aborted");
     drop(hold);
-    let found = slow.fetch(HOLD).await.expect("no panic").expect("the fetch succeeds");
+    let found = slow.fetch(LOCK).await.expect("no panic").expect("the fetch succeeds");
     assert_eq!(found.expect("a turn").0.instance, "order");
     let log = slow.listener.log();
     assert_eq!(count(&log, RequestKind::CrossPartitionQuery), 0, "{log:?}");
@@ -382,10 +365,10 @@ async fn a_session_that_is_used_while_it_is_renewed_is_renewed() {
     other.enqueue_for_worker(item).await.expect("queued");
     let config = SessionFetchConfig {
         owner_id: "me".to_owned(),
-        lock_timeout: HOLD,
+        lock_timeout: LOCK,
     };
     let (_, token, _) = other
-        .fetch_work_item(HOLD, Duration::ZERO, Some(&config), &TagFilter::DefaultOnly)
+        .fetch_work_item(LOCK, Duration::ZERO, Some(&config), &TagFilter::DefaultOnly)
         .await
         .expect("the fetch succeeds")
         .expect("an activity");
@@ -395,8 +378,8 @@ async fn a_session_that_is_used_while_it_is_renewed_is_renewed() {
         .listener
         .pause_when(|log| count(log, RequestKind::CrossPartitionQuery) == 1);
     let renewer = Arc::clone(&slow.provider);
-    let task = tokio::spawn(async move { renewer.renew_session_lock(&["me"], HOLD * 3, HOLD).await });
-    assert!(stalls(&hold, &task).await, "{:?}", slow.listener.log());
+    let task = tokio::spawn(async move { renewer.renew_session_lock(&["me"], LOCK * 3, LOCK).await });
+    assert!(is_paused(&hold, &task).await, "{:?}", slow.listener.log());
     other
         .ack_work_item(&token, Some(done("order", 2)))
         .await
@@ -405,5 +388,5 @@ async fn a_session_that_is_used_while_it_is_renewed_is_renewed() {
     let renewed = task.await.expect("no panic").expect("the renewal runs");
     assert_eq!(renewed, 1);
     let after = until(world.documents_of("session").await);
-    assert_eq!(after - before, 2 * HOLD.as_millis() as u64, "the renewal was lost");
+    assert_eq!(after - before, 2 * LOCK.as_millis() as u64, "the renewal was lost");
 }

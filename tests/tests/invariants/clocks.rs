@@ -1,11 +1,11 @@
 //! Clocks that differ, and versions that are more than three digits long.
 
-use crate::support::*;
 use duroxide::providers::{DispatcherCapabilityFilter, Provider, SemverRange};
 use duroxide_cosmos::Fetched;
 use semver::Version;
 use std::sync::Arc;
 use std::time::Duration;
+use tests::turns::*;
 use tests::{ManualClock, World};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -46,7 +46,7 @@ async fn a_clock_that_runs_ahead_takes_the_lock_early_and_doubles_nothing() {
     assert_eq!(children, ["child-3"]);
 
     // What the clock ahead wrote is not hidden from the one that is on time for longer than the difference.
-    let fetched = a.fetch_turn("child-3", HOLD, None).await.expect("the fetch succeeds");
+    let fetched = a.fetch_turn("child-3", LOCK, None).await.expect("the fetch succeeds");
     assert!(matches!(fetched, Fetched::Nothing | Fetched::Ready(_)), "{fetched:?}");
     on_time.advance(Duration::from_secs(600));
     turn(&a, "child-3").await;
@@ -83,7 +83,7 @@ async fn versions_beyond_999_are_compared_as_versions() {
     ] {
         let filter = range(min, max);
         let directed = provider
-            .fetch_turn("pinned", HOLD, Some(&filter))
+            .fetch_turn("pinned", LOCK, Some(&filter))
             .await
             .expect("the fetch succeeds");
         let token = match directed {
@@ -99,7 +99,7 @@ async fn versions_beyond_999_are_compared_as_versions() {
                 .expect("given back");
         }
         let found = provider
-            .fetch_orchestration_item(HOLD, Duration::ZERO, Some(&filter))
+            .fetch_orchestration_item(LOCK, Duration::ZERO, Some(&filter))
             .await
             .expect("a fetch");
         assert_eq!(found.is_some(), fits, "undirected, {min}..={max}");

@@ -140,13 +140,13 @@ fn here(world: &World) -> Vec<(String, String)> {
 async fn client(stack: &Stack, world: &World) -> Result<Client> {
     let variables: BTreeMap<String, String> = stack.variables("orchestrator").into_iter().collect();
     let config = Config::from_variables(|name| variables.get(name).cloned())?;
-    let bell = Arc::new(Sqs::with_client(stack.moto.sqs(), config.queues));
+    let queue = Arc::new(Sqs::with_client(stack.moto.sqs(), config.queues));
     let metrics = Arc::new(Metrics::new(None));
     let limits = Limits {
         notify_timeout: WAKEUP,
         ..Limits::default()
     };
-    let parts = Parts::of(world.provider().await, bell, metrics, limits, "client");
+    let parts = Parts::of(world.provider().await, queue, metrics, limits, "client");
     Ok(Client::new(Arc::new(parts.notifying())))
 }
 

@@ -1,6 +1,5 @@
 //! An instance may have any name: the name is a partition key and never part of a document id, a path or a query.
 
-use crate::support::*;
 use cosmos_emulator::ServerOptions;
 use duroxide::runtime::OrchestrationStatus;
 use duroxide::runtime::registry::ActivityRegistry;
@@ -9,6 +8,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 use tests::World;
+use tests::turns::*;
 
 const PATIENCE: Duration = Duration::from_secs(180);
 /// A child's generated name is its parent's with `::sub::{n}` behind it.

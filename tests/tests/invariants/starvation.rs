@@ -1,7 +1,6 @@
 //! What nobody here can serve, read or repair does not keep the rest from being served; and what comes and goes for
 //! ever does not grow for ever.
 
-use crate::support::*;
 use cosmos::{PartitionKey, Retry};
 use cosmos_emulator::ServerOptions;
 use duroxide::EventKind;
@@ -11,6 +10,7 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
+use tests::turns::*;
 use tests::{ManualClock, World, connect};
 
 /// More than a sweep takes from a physical range, several times.
@@ -41,7 +41,7 @@ async fn begin_owing(provider: &CosmosProvider, instance: &str, messages: Vec<Wo
 
 /// Any turn, found without a wakeup.
 async fn any_turn(provider: &CosmosProvider, poll: Duration) -> Option<(String, String)> {
-    let found = provider.fetch_orchestration_item(HOLD, poll, None).await;
+    let found = provider.fetch_orchestration_item(LOCK, poll, None).await;
     found
         .expect("the fetch succeeds")
         .map(|(item, token, _)| (item.instance, token))
@@ -70,7 +70,7 @@ async fn activities_for_other_pools_do_not_hide_those_for_this_one() {
     }
     for poll in [Duration::ZERO, Duration::from_secs(5), Duration::ZERO] {
         let found = provider
-            .fetch_work_item(HOLD, poll, None, &TagFilter::DefaultOnly)
+            .fetch_work_item(LOCK, poll, None, &TagFilter::DefaultOnly)
             .await
             .expect("the fetch succeeds");
         let (item, token, _) = found.expect("an activity without a tag is served");
@@ -105,10 +105,7 @@ async fn documents_of_an_unknown_type_stop_no_fetch_and_no_repair() {
             .expect("given back");
     }
     let token = turn(&provider, "order").await.lock_token;
-    let decision = Decision {
-        events: vec![started("order", 1)],
-        ..Decision::default()
-    };
+    let decision = Decision::of(vec![started("order", 1)]);
     commit(&provider, &token, decision).await.expect("commits");
     clock.advance(REPAIRABLE);
     let repaired = provider.repair(100).await.expect("the repair runs");
@@ -156,10 +153,7 @@ async fn messages_that_nobody_can_take_do_not_hide_a_start_from_a_busy_process()
         if instance == "wanted" {
             return;
         }
-        let decision = Decision {
-            events: vec![heard("busy", 1, id)],
-            ..Decision::default()
-        };
+        let decision = Decision::of(vec![heard("busy", 1, id)]);
         commit(&busy, &token, decision).await.expect("commits");
         tokio::time::sleep(Duration::from_millis(2)).await;
     }
@@ -215,10 +209,7 @@ async fn a_commit_from_elsewhere_consumes_what_lies_behind_many_timers() {
     }
     let claimed = turn(&provider, "order").await;
     assert_eq!(claimed.item.messages.len(), 2);
-    let decision = Decision {
-        events: vec![heard("order", 1, 2), heard("order", 1, 3)],
-        ..Decision::default()
-    };
+    let decision = Decision::of(vec![heard("order", 1, 2), heard("order", 1, 3)]);
     commit(&elsewhere, &claimed.lock_token, decision)
         .await
         .expect("commits");

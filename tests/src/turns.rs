@@ -1,5 +1,8 @@
-//! Turns by hand, and a runtime for whole lives.
+//! Turns made by hand: work items, events and commits without duroxide's runtime; and a runtime for whole orchestrations.
+//!
+//! Tests move time with a [`crate::ManualClock`], so a lock expires without waiting.
 
+use crate::World;
 use duroxide::providers::{
     ExecutionMetadata, Provider, ProviderError, ScheduledActivityIdentifier, TagFilter, WorkItem,
 };
@@ -9,24 +12,27 @@ use duroxide::{Event, EventKind, OrchestrationRegistry};
 use duroxide_cosmos::{ClaimedWork, CosmosProvider, Fetched, TurnItem};
 use std::sync::Arc;
 use std::time::Duration;
-use tests::World;
 
 /// How long locks last.
-pub const HOLD: Duration = Duration::from_secs(30);
+pub const LOCK: Duration = Duration::from_secs(30);
 /// Longer than any lock.
 pub const LATER: Duration = Duration::from_secs(31);
-/// Longer than what a repair waits for.
+/// Longer than the age from which on any process may repair.
 pub const REPAIRABLE: Duration = Duration::from_secs(60);
-
-/// A request that is held for long is not given up by its client.
+/// A timeout for clients whose requests are paused for long.
 pub const PATIENT: Duration = Duration::from_secs(300);
 
-/// What a hand-made turn decides; the execution is the first unless told.
+/// What a hand-made turn decides, by default in the first execution.
 pub struct Decision {
+    /// The execution.
     pub execution: u64,
+    /// The events that are appended to the history.
     pub events: Vec<Event>,
+    /// The activities that are scheduled.
     pub work: Vec<WorkItem>,
+    /// The messages for this and other instances.
     pub messages: Vec<WorkItem>,
+    /// Name, status and output.
     pub metadata: ExecutionMetadata,
 }
 
@@ -42,14 +48,37 @@ impl Default for Decision {
     }
 }
 
+impl Decision {
+    /// A turn that only appends events.
+    pub fn of(events: Vec<Event>) -> Decision {
+        Decision {
+            events,
+            ..Decision::default()
+        }
+    }
+
+    /// The first turn of an instance, which schedules so many activities, numbered from 2.
+    pub fn first(instance: &str, activities: u64) -> Decision {
+        let ids = 2..2 + activities;
+        let scheduled = ids.clone().map(|id| scheduled(instance, id));
+        Decision {
+            events: std::iter::once(started(instance, 1)).chain(scheduled).collect(),
+            work: ids.map(|id| activity(instance, id)).collect(),
+            ..Decision::default()
+        }
+    }
+}
+
+/// The metadata of a turn that goes on.
 pub fn named() -> ExecutionMetadata {
     ExecutionMetadata {
-        orchestration_name: Some("Edge".to_owned()),
+        orchestration_name: Some("Sample".to_owned()),
         orchestration_version: Some("1.0.0".to_owned()),
         ..ExecutionMetadata::default()
     }
 }
 
+/// The metadata of a turn that ends its execution.
 pub fn ended(status: &str, output: &str) -> ExecutionMetadata {
     ExecutionMetadata {
         status: Some(status.to_owned()),
@@ -58,10 +87,11 @@ pub fn ended(status: &str, output: &str) -> ExecutionMetadata {
     }
 }
 
+/// The start of an instance.
 pub fn start_of(instance: &str) -> WorkItem {
     WorkItem::StartOrchestration {
         instance: instance.to_owned(),
-        orchestration: "Edge".to_owned(),
+        orchestration: "Sample".to_owned(),
         input: "{}".to_owned(),
         version: Some("1.0.0".to_owned()),
         parent_instance: None,
@@ -71,6 +101,7 @@ pub fn start_of(instance: &str) -> WorkItem {
     }
 }
 
+/// An external event for an instance.
 pub fn raised(instance: &str, data: &str) -> WorkItem {
     WorkItem::ExternalRaised {
         instance: instance.to_owned(),
@@ -79,6 +110,7 @@ pub fn raised(instance: &str, data: &str) -> WorkItem {
     }
 }
 
+/// An activity to run.
 pub fn activity(instance: &str, id: u64) -> WorkItem {
     WorkItem::ActivityExecute {
         instance: instance.to_owned(),
@@ -91,6 +123,7 @@ pub fn activity(instance: &str, id: u64) -> WorkItem {
     }
 }
 
+/// The completion of an activity.
 pub fn done(instance: &str, id: u64) -> WorkItem {
     WorkItem::ActivityCompleted {
         instance: instance.to_owned(),
@@ -100,13 +133,15 @@ pub fn done(instance: &str, id: u64) -> WorkItem {
     }
 }
 
+/// Any event without a source.
 pub fn event(instance: &str, execution: u64, id: u64, kind: EventKind) -> Event {
     Event::with_event_id(id, instance, execution, None, kind)
 }
 
+/// The first event of an execution.
 pub fn started(instance: &str, execution: u64) -> Event {
     let kind = EventKind::OrchestrationStarted {
-        name: "Edge".to_owned(),
+        name: "Sample".to_owned(),
         version: "1.0.0".to_owned(),
         input: "{}".to_owned(),
         parent_instance: None,
@@ -118,33 +153,27 @@ pub fn started(instance: &str, execution: u64) -> Event {
     event(instance, execution, 1, kind)
 }
 
+/// The event that schedules [`activity`].
 pub fn scheduled(instance: &str, id: u64) -> Event {
-    let (name, input) = ("Act".to_owned(), "in".to_owned());
-    event(
-        instance,
-        1,
-        id,
-        EventKind::ActivityScheduled {
-            name,
-            input,
-            session_id: None,
-            tag: None,
-        },
-    )
+    let kind = EventKind::ActivityScheduled {
+        name: "Act".to_owned(),
+        input: "in".to_owned(),
+        session_id: None,
+        tag: None,
+    };
+    event(instance, 1, id, kind)
 }
 
+/// The event that records [`raised`].
 pub fn heard(instance: &str, execution: u64, id: u64) -> Event {
-    event(
-        instance,
-        execution,
-        id,
-        EventKind::ExternalEvent {
-            name: "go".to_owned(),
-            data: String::new(),
-        },
-    )
+    let kind = EventKind::ExternalEvent {
+        name: "go".to_owned(),
+        data: String::new(),
+    };
+    event(instance, execution, id, kind)
 }
 
+/// Queues a message, which must succeed.
 pub async fn enqueue(provider: &CosmosProvider, item: WorkItem) {
     provider
         .enqueue_for_orchestrator(item, None)
@@ -154,16 +183,20 @@ pub async fn enqueue(provider: &CosmosProvider, item: WorkItem) {
 
 /// Claims the instance's turn, which must be there.
 pub async fn turn(provider: &CosmosProvider, instance: &str) -> TurnItem {
-    match provider
-        .fetch_turn(instance, HOLD, None)
-        .await
-        .expect("the fetch succeeds")
-    {
-        Fetched::Ready(turn) => turn,
-        other => panic!("no turn for {instance:?}: {other:?}"),
+    let fetched = provider.fetch_turn(instance, LOCK, None).await;
+    ready(fetched.expect("the fetch succeeds"))
+}
+
+/// What a fetch claimed, which must be something.
+#[track_caller]
+pub fn ready<T: std::fmt::Debug>(fetched: Fetched<T>) -> T {
+    match fetched {
+        Fetched::Ready(item) => item,
+        other => panic!("the fetch claims something, but found {other:?}"),
     }
 }
 
+/// Commits a turn.
 pub async fn commit(provider: &CosmosProvider, token: &str, decision: Decision) -> Result<(), ProviderError> {
     let Decision {
         execution,
@@ -181,39 +214,35 @@ pub async fn commit(provider: &CosmosProvider, token: &str, decision: Decision) 
 pub async fn begin_with(provider: &CosmosProvider, instance: &str, activities: u64, metadata: ExecutionMetadata) {
     enqueue(provider, start_of(instance)).await;
     let turn = turn(provider, instance).await;
-    let mut events = vec![started(instance, 1)];
-    events.extend((2..2 + activities).map(|id| scheduled(instance, id)));
-    let work = (2..2 + activities).map(|id| activity(instance, id)).collect();
     let decision = Decision {
-        events,
-        work,
         metadata,
-        ..Decision::default()
+        ..Decision::first(instance, activities)
     };
     commit(provider, &turn.lock_token, decision)
         .await
         .expect("the first turn commits");
 }
 
+/// Starts an instance and commits its first turn.
 pub async fn begin(provider: &CosmosProvider, instance: &str) {
     begin_with(provider, instance, 0, named()).await;
 }
 
-/// Claims an activity, which must be there.
-pub async fn work(provider: &CosmosProvider, instance: &str, activity_id: u64) -> ClaimedWork {
-    let activity = ScheduledActivityIdentifier {
+/// The identity of an activity in the first execution.
+pub fn activity_id(instance: &str, activity_id: u64) -> ScheduledActivityIdentifier {
+    ScheduledActivityIdentifier {
         instance: instance.to_owned(),
         execution_id: 1,
         activity_id,
-    };
-    match provider
-        .fetch_work(&activity, HOLD, None, &TagFilter::DefaultOnly)
-        .await
-        .expect("the fetch succeeds")
-    {
-        Fetched::Ready(claimed) => claimed,
-        other => panic!("no activity {activity_id} for {instance:?}: {other:?}"),
     }
+}
+
+/// Claims an activity, which must be there.
+pub async fn work(provider: &CosmosProvider, instance: &str, id: u64) -> ClaimedWork {
+    let fetched = provider
+        .fetch_work(&activity_id(instance, id), LOCK, None, &TagFilter::DefaultOnly)
+        .await;
+    ready(fetched.expect("the fetch succeeds"))
 }
 
 /// Every document, byte for byte, in a fixed order.
@@ -234,7 +263,7 @@ pub async fn run(
         orchestration_concurrency: 4,
         worker_concurrency: 4,
         dispatcher_long_poll_timeout: Duration::from_millis(500),
-        // A busy machine must not poison a turn of many megabytes.
+        // On a busy machine a turn of many megabytes takes long; it must not count as given up.
         orchestrator_lock_timeout: Duration::from_secs(60),
         // A session is kept while it is not idle: each instance of a test may have one.
         max_sessions_per_runtime: 100,

@@ -1,90 +1,21 @@
-//! duroxide's own provider validation suite, every function of it, and its stress tests, on the strict server.
-//!
-//! One polling style is left out: `test_short_poll_*` asks that a fetch returns at once although it was told to wait.
-//! This provider waits (long polling), and the suite's tests of that style are here. The test
-//! `nothing_of_the_suite_is_left_out` compares this file with the suite's source.
+//! The functions of the suite, one test each.
 
-use async_trait::async_trait;
-use duroxide::provider_validations::ProviderFactory;
-use duroxide::providers::Provider;
-use serde_json::{Value, json};
-use std::sync::{Arc, Mutex};
-use std::time::Duration;
-use tests::{World, patiently};
+use crate::Factory;
+use duroxide::provider_validations::ProviderFactory as _;
+use tests::patiently;
 
-/// The suite's way to a provider: each has a store of its own. The hooks are about the newest.
-#[derive(Default)]
-struct Factory(Mutex<Vec<Arc<World>>>);
-
-impl Factory {
-    async fn fresh_provider(&self) -> Arc<dyn Provider> {
-        let world = Arc::new(World::start().await);
-        let provider = world.provider().await;
-        self.0.lock().expect("nobody panics while holding this").push(world);
-        provider
-    }
-
-    fn world(&self) -> Arc<World> {
-        let worlds = self.0.lock().expect("nobody panics while holding this");
-        Arc::clone(worlds.last().expect("a provider was made"))
-    }
-}
-
-#[async_trait]
-impl ProviderFactory for Factory {
-    async fn create_provider(&self) -> Arc<dyn Provider> {
-        self.fresh_provider().await
-    }
-
-    /// Long enough that a busy machine does not lose a lock between two calls; the suite waits for the end of some.
-    fn lock_timeout(&self) -> Duration {
-        Duration::from_secs(5)
-    }
-
-    fn short_poll_threshold(&self) -> Duration {
-        Duration::from_secs(2)
-    }
-
-    async fn corrupt_instance_history(&self, instance: &str) {
-        let pk = cosmos::PartitionKey::new(instance).expect("a valid instance id");
-        let raw = self.world().raw();
-        let query = cosmos::Query::new("SELECT * FROM c WHERE c.type = 'history'");
-        let docs: Vec<Value> = raw.query(&pk, &query).await.expect("history can be read");
-        assert!(!docs.is_empty(), "there is a history to corrupt");
-        for mut doc in docs {
-            for event in doc["events"].as_array_mut().expect("events are an array") {
-                *event = json!({ "from": "the future" });
-            }
-            let id = doc["id"].as_str().expect("an id").to_owned();
-            raw.replace(&pk, &id, &doc, None, cosmos::Retry::Idempotent)
-                .await
-                .expect("history can be replaced");
-        }
-    }
-
-    async fn get_max_attempt_count(&self, instance: &str) -> u32 {
-        let lock = self
-            .world()
-            .document(instance, "lock")
-            .await
-            .expect("the instance has a lock");
-        let attempts = lock["attempts"].as_object().cloned().unwrap_or_default();
-        attempts.values().filter_map(Value::as_u64).max().unwrap_or(0) as u32
-    }
-}
-
-/// Wires functions of the suite, and remembers their names.
+/// Makes a test of each function, and keeps their names.
 macro_rules! suite {
     ($($module:ident in $path:path { $($name:ident)* })*) => {
         $(mod $module {
             $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
             async fn $name() {
                 use $path as suite;
-                tests::patiently(async || suite::$name(&super::Factory::default()).await).await;
+                tests::patiently(async || suite::$name(&crate::Factory::default()).await).await;
             })*
         })*
 
-        const WIRED: &[(&str, &str)] = &[$($((stringify!($module), stringify!($name)),)*)*];
+        pub(crate) const WIRED: &[(&str, &str)] = &[$($((stringify!($module), stringify!($name)),)*)*];
     };
 }
 
@@ -356,19 +287,6 @@ suite! {
     }
 }
 
-/// The polling style that this provider does not have.
-const SHORT_POLLING: [&str; 2] = [
-    "test_short_poll_returns_immediately",
-    "test_short_poll_work_item_returns_immediately",
-];
-/// These take something else than a factory: wired by hand below.
-const BY_HAND: [&str; 4] = [
-    "test_continue_as_new_transition_delivery",
-    "test_fetch_respects_timeout_upper_bound",
-    "test_long_poll_waits_for_timeout",
-    "test_long_poll_work_item_waits_for_timeout",
-];
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_fetch_waits_for_its_timeout_and_no_longer() {
     use duroxide::provider_validations::long_polling::{
@@ -387,121 +305,5 @@ async fn continue_as_new_is_delivered_across_the_versions_of_the_transition() {
     use duroxide::provider_validations::race_replay::test_continue_as_new_transition_delivery as delivery;
     for stamp in ["0.1.30", "0.1.31", "0.1.32"] {
         patiently(async || delivery(&Factory::default(), stamp).await).await;
-    }
-}
-
-/// Reads the suite's source, as cargo has it on disk, and compares.
-#[test]
-fn nothing_of_the_suite_is_left_out() {
-    let source = suite_source();
-    let exported = std::fs::read_to_string(source.join("provider_validations.rs")).expect("the suite's list");
-    let race_replay =
-        std::fs::read_to_string(source.join("provider_validation/race_replay.rs")).expect("the suite's race replay");
-    let mut functions: Vec<String> = exported
-        .split("pub use crate::provider_validation::")
-        .skip(1)
-        .filter_map(|list| {
-            list.split_once('{')?
-                .1
-                .split_once('}')
-                .map(|(names, _)| names.to_owned())
-        })
-        .flat_map(|names| names.split(',').map(|name| name.trim().to_owned()).collect::<Vec<_>>())
-        .filter(|name| name.starts_with(|c: char| c.is_ascii_lowercase()))
-        .collect();
-    functions.extend(
-        race_replay
-            .split("pub async fn ")
-            .skip(1)
-            .filter_map(|rest| rest.split_once('<').map(|(name, _)| name.to_owned())),
-    );
-    assert!(
-        functions.len() > 200,
-        "only {} functions were found: has the suite moved?",
-        functions.len()
-    );
-    let missing: Vec<&String> = functions
-        .iter()
-        .filter(|name| !SHORT_POLLING.contains(&name.as_str()) && !BY_HAND.contains(&name.as_str()))
-        .filter(|name| !WIRED.iter().any(|(_, wired)| wired == name))
-        .collect();
-    assert!(missing.is_empty(), "not wired: {missing:?}");
-}
-
-fn suite_source() -> std::path::PathBuf {
-    let output = std::process::Command::new(env!("CARGO"))
-        .args([
-            "metadata",
-            "--format-version",
-            "1",
-            "--offline",
-            "--filter-platform",
-            &host(),
-        ])
-        .current_dir(env!("CARGO_MANIFEST_DIR"))
-        .output()
-        .expect("cargo metadata runs");
-    let metadata: Value = serde_json::from_slice(&output.stdout).expect("cargo metadata answers JSON");
-    let packages = metadata["packages"].as_array().expect("packages");
-    let duroxide = packages
-        .iter()
-        .find(|package| package["name"] == "duroxide" && package["version"] == "0.1.32")
-        .expect("duroxide is a dependency");
-    let manifest = std::path::Path::new(duroxide["manifest_path"].as_str().expect("a path"));
-    manifest.parent().expect("a folder").join("src")
-}
-
-/// The platform whose dependencies are on disk.
-fn host() -> String {
-    let output = std::process::Command::new("rustc")
-        .arg("-vV")
-        .output()
-        .expect("rustc runs");
-    let text = String::from_utf8(output.stdout).expect("rustc writes UTF-8");
-    let host = text.lines().find_map(|line| line.strip_prefix("host: "));
-    host.expect("rustc tells its host").to_owned()
-}
-
-mod stress {
-    use super::Factory;
-    use async_trait::async_trait;
-    use duroxide::provider_stress_tests::StressTestConfig;
-    use duroxide::provider_stress_tests::large_payload::{LargePayloadConfig, run_large_payload_test_with_config};
-    use duroxide::provider_stress_tests::parallel_orchestrations::{
-        ProviderStressFactory, run_parallel_orchestrations_test_with_config,
-    };
-    use duroxide::providers::Provider;
-    use std::sync::Arc;
-
-    #[async_trait]
-    impl ProviderStressFactory for Factory {
-        async fn create_provider(&self) -> Arc<dyn Provider> {
-            self.fresh_provider().await
-        }
-    }
-
-    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-    async fn parallel_orchestrations_all_complete() {
-        let config = StressTestConfig {
-            duration_secs: 5,
-            wait_timeout_secs: 120,
-            ..StressTestConfig::default()
-        };
-        let factory = Factory::default();
-        let result = run_parallel_orchestrations_test_with_config(&factory, config)
-            .await
-            .expect("the stress runs");
-        assert!(result.completed > 0 && result.failed == 0, "{result:?}");
-    }
-
-    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-    async fn large_payloads_all_complete() {
-        let mut config = LargePayloadConfig::default();
-        config.base.duration_secs = 5;
-        let factory = Factory::default();
-        let result = run_large_payload_test_with_config(&factory, config)
-            .await
-            .expect("the stress runs");
-        assert!(result.completed > 0 && result.failed == 0, "{result:?}");
     }
 }

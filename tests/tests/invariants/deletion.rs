@@ -1,12 +1,11 @@
 //! Deleting a tree: exact counts, and all or nothing wherever it is interrupted.
 
-use crate::support::*;
 use cosmos_emulator::{CrashPoint, RequestKind, RequestRecord, ServerOptions};
 use duroxide::providers::{ExecutionMetadata, ProviderAdmin};
 use duroxide_cosmos::{CosmosProvider, Fetched};
 use std::sync::Arc;
-use std::time::Duration;
-use tests::{ManualClock, World, connect, until_death};
+use tests::turns::*;
+use tests::{ManualClock, World, connect, is_paused, until_crash};
 
 /// More documents than one batch deletes.
 const ACTIVITIES: u64 = 120;
@@ -98,10 +97,7 @@ async fn assert_whole(world: &World, provider: &CosmosProvider, names: &[String]
         for instance in names {
             let turn = turn(provider, instance).await;
             let id = turn.item.history.len() as u64 + 1;
-            let decision = Decision {
-                events: vec![heard(instance, 1, id)],
-                ..Decision::default()
-            };
+            let decision = Decision::of(vec![heard(instance, 1, id)]);
             commit(provider, &turn.lock_token, decision)
                 .await
                 .expect("the instance goes on");
@@ -132,11 +128,9 @@ async fn a_deletion_that_dies_at_any_write_leaves_all_or_nothing() {
         for n in 1.. {
             let context = format!("{point:?} at write {n}");
             let names = plant(&provider, &format!("{point:?}-{n}")).await;
-            let listener = world.server().open_listener().await.expect("a listener opens");
-            let dying: Arc<dyn cosmos::Clock> = Arc::clone(&clock) as Arc<dyn cosmos::Clock>;
-            let dying = connect(world.builder_through(&listener).clock(dying)).await;
+            let (listener, dying) = world.process_at(&clock).await;
             listener.crash_at_write(n, point);
-            if let Some(outcome) = until_death(&listener, dying.delete_instance(&names[0], true)).await {
+            if let Some(outcome) = until_crash(&listener, dying.delete_instance(&names[0], true)).await {
                 outcome.expect("a deletion without a crash succeeds");
                 assert!(n > 4, "only {n} writes were seen");
                 break;
@@ -163,27 +157,22 @@ async fn an_interrupted_deletion_met_by_a_fetch_is_finished_or_given_up() {
     let provider = world.provider_at(&clock).await;
     for n in 1..=4 {
         let names = plant(&provider, &format!("met-{n}")).await;
-        let listener = world.server().open_listener().await.expect("a listener opens");
-        let dying: Arc<dyn cosmos::Clock> = Arc::clone(&clock) as Arc<dyn cosmos::Clock>;
-        let dying = connect(world.builder_through(&listener).clock(dying)).await;
+        let (listener, dying) = world.process_at(&clock).await;
         listener.crash_at_write(n, CrashPoint::AfterApplied);
-        let outcome = until_death(&listener, dying.delete_instance(&names[0], true)).await;
+        let outcome = until_crash(&listener, dying.delete_instance(&names[0], true)).await;
         assert!(outcome.is_none(), "write {n}: it did not die: {outcome:?}");
         clock.advance(REPAIRABLE);
         let mut ready = 0;
         for instance in &names {
             match provider
-                .fetch_turn(instance, HOLD, None)
+                .fetch_turn(instance, LOCK, None)
                 .await
                 .expect("the fetch succeeds")
             {
                 Fetched::Ready(turn) => {
                     ready += 1;
                     let id = turn.item.history.len() as u64 + 1;
-                    let decision = Decision {
-                        events: vec![heard(instance, 1, id)],
-                        ..Decision::default()
-                    };
+                    let decision = Decision::of(vec![heard(instance, 1, id)]);
                     commit(&provider, &turn.lock_token, decision)
                         .await
                         .expect("the instance goes on");
@@ -203,7 +192,7 @@ async fn a_slow_deleter_whose_deletion_was_given_up_deletes_nothing() {
     let clock = Arc::new(ManualClock::default());
     let provider = world.provider_at(&clock).await;
     let names = plant(&provider, "slow").await;
-    let listener = world.server().open_listener().await.expect("a listener opens");
+    let listener = world.open_listener().await;
     let same: Arc<dyn cosmos::Clock> = Arc::clone(&clock) as Arc<dyn cosmos::Clock>;
     let slow = world.builder_through(&listener).clock(same);
     let slow = connect(slow.request_timeout(PATIENT).operation_timeout(PATIENT)).await;
@@ -212,9 +201,7 @@ async fn a_slow_deleter_whose_deletion_was_given_up_deletes_nothing() {
     let hold = listener.pause_when(move |log| marks(log) == LEVELS);
     let root = names[0].clone();
     let deletion = tokio::spawn(async move { slow.delete_instance(&root, true).await });
-    while !hold.is_reached() && !deletion.is_finished() {
-        tokio::time::sleep(Duration::from_millis(2)).await;
-    }
+    is_paused(&hold, &deletion).await;
     let locks = world.documents_of("lock").await;
     let marked = locks.iter().filter(|doc| doc.get("deleting").is_some()).count();
     assert_eq!(marked, LEVELS, "{:?}", listener.log());

@@ -1,6 +1,5 @@
 //! Errors for people who see this crate for the first time: what is wrong, where, and what to do. Never the key.
 
-use crate::support::*;
 use cosmos::{
     ClientConfig, Clock, ContainerSpec, CosmosClient, IndexingPolicy, Key, StaticKey, SystemClock, Throughput,
 };
@@ -10,6 +9,7 @@ use duroxide_cosmos::{CosmosConfig, CosmosConfigBuilder, CosmosProvider};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tests::World;
+use tests::turns::*;
 
 const WRONG_KEY: &str = "d3Jvbmcta2V5LXdyb25nLWtleS13cm9uZy1rZXk=";
 
@@ -27,7 +27,7 @@ async fn first_words(config: CosmosConfigBuilder, keys: &[&str]) -> String {
             let enqueued = provider.enqueue_for_orchestrator(start_of("order"), None).await;
             let error = enqueued.expect_err("the first call fails");
             // A query may answer with nothing where a write is refused.
-            let fetched = provider.fetch_turn("order", HOLD, None).await;
+            let fetched = provider.fetch_turn("order", LOCK, None).await;
             let fetched = fetched.map_or_else(|error| format!("{error} {error:?}"), |found| format!("{found:?}"));
             (format!("{error:?} {fetched} {provider:?}"), error.to_string())
         }

@@ -60,24 +60,24 @@ async fn a_wakeup_is_one_fetch_one_execution_and_one_commit() {
     let cloud = runs.cloud().await;
     let first = start(&cloud, "order", "One", "").await;
 
-    let (response, bill_of_first) = bill(&cloud.orchestrator.listener, cloud.orchestrator.invoke(&[first])).await;
+    let (response, cost_of_first) = cost_of(&cloud.orchestrator.listener, cloud.orchestrator.invoke(&[first])).await;
     assert_eq!((failed(&response), runs.so_far()), (vec![], (1, 0)));
-    bill_of_first.is(&[Query, Create, Batch], 3);
+    cost_of_first.is_exactly(&[Query, Create, Batch], 3);
 
-    let work = only(cloud.bell.take()).wakeup;
-    let (response, bill_of_work) = bill(&cloud.worker.listener, cloud.worker.invoke(&[work])).await;
+    let work = only(cloud.queue.take()).wakeup;
+    let (response, cost_of_work) = cost_of(&cloud.worker.listener, cloud.worker.invoke(&[work])).await;
     assert_eq!((failed(&response), runs.so_far()), (vec![], (1, 1)));
-    bill_of_work.is(&[Read, Replace, Batch], 3);
+    cost_of_work.is_exactly(&[Read, Replace, Batch], 3);
 
-    let second = only(cloud.bell.take()).wakeup;
-    let (response, bill_of_second) = bill(&cloud.orchestrator.listener, cloud.orchestrator.invoke(&[second])).await;
+    let second = only(cloud.queue.take()).wakeup;
+    let (response, cost_of_second) = cost_of(&cloud.orchestrator.listener, cloud.orchestrator.invoke(&[second])).await;
     assert_eq!((failed(&response), runs.so_far()), (vec![], (2, 1)));
     // The claim and the past go out together, in either order.
-    assert_eq!((bill_of_second.counts.requests, bill_of_second.rounds), (4, 3));
-    assert_eq!((bill_of_second.counts.queries, bill_of_second.counts.batches), (2, 1));
+    assert_eq!((cost_of_second.counts.requests, cost_of_second.round_trips), (4, 3));
+    assert_eq!((cost_of_second.counts.queries, cost_of_second.counts.batches), (2, 1));
 
     assert_eq!(output(&cloud, "order").await, "One 2.3.4");
-    assert!(cloud.bell.take().is_empty(), "what has ended wakeups nobody");
+    assert!(cloud.queue.take().is_empty(), "what has ended wakeups nobody");
     assert_eq!(cloud.worker.listener.counts().cross_partition_queries, 0);
 }
 
@@ -87,12 +87,12 @@ async fn a_turn_wakeup_that_finds_nothing_costs_one_request_and_is_served() {
     let cloud = runs.cloud().await;
     let first = start(&cloud, "order", "One", "").await;
     serve(&cloud.orchestrator, std::slice::from_ref(&first)).await;
-    let work = cloud.bell.take();
+    let work = cloud.queue.take();
     // The same once more; one for nobody.
     assert_nothing_to_do(&cloud, &first).await;
     assert_nothing_to_do(&cloud, &Wakeup::turn("nobody")).await;
     serve(&cloud.worker, &plain(work)).await;
-    let second = only(cloud.bell.take()).wakeup;
+    let second = only(cloud.queue.take()).wakeup;
     serve(&cloud.orchestrator, std::slice::from_ref(&second)).await;
     assert_eq!(output(&cloud, "order").await, "One 2.3.4");
     for late in [first, second, Wakeup::turn("order")] {
@@ -102,15 +102,15 @@ async fn a_turn_wakeup_that_finds_nothing_costs_one_request_and_is_served() {
 }
 
 async fn assert_nothing_to_do(cloud: &Cloud, wakeup: &Wakeup) {
-    let notified = cloud.bell.count();
-    let (response, bill) = bill(
+    let notified = cloud.queue.count();
+    let (response, cost) = cost_of(
         &cloud.orchestrator.listener,
         cloud.orchestrator.invoke(std::slice::from_ref(wakeup)),
     )
     .await;
     assert_eq!(failed(&response), [""; 0]);
-    bill.is(&[Query], 1);
-    assert_eq!(cloud.bell.count(), notified, "it wakeups nobody");
+    cost.is_exactly(&[Query], 1);
+    assert_eq!(cloud.queue.count(), notified, "it wakeups nobody");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -119,7 +119,7 @@ async fn a_work_wakeup_that_finds_nothing_costs_one_request_and_is_served() {
     let cloud = runs.cloud().await;
     let first = start(&cloud, "order", "One", "").await;
     serve(&cloud.orchestrator, &[first]).await;
-    let done = only(cloud.bell.take()).wakeup;
+    let done = only(cloud.queue.take()).wakeup;
     serve(&cloud.worker, std::slice::from_ref(&done)).await;
     let elsewhere = |instance: &str, activity: u64| {
         let work = WorkTarget {
@@ -129,13 +129,13 @@ async fn a_work_wakeup_that_finds_nothing_costs_one_request_and_is_served() {
         };
         Wakeup::work(work)
     };
-    let notified = cloud.bell.count();
+    let notified = cloud.queue.count();
     for wakeup in [done.clone(), elsewhere("order", 77), elsewhere("nobody", 2)] {
-        let (response, bill) = bill(&cloud.worker.listener, cloud.worker.invoke(&[wakeup])).await;
+        let (response, cost) = cost_of(&cloud.worker.listener, cloud.worker.invoke(&[wakeup])).await;
         assert_eq!(failed(&response), [""; 0]);
-        bill.is(&[Read], 1);
+        cost.is_exactly(&[Read], 1);
     }
-    assert_eq!((runs.so_far(), cloud.bell.count()), ((1, 1), notified));
+    assert_eq!((runs.so_far(), cloud.queue.count()), ((1, 1), notified));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -143,7 +143,7 @@ async fn a_work_wakeup_for_a_cancelled_activity_finds_nothing() {
     let cloud = Cloud::start(workload::orchestrations(), workload::activities()).await;
     let first = start(&cloud, "choice", "Select", "1").await;
     serve(&cloud.orchestrator, &[first]).await;
-    let (work, timer): (Vec<Wakeup>, Vec<Wakeup>) = plain(cloud.bell.take())
+    let (work, timer): (Vec<Wakeup>, Vec<Wakeup>) = plain(cloud.queue.take())
         .into_iter()
         .partition(|wakeup| wakeup.target != turn_of("choice"));
     until("the timer wins", async || {
@@ -152,9 +152,9 @@ async fn a_work_wakeup_for_a_cancelled_activity_finds_nothing() {
         matches!(status, OrchestrationStatus::Completed { .. })
     })
     .await;
-    let (response, bill) = bill(&cloud.worker.listener, cloud.worker.invoke(&work)).await;
+    let (response, cost) = cost_of(&cloud.worker.listener, cloud.worker.invoke(&work)).await;
     assert_eq!(failed(&response), [""; 0]);
-    bill.is(&[Read], 1);
+    cost.is_exactly(&[Read], 1);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -163,15 +163,15 @@ async fn a_work_wakeup_without_its_orchestration_costs_a_read_and_the_activity_k
     let cloud = runs.cloud().await;
     let first = start(&cloud, "order", "One", "").await;
     serve(&cloud.orchestrator, &[first]).await;
-    let told = only(cloud.bell.take()).wakeup;
+    let told = only(cloud.queue.take()).wakeup;
     let bare = Wakeup::work(WorkTarget {
         orchestration: None,
         version: None,
         ..work_of(&told).clone()
     });
-    let (response, bill) = bill(&cloud.worker.listener, cloud.worker.invoke(&[bare])).await;
+    let (response, cost) = cost_of(&cloud.worker.listener, cloud.worker.invoke(&[bare])).await;
     assert_eq!(failed(&response), [""; 0]);
-    assert!(bill.counts.requests > 3, "the history is read: {bill:?}");
+    assert!(cost.counts.requests > 3, "the history is read: {cost:?}");
     cloud.settle().await;
     assert_eq!(output(&cloud, "order").await, "One 2.3.4");
 }
@@ -228,12 +228,12 @@ async fn an_activity_sees_the_end_of_its_own_orchestration() {
     let cloud = Cloud::start(Runs::default().orchestrations(), activities).await;
     let first = start(&cloud, "order", "One", "").await;
     serve(&cloud.orchestrator, &[first]).await;
-    let work = plain(cloud.bell.take());
+    let work = plain(cloud.queue.take());
     let meanwhile = async {
         begun.notified().await;
         let cancelled = cloud.client.cancel_instance("order", "no need").await;
         cancelled.expect("it is cancelled");
-        serve(&cloud.orchestrator, &plain(cloud.bell.take())).await;
+        serve(&cloud.orchestrator, &plain(cloud.queue.take())).await;
         ended.notify_one();
     };
     futures::join!(cloud.worker.invoke(&work), meanwhile);

@@ -1,6 +1,5 @@
 //! Who serves what: slots divide instances, and whoever meets an unfinished commit finishes it.
 
-use crate::support::*;
 use cosmos_emulator::{CrashPoint, ServerOptions};
 use duroxide::providers::Provider;
 use duroxide_cosmos::CosmosProvider;
@@ -8,12 +7,13 @@ use std::collections::{BTreeSet, HashSet};
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Duration;
-use tests::{ManualClock, World, connect, until_death};
+use tests::turns::*;
+use tests::{ManualClock, World, connect, until_crash};
 
 async fn serve_all(provider: &CosmosProvider) -> BTreeSet<String> {
     let mut served = BTreeSet::new();
     while let Some((item, _, _)) = provider
-        .fetch_orchestration_item(HOLD, Duration::ZERO, None)
+        .fetch_orchestration_item(LOCK, Duration::ZERO, None)
         .await
         .expect("the fetch succeeds")
     {
@@ -62,21 +62,11 @@ async fn work_ids(world: &World, instance: &str) -> Vec<String> {
 
 /// Crashes the commit of a fan-out at its `n`-th write. Answers whether the crash happened.
 async fn crash_fan_out(world: &World, clock: &Arc<ManualClock>, instance: &str, n: u64) -> bool {
-    let listener = world.server().open_listener().await.expect("a listener opens");
-    let same: Arc<dyn cosmos::Clock> = Arc::clone(clock) as Arc<dyn cosmos::Clock>;
-    let dying = connect(world.builder_through(&listener).clock(same)).await;
+    let (listener, dying) = world.process_at(clock).await;
     enqueue(&dying, start_of(instance)).await;
     let token = turn(&dying, instance).await.lock_token;
     listener.crash_at_write(n, CrashPoint::AfterApplied);
-    let mut events = vec![started(instance, 1)];
-    events.extend((2..2 + FAN_OUT).map(|id| scheduled(instance, id)));
-    let work = (2..2 + FAN_OUT).map(|id| activity(instance, id)).collect();
-    let decision = Decision {
-        events,
-        work,
-        ..Decision::default()
-    };
-    let outcome = until_death(&listener, commit(&dying, &token, decision)).await;
+    let outcome = until_crash(&listener, commit(&dying, &token, Decision::first(instance, FAN_OUT))).await;
     outcome
         .map(|said| said.expect("a commit without a crash succeeds"))
         .is_none()
@@ -116,10 +106,7 @@ async fn an_unfinished_commit_is_rolled_forward_by_the_next_fetch() {
         } else {
             heard(&instance, 1, id)
         };
-        let decision = Decision {
-            events: vec![event],
-            ..Decision::default()
-        };
+        let decision = Decision::of(vec![event]);
         commit(&provider, &next.lock_token, decision)
             .await
             .expect("the instance goes on");

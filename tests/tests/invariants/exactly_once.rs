@@ -1,13 +1,13 @@
 //! Exactly once across partitions: a message that an intent owes arrives, and arrives once.
 
-use crate::support::*;
 use cosmos::{PartitionKey, Retry};
 use cosmos_emulator::{CrashPoint, ServerOptions};
 use duroxide::providers::{ProviderAdmin, WorkItem};
 use duroxide_cosmos::{CosmosProvider, Fetched};
 use serde_json::Value;
 use std::sync::Arc;
-use tests::{ManualClock, World, connect, until_death};
+use tests::turns::*;
+use tests::{ManualClock, World, connect, until_crash};
 
 struct Owed {
     world: World,
@@ -25,12 +25,12 @@ impl Owed {
 
     /// Commits a turn of `instance` in a process that dies before it delivers. Answers the intent it left.
     async fn commit_and_die(&self, instance: &str, decision: Decision) -> Value {
-        let listener = self.world.server().open_listener().await.expect("a listener opens");
+        let listener = self.world.open_listener().await;
         let clock: Arc<dyn cosmos::Clock> = Arc::clone(&self.clock) as Arc<dyn cosmos::Clock>;
         let dying = connect(self.world.builder_through(&listener).clock(clock)).await;
         let turn = turn(&dying, instance).await;
         listener.crash_at_write(2, CrashPoint::BeforeApplied);
-        let said = until_death(&listener, commit(&dying, &turn.lock_token, decision)).await;
+        let said = until_crash(&listener, commit(&dying, &turn.lock_token, decision)).await;
         assert!(said.is_none(), "the delivery met no crash: {said:?}");
         let intents = self.world.documents_of("intent").await;
         intents
@@ -74,7 +74,7 @@ impl Owed {
         assert_eq!(self.messages_of(instance).await, 0, "a second message for {instance}");
         let fetched = self
             .provider
-            .fetch_turn(instance, HOLD, None)
+            .fetch_turn(instance, LOCK, None)
             .await
             .expect("the fetch succeeds");
         assert!(matches!(fetched, Fetched::Nothing), "{instance}: {fetched:?}");
@@ -120,10 +120,7 @@ async fn a_childs_start_that_is_delivered_twice_starts_it_once() {
     assert_eq!(owed.messages_of("child").await, 1, "the message is there already");
 
     let first = turn(&owed.provider, "child").await;
-    let decision = Decision {
-        events: vec![started("child", 1)],
-        ..Decision::default()
-    };
+    let decision = Decision::of(vec![started("child", 1)]);
     commit(&owed.provider, &first.lock_token, decision)
         .await
         .expect("the child begins");
@@ -145,10 +142,7 @@ async fn a_childs_completion_that_is_delivered_twice_is_seen_once() {
         "{:?}",
         second.item.messages
     );
-    let decision = Decision {
-        events: vec![heard("parent", 1, 2)],
-        ..Decision::default()
-    };
+    let decision = Decision::of(vec![heard("parent", 1, 2)]);
     commit(&owed.provider, &second.lock_token, decision)
         .await
         .expect("the parent goes on");

@@ -45,13 +45,13 @@ async fn row(activities: u32) -> Result<String> {
     // The second instance counts: the first pays for what a cold start learns.
     for instance in ["warm", "counted"] {
         listeners().iter().for_each(|listener| listener.reset());
-        let before = cloud.bell.count();
+        let before = cloud.queue.count();
         cloud
             .client
             .start_orchestration(instance, "Sequence", activities.to_string())
             .await?;
         cloud.settle().await;
-        let wakeups = cloud.bell.count() - before;
+        let wakeups = cloud.queue.count() - before;
         let counts = listeners().map(|listener| listener.counts());
         let status = cloud.client.get_orchestration_status(instance).await?;
         assert!(matches!(status, OrchestrationStatus::Completed { .. }), "{status:?}");

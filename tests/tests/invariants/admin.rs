@@ -1,11 +1,11 @@
 //! Administration tells the truth: about earlier executions, counts and queues, and about what was pruned.
 
-use crate::support::*;
 use duroxide::EventKind;
 use duroxide::providers::{Provider, ProviderAdmin, PruneOptions, QueueDepths, TagFilter, WorkItem};
 use duroxide_cosmos::{Clock, CosmosProvider};
 use std::sync::Arc;
 use std::time::Duration;
+use tests::turns::*;
 use tests::{ManualClock, World};
 
 const MINUTE: Duration = Duration::from_secs(60);
@@ -13,7 +13,7 @@ const MINUTE: Duration = Duration::from_secs(60);
 fn continue_as_new(instance: &str) -> WorkItem {
     WorkItem::ContinueAsNew {
         instance: instance.to_owned(),
-        orchestration: "Edge".to_owned(),
+        orchestration: "Sample".to_owned(),
         input: "{}".to_owned(),
         version: Some("1.0.0".to_owned()),
         parent_instance: None,
@@ -202,7 +202,7 @@ async fn pruning_removes_what_both_criteria_name_and_nothing_else() {
     );
     assert_eq!(provider.read("order").await.expect("history").len(), 7);
     let nothing = provider
-        .fetch_work_item(HOLD, Duration::ZERO, None, &TagFilter::Any)
+        .fetch_work_item(LOCK, Duration::ZERO, None, &TagFilter::Any)
         .await
         .expect("a fetch");
     assert!(nothing.is_none());

@@ -1,6 +1,5 @@
 //! What is too large is refused in words, before anything is written; what is allowed works whole.
 
-use crate::support::*;
 use cosmos_emulator::ServerOptions;
 use duroxide::providers::Provider;
 use duroxide::runtime::registry::ActivityRegistry;
@@ -10,6 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use tests::World;
+use tests::turns::*;
 
 const PATIENCE: Duration = Duration::from_secs(180);
 const TOO_LARGE: usize = 3_000_000;

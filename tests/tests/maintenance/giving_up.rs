@@ -1,10 +1,10 @@
 //! Poison is recorded with the failure itself, or not at all.
 
-use crate::hand::*;
 use crate::support::*;
 use duroxide::providers::{ExecutionMetadata, Provider, ProviderAdmin, WorkItem};
 use duroxide::{AppErrorKind, ErrorDetails, EventKind, PoisonMessageType};
 use duroxide_cosmos::{CosmosProvider, DeadLetterKind};
+use tests::turns::*;
 
 fn poison_of(message_type: PoisonMessageType, items: &str) -> ErrorDetails {
     ErrorDetails::Poison {
@@ -71,9 +71,9 @@ pub async fn poison_activities(provider: &CosmosProvider, instance: &str, count:
 
 #[tokio::test]
 async fn a_poisoned_turn_leaves_a_dead_letter_with_its_messages() {
-    let debts = Debts::new().await;
-    poison_turn(&debts.provider, "bad", "[{\"TimerFired\":{}},{\"other\":\"日本\"}]").await;
-    let page = debts
+    let fixture = Fixture::new().await;
+    poison_turn(&fixture.provider, "bad", "[{\"TimerFired\":{}},{\"other\":\"日本\"}]").await;
+    let page = fixture
         .provider
         .dead_letters(10, None)
         .await
@@ -82,13 +82,13 @@ async fn a_poisoned_turn_leaves_a_dead_letter_with_its_messages() {
         panic!("{page:?}")
     };
     assert_eq!((summary.kind, summary.attempts), (DeadLetterKind::PoisonTurn, 11));
-    assert_eq!((summary.execution, summary.name.as_deref()), (Some(1), Some("Edge")));
+    assert_eq!((summary.execution, summary.name.as_deref()), (Some(1), Some("Sample")));
     assert!(
-        summary.reason.contains("'Edge'") && summary.reason.contains("11 times"),
+        summary.reason.contains("'Sample'") && summary.reason.contains("11 times"),
         "{}",
         summary.reason
     );
-    let dead_letter = debts
+    let dead_letter = fixture
         .provider
         .dead_letter(&summary.id)
         .await
@@ -103,18 +103,18 @@ async fn a_poisoned_turn_leaves_a_dead_letter_with_its_messages() {
 
 #[tokio::test]
 async fn a_poisoned_activity_leaves_a_dead_letter_with_its_completion() {
-    let debts = Debts::new().await;
-    begin_with(&debts.provider, "i", 1, named()).await;
-    let claimed = work(&debts.provider, "i", 2).await;
+    let fixture = Fixture::new().await;
+    begin_with(&fixture.provider, "i", 1, named()).await;
+    let claimed = work(&fixture.provider, "i", 2).await;
     let completion = poisoned_activity("i", 2, "{\"ActivityExecute\":{\"id\":2}}");
-    debts.world.listener().reset();
-    debts
+    fixture.world.listener().reset();
+    fixture
         .provider
         .ack_work_item(&claimed.lock_token, Some(completion))
         .await
         .expect("it fails");
-    assert_eq!(debts.world.listener().counts().requests, 1, "it is in the same batch");
-    let page = debts
+    assert_eq!(fixture.world.listener().counts().requests, 1, "it is in the same batch");
+    let page = fixture
         .provider
         .dead_letters(10, None)
         .await
@@ -131,46 +131,46 @@ async fn a_poisoned_activity_leaves_a_dead_letter_with_its_completion() {
         "{}",
         dead_letter.reason
     );
-    assert_eq!(debts.messages_of("i").await, 1, "the orchestration is told");
+    assert_eq!(fixture.messages_of("i").await, 1, "the orchestration is told");
 }
 
 #[tokio::test]
 async fn an_ordinary_failure_leaves_none() {
-    let debts = Debts::new().await;
-    enqueue(&debts.provider, start_of("i")).await;
-    let turn = turn(&debts.provider, "i").await;
+    let fixture = Fixture::new().await;
+    enqueue(&fixture.provider, start_of("i")).await;
+    let turn = turn(&fixture.provider, "i").await;
     let details = ErrorDetails::Application {
         kind: AppErrorKind::OrchestrationFailed,
         message: "no".to_owned(),
         retryable: false,
     };
-    commit(&debts.provider, &turn.lock_token, failed("i", details))
+    commit(&fixture.provider, &turn.lock_token, failed("i", details))
         .await
         .expect("the failure commits");
-    assert!(debts.dead_letters().await.is_empty());
+    assert!(fixture.dead_letters().await.is_empty());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn three_megabytes_of_poison_are_recorded_without_them() {
-    let debts = Debts::new().await;
+    let fixture = Fixture::new().await;
     let large = format!("\"{}\"", "語".repeat(512 * 1024));
     let items = format!("[{large},{large},\"small\"]");
     assert!(items.len() > 3 * 1024 * 1024);
-    poison_turn(&debts.provider, "大きい/instance?#", &items).await;
-    let info = debts
+    poison_turn(&fixture.provider, "大きい/instance?#", &items).await;
+    let info = fixture
         .provider
         .get_instance_info("大きい/instance?#")
         .await
         .expect("it is known");
     assert_eq!(info.status, "Failed");
-    let page = debts
+    let page = fixture
         .provider
         .dead_letters(10, None)
         .await
         .expect("dead letters are listed");
     let id = &page.dead_letters[0].id;
     assert_eq!(id.instance, "大きい/instance?#");
-    let dead_letter = debts
+    let dead_letter = fixture
         .provider
         .dead_letter(id)
         .await
@@ -181,10 +181,14 @@ async fn three_megabytes_of_poison_are_recorded_without_them() {
 }
 
 /// Failed or not, with a dead letter or without: never one without the other.
-async fn assert_together(debts: &Debts, instance: &str, context: &str) {
-    let status = debts.provider.get_instance_info(instance).await.map(|info| info.status);
+async fn assert_together(fixture: &Fixture, instance: &str, context: &str) {
+    let status = fixture
+        .provider
+        .get_instance_info(instance)
+        .await
+        .map(|info| info.status);
     let failed = status.is_ok_and(|status| status == "Failed");
-    assert_eq!(debts.dead_letters().await.len(), usize::from(failed), "{context}");
+    assert_eq!(fixture.dead_letters().await.len(), usize::from(failed), "{context}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -194,27 +198,27 @@ async fn a_poisoned_turn_and_its_dead_letter_are_one_at_every_crash() {
         for point in BOTH {
             for n in 1.. {
                 let context = format!("{messages} messages, {point:?} {n}");
-                let debts = Debts::new().await;
-                enqueue(&debts.provider, start_of("bad")).await;
+                let fixture = Fixture::new().await;
+                enqueue(&fixture.provider, start_of("bad")).await;
                 for _ in 1..messages {
-                    enqueue(&debts.provider, raised("bad", "x")).await;
+                    enqueue(&fixture.provider, raised("bad", "x")).await;
                 }
-                let (listener, dying) = debts.process().await;
-                let turn = match dying.fetch_turn("bad", HOLD, None).await {
+                let (listener, dying) = fixture.process().await;
+                let turn = match dying.fetch_turn("bad", LOCK, None).await {
                     Ok(duroxide_cosmos::Fetched::Ready(turn)) => turn,
                     other => panic!("{context}: {other:?}"),
                 };
                 listener.crash_at_write(n, point);
-                until_death(&listener, commit(&dying, &turn.lock_token, poisoned("bad", "[]"))).await;
-                assert_together(&debts, "bad", &context).await;
-                debts.clock.advance(MUCH_LATER);
-                let pass = debts
+                until_crash(&listener, commit(&dying, &turn.lock_token, poisoned("bad", "[]"))).await;
+                assert_together(&fixture, "bad", &context).await;
+                fixture.clock.advance(MUCH_LATER);
+                let pass = fixture
                     .provider
                     .maintain_unfinished(page_of(10))
                     .await
                     .expect("it is searched");
                 assert_eq!((pass.failed, pass.cursor.is_none()), (0, true), "{context}");
-                assert_together(&debts, "bad", &context).await;
+                assert_together(&fixture, "bad", &context).await;
                 if !listener.crashed() {
                     assert_eq!(n, deaths + 1, "{context}");
                     break;
@@ -228,15 +232,15 @@ async fn a_poisoned_turn_and_its_dead_letter_are_one_at_every_crash() {
 async fn a_poisoned_activity_and_its_dead_letter_are_one_at_every_crash() {
     for point in BOTH {
         for n in 1.. {
-            let debts = Debts::new().await;
-            begin_with(&debts.provider, "i", 1, ExecutionMetadata::default()).await;
-            let (listener, dying) = debts.process().await;
+            let fixture = Fixture::new().await;
+            begin_with(&fixture.provider, "i", 1, ExecutionMetadata::default()).await;
+            let (listener, dying) = fixture.process().await;
             let claimed = work(&dying, "i", 2).await;
             listener.crash_at_write(n, point);
             let completion = poisoned_activity("i", 2, "{}");
-            until_death(&listener, dying.ack_work_item(&claimed.lock_token, Some(completion))).await;
-            let told = debts.messages_of("i").await;
-            assert_eq!(debts.dead_letters().await.len(), told, "{point:?} {n}");
+            until_crash(&listener, dying.ack_work_item(&claimed.lock_token, Some(completion))).await;
+            let told = fixture.messages_of("i").await;
+            assert_eq!(fixture.dead_letters().await.len(), told, "{point:?} {n}");
             if !listener.crashed() {
                 assert_eq!((n, told), (2, 1), "it is one batch");
                 break;

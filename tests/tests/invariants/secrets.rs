@@ -1,11 +1,11 @@
 //! The key does not show in any log, however much is logged. A test of its own: it watches the whole process.
 
-use crate::support::*;
 use cosmos_emulator::{Faults, ServerOptions};
 use duroxide::providers::Provider;
 use std::io::Write;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
+use tests::turns::*;
 use tests::{World, connect};
 use tracing_subscriber::fmt::MakeWriter;
 
@@ -52,10 +52,7 @@ async fn no_log_line_holds_the_key_or_a_signature() {
     });
     enqueue(&provider, raised("order", "x")).await;
     let turn = turn(&provider, "order").await;
-    let decision = Decision {
-        events: vec![heard("order", 1, 5)],
-        ..Decision::default()
-    };
+    let decision = Decision::of(vec![heard("order", 1, 5)]);
     commit(&provider, &turn.lock_token, decision)
         .await
         .expect("it commits in bad weather");
