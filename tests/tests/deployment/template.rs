@@ -24,7 +24,9 @@ pub fn root() -> PathBuf {
 
 /// A file of this directory.
 pub fn script(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/infra").join(name)
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/deployment")
+        .join(name)
 }
 
 /// Runs a program with some input, and answers its output; it must succeed.
