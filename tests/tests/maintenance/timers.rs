@@ -95,7 +95,7 @@ impl Watch {
             period: self.period,
             ..settings()
         };
-        let (maintenance, bell) = maintenance(&World::provider(&cloud.world).await, &Arc::new(SystemClock), settings);
+        let (maintenance, queue) = maintenance(&World::provider(&cloud.world).await, &Arc::new(SystemClock), settings);
         let (mut seen, mut ticks) = (Seen::default(), tokio::time::interval(self.period));
         let last = self.lengths.iter().max().copied().unwrap_or_default();
         let patience = Instant::now() + Duration::from_millis(last) + Duration::from_secs(120);
@@ -105,7 +105,7 @@ impl Watch {
             ticks.tick().await;
             let waiting = self.waiting(cloud).await;
             assert_complete(&run(&maintenance).await);
-            let due = bell.take();
+            let due = queue.take();
             let now = SystemClock.now_ms();
             for delayed in &due {
                 let is_ahead = delayed.wakeup.due_ms > Some(now);
@@ -113,7 +113,7 @@ impl Watch {
                 wakeups.push(delayed.wakeup.target.instance().to_owned());
                 woken.insert(delayed.wakeup.target.instance().to_owned());
             }
-            assert!(cloud.bell.notify(&due).await.is_empty());
+            assert!(cloud.queue.notify(&due).await.is_empty());
             seen.missed
                 .extend(waiting.into_iter().filter(|name| !woken.contains(name)));
             for length in &self.lengths {
