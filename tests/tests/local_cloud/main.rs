@@ -2,7 +2,6 @@
 
 mod children;
 mod demo;
-mod documents;
 mod environment;
 mod lambda;
 mod mistakes;
