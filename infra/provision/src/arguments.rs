@@ -56,9 +56,7 @@ impl Account {
         let key = std::env::var("COSMOS_KEY")
             .ok()
             .filter(|key| !key.trim().is_empty())
-            .context(
-                "COSMOS_KEY is not set: set it to the primary or secondary key of the account",
-            )?;
+            .context("COSMOS_KEY is not set: set it to the primary or secondary key of the account")?;
         let key = Key::from_base64(key.trim()).context("COSMOS_KEY cannot be used")?;
         let config =
             ClientConfig::new(&self.endpoint, StaticKey::new(key)).context("COSMOS_ENDPOINT cannot be used")?;

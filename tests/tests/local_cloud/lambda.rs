@@ -142,7 +142,10 @@ async fn errors_crashes_and_timeouts_are_distinguished_and_only_dead_environment
     );
     let large = stage.invoke(json!({"do": "large"})).await?;
     ensure!(large["errorType"] == "ResponseSizeTooLarge", "{large}");
-    ensure!(stage.invoke(json!({})).await?["pid"] == pid, "an environment that returned an error serves again");
+    ensure!(
+        stage.invoke(json!({})).await?["pid"] == pid,
+        "an environment that returned an error serves again"
+    );
 
     let crashed = stage.invoke(json!({"do": "crash"})).await?;
     ensure!(crashed["errorType"] == "Runtime.ExitError", "{crashed}");

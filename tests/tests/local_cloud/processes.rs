@@ -83,8 +83,14 @@ async fn a_quiet_cloud_still_reports_crashes_and_failed_starts() -> Result<()> {
         .arg(&binaries.functions.maintenance);
     let mut up = Up::of(command, &binaries).await?;
     for (id, said) in [
-        ("first", "REPORT Status: error: the process ended during the invocation: exit status: 3"),
-        ("second", "REPORT Status: error: the process ended during its start: exit status: 7"),
+        (
+            "first",
+            "REPORT Status: error: the process ended during the invocation: exit status: 3",
+        ),
+        (
+            "second",
+            "REPORT Status: error: the process ended during its start: exit status: 7",
+        ),
     ] {
         up.json(&["start", "fulfil-order", "--id", id, "--input", "{}"])?;
         let reported = |line: &str| line.contains(said).then(|| line.to_owned());

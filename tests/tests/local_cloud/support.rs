@@ -24,7 +24,13 @@ pub struct Binaries {
 
 impl Binaries {
     pub async fn built() -> Result<Binaries> {
-        let names = ["duroxide-lambda", "cosmos-emulator", "orchestrator", "worker", "maintenance"];
+        let names = [
+            "duroxide-lambda",
+            "cosmos-emulator",
+            "orchestrator",
+            "worker",
+            "maintenance",
+        ];
         let [cli, emulator, orchestrator, worker, maintenance] = build(names).await?;
         Ok(Binaries {
             cli,

@@ -55,12 +55,18 @@ async fn a_missing_cloud_is_reported_with_what_to_do() {
     assert_eq!(ran.out, "");
     let mut by_cargo = nobody;
     by_cargo.insert("CARGO_PKG_NAME".to_owned(), env!("CARGO_PKG_NAME").to_owned());
-    binary(&by_cargo, &["list"], "").await.exits(1).warns("`cargo run -- up`");
+    binary(&by_cargo, &["list"], "")
+        .await
+        .exits(1)
+        .warns("`cargo run -- up`");
     let cloud = FakeCloud::start().await;
     let there = only("LOCAL_CLOUD", &cloud.url);
     for (status, body) in [(404, "{}"), (200, "<html>"), (200, "[]"), (200, "{\"COSMOS_KEY\": 7}")] {
         cloud.answer(status, body);
-        binary(&there, &["list"], "").await.exits(1).warns("is not a local cloud");
+        binary(&there, &["list"], "")
+            .await
+            .exits(1)
+            .warns("is not a local cloud");
     }
     cloud.answer(200, "{}");
     binary(&there, &["list"], "")

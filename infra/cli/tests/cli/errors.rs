@@ -1,6 +1,6 @@
 //! Errors: on stderr, in time, each kind with its exit code.
 
-use crate::fixture::{LONG, Fixture, dead_address};
+use crate::fixture::{Fixture, LONG, dead_address};
 use std::time::{Duration, Instant};
 
 #[tokio::test(flavor = "multi_thread")]
@@ -62,7 +62,11 @@ async fn an_unfinished_instance_times_out_and_is_deleted_only_by_force() {
         .await
         .exits(4)
         .warns("has not finished after 0.1 s: Running");
-    fixture.run(&["delete", "w"]).await.exits(1).warns("delete it with force");
+    fixture
+        .run(&["delete", "w"])
+        .await
+        .exits(1)
+        .warns("delete it with force");
     assert_eq!(fixture.json(&["delete", "w", "--force"]).await["instances"], 1);
     fixture.stop().await;
 }
@@ -96,7 +100,11 @@ async fn sizes_and_ids_that_the_store_refuses_are_reported() {
         .await;
     ran.exits(1).warns("keep large payloads outside");
     let long = "i".repeat(2_100);
-    fixture.run(&["start", "Echo", "--id", &long]).await.exits(1).warns("2048");
+    fixture
+        .run(&["start", "Echo", "--id", &long])
+        .await
+        .exits(1)
+        .warns("2048");
     fixture
         .run(&["start", "Echo", "--id", "sub::1"])
         .await

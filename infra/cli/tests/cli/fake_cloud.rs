@@ -65,7 +65,10 @@ async fn answer(shared: Arc<Shared>, request: Request<Incoming>) -> Result<Respo
         (&Method::GET, "/cloud/variables") => shared.answer.lock().unwrap().clone(),
         (&Method::POST, _) => {
             let body = request.into_body().collect().await.unwrap().to_bytes();
-            (200, accept(&shared, &serde_json::from_slice(&body).unwrap()).to_string())
+            (
+                200,
+                accept(&shared, &serde_json::from_slice(&body).unwrap()).to_string(),
+            )
         }
         _ => (404, String::new()),
     };

@@ -34,7 +34,7 @@ use chaos::Kill;
 use duroxide::providers::ProviderError;
 use duroxide::{Client, ClientError};
 use duroxide_cosmos::ConnectError;
-use duroxide_lambda::config::ConfigError;
+use duroxide_lambda::ConfigError;
 use duroxide_lambda::notifier::Sqs;
 use duroxide_lambda::{Config, Connection};
 use futures::{StreamExt as _, TryStreamExt as _};
