@@ -69,19 +69,15 @@ pub(super) fn is_finished(info: &InstanceInfo) -> bool {
 impl Connection {
     /// The instance; `None` if no turn of it has run.
     pub(super) async fn find(&self, instance: &str) -> Result<Option<InstanceInfo>, ClientError> {
-        let error = match self.client().get_instance_info(instance).await {
-            Ok(info) => return Ok(Some(info)),
-            Err(error) => error,
-        };
-        // duroxide has no kind of error for an unknown instance, but a status.
-        let permanent = !error.is_retryable();
-        match permanent
-            && matches!(
-                self.client().get_orchestration_status(instance).await,
-                Ok(OrchestrationStatus::NotFound)
-            ) {
-            true => Ok(None),
-            false => Err(error),
+        match self.client().get_instance_info(instance).await {
+            Ok(info) => Ok(Some(info)),
+            Err(error) if error.is_retryable() => Err(error),
+            // duroxide has no kind of error for an unknown instance, but it has a status.
+            Err(_) => match self.client().get_orchestration_status(instance).await? {
+                OrchestrationStatus::NotFound => Ok(None),
+                // It had its first turn in between.
+                _ => self.client().get_instance_info(instance).await.map(Some),
+            },
         }
     }
 
