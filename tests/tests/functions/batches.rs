@@ -10,8 +10,9 @@ use duroxide::providers::{
 use duroxide::runtime::registry::ActivityRegistry;
 use duroxide::{ActivityContext, OrchestrationContext, OrchestrationRegistry};
 use duroxide_cosmos::{ClaimedWork, CosmosProvider, Fetched, TurnItem};
-use duroxide_lambda::metrics::Metrics;
-use duroxide_lambda::{Budget, Directed, Environment, Limits, Parts, Wakeup};
+use duroxide_lambda::testing::Metrics;
+use duroxide_lambda::testing::{Budget, Directed, Environment, Parts};
+use duroxide_lambda::{Limits, Wakeup};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
