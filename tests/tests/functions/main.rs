@@ -19,6 +19,5 @@ mod real_parts;
 mod sessions;
 mod support;
 mod tags;
-mod undirected;
 mod wakeups;
 mod workloads;

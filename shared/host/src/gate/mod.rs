@@ -43,7 +43,7 @@ use crate::notifier::Delayed;
 use crate::notifying_provider::NotifyingProvider;
 use crate::wakeup::recent_consistency_token;
 use cosmos::Clock;
-use duroxide::providers::ProviderError;
+use duroxide::providers::{Provider as _, ProviderError};
 use duroxide_cosmos::{CosmosProvider, Due, Target, WorkTarget};
 use open::OpenSteps;
 use request::{RequestQueue, StepRequest};
@@ -74,7 +74,7 @@ pub struct Gate {
 impl fmt::Debug for Gate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Gate")
-            .field("store", &self.store)
+            .field("store", &self.store.name())
             .field("limits", &self.limits)
             .finish_non_exhaustive()
     }
