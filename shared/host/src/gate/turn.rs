@@ -5,7 +5,9 @@ use super::step::{Ended, Outcome};
 use super::{Gate, not_open};
 use crate::budget::Budget;
 use crate::notifier::Delayed;
-use duroxide::providers::{DispatcherCapabilityFilter, ExecutionMetadata, OrchestrationItem, Provider as _, ProviderError};
+use duroxide::providers::{
+    DispatcherCapabilityFilter, ExecutionMetadata, OrchestrationItem, Provider as _, ProviderError,
+};
 use duroxide::{ErrorDetails, Event, EventKind, PoisonMessageType};
 use duroxide_cosmos::{Fetched, TurnDecision};
 use std::time::Duration;

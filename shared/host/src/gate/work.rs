@@ -203,7 +203,10 @@ impl Gate {
             let renew = self.store.hold_session(&session, &claim);
             match Self::within(budget, "renew_session_lock", renew).await {
                 Ok(Fetched::Ready(())) => renewed += 1,
-                Ok(_) => tracing::warn!(session, "another environment claimed an affinity session while an activity of it runs here"),
+                Ok(_) => tracing::warn!(
+                    session,
+                    "another environment claimed an affinity session while an activity of it runs here"
+                ),
                 // The other sessions are renewed all the same.
                 Err(error) => tracing::warn!(session, %error, "an affinity session was not renewed"),
             }
