@@ -8,7 +8,7 @@
 //!   checks ───── calm provider ─ first listener: no faults
 //! ```
 //!
-//! The two providers share no session token: what one wrote the other may read late. Every wait has a generous limit,
+//! The two providers share no consistency token: what one wrote the other may read late. Every wait has a generous limit,
 //! and ends as soon as what it waits for is true.
 
 use cosmos_emulator::{Faults, Lag, Listener, ServerOptions};

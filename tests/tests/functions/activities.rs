@@ -3,7 +3,8 @@
 use duroxide::runtime::OrchestrationStatus;
 use duroxide::runtime::registry::{ActivityRegistry, ActivityRegistryBuilder};
 use duroxide::{ActivityContext, OrchestrationContext, OrchestrationRegistry};
-use duroxide_lambda::{BatchResponse, Delayed, Limits, Target, Wakeup};
+use duroxide_lambda::testing::BatchResponse;
+use duroxide_lambda::{Delayed, Limits, Target, Wakeup};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};

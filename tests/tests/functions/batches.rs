@@ -10,8 +10,9 @@ use duroxide::providers::{
 use duroxide::runtime::registry::ActivityRegistry;
 use duroxide::{ActivityContext, OrchestrationContext, OrchestrationRegistry};
 use duroxide_cosmos::{ClaimedWork, CosmosProvider, Fetched, TurnItem};
-use duroxide_lambda::metrics::Metrics;
-use duroxide_lambda::{Budget, Directed, Environment, Limits, Parts, Wakeup};
+use duroxide_lambda::testing::Metrics;
+use duroxide_lambda::testing::{Budget, Directed, Environment, Parts};
+use duroxide_lambda::{Limits, Wakeup};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -94,12 +95,12 @@ impl Directed for Meeting {
         self.store.hold_session(session, claim).await
     }
 
-    fn session_token(&self) -> Option<String> {
-        self.store.session_token()
+    fn consistency_token(&self) -> Option<String> {
+        self.store.consistency_token()
     }
 
-    fn absorb_session(&self, token: &str) {
-        self.store.absorb_session(token);
+    fn absorb_consistency_token(&self, token: &str) {
+        self.store.absorb_consistency_token(token);
     }
 }
 
@@ -146,7 +147,7 @@ async fn wakeups_for_one_target_are_one_cycle_whatever_else_they_say() {
     let [a, b, c] = <[Wakeup; 3]>::try_from(started(&cloud, 3).await).expect("three");
     let tired = Wakeup { tries: 3, ..b.clone() };
     let strange = Wakeup {
-        session: None,
+        consistency_token: None,
         ..a.clone()
     };
     let batch = [&a, &b, &strange, &c, &tired, &a].map(Clone::clone);

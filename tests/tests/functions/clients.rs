@@ -32,11 +32,15 @@ async fn whatever_a_client_queues_is_one_request_and_one_wakeup() {
 fn assert_notified(cloud: &Cloud, instance: &str) {
     let notified = only(cloud.bell.take());
     assert_eq!(notified.delay, Duration::ZERO);
-    let Wakeup { session, due_ms, .. } = notified.wakeup.clone();
-    assert!(session.is_some_and(|session| !session.is_empty()));
+    let Wakeup {
+        consistency_token,
+        due_ms,
+        ..
+    } = notified.wakeup.clone();
+    assert!(consistency_token.is_some_and(|token| !token.is_empty()));
     assert!(due_ms.is_some_and(|due| due <= SystemClock.now_ms()), "{due_ms:?}");
     let bare = Wakeup {
-        session: None,
+        consistency_token: None,
         due_ms: None,
         ..notified.wakeup
     };
@@ -137,7 +141,11 @@ async fn what_an_activity_queues_by_its_client_is_notified_for() {
         .map(|notified| notified.wakeup.target.instance())
         .collect();
     assert_eq!(targets, ["guest", "guest", "friend", "host"]);
-    assert!(notified.iter().all(|notified| notified.wakeup.session.is_some()));
+    assert!(
+        notified
+            .iter()
+            .all(|notified| notified.wakeup.consistency_token.is_some())
+    );
     serve(&cloud.orchestrator, &plain(notified)).await;
     for (instance, said) in [("host", "invited"), ("friend", "come"), ("guest", "welcome")] {
         assert_eq!(output(&cloud, instance).await, said);

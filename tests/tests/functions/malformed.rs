@@ -2,8 +2,9 @@
 
 use crate::support::*;
 use cosmos::SystemClock;
-use duroxide_lambda::log::JsonLayer;
-use duroxide_lambda::{Budget, SqsEvent, SqsRecord, Wakeup, WorkTarget};
+use duroxide_lambda::testing::JsonLayer;
+use duroxide_lambda::testing::{Budget, SqsEvent, SqsRecord};
+use duroxide_lambda::{Wakeup, WorkTarget};
 use serde_json::Value;
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex};

@@ -2,7 +2,8 @@
 
 use cosmos_emulator::{Counts, Faults, Listener, RequestKind, sequential_round_trips};
 use duroxide::runtime::OrchestrationStatus;
-use duroxide_lambda::{BatchResponse, Delayed, Target, Wakeup, WorkTarget};
+use duroxide_lambda::testing::BatchResponse;
+use duroxide_lambda::{Delayed, Target, Wakeup, WorkTarget};
 use serde_json::Value;
 use std::time::{Duration, Instant};
 use tests::cloud::{Cloud, Function};

@@ -2,8 +2,9 @@
 
 use crate::support::*;
 use duroxide::providers::{Provider, TagFilter};
-use duroxide_lambda::metrics::Metrics;
-use duroxide_lambda::{Budget, Environment, Limits, Parts, Target, Undirected, Wakeup};
+use duroxide_lambda::testing::Metrics;
+use duroxide_lambda::testing::{Budget, Environment, Parts, Undirected};
+use duroxide_lambda::{Limits, Target, Wakeup};
 use std::sync::Arc;
 use tests::cloud::{Cloud, INVOCATION, event};
 use tests::workload;

@@ -65,7 +65,7 @@ async fn notified_by(cloud: &Cloud, wakeups: &[Wakeup]) -> Vec<String> {
     assert!(
         notified
             .iter()
-            .all(|notified| notified.delay.is_zero() && notified.wakeup.session.is_some())
+            .all(|notified| notified.delay.is_zero() && notified.wakeup.consistency_token.is_some())
     );
     let mut targets: Vec<String> = notified
         .iter()
@@ -83,7 +83,7 @@ async fn new_activities_are_notified_for_in_one_call_with_all_that_spares_a_read
     serve(&cloud.orchestrator, &[first]).await;
     assert_eq!(cloud.bell.calls(), calls + 1);
     let notified = cloud.bell.take();
-    let token = cloud.orchestrator.store.session_token().expect("it has written");
+    let token = cloud.orchestrator.store.consistency_token().expect("it has written");
     let written = notified[0].wakeup.due_ms;
     assert!(
         written.is_some(),
@@ -99,7 +99,7 @@ async fn new_activities_are_notified_for_in_one_call_with_all_that_spares_a_read
             version: Some("1.2.3".to_owned()),
         };
         Delayed::now(Wakeup {
-            session: Some(token.clone()),
+            consistency_token: Some(token.clone()),
             due_ms: written,
             ..Wakeup::work(work)
         })
@@ -110,7 +110,7 @@ async fn new_activities_are_notified_for_in_one_call_with_all_that_spares_a_read
     let completions = plain(cloud.bell.take());
     assert_eq!(completions.len(), 25);
     assert!(completions.iter().all(|wakeup| wakeup.target == turn_of("wide")));
-    assert!(completions.iter().all(|wakeup| wakeup.session.is_some()));
+    assert!(completions.iter().all(|wakeup| wakeup.consistency_token.is_some()));
     serve(&cloud.orchestrator, &completions).await;
     assert_eq!(
         (output(&cloud, "wide").await.as_str(), cloud.bell.take().len()),
@@ -253,7 +253,7 @@ async fn a_turn_that_leaves_messages_behind_wakeups_for_itself() {
 
 /// The function reads from a replica that is half a minute and more behind.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_session_of_a_wakeup_makes_a_lagging_replica_show_what_was_notified_for() {
+async fn the_consistency_token_of_a_wakeup_makes_a_lagging_replica_show_what_the_wakeup_is_for() {
     let lag = Lag {
         min: Duration::from_secs(30),
         max: Duration::from_secs(60),
@@ -270,7 +270,7 @@ async fn the_session_of_a_wakeup_makes_a_lagging_replica_show_what_was_notified_
     let cloud = Cloud::with(options, orchestrations(), workload::activities()).await;
     let told = start(&cloud, "order", "Again", "last").await;
     let mute = Wakeup {
-        session: None,
+        consistency_token: None,
         ..told.clone()
     };
     let stale = |fresh: f64| Faults {
@@ -281,7 +281,7 @@ async fn the_session_of_a_wakeup_makes_a_lagging_replica_show_what_was_notified_
     cloud.orchestrator.listener.set_faults(stale(0.0));
     serve(&cloud.orchestrator, &[mute]).await;
     assert_eq!(metrics(&cloud.orchestrator)["Nothing"], 1, "the past has no message");
-    // Some requests reach a replica that is up to date; one without a session would be answered by the first.
+    // Some requests reach a replica that is up to date; one without a consistency token would be answered by the first.
     cloud.orchestrator.listener.set_faults(stale(0.2));
     cloud.orchestrator.listener.reset();
     serve(&cloud.orchestrator, &[told]).await;
@@ -292,9 +292,9 @@ async fn the_session_of_a_wakeup_makes_a_lagging_replica_show_what_was_notified_
     assert_eq!(output(&cloud, "order").await, "last");
 }
 
-/// What a wakeup says of the session is a hint, too.
+/// A wakeup with an unreadable consistency token is served without it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_session_that_makes_no_sense_is_ignored() {
+async fn an_unreadable_consistency_token_is_ignored() {
     let cloud = cloud().await;
     for (n, nonsense) in ["", "garbage", "0:", ":-1#5", "0:-1#x", "9999:-1#5", "\u{1f980},,;"]
         .iter()
@@ -302,7 +302,7 @@ async fn a_session_that_makes_no_sense_is_ignored() {
     {
         let instance = format!("i{n}");
         let wakeup = Wakeup {
-            session: Some((*nonsense).to_owned()),
+            consistency_token: Some((*nonsense).to_owned()),
             ..start(&cloud, &instance, "Again", "last").await
         };
         serve(&cloud.orchestrator, &[wakeup]).await;

@@ -5,9 +5,9 @@
 //! |---|---|
 //! | `lint` | cfn-lint, `sam validate`, checkov; each suppressed finding has its reason |
 //! | `parameters` | mistakes are refused before CloudFormation makes anything |
-//! | `timing` | the times of functions, queues, locks and schedule agree, for every choice of parameters |
+//! | `timing`, `agreement` | the times of functions, queues, locks and schedule agree, for every choice of parameters |
 //! | `stack` | what CloudFormation makes of the template, and that deleting it leaves nothing |
-//! | `permissions`, `variables`, `alarms` | roles, environment and metrics are those of the code |
+//! | `permissions`, `actions`, `variables`, `alarms` | roles, environment and metrics are those of the code |
 //! | `flow` | an order is fulfilled by the binaries with the variables, queues and secret of the stack |
 //! | `provision`, `cosmos` | the container is created or verified, never altered; templates and code do not drift |
 //! | `cost` | the guide's estimate rests on what is counted |
@@ -19,6 +19,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a helper of a test fails the test")]
 
+mod actions;
+mod agreement;
 mod alarms;
 mod archives;
 mod cosmos;

@@ -1,9 +1,9 @@
 //! Each role allows what its function's code calls, and nothing else.
 
+use crate::actions::{Deployed, On};
 use crate::deploy::Stack;
 use crate::template::parameters;
 use anyhow::Result;
-use duroxide_lambda::deployment::{Deployed, On};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
@@ -52,7 +52,7 @@ fn needed(stack: &Stack, who: Deployed, queue: Option<&str>, log: &str, tagged: 
     let mut needed = Allowed::new();
     for permission in who.permissions() {
         let resources = match permission.on {
-            On::Notifiers => notifiers.iter().map(|queue| arn(queue)).collect(),
+            On::WakeupQueues => notifiers.iter().map(|queue| arn(queue)).collect(),
             On::OwnQueue => vec![arn(queue.unwrap())],
             On::KeySecret => vec![stack.made["outputs"]["KeySecretArn"].as_str().unwrap().to_owned()],
             On::OwnLog => {
@@ -109,6 +109,6 @@ async fn each_role_allows_what_its_code_calls_and_nothing_else() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn with_a_tagged_worker_everybody_may_wakeup_it_too() -> Result<()> {
+async fn with_a_tagged_worker_every_role_may_send_to_its_queue() -> Result<()> {
     check("gpu").await
 }

@@ -298,15 +298,19 @@ async fn mistakes_are_told_before_anything_is_called() -> Result<()> {
     let key = key();
     let account = account(&key);
     for (arguments, env, told) in [
-        (&[] as &[&str], &account[..], "say the stack's name"),
-        (&["WorkerTag=gpu"], &account[..], "say the stack's name"),
+        (&[] as &[&str], &account[..], "the stack's name is missing"),
+        (&["WorkerTag=gpu"], &account[..], "the stack's name is missing"),
         (&[&"long".repeat(13)], &account[..], "more than 50 characters"),
         (&["flow"], &account[..1], "COSMOS_KEY is not set"),
         (&["flow"], &account[1..], "COSMOS_ENDPOINT is not set"),
         (&["flow", "--guided"], &account[..], "not of the form"),
-        (&["flow", "CosmosKey=abc"], &account[..], "comes from the environment"),
+        (
+            &["flow", "CosmosKey=abc"],
+            &account[..],
+            "is taken from the environment",
+        ),
         (&["flow", "Architecture=arm"], &account[..], "arm64 or x86_64"),
-        (&["flow", "LogLevel=it's"], &account[..], "LogLevel has a quote"),
+        (&["flow", "LogLevel=it's"], &account[..], "LogLevel contains a quote"),
     ] {
         let (output, calls) = stage.deploy(arguments, env)?;
         let said = String::from_utf8_lossy(&output.stderr).into_owned();

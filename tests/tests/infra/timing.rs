@@ -1,11 +1,11 @@
 //! The times of functions, queues, locks and schedule agree, for every choice of parameters.
 //!
-//! What must agree is said in one place, `duroxide_lambda::deployment::Timing`; the numbers are the template's own.
+//! The rules are in `agreement`; the numbers are the template's own.
 
+use crate::agreement::{Timing, VISIBILITY_FACTOR, near_timeout};
 use crate::template::{Parameters, Template, parameters, text};
 use anyhow::Result;
 use duroxide_lambda::config::Config;
-use duroxide_lambda::deployment::{Timing, VISIBILITY_FACTOR, near_timeout};
 use serde_json::Value;
 use std::time::Duration;
 

@@ -57,7 +57,7 @@ async fn each_function_can_read_what_it_is_given() -> Result<()> {
             "worker" => assert_eq!(config.limits.concurrency, 4),
             "tagged-worker" => assert_eq!(config.limits.concurrency, 1),
             "maintenance" => assert_eq!(
-                config.maintenance.keep.delete_after.map(|age| age.as_secs()),
+                config.maintenance.retention.delete_after.map(|age| age.as_secs()),
                 Some(2_592_000)
             ),
             _ => assert_eq!(config.limits.concurrency, 10),

@@ -3,8 +3,9 @@
 use crate::function::*;
 use cosmos::Clock;
 use duroxide::{EventKind, OrchestrationStatus};
-use duroxide_lambda::notifier::Memory;
-use duroxide_lambda::{Limits, Maintenance, MaintenanceSettings, Notifier as _, Target, Wakeup};
+use duroxide_lambda::testing::Maintenance;
+use duroxide_lambda::testing::Memory;
+use duroxide_lambda::{Limits, MaintenanceSettings, Notifier as _, Target, Wakeup};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};

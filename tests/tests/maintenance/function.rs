@@ -4,12 +4,12 @@ use crate::hand::{enqueue, start_of};
 use crate::support::*;
 use cosmos::Clock;
 use duroxide_cosmos::CosmosProvider;
-use duroxide_lambda::maintenance::{Answer, Keep, MaintenanceError, PassName};
-use duroxide_lambda::metrics::Metrics;
-use duroxide_lambda::notifier::Memory;
-use duroxide_lambda::{
-    BoundedNotifier, Budget, Maintenance, MaintenanceRequest, MaintenanceSettings, Notifier, Report,
-};
+use duroxide_cosmos::Retention;
+use duroxide_lambda::testing::Memory;
+use duroxide_lambda::testing::Metrics;
+use duroxide_lambda::testing::{Answer, MaintenanceError, PassName};
+use duroxide_lambda::testing::{BoundedNotifier, Budget, Maintenance, MaintenanceRequest, Report};
+use duroxide_lambda::{MaintenanceSettings, Notifier};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Duration;
@@ -170,14 +170,17 @@ async fn retention_is_off_until_it_is_asked_for() {
     let report = run(&off).await;
     assert_complete(&report);
     assert_eq!(report.passes[&PassName::Retention].pages, 0);
-    let keep = Keep {
+    let retention = Retention {
         keep_executions: Some(3),
-        ..Keep::default()
+        ..Retention::default()
     };
     let (on, _) = maintenance(
         &debts.provider,
         &debts.clock,
-        MaintenanceSettings { keep, ..settings() },
+        MaintenanceSettings {
+            retention,
+            ..settings()
+        },
     );
     let report = run(&on).await;
     assert_complete(&report);

@@ -6,9 +6,11 @@ use crate::retention::{AGE, left, plant, set};
 use crate::support::*;
 use cosmos_emulator::{CrashPoint, Listener, Refusing, RequestKind};
 use duroxide::providers::ProviderAdmin;
-use duroxide_lambda::maintenance::{Keep, PassName};
-use duroxide_lambda::metrics::Metrics;
-use duroxide_lambda::{Budget, MaintenanceRequest, MaintenanceSettings, Report};
+use duroxide_cosmos::Retention;
+use duroxide_lambda::MaintenanceSettings;
+use duroxide_lambda::testing::Metrics;
+use duroxide_lambda::testing::PassName;
+use duroxide_lambda::testing::{Budget, MaintenanceRequest, Report};
 use serde_json::Value;
 use std::time::{Duration, Instant};
 
@@ -97,13 +99,13 @@ async fn an_old_instance_that_hangs_does_not_hide_the_one_behind_it() {
     }
     debts.clock.advance(AGE);
     let (listener, provider) = debts.process().await;
-    let keep = Keep {
+    let retention = Retention {
         delete_after: Some(AGE),
-        ..Keep::default()
+        ..Retention::default()
     };
     // One item in each page, and all in one partition or not: what is behind is also on a later page.
     let settings = MaintenanceSettings {
-        keep,
+        retention,
         page: 1,
         ..settings()
     };
@@ -129,11 +131,18 @@ async fn a_tree_that_cannot_be_marked_in_time_keeps_no_mark() {
     plant(&debts.provider, "child", Some("root"), Some("Completed")).await;
     debts.clock.advance(AGE + AGE);
     let (listener, provider) = debts.process().await;
-    let keep = Keep {
+    let retention = Retention {
         delete_after: Some(AGE),
-        ..Keep::default()
+        ..Retention::default()
     };
-    let (maintenance, _) = maintenance(&provider, &debts.clock, MaintenanceSettings { keep, ..settings() });
+    let (maintenance, _) = maintenance(
+        &provider,
+        &debts.clock,
+        MaintenanceSettings {
+            retention,
+            ..settings()
+        },
+    );
     let request = MaintenanceRequest {
         passes: vec![PassName::Retention],
         ..MaintenanceRequest::default()

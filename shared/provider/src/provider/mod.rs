@@ -41,7 +41,7 @@ pub enum Fetched<T> {
     /// Claimed: the caller holds the lock.
     Ready(T),
     /// Nothing is due, or not for a caller of these tags. The wakeup was stale and may be forgotten, provided that the reader
-    /// knows the writer's session (see [`CosmosProvider::absorb_session`]); else a lagging replica may have answered, and
+    /// knows the writer's consistency token (see [`CosmosProvider::absorb_consistency_token`]); else a lagging replica may have answered, and
     /// the sweep finds later what it did not show.
     Nothing,
     /// Somebody holds the lock, or was faster. The wakeup must be tried again: the holder may have fetched before the
@@ -205,10 +205,10 @@ impl CosmosProvider {
             .map_err(|failure| failure.of("repair"))
     }
 
-    /// Claims a session for an owner, or extends it when it is the owner's already: straight to its partition.
+    /// Claims an affinity session for an owner, or extends it when it is the owner's already: straight to its partition.
     ///
     /// # Errors
-    /// When the store cannot be reached, or the id cannot be a session's.
+    /// When the store cannot be reached, or the id cannot name an affinity session.
     pub async fn hold_session(&self, session: &str, claim: &SessionFetchConfig) -> Result<Fetched<()>, ProviderError> {
         match self.store.claim_session(session, claim).await {
             Ok(SessionClaim::Owned) => Ok(Fetched::Ready(())),
@@ -217,19 +217,19 @@ impl CosmosProvider {
         }
     }
 
-    /// What this process has seen of the store, to be handed to the next reader (see [`Self::absorb_session`]).
-    pub fn session_token(&self) -> Option<String> {
-        self.store.container.session_token()
+    /// What this process has seen of the store: the next reader absorbs it ([`Self::absorb_consistency_token`]).
+    pub fn consistency_token(&self) -> Option<String> {
+        self.store.container.consistency_token()
     }
 
     /// The same in at most `most` bytes: the newest part, which has what was just written.
-    pub fn recent_session_token(&self, most: usize) -> Option<String> {
-        self.store.container.recent_session_token(most)
+    pub fn recent_consistency_token(&self, most: usize) -> Option<String> {
+        self.store.container.recent_consistency_token(most)
     }
 
     /// Makes reads at least as new as the writes that this token stands for.
-    pub fn absorb_session(&self, token: &str) {
-        self.store.container.absorb_session_token(token);
+    pub fn absorb_consistency_token(&self, token: &str) {
+        self.store.container.absorb_consistency_token(token);
     }
 
     async fn held_turn(&self, token: &str) -> Result<Arc<HeldTurn>, Failure> {

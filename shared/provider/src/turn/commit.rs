@@ -198,7 +198,7 @@ impl<'a> Commit<'a> {
     }
 
     /// Consumed messages that are deleted only after the decision must exist before it: in a single batch their
-    /// deletion would fail it, here nothing would. The read is as fresh as the claim, whose session it shares.
+    /// deletion would fail it, here nothing would. The read is as fresh as the claim, whose consistency token it carries.
     async fn check_messages(&self, split: &Split) -> Result<(), Failure> {
         let later = split.staged.iter().flatten().filter_map(|op| match &op.op {
             StagedOpKind::Delete { etag } | StagedOpKind::Replace { etag } => Some((&op.id, etag)),

@@ -1,32 +1,15 @@
-//! How the times of a deployment must agree: function, queue, locks and schedule.
+//! How the times of a deployment must agree: function, queue, locks and schedule. `timing` holds the template to it.
 
-use crate::config::Limits;
+use duroxide_lambda::Limits;
 use std::time::Duration;
 
 /// The visibility timeout of a queue is this many times its function's timeout, as AWS recommends: a record must not
-/// come again while it is served, nor while the mapping tries a throttled function again.
+/// be delivered again while it is served, nor while the mapping retries a throttled function.
 pub const VISIBILITY_FACTOR: u32 = 6;
 
 /// A function that takes longer than this is near its timeout.
 pub fn near_timeout(function: Duration) -> Duration {
     function * 4 / 5
-}
-
-/// What is wrong with a function's timeout alone, whatever its queue; `None` is well.
-pub fn timeout_problem(function: Duration, limits: &Limits) -> Option<String> {
-    let (holds, rule) = above_reserves(function, limits);
-    (!holds).then(|| told(rule))
-}
-
-fn above_reserves(function: Duration, limits: &Limits) -> (bool, String) {
-    let reserves = limits.turn_reserve.max(limits.cancel_grace + limits.commit_reserve);
-    let rule =
-        format!("the function's timeout is at least four times its reserves of {reserves:?}, or little is begun");
-    (function >= reserves * 4, rule)
-}
-
-fn told(rule: String) -> String {
-    format!("it does not hold that {rule}")
 }
 
 /// The times and counts of one function with its queue.
@@ -36,24 +19,24 @@ pub struct Timing {
     pub function: Duration,
     /// The queue's visibility timeout.
     pub visibility: Duration,
-    /// How often a record is received before it is put aside.
+    /// How often a record is received before it goes to the dead-letter queue.
     pub max_receive_count: u32,
     /// How long the queue keeps a message.
     pub retention: Duration,
-    /// How long the dead-letter queue keeps it. SQS counts from the first sending, in the first queue.
+    /// How long the dead-letter queue keeps it. SQS counts from the moment it was first sent, in the first queue.
     pub dead_retention: Duration,
-    /// How many records an invocation gets.
+    /// The most records of one invocation.
     pub batch_size: u32,
-    /// How often maintenance runs.
+    /// The time between two runs of maintenance.
     pub period: Duration,
     /// The timeout of maintenance.
     pub maintenance: Duration,
-    /// What the function is configured with.
+    /// The function's settings.
     pub limits: Limits,
 }
 
 impl Timing {
-    /// Everything that does not agree; empty is well.
+    /// The rules that do not hold.
     pub fn problems(&self) -> Vec<String> {
         let limits = &self.limits;
         let visibility = self.function * VISIBILITY_FACTOR;
@@ -64,25 +47,31 @@ impl Timing {
                 self.visibility == visibility,
                 format!("the visibility timeout is {VISIBILITY_FACTOR} times the function's timeout: {visibility:?}"),
             ),
-            above_reserves(self.function, limits),
+            (
+                self.function >= limits.least_timeout(),
+                format!(
+                    "the function's timeout is at least {:?}, or it begins little",
+                    limits.least_timeout()
+                ),
+            ),
             (
                 lock <= self.visibility,
-                format!("a record that comes again after a crash finds the lock of {lock:?} expired"),
+                format!("a record delivered again after a crash finds the lock of {lock:?} expired"),
             ),
             (
                 self.max_receive_count > limits.max_attempts,
                 format!(
-                    "what kills its function becomes poison after {} attempts, before its wakeup is put aside",
+                    "a step that kills its function is given up after {} attempts, before its wakeup becomes a dead letter",
                     limits.max_attempts
                 ),
             ),
             (
                 self.retention > tries,
-                format!("a wakeup lives longer than the {tries:?} that all its tries may take"),
+                format!("a wakeup lives longer than the {tries:?} that all its deliveries may take"),
             ),
             (
                 self.dead_retention > self.retention,
-                "a wakeup that was put aside is kept for longer than a wakeup".to_owned(),
+                "a wakeup in the dead-letter queue is kept longer than one in its queue".to_owned(),
             ),
             (
                 limits.concurrency >= self.batch_size as usize,
@@ -98,13 +87,13 @@ impl Timing {
             (
                 self.period * 2 <= limits.wakeup_reach,
                 format!(
-                    "maintenance comes twice within the {:?} before a far timer is due",
+                    "maintenance runs twice within the {:?} before a far timer is due",
                     limits.wakeup_reach
                 ),
             ),
         ];
         let broken = rules.into_iter().filter(|(holds, _)| !holds);
-        broken.map(|(_, rule)| told(rule)).collect()
+        broken.map(|(_, rule)| rule).collect()
     }
 }
 
@@ -129,25 +118,28 @@ mod tests {
     }
 
     #[test]
-    fn the_values_that_the_readme_recommends_agree() {
+    fn the_default_values_agree() {
         assert_eq!(timing().problems(), Vec::<String>::new());
     }
 
-    /// A change, and what is told of it.
+    /// A change, and the rule that it breaks.
     type Case = (fn(&mut Timing), &'static str);
 
     #[test]
-    fn each_disagreement_is_told() {
+    fn each_rule_is_checked() {
         let cases: [Case; 9] = [
             (|timing| timing.visibility = Duration::from_secs(120), "6 times"),
             (
                 |timing| (timing.function, timing.visibility) = (Duration::from_secs(10), Duration::from_secs(60)),
-                "reserves",
+                "begins little",
             ),
             (|timing| timing.limits.work_lock = Duration::from_secs(300), "expired"),
-            (|timing| timing.max_receive_count = 10, "poison after 10"),
-            (|timing| timing.retention = Duration::from_secs(600), "tries may take"),
-            (|timing| timing.dead_retention = 4 * DAY, "put aside is kept"),
+            (|timing| timing.max_receive_count = 10, "given up after 10"),
+            (
+                |timing| timing.retention = Duration::from_secs(600),
+                "deliveries may take",
+            ),
+            (|timing| timing.dead_retention = 4 * DAY, "dead-letter queue is kept"),
             (|timing| timing.batch_size = 11, "11 records"),
             (|timing| timing.maintenance = Duration::from_secs(61), "before the next"),
             (

@@ -1,31 +1,31 @@
-//! The numbers of maintenance.
+//! The settings of the maintenance function.
 
-use super::request::Keep;
+use duroxide_cosmos::Retention;
 use std::time::Duration;
 
-/// How often, how much, how late.
+/// When maintenance runs, how much it takes at once, and what it deletes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MaintenanceSettings {
-    /// What is due for so long and was not taken is notified for.
+    /// An item that has been due for this long is woken again.
     pub overdue: Duration,
-    /// How often the schedule runs.
+    /// The time between two runs.
     pub period: Duration,
-    /// At most so many items of each physical range in one page of a pass.
+    /// The most items of each physical partition on one page of a pass.
     pub page: u32,
-    /// What is kept, and for how long.
-    pub keep: Keep,
-    /// How far ahead the functions wakeup for timers.
+    /// What is deleted, and when.
+    pub retention: Retention,
+    /// How far ahead the functions send wakeups for timers.
     pub wakeup_reach: Duration,
 }
 
 impl MaintenanceSettings {
-    /// How far ahead a run wakeups for timers: to beyond the next run, even if one is left out.
+    /// How far ahead a run sends wakeups for timers: beyond the next run, even if one run is missed.
     pub fn ahead(&self) -> Duration {
         let runs = self.period.saturating_mul(2).saturating_add(self.overdue);
         runs.min(self.wakeup_reach)
     }
 
-    /// From when on something that is due and free counts as stuck: it was notified several times.
+    /// An item that has been due and unlocked for this long is stuck: several wakeups did not help.
     pub fn stuck(&self) -> Duration {
         self.overdue.saturating_mul(8).saturating_add(self.period)
     }
@@ -36,12 +36,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_run_wakeups_beyond_the_next_one_as_far_as_the_notifier_reaches() {
+    fn a_run_looks_beyond_the_next_run_but_not_beyond_the_reach_of_a_wakeup() {
         let settings = |period, reach| MaintenanceSettings {
             overdue: Duration::from_secs(30),
             period: Duration::from_secs(period),
             page: 100,
-            keep: Keep::default(),
+            retention: Retention::default(),
             wakeup_reach: Duration::from_secs(reach),
         };
         for (period, reach, ahead) in [(60, 900, 150), (60, 100, 100), (3_600, 900, 900), (60, 0, 0)] {

@@ -6,11 +6,11 @@
 //! A request for one logical partition sends the tokens of *all* known ranges, joined by commas, because the client
 //! does not compute which range the partition lies in. The gateway, and the emulator alike, pick the token of the
 //! range that answers and ignore the rest. A query of one range sends that range's token only.
-//! (`tests/sessions.rs` holds the emulator to it; that the hosted gateway does so is what its SDKs rely on.)
+//! (`tests/consistency.rs` holds the emulator to it; that the hosted gateway does so is what its SDKs rely on.)
 //!
 //! Invariants: a token never goes back, and disappears only when no replica met it for so long that it must name
 //! writes that a failover lost (`send.rs` decides). After a split the parent's token stays, and `ranges.rs` hands it
-//! to the children ([`inherit`](SessionTokens::inherit)), which continue the parent's LSNs.
+//! to the children ([`inherit`](ConsistencyTokens::inherit)), which continue the parent's LSNs.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -18,7 +18,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// The newest token of each range.
 #[derive(Debug, Default)]
-pub(crate) struct SessionTokens {
+pub(crate) struct ConsistencyTokens {
     by_range: Mutex<Seen>,
 }
 
@@ -35,13 +35,13 @@ struct Latest {
     heard: u64,
 }
 
-impl SessionTokens {
+impl ConsistencyTokens {
     /// Merges one token or a comma-joined list; what is not a token is left out with a warning.
     pub(crate) fn absorb(&self, header: &str) {
         for part in header.split(',').map(str::trim).filter(|part| !part.is_empty()) {
             match parse(part) {
                 Some((range, token)) => self.merge(range, token),
-                None => tracing::warn!(token = part, "ignored something that is not a session token"),
+                None => tracing::warn!(token = part, "ignored something that is not a consistency token"),
             }
         }
     }
@@ -233,9 +233,9 @@ mod tests {
     use super::*;
 
     fn after(tokens: &[&str]) -> Option<String> {
-        let session = SessionTokens::default();
-        tokens.iter().for_each(|token| session.absorb(token));
-        session.joined()
+        let seen = ConsistencyTokens::default();
+        tokens.iter().for_each(|token| seen.absorb(token));
+        seen.joined()
     }
 
     #[test]
@@ -260,14 +260,14 @@ mod tests {
 
     #[test]
     fn what_was_heard_last_goes_first_when_there_is_little_room() {
-        let session = SessionTokens::default();
+        let tokens = ConsistencyTokens::default();
         ["0:-1#12", "1:-1#7", "2:-1#9", "0:-1#13"]
             .iter()
-            .for_each(|token| session.absorb(token));
-        assert_eq!(session.recent(1000).unwrap(), "0:-1#13,2:-1#9,1:-1#7");
-        assert_eq!(session.recent("0:-1#13,2:-1#9".len()).unwrap(), "0:-1#13,2:-1#9");
-        assert_eq!(session.recent("0:-1#13,2:-1#9".len() - 1).unwrap(), "0:-1#13");
-        assert_eq!(session.recent(3), None);
+            .for_each(|token| tokens.absorb(token));
+        assert_eq!(tokens.recent(1000).unwrap(), "0:-1#13,2:-1#9,1:-1#7");
+        assert_eq!(tokens.recent("0:-1#13,2:-1#9".len()).unwrap(), "0:-1#13,2:-1#9");
+        assert_eq!(tokens.recent("0:-1#13,2:-1#9".len() - 1).unwrap(), "0:-1#13");
+        assert_eq!(tokens.recent(3), None);
     }
 
     #[test]
@@ -280,11 +280,11 @@ mod tests {
 
     #[test]
     fn children_of_a_split_start_with_what_was_seen_of_the_parent() {
-        let session = SessionTokens::default();
-        session.absorb("0:1#10#1=5");
-        session.inherit("1", &["0".to_owned()]);
-        assert_eq!(session.joined().unwrap(), "0:1#10#1=5,1:1#10#1=5");
-        assert_eq!(session.of_range("1").unwrap(), "1:1#10#1=5");
-        assert_eq!(session.of_range("2"), None);
+        let tokens = ConsistencyTokens::default();
+        tokens.absorb("0:1#10#1=5");
+        tokens.inherit("1", &["0".to_owned()]);
+        assert_eq!(tokens.joined().unwrap(), "0:1#10#1=5,1:1#10#1=5");
+        assert_eq!(tokens.of_range("1").unwrap(), "1:1#10#1=5");
+        assert_eq!(tokens.of_range("2"), None);
     }
 }

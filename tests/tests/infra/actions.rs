@@ -1,7 +1,7 @@
-//! Every action of AWS that the functions need, and on what.
+//! Every AWS action that the functions need, and on which resource. `permissions` holds the template's roles to it.
 //!
-//! The first group is called by this crate's own code (`notifier/sqs.rs`, `secret.rs`), the second by Lambda in the
-//! function's name: the event source mapping polls its queue, the runtime writes its log.
+//! The first two are called by the host's own code (`notifier/sqs.rs`, `secret.rs`), the others by Lambda on behalf of the
+//! function: the event source mapping polls its queue, the runtime writes its log.
 
 use Deployed::{Client, Maintenance, Orchestrator, Worker};
 
@@ -14,15 +14,15 @@ pub enum Deployed {
     Worker,
     /// The scheduled function.
     Maintenance,
-    /// A program with [`client`](crate::client).
+    /// A program with [`client`](duroxide_lambda::client).
     Client,
 }
 
-/// What an action is allowed on.
+/// The resource of an action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum On {
-    /// All queues that wakeups go to.
-    Notifiers,
+    /// All queues of wakeups.
+    WakeupQueues,
     /// The queue whose wakeups the function serves.
     OwnQueue,
     /// The secret with the store's key.
@@ -40,58 +40,56 @@ pub struct Permission {
     pub on: On,
     /// Who needs it.
     pub by: &'static [Deployed],
-    /// What for.
-    pub why: &'static str,
 }
 
 /// All of them.
 pub const PERMISSIONS: &[Permission] = &[
+    // Wakeups are sent with SendMessageBatch, which has no action of its own.
     Permission {
         action: "sqs:SendMessage",
-        on: On::Notifiers,
+        on: On::WakeupQueues,
         by: &[Orchestrator, Worker, Maintenance, Client],
-        why: "wakeups are sent with SendMessageBatch, which has no action of its own",
     },
+    // The store's key is read once per environment, and again when it is refused.
     Permission {
         action: "secretsmanager:GetSecretValue",
         on: On::KeySecret,
         by: &[Orchestrator, Worker, Maintenance, Client],
-        why: "the store's key is read once per environment, and again when it is refused",
     },
+    // The event source mapping polls.
     Permission {
         action: "sqs:ReceiveMessage",
         on: On::OwnQueue,
         by: &[Orchestrator, Worker],
-        why: "the event source mapping polls",
     },
+    // The event source mapping deletes what was served.
     Permission {
         action: "sqs:DeleteMessage",
         on: On::OwnQueue,
         by: &[Orchestrator, Worker],
-        why: "the event source mapping deletes what was served",
     },
+    // The event source mapping scales by the queue's depth.
     Permission {
         action: "sqs:GetQueueAttributes",
         on: On::OwnQueue,
         by: &[Orchestrator, Worker],
-        why: "the event source mapping scales by the queue's depth",
     },
+    // Each environment has a stream of its own; the group is made by the deployment.
     Permission {
         action: "logs:CreateLogStream",
         on: On::OwnLog,
         by: &[Orchestrator, Worker, Maintenance],
-        why: "each environment has a stream of its own; the group is made by the deployment",
     },
+    // Logs, and the metrics that stand in them.
     Permission {
         action: "logs:PutLogEvents",
         on: On::OwnLog,
         by: &[Orchestrator, Worker, Maintenance],
-        why: "logs, and the metrics that stand in them",
     },
 ];
 
 impl Deployed {
-    /// What it needs.
+    /// The actions that it needs.
     pub fn permissions(self) -> impl Iterator<Item = &'static Permission> {
         PERMISSIONS
             .iter()
@@ -104,7 +102,7 @@ mod tests {
     use super::*;
     use std::path::Path;
 
-    /// Every fluent call of an AWS client in this crate's code, as `service:Operation`.
+    /// Every call of an AWS client in the host's code, as `service:Operation`.
     fn calls(directory: &Path, found: &mut Vec<String>) {
         const OPERATIONS: [(&str, &str); 2] = [
             (".send_message_batch()", "sqs:SendMessage"),
@@ -115,7 +113,7 @@ mod tests {
             let name = path.file_name().unwrap().to_string_lossy().into_owned();
             if path.is_dir() {
                 calls(&path, found);
-            } else if !["tests.rs", "scripted.rs", "permissions.rs"].contains(&name.as_str()) {
+            } else if !["tests.rs", "scripted.rs"].contains(&name.as_str()) {
                 let text = std::fs::read_to_string(&path).unwrap();
                 let code: String = text.split_whitespace().collect();
                 let known = OPERATIONS.iter().filter(|(call, _)| code.contains(call));
@@ -132,9 +130,12 @@ mod tests {
     }
 
     #[test]
-    fn the_calls_in_the_code_are_those_that_a_client_is_allowed() {
+    fn the_list_has_every_call_in_the_code() {
         let mut found = Vec::new();
-        calls(Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/src")), &mut found);
+        calls(
+            Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../shared/host/src")),
+            &mut found,
+        );
         found.sort();
         found.dedup();
         let mut listed: Vec<_> = Client.permissions().map(|permission| permission.action).collect();

@@ -54,7 +54,7 @@ async fn a_client_reads_its_own_writes_from_a_lagging_region() {
     all.sort_unstable();
     assert_eq!(all, [0, 1, 2, 3, 4, 5]);
     assert!(
-        container.session_token().unwrap().contains(','),
+        container.consistency_token().unwrap().contains(','),
         "several ranges were seen"
     );
     let behind = account
@@ -75,13 +75,13 @@ async fn a_stranger_reads_the_past_until_it_is_given_the_token() {
         .await
         .unwrap();
     let stranger = account.stranger().container("db", "things");
-    assert!(stranger.session_token().is_none());
+    assert!(stranger.consistency_token().is_none());
     assert!(
         stranger.read::<Value>(&pk("p"), "a").await.unwrap().is_none(),
         "the region lags by seconds"
     );
-    stranger.absorb_session_token("garbage");
-    stranger.absorb_session_token(&container.session_token().unwrap());
+    stranger.absorb_consistency_token("garbage");
+    stranger.absorb_consistency_token(&container.consistency_token().unwrap());
     assert!(stranger.read::<Value>(&pk("p"), "a").await.unwrap().is_some());
 }
 
@@ -96,13 +96,13 @@ async fn a_region_that_does_not_catch_up_in_time_is_transient_and_no_proof_of_ab
     let within = container.within(tokio::time::Instant::now() + Duration::from_secs(3));
     let error = within.read::<Value>(&pk("p"), "a").await.unwrap_err();
     assert!(
-        matches!(error, Error::SessionUnavailable { .. }) && error.is_transient(),
+        matches!(error, Error::ReplicaBehind { .. }) && error.is_transient(),
         "{error}"
     );
 }
 
 #[tokio::test]
-async fn a_session_that_no_replica_will_ever_meet_is_given_up_after_a_while() {
+async fn a_token_that_no_replica_ever_reaches_is_forgotten_after_a_while() {
     // As after a forced failover that lost the newest writes: the token names what is nowhere.
     let behind = answer(404)
         .with("x-ms-substatus", 1002)
@@ -112,11 +112,11 @@ async fn a_session_that_no_replica_will_ever_meet_is_given_up_after_a_while() {
         None => answer(200),
     })
     .await;
-    let config = server.config().session_patience(Duration::from_millis(50));
+    let config = server.config().consistency_patience(Duration::from_millis(50));
     let container = CosmosClient::new(config).container("db", "things");
-    container.absorb_session_token("0:-1#12,1:-1#3");
+    container.absorb_consistency_token("0:-1#12,1:-1#3");
     assert!(container.read::<Value>(&pk("p"), "a").await.unwrap().is_some());
-    assert_eq!(container.session_token(), None, "the lost session is forgotten");
+    assert_eq!(container.consistency_token(), None, "the lost token is forgotten");
     let seen = server.seen();
     assert!(seen.len() > 2, "it was patient first: {seen:?}");
 }
@@ -154,8 +154,8 @@ async fn two_handles_of_one_client_share_what_they_have_seen_and_two_containers_
     let client = cosmos::CosmosClient::new(server.config());
     let (one, two) = (client.container("db", "things"), client.container("db", "things"));
     one.create(&pk("p"), &json!({"id": "a"}), Retry::Once).await.unwrap();
-    assert_eq!(two.session_token().as_deref(), Some("3:-1#12"));
-    assert_eq!(client.container("db", "others").session_token(), None);
+    assert_eq!(two.consistency_token().as_deref(), Some("3:-1#12"));
+    assert_eq!(client.container("db", "others").consistency_token(), None);
     two.read::<Value>(&pk("p"), "a").await.unwrap();
     let seen = server.seen();
     assert_eq!(seen[0].header("x-ms-session-token"), None, "a write needs no token");
