@@ -61,9 +61,9 @@ impl Stage {
             worker: works.url().to_owned(),
             tagged: BTreeMap::new(),
         };
-        let bell = Arc::new(Sqs::with_client(moto.sqs(), queues));
+        let queue = Arc::new(Sqs::with_client(moto.sqs(), queues));
         let metrics = Arc::new(Metrics::new(None));
-        let parts = Parts::of(world.provider().await, bell, metrics, Limits::default(), "client");
+        let parts = Parts::of(world.provider().await, queue, metrics, Limits::default(), "client");
         let client = Client::new(Arc::new(parts.notifying()));
         Ok(Stage {
             world,
