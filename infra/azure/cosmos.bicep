@@ -3,7 +3,7 @@
 //   az deployment group create --resource-group my-group --template-file infra/azure/cosmos.bicep --parameters accountName=my-account
 //
 // container.json is the definition that the code creates and verifies (`cargo run -p provision -- container` prints it). cosmos.json is
-// this file as an ARM template, for use without Bicep. Tests compare all three (`cargo test -p tests --test infra cosmos`).
+// this file as an ARM template, for use without Bicep. Tests compare all three (`cargo test -p tests --test deployment cosmos`).
 
 @description('Name of the account. Its URI becomes https://NAME.documents.azure.com, so the name must be unused in all of Azure.')
 @minLength(3)

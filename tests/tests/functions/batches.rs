@@ -2,21 +2,14 @@
 //! answered for by itself.
 
 use crate::support::*;
-use async_trait::async_trait;
-use cosmos_emulator::Faults;
-use duroxide::providers::{
-    DispatcherCapabilityFilter, ProviderError, ScheduledActivityIdentifier, SessionFetchConfig, TagFilter,
-};
+use cosmos_emulator::{Faults, RequestKind};
 use duroxide::runtime::registry::ActivityRegistry;
 use duroxide::{ActivityContext, OrchestrationContext, OrchestrationRegistry};
-use duroxide_cosmos::{ClaimedWork, CosmosProvider, Fetched, TurnItem};
-use duroxide_lambda::testing::Metrics;
-use duroxide_lambda::testing::{Budget, Directed, Environment, Parts};
 use duroxide_lambda::{Limits, Wakeup};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
-use tests::cloud::{Cloud, CloudOptions, INVOCATION, event};
+use tests::cloud::{Cloud, CloudOptions};
 use tests::workload;
 use tokio::sync::Barrier;
 use tokio::time::timeout;
@@ -54,7 +47,7 @@ async fn ten_activities_of_a_batch_run_at_once() {
     let cloud = Cloud::start(orchestrations(&Arc::default()), activities).await;
     let starts = started(&cloud, 10).await;
     serve(&cloud.orchestrator, &starts).await;
-    let works = plain(cloud.bell.take());
+    let works = plain(cloud.queue.take());
     assert_eq!(works.len(), 10);
     let met = timeout(LIMIT, serve(&cloud.worker, &works)).await;
     met.expect("none waits for another's end");
@@ -62,62 +55,26 @@ async fn ten_activities_of_a_batch_run_at_once() {
     assert_eq!(output(&cloud, "i9").await, "met");
 }
 
-/// A store whose fetches wait for each other.
-#[derive(Debug)]
-struct Meeting {
-    store: Arc<CosmosProvider>,
-    barrier: Barrier,
-}
-
-#[async_trait]
-impl Directed for Meeting {
-    async fn fetch_turn(
-        &self,
-        instance: &str,
-        lock_timeout: Duration,
-        filter: Option<&DispatcherCapabilityFilter>,
-    ) -> Result<Fetched<TurnItem>, ProviderError> {
-        self.barrier.wait().await;
-        self.store.fetch_turn(instance, lock_timeout, filter).await
-    }
-
-    async fn fetch_work(
-        &self,
-        activity: &ScheduledActivityIdentifier,
-        lock_timeout: Duration,
-        session: Option<&SessionFetchConfig>,
-        tags: &TagFilter,
-    ) -> Result<Fetched<ClaimedWork>, ProviderError> {
-        self.store.fetch_work(activity, lock_timeout, session, tags).await
-    }
-
-    async fn hold_session(&self, session: &str, claim: &SessionFetchConfig) -> Result<Fetched<()>, ProviderError> {
-        self.store.hold_session(session, claim).await
-    }
-
-    fn consistency_token(&self) -> Option<String> {
-        self.store.consistency_token()
-    }
-
-    fn absorb_consistency_token(&self, token: &str) {
-        self.store.absorb_consistency_token(token);
-    }
-}
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn ten_turns_of_a_batch_run_at_once() {
     let cloud = Cloud::start(orchestrations(&Arc::default()), workload::activities()).await;
-    let metrics = Arc::new(Metrics::new(None));
-    let store = Arc::clone(&cloud.orchestrator.store);
-    let bell = Arc::clone(&cloud.bell);
-    let mut parts = Parts::of(Arc::clone(&store), bell, metrics, Limits::default(), "meeting");
-    let barrier = Barrier::new(10);
-    parts.directed = Arc::new(Meeting { store, barrier });
-    let environment = Environment::orchestrator(parts, orchestrations(&Arc::default())).await;
     let starts = started(&cloud, 10).await;
-    let met = timeout(LIMIT, environment.serve(event(&starts), Budget::of(INVOCATION))).await;
-    assert_eq!(failed(&met.expect("none waits for another's end")), [""; 0]);
-    assert_eq!(cloud.bell.take().len(), 10, "each has committed");
+    cloud.orchestrator.listener.reset();
+    cloud.orchestrator.listener.set_faults(Faults {
+        delay: Some(Duration::from_secs(1)),
+        ..Faults::default()
+    });
+    serve(&cloud.orchestrator, &starts).await;
+    let log = cloud.orchestrator.listener.log();
+    let fetches: Vec<_> = log.iter().filter(|record| record.kind == RequestKind::Query).collect();
+    assert_eq!(fetches.len(), 10, "{log:?}");
+    let last_sent = fetches.iter().map(|fetch| fetch.started).max();
+    let first_answered = fetches.iter().map(|fetch| fetch.finished).min();
+    assert!(
+        last_sent < first_answered,
+        "all fetches are under way at once: {fetches:?}"
+    );
+    assert_eq!(cloud.queue.take().len(), 10, "each has committed");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -129,7 +86,7 @@ async fn ten_wakeups_for_one_instance_are_one_turn() {
     serve(&cloud.orchestrator, &vec![wakeup; 10]).await;
     assert_eq!(turns.load(Ordering::SeqCst), 1);
     assert_eq!(cloud.orchestrator.listener.counts().requests, 3);
-    assert_eq!(cloud.bell.take().len(), 1);
+    assert_eq!(cloud.queue.take().len(), 1);
     assert_eq!(metrics(&cloud.orchestrator)["Turns"], 1);
 }
 
@@ -153,11 +110,11 @@ async fn wakeups_for_one_target_are_one_cycle_whatever_else_they_say() {
     let batch = [&a, &b, &strange, &c, &tired, &a].map(Clone::clone);
     serve(&cloud.orchestrator, &batch).await;
     assert_eq!(turns.load(Ordering::SeqCst), 3);
-    let works = plain(cloud.bell.take());
+    let works = plain(cloud.queue.take());
     assert_eq!(works.len(), 3);
     let mut bare = works[0].clone();
     if let duroxide_lambda::Target::Work(work) = &mut bare.target {
-        (work.orchestration, work.version) = (None, None);
+        work.orchestration = None;
     }
     serve(
         &cloud.worker,
@@ -192,10 +149,10 @@ async fn more_wakeups_than_dispatchers_are_all_served() {
     let cloud = Cloud::with(options, orchestrations(&Arc::default()), activities).await;
     let starts = started(&cloud, 25).await;
     serve(&cloud.orchestrator, &starts).await;
-    let works = plain(cloud.bell.take());
+    let works = plain(cloud.queue.take());
     assert_eq!(works.len(), 25);
     serve(&cloud.worker, &works).await;
-    serve(&cloud.orchestrator, &plain(cloud.bell.take())).await;
+    serve(&cloud.orchestrator, &plain(cloud.queue.take())).await;
     for n in 0..25 {
         assert_eq!(output(&cloud, &format!("i{n}")).await, "done");
     }
@@ -209,7 +166,7 @@ async fn an_empty_batch_is_answered_and_costs_nothing() {
         serve(function, &[]).await;
         assert_eq!(function.listener.counts().requests, 0);
     }
-    assert_eq!(cloud.bell.calls(), 0);
+    assert_eq!(cloud.queue.calls(), 0);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -242,7 +199,7 @@ async fn a_store_that_is_down_fails_all_records_and_nothing_is_lost() {
         assert_eq!(failed(&response), ["0", "1", "2"]);
         assert_eq!(metrics(&cloud.orchestrator)["Failed"], 3);
     }
-    assert!(cloud.bell.take().is_empty());
+    assert!(cloud.queue.take().is_empty());
     cloud.orchestrator.listener.clear_faults();
     serve(&cloud.orchestrator, &wakeups).await;
     cloud.settle().await;

@@ -57,7 +57,6 @@ async fn malformed_records_fail_alone_and_are_logged_and_counted() {
         activity: 2,
         tag: None,
         orchestration: None,
-        version: None,
     };
     let bodies = vec![
         "not JSON".to_owned(),
@@ -108,7 +107,7 @@ async fn a_turn_wakeup_at_the_worker_fails_and_its_activities_are_served() {
     let cloud = Cloud::start(workload::orchestrations(), workload::activities()).await;
     let first = start(&cloud, "order", "HelloCities", "1").await;
     serve(&cloud.orchestrator, std::slice::from_ref(&first)).await;
-    let work = only(cloud.bell.take()).wakeup;
+    let work = only(cloud.queue.take()).wakeup;
     let bodies = vec![first.encode(), work.encode(), "noise".to_owned()];
     let environment = &cloud.worker.environment;
     let response = environment.serve(records(bodies), Budget::of(INVOCATION)).await;
@@ -135,8 +134,8 @@ async fn a_broken_instance_does_not_fail_the_others_of_its_batch() {
         let started = cloud.client.start_orchestration(instance, "HelloCities", "1").await;
         started.expect("it starts");
     }
-    serve(&cloud.orchestrator, &plain(cloud.bell.take())).await;
-    let works = plain(cloud.bell.take());
+    serve(&cloud.orchestrator, &plain(cloud.queue.take())).await;
+    let works = plain(cloud.queue.take());
 
     let raw = cloud.world.raw();
     let pk = cosmos::PartitionKey::new("broken").expect("a key");
@@ -156,7 +155,7 @@ async fn a_broken_instance_does_not_fail_the_others_of_its_batch() {
         .expect("it is written");
     serve(&cloud.worker, &works[broken..=broken]).await;
 
-    let turns = plain(cloud.bell.take());
+    let turns = plain(cloud.queue.take());
     let histories = cloud.world.documents_of("history").await;
     let history = histories.iter().find(|doc| doc["pk"] == "broken").expect("its history");
     let id = history["id"].as_str().expect("an id");

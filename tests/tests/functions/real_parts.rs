@@ -61,9 +61,9 @@ impl Stage {
             worker: works.url().to_owned(),
             tagged: BTreeMap::new(),
         };
-        let bell = Arc::new(Sqs::with_client(moto.sqs(), queues));
+        let queue = Arc::new(Sqs::with_client(moto.sqs(), queues));
         let metrics = Arc::new(Metrics::new(None));
-        let parts = Parts::of(world.provider().await, bell, metrics, Limits::default(), "client");
+        let parts = Parts::of(world.provider().await, queue, metrics, Limits::default(), "client");
         let client = Client::new(Arc::new(parts.notifying()));
         Ok(Stage {
             world,
@@ -188,7 +188,7 @@ fn told_what_they_did(function: &Function, order: &str, step: &str) -> Result<()
     let records = function.records();
     let cycle = records
         .iter()
-        .find(|record| record["message"] == "a cycle ended" && record["instance"] == order)
+        .find(|record| record["message"] == "a step ended" && record["instance"] == order)
         .with_context(|| format!("no cycle of the order is logged: {records:?}"))?;
     ensure!(cycle["execution"] == 1 && cycle[step].is_u64(), "{cycle}");
     ensure!(cycle["requestId"].as_str().is_some_and(|id| !id.is_empty()), "{cycle}");
@@ -210,9 +210,7 @@ async fn a_key_that_is_rotated_in_the_secret_heals_warm_functions() -> Result<()
     let fed = stage.turns.feed(&stage.api, "orchestrator").await?;
     ensure!(fed.received == 1 && fed.failed.len() == 1, "{fed:?}");
     let said = orchestrator
-        .wait_for(PATIENCE, |line| {
-            line.contains("a cycle failed").then(|| line.to_owned())
-        })
+        .wait_for(PATIENCE, |line| line.contains("a step failed").then(|| line.to_owned()))
         .await?;
     ensure!(said.contains("key") && !said.contains(OLD_KEY), "{said}");
 

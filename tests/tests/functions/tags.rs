@@ -59,7 +59,7 @@ async fn refuses(cloud: &Cloud, worker: &Function, instance: &str, activity: &st
         assert!(log.contains(needed), "{needed} is not in {log}");
     }
     assert_eq!(work_item(cloud, instance).await.expect("a work item")["attempts"], 0);
-    assert!(cloud.bell.take().is_empty(), "the record itself comes again");
+    assert!(cloud.queue.take().is_empty(), "the record itself comes again");
     wakeup
 }
 

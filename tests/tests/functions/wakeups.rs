@@ -5,7 +5,7 @@ use cosmos::{Clock, SystemClock};
 use cosmos_emulator::{Faults, Lag, ServerOptions};
 use duroxide::providers::{Provider, WorkItem};
 use duroxide::{OrchestrationContext, OrchestrationRegistry, OrchestrationStatus};
-use duroxide_lambda::{Delayed, Wakeup, WorkTarget};
+use duroxide_lambda::{Delayed, Orchestration, Wakeup, WorkTarget};
 use futures::StreamExt as _;
 use std::time::Duration;
 use tests::cloud::{Cloud, CloudOptions};
@@ -61,7 +61,7 @@ async fn cloud() -> Cloud {
 /// Has the function serve these, and answers whom it rang, at once.
 async fn notified_by(cloud: &Cloud, wakeups: &[Wakeup]) -> Vec<String> {
     serve(&cloud.orchestrator, wakeups).await;
-    let notified = cloud.bell.take();
+    let notified = cloud.queue.take();
     assert!(
         notified
             .iter()
@@ -79,10 +79,10 @@ async fn notified_by(cloud: &Cloud, wakeups: &[Wakeup]) -> Vec<String> {
 async fn new_activities_are_notified_for_in_one_call_with_all_that_spares_a_read() {
     let cloud = cloud().await;
     let first = start(&cloud, "wide", "Wide", "25").await;
-    let calls = cloud.bell.calls();
+    let calls = cloud.queue.calls();
     serve(&cloud.orchestrator, &[first]).await;
-    assert_eq!(cloud.bell.calls(), calls + 1);
-    let notified = cloud.bell.take();
+    assert_eq!(cloud.queue.calls(), calls + 1);
+    let notified = cloud.queue.take();
     let token = cloud.orchestrator.store.consistency_token().expect("it has written");
     let written = notified[0].wakeup.due_ms;
     assert!(
@@ -95,8 +95,10 @@ async fn new_activities_are_notified_for_in_one_call_with_all_that_spares_a_read
             execution: 1,
             activity,
             tag: None,
-            orchestration: Some("Wide".to_owned()),
-            version: Some("1.2.3".to_owned()),
+            orchestration: Some(Orchestration {
+                name: "Wide".to_owned(),
+                version: "1.2.3".to_owned(),
+            }),
         };
         Delayed::now(Wakeup {
             consistency_token: Some(token.clone()),
@@ -107,13 +109,13 @@ async fn new_activities_are_notified_for_in_one_call_with_all_that_spares_a_read
     assert_eq!(notified, expected.collect::<Vec<_>>());
     serve(&cloud.worker, &plain(notified)).await;
     // Later turns know whose they are as well; here there is nothing left to wakeup for.
-    let completions = plain(cloud.bell.take());
+    let completions = plain(cloud.queue.take());
     assert_eq!(completions.len(), 25);
     assert!(completions.iter().all(|wakeup| wakeup.target == turn_of("wide")));
     assert!(completions.iter().all(|wakeup| wakeup.consistency_token.is_some()));
     serve(&cloud.orchestrator, &completions).await;
     assert_eq!(
-        (output(&cloud, "wide").await.as_str(), cloud.bell.take().len()),
+        (output(&cloud, "wide").await.as_str(), cloud.queue.take().len()),
         ("25", 0)
     );
 }
@@ -123,8 +125,8 @@ async fn an_activity_that_failed_is_notified_for_and_so_is_one_of_a_later_turn()
     let cloud = Cloud::start(workload::orchestrations(), workload::activities()).await;
     let first = start(&cloud, "refused", "Refusal", "it").await;
     serve(&cloud.orchestrator, &[first]).await;
-    serve(&cloud.worker, &plain(cloud.bell.take())).await;
-    let notified = only(cloud.bell.take());
+    serve(&cloud.worker, &plain(cloud.queue.take())).await;
+    let notified = only(cloud.queue.take());
     assert_eq!(
         (notified.wakeup.target, notified.delay),
         (turn_of("refused"), Duration::ZERO)
@@ -133,16 +135,18 @@ async fn an_activity_that_failed_is_notified_for_and_so_is_one_of_a_later_turn()
     let first = start(&cloud, "cities", "HelloCities", "1").await;
     serve(&cloud.orchestrator, &[first]).await;
     for activity in [2, 4, 6] {
-        let work = only(cloud.bell.take()).wakeup;
-        let named = (work_of(&work).activity, work_of(&work).orchestration.as_deref());
+        let work = only(cloud.queue.take()).wakeup;
+        let named = (
+            work_of(&work).activity,
+            work_of(&work).orchestration.as_ref().map(|of| of.name.as_str()),
+        );
         assert_eq!(
             named,
             (activity, Some("HelloCities")),
             "a later turn knows the name from its history"
         );
-        assert!(work_of(&work).version.is_some());
         serve(&cloud.worker, &[work]).await;
-        serve(&cloud.orchestrator, &plain(cloud.bell.take())).await;
+        serve(&cloud.orchestrator, &plain(cloud.queue.take())).await;
     }
     assert!(output(&cloud, "cities").await.contains("Oslo"));
 }
@@ -168,7 +172,7 @@ async fn a_cancelled_parent_wakeups_its_child() {
     assert_eq!(notified_by(&cloud, &[Wakeup::turn("child")]).await, [""; 0]);
     let cancelled = cloud.client.cancel_instance("parent", "no need").await;
     cancelled.expect("it is cancelled");
-    let cancel = only(cloud.bell.take()).wakeup;
+    let cancel = only(cloud.queue.take()).wakeup;
     assert_eq!(notified_by(&cloud, &[cancel]).await, ["child"]);
     let notified = notified_by(&cloud, &[Wakeup::turn("child")]).await;
     assert!(notified.is_empty() || notified == ["parent"], "{notified:?}");
@@ -202,11 +206,17 @@ async fn an_activity_is_notified_for_with_the_version_of_its_own_execution() {
         .client
         .start_orchestration_versioned("order", "Upgrade", "1.0.0", "");
     started.await.expect("it starts");
-    serve(&cloud.orchestrator, &plain(cloud.bell.take())).await;
-    serve(&cloud.orchestrator, &plain(cloud.bell.take())).await;
-    let work = only(cloud.bell.take()).wakeup;
+    serve(&cloud.orchestrator, &plain(cloud.queue.take())).await;
+    serve(&cloud.orchestrator, &plain(cloud.queue.take())).await;
+    let work = only(cloud.queue.take()).wakeup;
     let work = work_of(&work);
-    assert_eq!((work.execution, work.version.as_deref()), (2, Some("2.0.0")));
+    assert_eq!(
+        (
+            work.execution,
+            work.orchestration.as_ref().map(|of| of.version.as_str())
+        ),
+        (2, Some("2.0.0"))
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -215,7 +225,7 @@ async fn timers_within_fifteen_minutes_are_notified_for_their_time_and_later_one
     let asked = SystemClock.now_ms();
     let first = start(&cloud, "timers", "Timers", "60 890 910 86400").await;
     serve(&cloud.orchestrator, &[first]).await;
-    let notified = cloud.bell.take();
+    let notified = cloud.queue.take();
     assert_eq!(notified.len(), 2, "{notified:?}");
     for (notified, seconds) in notified.iter().zip([60, 890]) {
         assert_eq!(notified.wakeup.target, turn_of("timers"));
@@ -243,7 +253,7 @@ async fn a_turn_that_leaves_messages_behind_wakeups_for_itself() {
     assert!(results.iter().all(Result::is_ok));
     let raised = cloud.client.raise_event("mailbox", "Go", "last").await;
     raised.expect("it is raised");
-    let go = only(cloud.bell.take()).wakeup;
+    let go = only(cloud.queue.take()).wakeup;
     assert_eq!(notified_by(&cloud, &[go]).await, ["mailbox"]);
     let status = status(&cloud, "mailbox").await;
     assert!(matches!(status, OrchestrationStatus::Running { .. }), "{status:?}");

@@ -51,7 +51,7 @@ async fn shows(seed: &str) -> Result<()> {
         "what is no terminal gets plain lines: {said:?}"
     );
     ensure!(
-        std::fs::read_to_string(&log)?.contains("a cycle ended"),
+        std::fs::read_to_string(&log)?.contains("a step ended"),
         "the functions' logs are kept"
     );
     Ok(())
