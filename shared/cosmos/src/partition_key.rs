@@ -32,7 +32,7 @@ impl PartitionKey {
     }
 
     /// The value of the `x-ms-documentdb-partitionkey` header: a JSON array in pure ASCII.
-    pub(crate) fn header(&self) -> String {
+    pub fn header(&self) -> String {
         let mut out = String::with_capacity(self.0.len() + 4);
         out.push_str("[\"");
         for unit in self.0.encode_utf16() {
