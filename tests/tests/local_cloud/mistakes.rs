@@ -62,17 +62,7 @@ async fn a_binary_that_cannot_be_used_is_named() -> Result<()> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_function_that_ends_in_its_start_is_told_with_its_last_words() -> Result<()> {
     let binaries = Binaries::built().await?;
-    let directory = fresh_directory("crashes")?;
-    let crashes = script(
-        &directory,
-        "crashes",
-        "#!/bin/sh\necho 'no connection to the moon' >&2\nexit 7\n",
-    )?;
-    let mut command = binaries.local(&FREE);
-    command.arg("--worker").arg(crashes);
-    command.arg("--orchestrator").arg(&binaries.functions.orchestrator);
-    command.arg("--maintenance").arg(&binaries.functions.maintenance);
-    let said = refused(command).await?;
+    let said = refused(binaries.with_fake("worker", "end-at-start")).await?;
     for part in [
         "the function worker does not start",
         "exit status: 7",

@@ -37,6 +37,7 @@ fn what_is_pasted_has_no_comments_which_some_shells_take_for_words() -> Result<(
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "exhaustive: builds a crate with its dependencies"]
 async fn a_workflow_of_ones_own_runs_as_it_is_pasted() -> Result<()> {
     let text = readme()?;
     let section = text.split("\n## Your own workflow\n").nth(1).context("the section")?;

@@ -6,6 +6,7 @@ use fastrand::Rng;
 use std::time::Duration;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "exhaustive: four clouds, twelve orders"]
 async fn a_cloud_that_is_killed_goes_on_where_it_was() -> Result<()> {
     let binaries = Binaries::built().await?;
     let data = fresh_directory("killed")?;
