@@ -180,7 +180,7 @@ async fn answering(container: String) -> Result<String> {
 /// An old client makes such a container. It takes partition keys of 101 bytes only, and that cannot be changed.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "exhaustive: builds the binary `provision`"]
-async fn a_container_whose_partition_key_is_of_version_1_cannot_be_mended() -> Result<()> {
+async fn a_container_with_a_version_1_partition_key_is_refused() -> Result<()> {
     let account = Account::open().await?;
     let mut container = serde_json::to_value(container_spec("workflows", Throughput::Serverless))?;
     container["partitionKey"]["version"] = 1.into();
@@ -196,7 +196,7 @@ async fn a_container_whose_partition_key_is_of_version_1_cannot_be_mended() -> R
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "exhaustive: builds the binary `provision`"]
-async fn what_cannot_be_asked_is_told_in_a_line_without_the_key() -> Result<()> {
+async fn an_unreachable_store_is_reported_in_one_line_without_the_key() -> Result<()> {
     let account = Account::open().await?;
     let wrong = "d3JvbmcgYnV0IGJhc2U2NA==";
     let none = account.store_with(&["verify"], &[]).await?;

@@ -123,7 +123,7 @@ fn scheduled(stack: &Stack) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "exhaustive: sam and moto from PyPI"]
-async fn a_tag_gets_a_worker_and_a_queue_of_its_own_that_everybody_wakeups() -> Result<()> {
+async fn a_tag_gets_a_worker_and_a_queue_that_every_role_may_send_to() -> Result<()> {
     let topic = "arn:aws:sns:eu-central-1:123456789012:operators";
     let secret = "arn:aws:secretsmanager:eu-central-1:123456789012:secret:mine-AbCdEf";
     let given = [

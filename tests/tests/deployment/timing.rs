@@ -93,7 +93,7 @@ async fn the_times_agree_whatever_is_chosen() -> Result<()> {
 
 #[tokio::test]
 #[ignore = "exhaustive: sam from PyPI"]
-async fn each_table_is_what_its_keys_make() -> Result<()> {
+async fn each_table_is_consistent_with_its_keys() -> Result<()> {
     let template = Template::read(&parameters(&[])).await?;
     let tables = template.section("Mappings");
     for (timeout, row) in tables["Timeout"].as_object().unwrap() {

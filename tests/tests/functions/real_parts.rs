@@ -204,7 +204,7 @@ fn told_what_they_did(function: &Function, order: &str, step: &str) -> Result<()
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "exhaustive: cargo-lambda and moto from PyPI"]
-async fn a_key_that_is_rotated_in_the_secret_heals_warm_functions() -> Result<()> {
+async fn warm_functions_continue_after_the_key_is_rotated_in_the_secret() -> Result<()> {
     let stage = Stage::set(Some(OLD_KEY)).await?;
     let (mut orchestrator, mut worker) = stage.functions().await?;
     stage.place("order-2").await?;

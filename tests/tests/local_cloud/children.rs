@@ -8,7 +8,7 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn any_process_may_be_killed_at_any_time() -> Result<()> {
+async fn function_processes_may_be_killed_at_any_time() -> Result<()> {
     let binaries = Binaries::built().await?;
     let up = Up::start(&binaries, &[]).await?;
     let orders: Vec<String> = (0..6).map(|number| format!("order-{number}")).collect();
@@ -57,7 +57,7 @@ async fn an_interrupt_or_a_request_to_end_stops_all_processes() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_function_that_crashes_or_does_not_start_again_is_told_also_by_a_quiet_cloud() -> Result<()> {
+async fn a_quiet_cloud_still_reports_a_function_that_crashes_or_does_not_restart() -> Result<()> {
     let binaries = Binaries::built().await?;
     let directory = fresh_directory("told")?;
     // The first environment crashes in its first invocation, and no other one starts.
@@ -132,7 +132,7 @@ impl Drop for Unread {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_cloud_that_is_killed_takes_its_processes_with_it_busy_and_frozen_ones() -> Result<()> {
+async fn killing_a_cloud_ends_its_busy_and_frozen_processes() -> Result<()> {
     let binaries = Binaries::built().await?;
     // The orchestrator takes an invocation and never answers.
     let mut command = binaries.with_fake("orchestrator", "hang");

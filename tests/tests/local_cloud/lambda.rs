@@ -76,7 +76,7 @@ async fn a_warm_environment_serves_again_and_is_frozen_meanwhile() -> Result<()>
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn errors_crashes_and_overruns_are_told_apart_and_only_the_dead_are_replaced() -> Result<()> {
+async fn errors_crashes_and_timeouts_are_distinguished_and_only_ended_processes_are_replaced() -> Result<()> {
     let told: Arc<Mutex<Vec<String>>> = Arc::default();
     let teller = Arc::clone(&told);
     let stage = Stage::set(|options| {
@@ -152,7 +152,7 @@ fn script(directory: &Path, text: &str) -> Result<PathBuf> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_a_function_started_is_frozen_with_it_and_ends_with_it_however_it_ends() -> Result<()> {
+async fn processes_that_a_function_started_are_frozen_and_killed_with_it() -> Result<()> {
     // The script stays, and the function is a child of it.
     let wrapper = script(
         &fresh_directory("group")?,
@@ -214,7 +214,7 @@ async fn the_schedule_begins_with_a_run_at_once() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_a_function_reports_of_its_start_is_told() -> Result<()> {
+async fn an_error_that_a_function_reports_of_its_start_is_shown() -> Result<()> {
     let mut options = options();
     options
         .variables
@@ -286,7 +286,7 @@ async fn a_start_that_is_given_up_leaves_no_process() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_request_under_another_name_learns_nothing() -> Result<()> {
+async fn a_request_with_another_host_name_is_refused() -> Result<()> {
     let stage = Stage::set(|_| {}).await?;
     let url = format!("{}/cloud/variables", stage.cloud.endpoint());
     let own = stage.http.get(&url).send().await?;

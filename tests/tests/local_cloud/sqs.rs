@@ -107,7 +107,7 @@ async fn messages_reach_the_function_once_and_delayed_ones_after_their_time() ->
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn only_failed_records_come_again_until_they_are_put_aside() -> Result<()> {
+async fn only_failed_records_are_delivered_again_until_they_are_dead_letters() -> Result<()> {
     let stage = Stage::set("partial", |options| options.max_receives = 3).await?;
     let url = stage.url("worker");
     stage
@@ -143,7 +143,7 @@ async fn only_failed_records_come_again_until_they_are_put_aside() -> Result<()>
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_batch_whose_invocation_fails_comes_again_whole_and_blocks_nobody() -> Result<()> {
+async fn a_batch_whose_invocation_fails_is_delivered_again_and_blocks_no_other() -> Result<()> {
     let stage = Stage::set("poison", |options| options.max_receives = 2).await?;
     stage.send("worker", "poison", 0).await?;
     until("it was seen", || stage.count("poison") >= 1).await?;
@@ -212,7 +212,7 @@ async fn what_the_service_refuses_is_refused_with_its_codes() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn wakeups_are_lost_on_purpose_by_a_seed() -> Result<()> {
+async fn wakeups_are_lost_by_a_seed() -> Result<()> {
     let stage = Stage::set("loss", |options| options.loss = Some(Loss { share: 0.5, seed: 3 })).await?;
     for number in 0..40 {
         stage.send("worker", &number.to_string(), 0).await?;

@@ -153,7 +153,7 @@ async fn a_compensation_that_fails_is_tried_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_compensation_that_never_succeeds_is_left_to_a_person_and_the_others_are_not() {
+async fn a_compensation_that_never_succeeds_is_reported_and_the_others_still_run() {
     let ledger = Ledger::default();
     ledger.inject("refund", Fault::LostBefore, ALWAYS);
     let site = Site::with(ledger.clone()).await;

@@ -85,7 +85,7 @@ async fn a_client_can_watch_an_order_from_stage_to_stage() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_documented_value_leads_where_the_table_says() {
+async fn every_documented_value_has_its_documented_effect() {
     let site = Site::of(workflows::activities()).await;
     let of_customer = |id: &str, customer: &str| Order {
         customer: customer.to_owned(),
