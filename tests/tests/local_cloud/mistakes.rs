@@ -142,16 +142,15 @@ async fn a_newer_or_foreign_data_directory_is_refused_and_left_alone() -> Result
     let children = up.children().await?;
     drop(up);
     until_gone(&children).await?;
-    let journal = newer.join("cosmos.journal");
-    let mut bytes = std::fs::read(&journal)?;
-    // The version stands behind a mark of eight bytes.
-    bytes[8] += 1;
-    std::fs::write(&journal, &bytes)?;
+    // The file's name says its format.
+    let storage = newer.join("cosmos-3.redb");
+    std::fs::rename(newer.join("cosmos-2.redb"), &storage)?;
+    let bytes = std::fs::read(&storage)?;
     let mut command = binaries.with_functions(&FREE);
     command.args(["--data", &path]);
     let said = refused(command).await?;
     ensure!(said.contains("newer version") && said.contains(&path), "{said}");
-    ensure!(std::fs::read(&journal)? == bytes, "it is left as it was");
+    ensure!(std::fs::read(&storage)? == bytes, "it is left as it was");
     Ok(())
 }
 

@@ -50,6 +50,8 @@ pub struct DueItem {
     pub due_ms: u64,
     /// When it was queued (Unix ms), if the document tells.
     pub queued_ms: Option<u64>,
+    /// Whether it is a timer.
+    pub is_timer: bool,
 }
 
 /// A part of what is due.
@@ -74,6 +76,7 @@ struct Listed {
     due_at: u64,
     sort_key: Option<String>,
     tag: Option<String>,
+    is_timer: bool,
 }
 
 impl CosmosProvider {
@@ -118,7 +121,7 @@ fn query_of(windows: &[DueWindow]) -> Query {
         .map(|n| format!("(c.dueAt > @after{n} AND c.dueAt <= @until{n})"))
         .collect();
     let query = Query::new(format!(
-        "SELECT c.id, c.pk, c.queue, c.dueAt, c.sortKey, c.tag FROM c \
+        "SELECT c.id, c.pk, c.queue, c.dueAt, c.sortKey, c.tag, IS_DEFINED(c.item.TimerFired) AS isTimer FROM c \
          WHERE c.queue IN ('turn', 'work') AND ({}) ORDER BY c.dueAt",
         clauses.join(" OR ")
     ));
@@ -152,5 +155,6 @@ fn item_of(listed: Listed) -> Option<DueItem> {
         instance: listed.pk,
         what,
         due_ms: listed.due_at,
+        is_timer: listed.is_timer,
     })
 }
