@@ -16,7 +16,6 @@ fn first_activity() -> Wakeup {
         activity: 2,
         tag: None,
         orchestration: None,
-        version: None,
     })
 }
 

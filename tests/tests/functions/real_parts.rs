@@ -189,7 +189,7 @@ fn told_what_they_did(function: &Function, order: &str, step: &str) -> Result<()
     let records = function.records();
     let cycle = records
         .iter()
-        .find(|record| record["message"] == "a cycle ended" && record["instance"] == order)
+        .find(|record| record["message"] == "a step ended" && record["instance"] == order)
         .with_context(|| format!("no cycle of the order is logged: {records:?}"))?;
     ensure!(cycle["execution"] == 1 && cycle[step].is_u64(), "{cycle}");
     ensure!(cycle["requestId"].as_str().is_some_and(|id| !id.is_empty()), "{cycle}");
@@ -212,9 +212,7 @@ async fn warm_functions_continue_after_the_key_is_rotated_in_the_secret() -> Res
     let fed = stage.turns.feed(&stage.api, "orchestrator").await?;
     ensure!(fed.received == 1 && fed.failed.len() == 1, "{fed:?}");
     let said = orchestrator
-        .wait_for(PATIENCE, |line| {
-            line.contains("a cycle failed").then(|| line.to_owned())
-        })
+        .wait_for(PATIENCE, |line| line.contains("a step failed").then(|| line.to_owned()))
         .await?;
     ensure!(said.contains("key") && !said.contains(OLD_KEY), "{said}");
 

@@ -166,7 +166,6 @@ async fn a_work_wakeup_without_its_orchestration_costs_a_read_and_loses_no_infor
     let told = only(cloud.queue.take()).wakeup;
     let bare = Wakeup::work(WorkTarget {
         orchestration: None,
-        version: None,
         ..work_of(&told).clone()
     });
     let (response, cost) = cost_of(&cloud.worker.listener, cloud.worker.invoke(&[bare])).await;

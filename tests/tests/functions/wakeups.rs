@@ -5,7 +5,7 @@ use cosmos::{Clock, SystemClock};
 use cosmos_emulator::{Faults, Lag, ServerOptions};
 use duroxide::providers::{Provider, WorkItem};
 use duroxide::{OrchestrationContext, OrchestrationRegistry, OrchestrationStatus};
-use duroxide_lambda::{Delayed, Wakeup, WorkTarget};
+use duroxide_lambda::{Delayed, Orchestration, Wakeup, WorkTarget};
 use futures::StreamExt as _;
 use std::time::Duration;
 use tests::cloud::{Cloud, CloudOptions};
@@ -95,8 +95,10 @@ async fn wakeups_for_new_activities_are_sent_in_one_call_and_spare_a_read() {
             execution: 1,
             activity,
             tag: None,
-            orchestration: Some("Wide".to_owned()),
-            version: Some("1.2.3".to_owned()),
+            orchestration: Some(Orchestration {
+                name: "Wide".to_owned(),
+                version: "1.2.3".to_owned(),
+            }),
         };
         Delayed::now(Wakeup {
             consistency_token: Some(token.clone()),
@@ -134,13 +136,15 @@ async fn a_failed_activity_wakes_its_turn_and_so_does_one_of_a_later_turn() {
     serve(&cloud.orchestrator, &[first]).await;
     for activity in [2, 4, 6] {
         let work = only(cloud.queue.take()).wakeup;
-        let named = (work_of(&work).activity, work_of(&work).orchestration.as_deref());
+        let named = (
+            work_of(&work).activity,
+            work_of(&work).orchestration.as_ref().map(|of| of.name.as_str()),
+        );
         assert_eq!(
             named,
             (activity, Some("HelloCities")),
             "a later turn knows the name from its history"
         );
-        assert!(work_of(&work).version.is_some());
         serve(&cloud.worker, &[work]).await;
         serve(&cloud.orchestrator, &plain(cloud.queue.take())).await;
     }
@@ -206,7 +210,13 @@ async fn the_wakeup_of_an_activity_has_the_version_of_its_own_execution() {
     serve(&cloud.orchestrator, &plain(cloud.queue.take())).await;
     let work = only(cloud.queue.take()).wakeup;
     let work = work_of(&work);
-    assert_eq!((work.execution, work.version.as_deref()), (2, Some("2.0.0")));
+    assert_eq!(
+        (
+            work.execution,
+            work.orchestration.as_ref().map(|of| of.version.as_str())
+        ),
+        (2, Some("2.0.0"))
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

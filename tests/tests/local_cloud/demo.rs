@@ -52,7 +52,7 @@ async fn shows(orders: u64, kills: u64, seed: &str) -> Result<()> {
         "what is no terminal gets plain lines: {said:?}"
     );
     ensure!(
-        std::fs::read_to_string(&log)?.contains("a cycle ended"),
+        std::fs::read_to_string(&log)?.contains("a step ended"),
         "the functions' logs are kept"
     );
     Ok(())
