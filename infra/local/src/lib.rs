@@ -11,7 +11,7 @@
 //! | `sqs` | queues, and the service's JSON protocol |
 //! | `binaries` | builds the function binaries with cargo |
 //! | `aws` | names of resources: account, region, ARNs |
-//! | `net` | the HTTP server under both services |
+//! | `net` | requests and replies, on the HTTP server of the emulator crate |
 //!
 //! ```text
 //!   CloudOptions ──> Cloud::start ──> Cloud { endpoint, variables, status, kill_next, shutdown }

@@ -1,13 +1,13 @@
-//! Functions run as they would be deployed: the same binary and known environment variables.
+//! Functions run as they would be deployed: the same bytes, and variables that are known.
 
 use crate::support::*;
 use anyhow::{Context as _, Result, ensure};
 use duroxide_lambda::config::VARIABLES;
 use std::collections::BTreeSet;
 
-/// Variables that Lambda sets besides `AWS_*`.
+/// What Lambda sets besides `AWS_*`.
 const LAMBDAS: [&str; 5] = ["LAMBDA_TASK_ROOT", "LANG", "PATH", "TZ", "_HANDLER"];
-/// Variables of the local cloud and its client besides the functions' own.
+/// What the local cloud and its client read besides the functions' variables.
 const OURS: [&str; 2] = ["LOCAL_CLOUD", "RUST_LOG"];
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -15,7 +15,7 @@ async fn a_function_runs_the_deployable_binary_with_known_variables_only() -> Re
     let binaries = Binaries::built().await?;
     let mut command = binaries.with_functions(&["up", "--port", "0", "--cosmos-port", "0", "--quiet"]);
     command.args(["--env", "MY_OWN=yes"]);
-    // Functions inherit settings, but not the tags and metrics of a deployment.
+    // As a deployment's file of variables sets them: how functions work is handed on, what they are there is not.
     command.env("DUROXIDE_MAX_ATTEMPTS", "7").env("WORKER_TAGS", "gpu");
     command.env("METRICS_NAMESPACE", "theirs");
     let up = Up::of(command, &binaries).await?;
@@ -53,7 +53,7 @@ async fn a_function_runs_the_deployable_binary_with_known_variables_only() -> Re
 }
 
 #[test]
-fn the_example_environment_file_lists_every_variable_and_no_other() {
+fn the_example_of_an_environment_file_lists_every_variable_and_no_other() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../.env.example");
     let text = std::fs::read_to_string(path).expect("there is an example");
     let mut listed = BTreeSet::new();

@@ -1,51 +1,13 @@
-//! Lambda as functions see it. The function is written in Python, so nothing depends on our own runtime.
+//! Lambda as functions see it.
 
 use crate::support::*;
 use anyhow::{Context as _, Result, ensure};
-use local_cloud::{Cloud, CloudOptions, Functions, LogSink};
+use local_cloud::{Cloud, CloudOptions, LogSink};
 use serde_json::{Value, json};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
-
-/// Does what its event says.
-const FUNCTION: &str = r#"#!/usr/bin/env python3
-import json, os, sys, time, urllib.request, urllib.error
-base = 'http://%s/2018-06-01/runtime' % os.environ['AWS_LAMBDA_RUNTIME_API']
-def post(path, value):
-    data = value if isinstance(value, bytes) else json.dumps(value).encode()
-    try:
-        return urllib.request.urlopen(urllib.request.Request(base + path, data)).status
-    except urllib.error.HTTPError as error:
-        return error.code
-if os.environ.get('AT_START') == 'report':
-    post('/init/error', {'errorType': 'Moon.Closed', 'errorMessage': 'the moon is closed'})
-    sys.exit(1)
-if os.environ.get('AT_START') == 'hang':
-    with open(os.environ['NOTE'], 'w') as note:
-        note.write('%d\n' % os.getpid())
-    time.sleep(600)
-served = 0
-while True:
-    with urllib.request.urlopen(base + '/invocation/next') as asked:
-        id, deadline = asked.headers['Lambda-Runtime-Aws-Request-Id'], int(asked.headers['Lambda-Runtime-Deadline-Ms'])
-        event = json.load(asked)
-    served += 1
-    do = event.get('do')
-    if do == 'crash':
-        os._exit(3)
-    if do == 'sleep':
-        time.sleep(event['seconds'])
-    if do == 'fail':
-        post('/invocation/%s/error' % id, {'errorType': 'Sad', 'errorMessage': 'it did not work'})
-        continue
-    if do == 'large':
-        post('/invocation/%s/response' % id, b'x' * (6 * 1024 * 1024 + 1))
-        continue
-    stale = post('/invocation/no-such-id/response', {}) if do == 'stale' else None
-    left = deadline - time.time() * 1000
-    post('/invocation/%s/response' % id, {'pid': os.getpid(), 'served': served, 'left': left, 'stale': stale, 'event': event})
-"#;
 
 struct Stage {
     cloud: Arc<Cloud>,
@@ -53,15 +15,15 @@ struct Stage {
 }
 
 impl Stage {
-    async fn set(name: &str, change: impl FnOnce(&mut CloudOptions)) -> Result<Stage> {
-        let mut options = options(name)?;
+    async fn set(change: impl FnOnce(&mut CloudOptions)) -> Result<Stage> {
+        let mut options = options();
         change(&mut options);
         let http = reqwest::Client::builder().no_proxy().build()?;
         let cloud = Arc::new(Cloud::start(options).await?);
         Ok(Stage { cloud, http })
     }
 
-    /// Invokes the function; returns its answer, or the error in Lambda's form.
+    /// Invokes the function; answers its answer, or the error in Lambda's form.
     async fn invoke(&self, event: Value) -> Result<Value> {
         let url = format!("{}/2015-03-31/functions/worker/invocations", self.cloud.endpoint());
         let answer = self.http.post(url).body(event.to_string()).send().await?;
@@ -87,21 +49,13 @@ impl Stage {
     }
 }
 
-fn options(name: &str) -> Result<CloudOptions> {
-    let directory = fresh_directory(name)?;
-    let function: PathBuf = script(&directory, "function", FUNCTION)?;
-    let mut options = CloudOptions::of(Functions {
-        orchestrator: function.clone(),
-        worker: function.clone(),
-        maintenance: function,
-    });
-    options.variables = vec![("PATH".to_owned(), std::env::var("PATH")?)];
-    Ok(options)
+fn options() -> CloudOptions {
+    CloudOptions::of(fake_functions())
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_warm_environment_serves_again_and_is_frozen_in_between() -> Result<()> {
-    let stage = Stage::set("warm", |_| {}).await?;
+async fn a_warm_environment_serves_again_and_is_frozen_meanwhile() -> Result<()> {
+    let stage = Stage::set(|_| {}).await?;
     let first = stage.invoke(json!({"do": "echo", "text": "☃"})).await?;
     ensure!(first["event"]["text"] == "☃" && first["served"] == 1, "{first}");
     let left = first["left"].as_f64().context("time is left")?;
@@ -121,15 +75,15 @@ async fn a_warm_environment_serves_again_and_is_frozen_in_between() -> Result<()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn errors_crashes_and_timeouts_are_distinguished_and_only_dead_environments_replaced() -> Result<()> {
-    let reports: Arc<Mutex<Vec<String>>> = Arc::default();
-    let sink = Arc::clone(&reports);
-    let stage = Stage::set("errors", |options| {
+async fn errors_crashes_and_timeouts_are_distinguished_and_only_ended_processes_are_replaced() -> Result<()> {
+    let told: Arc<Mutex<Vec<String>>> = Arc::default();
+    let teller = Arc::clone(&told);
+    let stage = Stage::set(|options| {
         options.timeout = Duration::from_secs(15);
         options.logs = LogSink::new(move |line| {
             if line.report && line.function == "worker" {
                 let line = format!("#{} {}", line.environment, line.text);
-                sink.lock().unwrap_or_else(PoisonError::into_inner).push(line);
+                teller.lock().unwrap_or_else(PoisonError::into_inner).push(line);
             }
         });
     })
@@ -142,10 +96,7 @@ async fn errors_crashes_and_timeouts_are_distinguished_and_only_dead_environment
     );
     let large = stage.invoke(json!({"do": "large"})).await?;
     ensure!(large["errorType"] == "ResponseSizeTooLarge", "{large}");
-    ensure!(
-        stage.invoke(json!({})).await?["pid"] == pid,
-        "an environment that returned an error serves again"
-    );
+    ensure!(stage.invoke(json!({})).await?["pid"] == pid, "who only failed goes on");
 
     let crashed = stage.invoke(json!({"do": "crash"})).await?;
     ensure!(crashed["errorType"] == "Runtime.ExitError", "{crashed}");
@@ -169,31 +120,46 @@ async fn errors_crashes_and_timeouts_are_distinguished_and_only_dead_environment
         (counts.crashes, counts.timeouts, counts.errors) == (1, 1, 4),
         "{counts:?}"
     );
-    let reports = reports.lock().unwrap_or_else(PoisonError::into_inner);
+    let told = told.lock().unwrap_or_else(PoisonError::into_inner);
     let expected = [
         "#1 REPORT Status: error: Sad: it did not work",
         "#1 REPORT Status: error: ResponseSizeTooLarge: ",
         "#1 REPORT Status: error: the process ended during the invocation: exit status: 3",
         "#2 REPORT Status: timeout: the invocation took longer than ",
     ];
-    ensure!(reports.len() == expected.len(), "{reports:?}");
-    for (line, expected) in reports.iter().zip(expected) {
-        ensure!(line.starts_with(expected), "{expected}: {reports:?}");
+    ensure!(told.len() == expected.len(), "{told:?}");
+    for (line, expected) in told.iter().zip(expected) {
+        ensure!(line.starts_with(expected), "{expected}: {told:?}");
     }
     Ok(())
 }
 
+/// A script that may be executed.
+///
+/// Another process writes it. A file that is open for writing cannot be executed, and a child that some other test forks
+/// meanwhile would hold it open, had we opened it here.
+fn script(directory: &Path, text: &str) -> Result<PathBuf> {
+    let path = directory.join("wrapper");
+    let mut writer = Command::new("sh");
+    writer.args(["-c", "printf %s \"$1\" > \"$0\" && chmod 755 \"$0\""]);
+    ensure!(
+        writer.arg(&path).arg(text).status()?.success(),
+        "{} cannot be written",
+        path.display()
+    );
+    Ok(path)
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn child_processes_are_frozen_and_end_with_their_function() -> Result<()> {
-    let stage = Stage::set("group", |options| {
+async fn processes_that_a_function_started_are_frozen_and_killed_with_it() -> Result<()> {
+    // The script stays, and the function is a child of it.
+    let wrapper = script(
+        &fresh_directory("group")?,
+        &format!("#!/bin/sh\n'{FAKE_FUNCTION}'\nexit $?\n"),
+    )?;
+    let stage = Stage::set(|options| {
         options.timeout = Duration::from_secs(15);
-        // The script stays, and the function is its child.
-        let script = "#!/bin/sh\n\"$REAL\"\nexit $?\n";
-        let real = options.functions.worker.clone();
-        let wrapper = real.with_file_name("wrapper");
-        options.variables.push(("REAL".to_owned(), real.display().to_string()));
-        options.functions.worker =
-            super::support::script(wrapper.parent().unwrap_or(&real), "wrapper", script).expect("it can be written");
+        options.functions.worker = wrapper.clone();
     })
     .await?;
     let function_of = async |event: Value| -> Result<u32> {
@@ -220,8 +186,8 @@ async fn child_processes_are_frozen_and_end_with_their_function() -> Result<()> 
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn environments_start_on_demand_up_to_the_limit_and_end_when_idle() -> Result<()> {
-    let stage = Stage::set("demand", |options| {
+async fn environments_are_started_on_demand_up_to_the_limit_and_end_when_idle() -> Result<()> {
+    let stage = Stage::set(|options| {
         options.concurrency = 3;
         options.idle = Duration::from_secs(2);
     })
@@ -240,25 +206,27 @@ async fn environments_start_on_demand_up_to_the_limit_and_end_when_idle() -> Res
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_schedule_begins_with_a_run() -> Result<()> {
-    let stage = Stage::set("schedule", |options| options.schedule = PATIENCE * 10).await?;
+async fn the_schedule_begins_with_a_run_at_once() -> Result<()> {
+    let stage = Stage::set(|options| options.schedule = PATIENCE * 10).await?;
     let runs = || stage.cloud.status().functions["maintenance"].counts.invocations;
     until("maintenance runs", || runs() == 1).await
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_init_error_of_a_function_is_reported() -> Result<()> {
-    let mut options = options("init")?;
-    options.variables.push(("AT_START".to_owned(), "report".to_owned()));
+    let mut options = options();
+    options
+        .variables
+        .push(("BEHAVIOUR".to_owned(), "report-start".to_owned()));
     let error = Cloud::start(options).await.err().context("it does not start")?;
     ensure!(error.to_string().contains("Moon.Closed: the moon is closed"), "{error}");
     Ok(())
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn dropping_a_cloud_ends_idle_processes() -> Result<()> {
-    // Idle environments do not end by themselves within this test.
-    let stage = Stage::set("drop", |options| options.idle = PATIENCE * 10).await?;
+async fn dropping_a_cloud_ends_its_processes() -> Result<()> {
+    // Idle ones end by themselves, but not within this test.
+    let stage = Stage::set(|options| options.idle = PATIENCE * 10).await?;
     stage.invoke(json!({})).await?;
     let pids = stage.environments();
     ensure!(!pids.is_empty());
@@ -267,8 +235,8 @@ async fn dropping_a_cloud_ends_idle_processes() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn dropping_a_cloud_ends_busy_processes() -> Result<()> {
-    let stage = Stage::set("drop-busy", |options| options.timeout = Duration::from_secs(600)).await?;
+async fn dropping_a_cloud_ends_a_process_that_hangs_in_an_invocation() -> Result<()> {
+    let stage = Stage::set(|options| options.timeout = Duration::from_secs(600)).await?;
     let url = format!("{}/2015-03-31/functions/worker/invocations", stage.cloud.endpoint());
     let hang = json!({"do": "sleep", "seconds": 600}).to_string();
     let asked = stage.http.post(url).header("x-amz-invocation-type", "Event").body(hang);
@@ -281,7 +249,7 @@ async fn dropping_a_cloud_ends_busy_processes() -> Result<()> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_invocation_continues_when_its_client_hangs_up() -> Result<()> {
-    let stage = Stage::set("hung-up", |options| options.concurrency = 1).await?;
+    let stage = Stage::set(|options| options.concurrency = 1).await?;
     let first = stage.invoke(json!({})).await?;
     let url = format!("{}/2015-03-31/functions/worker/invocations", stage.cloud.endpoint());
     let event = json!({"do": "sleep", "seconds": 2}).to_string();
@@ -298,10 +266,12 @@ async fn an_invocation_continues_when_its_client_hangs_up() -> Result<()> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_cancelled_start_leaves_no_process() -> Result<()> {
-    let mut options = options("given-up")?;
+    let mut options = options();
     let note = fresh_directory("given-up-note")?.join("pid");
     let text = note.to_string_lossy().into_owned();
-    options.variables.push(("AT_START".to_owned(), "hang".to_owned()));
+    options
+        .variables
+        .push(("BEHAVIOUR".to_owned(), "hang-at-start".to_owned()));
     options.variables.push(("NOTE".to_owned(), text));
     let starting = tokio::spawn(Cloud::start(options));
     let noted = || {
@@ -316,7 +286,7 @@ async fn a_cancelled_start_leaves_no_process() -> Result<()> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_request_with_another_host_name_is_refused() -> Result<()> {
-    let stage = Stage::set("host", |_| {}).await?;
+    let stage = Stage::set(|_| {}).await?;
     let url = format!("{}/cloud/variables", stage.cloud.endpoint());
     let own = stage.http.get(&url).send().await?;
     ensure!(own.status() == 200, "{}", own.status());

@@ -1,11 +1,11 @@
 //! The local cloud: the real `duroxide-lambda` binary with real function binaries.
 
+mod children;
 mod demo;
 mod environment;
 mod lambda;
-mod processes;
+mod mistakes;
 mod readme;
 mod restart;
 mod sqs;
-mod start_errors;
 mod support;

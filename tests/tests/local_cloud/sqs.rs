@@ -1,4 +1,4 @@
-//! SQS through the real AWS SDK, and the event source mapping behind it.
+//! SQS by the real AWS SDK, and the event source mapping behind it.
 
 use crate::support::*;
 use anyhow::{Context as _, Result, ensure};
@@ -6,26 +6,8 @@ use aws_sdk_sqs::Client;
 use aws_sdk_sqs::config::{BehaviorVersion, Credentials, Region};
 use aws_sdk_sqs::error::ProvideErrorMetadata as _;
 use aws_sdk_sqs::types::SendMessageBatchRequestEntry;
-use local_cloud::{Cloud, CloudOptions, Functions, Loss};
+use local_cloud::{Cloud, CloudOptions, Loss};
 use std::time::{Duration, Instant};
-
-/// Records each message. A body `bad` fails its record, `poison` fails the whole batch.
-const FUNCTION: &str = r#"#!/usr/bin/env python3
-import json, os, urllib.request
-base = 'http://%s/2018-06-01/runtime/invocation' % os.environ['AWS_LAMBDA_RUNTIME_API']
-while True:
-    with urllib.request.urlopen(base + '/next') as asked:
-        id, event = asked.headers['Lambda-Runtime-Aws-Request-Id'], json.load(asked)
-    records = event.get('Records', [])
-    with open(os.environ['SEEN'], 'a') as seen:
-        for r in records:
-            seen.write('%s %s %d\n' % (r['body'], r['attributes']['ApproximateReceiveCount'], len(records)))
-    failed = [{'itemIdentifier': r['messageId']} for r in records if r['body'] == 'bad']
-    path, answer = '/response', {'batchItemFailures': failed}
-    if any(r['body'] == 'poison' for r in records):
-        path, answer = '/error', {'errorType': 'Poison', 'errorMessage': 'no'}
-    urllib.request.urlopen(urllib.request.Request(base + '/' + id + path, json.dumps(answer).encode()))
-"#;
 
 struct Stage {
     cloud: Cloud,
@@ -36,16 +18,11 @@ struct Stage {
 impl Stage {
     async fn set(name: &str, change: impl FnOnce(&mut CloudOptions)) -> Result<Stage> {
         let directory = fresh_directory(name)?;
-        let function = script(&directory, "function", FUNCTION)?;
         let seen = directory.join("seen");
         std::fs::write(&seen, "")?;
-        let mut options = CloudOptions::of(Functions {
-            orchestrator: function.clone(),
-            worker: function.clone(),
-            maintenance: function,
-        });
+        let mut options = CloudOptions::of(fake_functions());
         options.variables = vec![
-            ("PATH".to_owned(), std::env::var("PATH")?),
+            ("BEHAVIOUR".to_owned(), "records".to_owned()),
             ("SEEN".to_owned(), seen.to_string_lossy().into_owned()),
         ];
         options.visibility = Duration::from_secs(1);
@@ -129,7 +106,7 @@ async fn messages_reach_the_function_once_and_delayed_ones_after_their_delay() -
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn only_failed_records_come_again_until_they_are_dead_lettered() -> Result<()> {
+async fn only_failed_records_are_delivered_again_until_they_are_dead_letters() -> Result<()> {
     let stage = Stage::set("partial", |options| options.max_receives = 3).await?;
     let url = stage.url("worker");
     stage
@@ -140,7 +117,7 @@ async fn only_failed_records_come_again_until_they_are_dead_lettered() -> Result
         .entries(entry("b", "bad", 0))
         .send()
         .await?;
-    until("it is dead-lettered", || stage.depth("dead-letters").0 == 1).await?;
+    until("it is put aside", || stage.depth("dead-letters").0 == 1).await?;
     let receives: Vec<u32> = stage
         .seen()
         .iter()
@@ -165,13 +142,13 @@ async fn only_failed_records_come_again_until_they_are_dead_lettered() -> Result
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_batch_whose_invocation_fails_comes_again_whole_and_blocks_nobody() -> Result<()> {
+async fn a_batch_whose_invocation_fails_is_delivered_again_and_blocks_no_other() -> Result<()> {
     let stage = Stage::set("poison", |options| options.max_receives = 2).await?;
     stage.send("worker", "poison", 0).await?;
     until("it was seen", || stage.count("poison") >= 1).await?;
     stage.send("worker", "good", 0).await?;
     until("the good one is served", || stage.count("good") >= 1).await?;
-    until("the bad one is dead-lettered", || stage.depth("dead-letters").0 >= 1).await?;
+    until("the bad one is put aside", || stage.depth("dead-letters").0 >= 1).await?;
     until("nothing is left", || stage.depth("worker") == (0, 0, 0)).await?;
     Ok(())
 }
@@ -197,7 +174,7 @@ async fn requests_that_the_service_refuses_get_its_error_codes() -> Result<()> {
     ] {
         let error = batch(entries).await.err().context(code)?;
         ensure!(
-            error.code().is_some_and(|found| found.contains(code)),
+            error.code().is_some_and(|told| told.contains(code)),
             "{code}: {error:?}"
         );
     }
@@ -215,7 +192,7 @@ async fn requests_that_the_service_refuses_get_its_error_codes() -> Result<()> {
     );
     let change = stage.client.change_message_visibility().queue_url(&url);
     let error = change.receipt_handle("x").send().await.err();
-    let error = error.context("the visibility timeout is required")?;
+    let error = error.context("how long it is to be hidden must be said")?;
     ensure!(error.code() == Some("MissingParameter"), "{error:?}");
     for body in ["", "\u{1}"] {
         let request = stage.client.send_message().queue_url(&url).message_body(body);

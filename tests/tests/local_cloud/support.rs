@@ -1,51 +1,72 @@
-//! A local cloud in a process, its client commands, and its function processes.
+//! A local cloud as a process, its client commands, and the processes that it started.
 
 use anyhow::{Context, Result, bail, ensure};
 use duroxide::{Event, EventKind};
 use local_cloud::Functions;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 use tests::real::{Process, build};
 use tests::workload::assert_sound;
+use tokio::sync::OnceCell;
 
-/// How long a test waits for anything.
+/// How long a test waits for what must come.
 pub const PATIENCE: Duration = Duration::from_secs(120);
 
-/// The binaries, built with the profile of the tests.
+/// The binaries, as the tests were built.
 #[derive(Clone, Debug)]
 pub struct Binaries {
-    /// The command line.
-    pub cli: PathBuf,
+    pub local: PathBuf,
     pub emulator: PathBuf,
     pub functions: Functions,
 }
 
 impl Binaries {
+    /// Builds them once per test process.
     pub async fn built() -> Result<Binaries> {
-        let names = [
-            "duroxide-lambda",
-            "cosmos-emulator",
-            "orchestrator",
-            "worker",
-            "maintenance",
-        ];
-        let [cli, emulator, orchestrator, worker, maintenance] = build(names).await?;
-        Ok(Binaries {
-            cli,
-            emulator,
-            functions: Functions {
+        static BUILT: OnceCell<Binaries> = OnceCell::const_new();
+        let built = BUILT.get_or_try_init(async || {
+            let names = [
+                "duroxide-lambda",
+                "cosmos-emulator",
+                "orchestrator",
+                "worker",
+                "maintenance",
+            ];
+            let [local, emulator, orchestrator, worker, maintenance] = build(names).await?;
+            let functions = Functions {
                 orchestrator,
                 worker,
                 maintenance,
-            },
-        })
+            };
+            anyhow::Ok(Binaries {
+                local,
+                emulator,
+                functions,
+            })
+        });
+        Ok(built.await?.clone())
     }
 
-    /// `duroxide-lambda` with these arguments, without variables of the test's own environment.
-    pub fn command(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new(&self.cli);
+    /// `up` on free ports, with the fake function as orchestrator or worker.
+    pub fn with_fake(&self, role: &str, behaviour: &str) -> Command {
+        let mut command = self.local(&["up", "--port", "0", "--cosmos-port", "0"]);
+        command.args(["--env", &format!("BEHAVIOUR={behaviour}")]);
+        for (name, binary) in [
+            ("orchestrator", &self.functions.orchestrator),
+            ("worker", &self.functions.worker),
+            ("maintenance", &self.functions.maintenance),
+        ] {
+            let binary = if name == role { Path::new(FAKE_FUNCTION) } else { binary };
+            command.arg(format!("--{name}")).arg(binary);
+        }
+        command
+    }
+
+    /// `duroxide-lambda` with these arguments, and without what the test's own environment may say.
+    pub fn local(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(&self.local);
         command.args(arguments);
         for name in ["COSMOS_ENDPOINT", "COSMOS_KEY", "LOCAL_CLOUD", "RUST_LOG"] {
             command.env_remove(name);
@@ -53,9 +74,9 @@ impl Binaries {
         command
     }
 
-    /// The same for `demo` or `up`, with the function binaries.
+    /// The same, of `demo` or `up`, which then need not build anything.
     pub fn with_functions(&self, arguments: &[&str]) -> Command {
-        let mut command = self.command(arguments);
+        let mut command = self.local(arguments);
         command
             .arg("--orchestrator")
             .arg(&self.functions.orchestrator)
@@ -81,7 +102,7 @@ pub fn fresh_directory(name: &str) -> Result<PathBuf> {
 pub struct Up {
     pub process: Process,
     pub endpoint: String,
-    /// COSMOS_KEY for client commands.
+    /// The key that client commands are given.
     pub key: Option<String>,
     binaries: Binaries,
 }
@@ -94,9 +115,9 @@ impl Up {
         Up::of(command, binaries).await
     }
 
-    /// Starts it with this command.
+    /// Starts it by this command.
     pub async fn of(mut command: Command, binaries: &Binaries) -> Result<Up> {
-        let mut process = Process::spawn("duroxide-lambda up", &mut command)?;
+        let mut process = Process::spawn("local up", &mut command)?;
         let endpoint = process
             .wait_for(PATIENCE, |line| {
                 let address = line.trim().strip_prefix("SQS and Lambda")?;
@@ -111,16 +132,16 @@ impl Up {
         })
     }
 
-    /// Runs a client command.
+    /// A client command, and what it answered.
     pub fn client(&self, arguments: &[&str]) -> Result<Output> {
-        let mut command = self.binaries.command(arguments);
+        let mut command = self.binaries.local(arguments);
         command.env("LOCAL_CLOUD", &self.endpoint);
         command.envs(self.key.iter().map(|key| ("COSMOS_KEY", key)));
         let output = command.output()?;
         Ok(output)
     }
 
-    /// Runs a client command that must succeed; returns its JSON.
+    /// A client command that must succeed, and its JSON.
     pub fn json(&self, arguments: &[&str]) -> Result<Value> {
         let output = self.client(&[arguments, &["--json"]].concat())?;
         let said = String::from_utf8_lossy(&output.stderr);
@@ -139,7 +160,7 @@ impl Up {
         Ok(())
     }
 
-    /// Waits until an order has shipped; its history must have one result of each activity and one charge.
+    /// Waits until an order has shipped, and fails unless its history is sound: each activity with one result, one charge.
     pub fn expect_shipped(&self, id: &str) -> Result<()> {
         let output = self.client(&["wait", id, "--timeout", "120", "--json"])?;
         let said = String::from_utf8_lossy(&output.stdout);
@@ -160,7 +181,7 @@ impl Up {
         Ok(())
     }
 
-    /// Reads `/cloud/status`.
+    /// What `/cloud/status` says.
     pub async fn status(&self) -> Result<Value> {
         let url = format!("{}/cloud/status", self.endpoint);
         let client = reqwest::Client::builder().no_proxy().build()?;
@@ -185,7 +206,7 @@ impl Up {
 
 /// Sends a signal.
 pub fn signal(pid: u32, name: &str) -> Result<()> {
-    // The builtin of the shell: not every machine has a `kill` program.
+    // The shell's own: not every machine has the program.
     let sent = Command::new("sh")
         .args(["-c", &format!("kill -{name} {pid}")])
         .status()?;
@@ -193,12 +214,12 @@ pub fn signal(pid: u32, name: &str) -> Result<()> {
     Ok(())
 }
 
-/// Whether a process exists and is not a zombie.
+/// Whether a process is there, and no zombie.
 pub fn is_running(pid: u32) -> bool {
     state(pid).is_some_and(|state| state != 'Z')
 }
 
-/// The state of a process in `/proc`: `T` is stopped.
+/// The state of a process as the kernel tells it: `T` is stopped.
 pub fn state(pid: u32) -> Option<char> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     stat.rsplit_once(')')?.1.trim_start().chars().next()
@@ -216,7 +237,7 @@ pub async fn until(what: &str, mut met: impl FnMut() -> bool) -> Result<()> {
     Ok(())
 }
 
-/// Waits until these processes have ended.
+/// Waits until none of these processes is left.
 pub async fn until_gone(pids: &[u32]) -> Result<()> {
     until("all function processes are gone", || {
         !pids.iter().any(|pid| is_running(*pid))
@@ -224,12 +245,12 @@ pub async fn until_gone(pids: &[u32]) -> Result<()> {
     .await
 }
 
-/// Runs a command that must fail; returns its standard error.
+/// Runs a command that must fail, and answers what it said on standard error.
 pub async fn refused(mut command: Command) -> Result<String> {
     let mut process = Process::spawn("a command that must fail", &mut command)?;
     until("it fails", || !process.is_running()).await?;
     let code = process.exit_code();
-    // The last lines may still be in the pipe.
+    // The last lines may still be on their way.
     until("it says why", || {
         process.stderr().iter().any(|line| line.starts_with("error:"))
     })
@@ -239,21 +260,14 @@ pub async fn refused(mut command: Command) -> Result<String> {
     Ok(said)
 }
 
-/// Writes an executable script.
-///
-/// Another process writes it: a file that is open for writing cannot be executed, and a child that another test forks
-/// meanwhile would keep a file open that we opened here.
-pub fn script(directory: &Path, name: &str, text: &str) -> Result<PathBuf> {
-    use std::io::Write as _;
-    let path = directory.join(name);
-    let mut writer = Command::new("sh")
-        .args(["-c", "cat > \"$0\" && chmod 755 \"$0\""])
-        .arg(&path)
-        .stdin(Stdio::piped())
-        .spawn()?;
-    let mut input = writer.stdin.take().context("its input is piped")?;
-    input.write_all(text.as_bytes())?;
-    drop(input);
-    ensure!(writer.wait()?.success(), "{} cannot be written", path.display());
-    Ok(path)
+/// The fake function, a binary of this package; its variable `BEHAVIOUR` says what it does.
+pub const FAKE_FUNCTION: &str = env!("CARGO_BIN_EXE_fake_function");
+
+/// The fake function in all three places.
+pub fn fake_functions() -> Functions {
+    Functions {
+        orchestrator: FAKE_FUNCTION.into(),
+        worker: FAKE_FUNCTION.into(),
+        maintenance: FAKE_FUNCTION.into(),
+    }
 }

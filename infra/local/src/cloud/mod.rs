@@ -32,8 +32,9 @@ pub use status::{CloudStatus, FunctionStatus, QueueStatus};
 pub(crate) use variables::{ORCHESTRATOR_QUEUE, WORKER_QUEUE};
 
 use crate::mapping::Mapping;
-use crate::net::HttpServer;
+use crate::net;
 use crate::sqs::{Sqs, SqsApi};
+use cosmos_emulator::http_server::HttpServer;
 use cosmos_emulator::{CosmosServer, Listener};
 use endpoint::Endpoint;
 use status::Services;
@@ -74,11 +75,12 @@ impl Cloud {
             sqs: Arc::new(Sqs::new(wiring::queues(&options), options.loss)),
         });
         // Served before the functions start: a function may send a wakeup during its start.
-        let server = bound.serve(Arc::new(Endpoint {
+        let api = Endpoint {
             sqs: SqsApi::new(Arc::clone(&services.sqs), endpoint.clone()),
             services: Arc::clone(&services),
             variables: variables::public(&options.store, &variables),
-        }));
+        };
+        let server = net::serve(bound, Arc::new(api));
         wiring::warm_up(&services).await?;
         Ok(Cloud {
             mappings: wiring::mappings(&options, &services),

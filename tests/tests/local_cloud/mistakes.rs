@@ -48,7 +48,7 @@ async fn an_unusable_binary_is_named() -> Result<()> {
         (plain, "not executable"),
         (directory.clone(), "not a file"),
     ] {
-        let mut command = binaries.command(&FREE);
+        let mut command = binaries.local(&FREE);
         command.arg("--worker").arg(&path);
         command.arg("--orchestrator").arg(&binaries.functions.orchestrator);
         command.arg("--maintenance").arg(&binaries.functions.maintenance);
@@ -65,17 +65,7 @@ async fn an_unusable_binary_is_named() -> Result<()> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_function_that_ends_during_its_start_is_reported_with_its_last_lines() -> Result<()> {
     let binaries = Binaries::built().await?;
-    let directory = fresh_directory("crashes")?;
-    let crashes = script(
-        &directory,
-        "crashes",
-        "#!/bin/sh\necho 'no connection to the moon' >&2\nexit 7\n",
-    )?;
-    let mut command = binaries.command(&FREE);
-    command.arg("--worker").arg(crashes);
-    command.arg("--orchestrator").arg(&binaries.functions.orchestrator);
-    command.arg("--maintenance").arg(&binaries.functions.maintenance);
-    let said = refused(command).await?;
+    let said = refused(binaries.with_fake("worker", "end-at-start")).await?;
     for part in [
         "the function worker does not start",
         "exit status: 7",
@@ -83,7 +73,7 @@ async fn a_function_that_ends_during_its_start_is_reported_with_its_last_lines()
     ] {
         ensure!(said.contains(part), "{part}: {said}");
     }
-    // The message of a real function about its configuration.
+    // A real function's own words about its configuration.
     let mut command = binaries.with_functions(&FREE);
     command.args(["--env", "DUROXIDE_CONCURRENCY=none"]);
     let said = refused(command).await?;
@@ -95,7 +85,7 @@ async fn a_function_that_ends_during_its_start_is_reported_with_its_last_lines()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_timeout_too_short_for_any_step_is_refused() -> Result<()> {
+async fn a_timeout_too_short_to_begin_anything_is_refused() -> Result<()> {
     let binaries = Binaries::built().await?;
     for (timeout, reserve) in [
         ("15", "DUROXIDE_TURN_RESERVE_MS=3000"),
@@ -119,7 +109,7 @@ async fn a_timeout_too_short_for_any_step_is_refused() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_function_that_crashes_leaves_the_data_unchanged() -> Result<()> {
+async fn a_function_that_crashes_leaves_the_data_directory_unchanged() -> Result<()> {
     let binaries = Binaries::built().await?;
     let data = fresh_directory("kept")?;
     let path = data.to_string_lossy().into_owned();
@@ -137,17 +127,17 @@ async fn a_function_that_crashes_leaves_the_data_unchanged() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_foreign_or_newer_data_directory_is_refused_and_unchanged() -> Result<()> {
+async fn a_newer_or_foreign_data_directory_is_refused_and_left_alone() -> Result<()> {
     let binaries = Binaries::built().await?;
-    let foreign = fresh_directory("foreign")?;
-    std::fs::write(foreign.join("thesis.txt"), "years of work")?;
+    let strange = fresh_directory("strange")?;
+    std::fs::write(strange.join("thesis.txt"), "years of work")?;
     let mut command = binaries.with_functions(&FREE);
-    command.arg("--data").arg(&foreign);
+    command.arg("--data").arg(&strange);
     let said = refused(command).await?;
-    ensure!(said.contains(&*foreign.to_string_lossy()), "{said}");
-    let left: Vec<_> = std::fs::read_dir(&foreign)?.collect::<Result<_, _>>()?;
+    ensure!(said.contains(&*strange.to_string_lossy()), "{said}");
+    let left: Vec<_> = std::fs::read_dir(&strange)?.collect::<Result<_, _>>()?;
     ensure!(left.len() == 1, "nothing was added: {left:?}");
-    ensure!(std::fs::read_to_string(foreign.join("thesis.txt"))? == "years of work");
+    ensure!(std::fs::read_to_string(strange.join("thesis.txt"))? == "years of work");
 
     let newer = fresh_directory("newer")?;
     let path = newer.to_string_lossy().into_owned();
@@ -155,23 +145,22 @@ async fn a_foreign_or_newer_data_directory_is_refused_and_unchanged() -> Result<
     let children = up.children().await?;
     drop(up);
     until_gone(&children).await?;
-    let journal = newer.join("cosmos.journal");
-    let mut bytes = std::fs::read(&journal)?;
-    // The version follows a mark of eight bytes.
-    bytes[8] += 1;
-    std::fs::write(&journal, &bytes)?;
+    // The file's name says its format.
+    let storage = newer.join("cosmos-3.redb");
+    std::fs::rename(newer.join("cosmos-2.redb"), &storage)?;
+    let bytes = std::fs::read(&storage)?;
     let mut command = binaries.with_functions(&FREE);
     command.args(["--data", &path]);
     let said = refused(command).await?;
     ensure!(said.contains("newer version") && said.contains(&path), "{said}");
-    ensure!(std::fs::read(&journal)? == bytes, "it is unchanged");
+    ensure!(std::fs::read(&storage)? == bytes, "it is left as it was");
     Ok(())
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_account_without_a_key_or_an_answer_is_reported() -> Result<()> {
     let binaries = Binaries::built().await?;
-    // A bound port where nobody listens.
+    // Holds a port without listening there.
     let silent = tokio::net::TcpSocket::new_v4()?;
     silent.bind((Ipv4Addr::LOCALHOST, 0).into())?;
     let nobody = format!("http://{}", silent.local_addr()?);
@@ -212,12 +201,12 @@ async fn a_cloud_on_another_cosmos_db_never_reveals_its_key() -> Result<()> {
     let variables = http.get(format!("{}/cloud/variables", up.endpoint)).send().await?;
     let variables = String::from_utf8(variables.bytes().await?.to_vec())?;
     ensure!(variables.contains(&server.listener().endpoint()), "{variables}");
-    for text in [
+    for told in [
         variables,
         up.process.stdout().join("\n"),
         up.process.stderr().join("\n"),
     ] {
-        ensure!(!text.contains(&server.listener().key()), "{text}");
+        ensure!(!told.contains(&server.listener().key()), "{told}");
     }
     ensure!(
         server.listener().counts().requests > 20,

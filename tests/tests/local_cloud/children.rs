@@ -1,4 +1,4 @@
-//! Function processes: killed at any time, replaced, and ended with the cloud.
+//! The function processes: killed at any time, replaced, and never left behind.
 
 use crate::support::*;
 use anyhow::{Context as _, Result, ensure};
@@ -8,7 +8,7 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn orders_survive_kills_of_any_process_at_any_time() -> Result<()> {
+async fn function_processes_may_be_killed_at_any_time() -> Result<()> {
     let binaries = Binaries::built().await?;
     let up = Up::start(&binaries, &[]).await?;
     let orders: Vec<String> = (0..6).map(|number| format!("order-{number}")).collect();
@@ -18,7 +18,7 @@ async fn orders_survive_kills_of_any_process_at_any_time() -> Result<()> {
     let mut rng = Rng::with_seed(11);
     let (mut killed, limit) = (0, Instant::now() + PATIENCE);
     while killed < 12 {
-        ensure!(Instant::now() < limit, "there was no process to kill");
+        ensure!(Instant::now() < limit, "there was nobody to kill");
         let children = up.children().await?;
         if let Some(pid) = rng.choice(children.iter().copied()) {
             // It may have ended since it was listed.
@@ -31,7 +31,7 @@ async fn orders_survive_kills_of_any_process_at_any_time() -> Result<()> {
     }
     let status = up.status().await?;
     let starts = status["functions"]["orchestrator"]["coldStarts"].as_u64();
-    ensure!(starts > Some(1), "killed processes are replaced: {status}");
+    ensure!(starts > Some(1), "those that were killed are replaced: {status}");
     Ok(())
 }
 
@@ -46,8 +46,8 @@ async fn ctrl_c_and_a_termination_signal_stop_all_processes() -> Result<()> {
         signal(up.process.id(), name)?;
         until_gone(&children).await?;
         until("the cloud has ended", || !up.process.is_running()).await?;
-        // The last lines may still be in the pipe.
-        until("it prints that it stopped", || {
+        // The last lines may still be on their way.
+        until("it says that it stopped in order", || {
             up.process.stdout().iter().any(|line| line == "stopped.")
         })
         .await
@@ -57,30 +57,13 @@ async fn ctrl_c_and_a_termination_signal_stop_all_processes() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_quiet_cloud_still_reports_crashes_and_failed_starts() -> Result<()> {
+async fn a_quiet_cloud_still_reports_a_function_that_crashes_or_does_not_restart() -> Result<()> {
     let binaries = Binaries::built().await?;
-    let directory = fresh_directory("reports")?;
+    let directory = fresh_directory("told")?;
     // The first environment crashes in its first invocation, and no other one starts.
-    let crashes = script(
-        &directory,
-        "crashes",
-        "#!/usr/bin/env python3\nimport os, sys, urllib.request\n\
-         if os.path.exists(os.environ['NOTE']): sys.exit(7)\n\
-         open(os.environ['NOTE'], 'w').close()\n\
-         urllib.request.urlopen('http://%s/2018-06-01/runtime/invocation/next' % os.environ['AWS_LAMBDA_RUNTIME_API'])\n\
-         os._exit(3)\n",
-    )?;
-    let path = format!("PATH={}", std::env::var("PATH")?);
     let note = format!("NOTE={}", directory.join("note").display());
-    let mut command = binaries.command(&["up", "--port", "0", "--cosmos-port", "0", "--quiet"]);
-    command.args(["--env", &path, "--env", &note]);
-    command
-        .arg("--orchestrator")
-        .arg(&crashes)
-        .arg("--worker")
-        .arg(&binaries.functions.worker)
-        .arg("--maintenance")
-        .arg(&binaries.functions.maintenance);
+    let mut command = binaries.with_fake("orchestrator", "crash-once");
+    command.args(["--quiet", "--env", &note]);
     let mut up = Up::of(command, &binaries).await?;
     for (id, said) in [
         (
@@ -93,33 +76,18 @@ async fn a_quiet_cloud_still_reports_crashes_and_failed_starts() -> Result<()> {
         ),
     ] {
         up.json(&["start", "fulfil-order", "--id", id, "--input", "{}"])?;
-        let reported = |line: &str| line.contains(said).then(|| line.to_owned());
-        let line = up.process.wait_for(PATIENCE, reported).await?;
+        let told = |line: &str| line.contains(said).then(|| line.to_owned());
+        let line = up.process.wait_for(PATIENCE, told).await?;
         ensure!(line.starts_with("orchestrator#"), "{line}");
     }
     Ok(())
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_cloud_whose_output_nobody_reads_still_serves_and_stops() -> Result<()> {
+async fn a_cloud_whose_output_nobody_reads_serves_and_can_be_stopped() -> Result<()> {
     let binaries = Binaries::built().await?;
-    let directory = fresh_directory("unread")?;
-    // Writes more than a pipe holds, then answers.
-    let talks = script(
-        &directory,
-        "talks",
-        "#!/usr/bin/env python3\nimport os, urllib.request\n\
-         base = 'http://%s/2018-06-01/runtime/invocation/' % os.environ['AWS_LAMBDA_RUNTIME_API']\n\
-         while True:\n\
-         \x20   id = urllib.request.urlopen(base + 'next').headers['Lambda-Runtime-Aws-Request-Id']\n\
-         \x20   for _ in range(30000): print('x' * 100)\n\
-         \x20   urllib.request.urlopen(urllib.request.Request(base + id + '/response', b'{}'))\n",
-    )?;
-    let path = format!("PATH={}", std::env::var("PATH")?);
-    let mut command = binaries.command(&["up", "--port", "0", "--cosmos-port", "0", "--env", &path]);
-    command.arg("--worker").arg(&talks);
-    command.arg("--orchestrator").arg(&binaries.functions.orchestrator);
-    command.arg("--maintenance").arg(&binaries.functions.maintenance);
+    // Its worker writes more than any pipe holds, and then answers.
+    let command = binaries.with_fake("worker", "talk");
     let mut cloud = Unread::start(command)?;
     let http = reqwest::Client::builder().no_proxy().timeout(PATIENCE).build()?;
     let url = format!("{}/2015-03-31/functions/worker/invocations", cloud.endpoint);
@@ -134,7 +102,7 @@ async fn a_cloud_whose_output_nobody_reads_still_serves_and_stops() -> Result<()
     until("it has ended", || matches!(cloud.child.try_wait(), Ok(Some(_)))).await
 }
 
-/// A cloud whose output is read up to its address only.
+/// A cloud whose output is read as far as its address, and no farther.
 struct Unread {
     child: Child,
     endpoint: String,
@@ -163,34 +131,18 @@ impl Unread {
 
 impl Drop for Unread {
     fn drop(&mut self) {
-        // Fails if it has ended already, which is fine.
+        // One that ended by itself cannot be killed, and needs not be.
         self.child.kill().ok();
         self.child.wait().ok();
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_killed_cloud_takes_busy_and_frozen_processes_with_it() -> Result<()> {
+async fn killing_a_cloud_ends_its_busy_and_frozen_processes() -> Result<()> {
     let binaries = Binaries::built().await?;
-    let directory = fresh_directory("hang")?;
-    // A function that takes an invocation and hangs.
-    let hangs = script(
-        &directory,
-        "hangs",
-        "#!/usr/bin/env python3\nimport os, time, urllib.request\n\
-         urllib.request.urlopen('http://%s/2018-06-01/runtime/invocation/next' % os.environ['AWS_LAMBDA_RUNTIME_API'])\n\
-         time.sleep(600)\n",
-    )?;
-    let path = std::env::var("PATH")?;
-    let variable = format!("PATH={path}");
-    let mut command = binaries.command(&["up", "--port", "0", "--cosmos-port", "0", "--quiet", "--env", &variable]);
-    command
-        .arg("--orchestrator")
-        .arg(&hangs)
-        .arg("--worker")
-        .arg(&binaries.functions.worker)
-        .arg("--maintenance")
-        .arg(&binaries.functions.maintenance);
+    // The orchestrator takes an invocation and never answers.
+    let mut command = binaries.with_fake("orchestrator", "hang");
+    command.arg("--quiet");
     let up = Up::of(command, &binaries).await?;
     up.json(&["start", "fulfil-order", "--id", "stuck", "--input", "{}"])?;
     let limit = Instant::now() + PATIENCE;
