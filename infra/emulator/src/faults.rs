@@ -29,7 +29,7 @@ pub struct Faults {
     pub delay: Option<Duration>,
     /// A random part of this is added to every request as well.
     pub jitter: Duration,
-    /// Reads and queries go to the lagging region of [`Lag`](crate::Lag); without one this does nothing. A session token that the
+    /// Reads and queries go to the lagging region of [`Lag`](crate::Lag); without one this does nothing. A consistency token that the
     /// region has not reached gets 404/1002.
     pub stale_reads: bool,
     /// The share of stale reads that go to the write region after all, so that reads jump back and forth in time, and partitions

@@ -63,7 +63,7 @@ impl Replicas {
     /// Splits a partition in all regions.
     ///
     /// The emulator numbers the writes of the new partitions from the state of *some* region, the service from that of the write
-    /// region. So no region may be behind at that moment, or session tokens of the old partition could never be satisfied.
+    /// region. So no region may be behind at that moment, or consistency tokens of the old partition could never be satisfied.
     pub(crate) async fn split(&self, db: &str, container: &str, partition_id: u32) {
         let _topology = self.inner.topology.lock().await;
         let _alone = self.inner.gate.write().await;

@@ -27,7 +27,7 @@ async fn lagging_until_catch_up() -> (CosmosServer, Client) {
 }
 
 #[tokio::test]
-async fn a_read_without_a_session_token_is_stale_and_one_with_a_newer_token_gets_404_1002() {
+async fn a_read_without_a_consistency_token_is_stale_and_one_with_a_newer_token_gets_404_1002() {
     let (server, client) = lagging_until_catch_up().await;
     let written = client.create("p", "a").ok().await.is(201);
     let token = written.header("x-ms-session-token").unwrap();

@@ -334,5 +334,8 @@ async fn a_data_directory_does_not_make_writes_much_slower() {
         best[1],
         best[1] / best[0]
     );
-    assert!(best[1] / best[0] > 0.2, "a write to the directory must not dominate the request");
+    assert!(
+        best[1] / best[0] > 0.2,
+        "a write to the directory must not dominate the request"
+    );
 }
