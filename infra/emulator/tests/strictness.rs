@@ -30,8 +30,8 @@ async fn refused(server: &CosmosServer, request: Request<'_>, status: u16) -> Re
 #[tokio::test]
 async fn a_request_must_be_signed_with_the_key_of_the_account() {
     let (server, client) = server().await;
-    let stranger = client.with_key("c29tZW9uZSBlbHNl");
-    let wrong = refused(&server, stranger.read("p", "a"), 401).await;
+    let other = client.with_key("c29tZW9uZSBlbHNl");
+    let wrong = refused(&server, other.read("p", "a"), 401).await;
     assert!(
         wrong.message().contains("get\\ndocs\\ndbs/db/colls/items/docs/a\\n"),
         "{}",
