@@ -154,7 +154,7 @@ impl Watch {
                     vec![wakeup]
                 }
             };
-            cloud.settle_through(post).await;
+            cloud.drain_through(post).await;
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     }
