@@ -177,7 +177,8 @@ async fn work_that_only_another_release_can_run_is_not_dropped() {
     message["item"] = json!({ "OfTheFuture": { "instance": "newer" } });
     let pk = PartitionKey::new("newer").expect("a partition key");
     let raw = cloud.world.raw();
-    raw.upsert(&pk, &message, None, Retry::Idempotent)
+    let id = message["id"].as_str().expect("an id");
+    raw.replace(&pk, id, &message, None, Retry::Idempotent)
         .await
         .expect("it is replaced");
     let response = cloud.orchestrator.invoke(&[wakeup]).await;
