@@ -138,6 +138,7 @@ async fn two_runs_at_once_deliver_once() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "exhaustive: a crash at each write"]
 async fn a_run_that_crashes_at_any_write_is_completed_by_the_next() {
     // Three deliveries, a removal, three sessions, the state; and then it succeeds.
     let scenes = BOTH.into_iter().flat_map(|point| (1..=9).map(move |n| (n, point)));

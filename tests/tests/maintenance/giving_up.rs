@@ -192,6 +192,7 @@ async fn assert_together(fixture: &Fixture, instance: &str, context: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "exhaustive: a crash at each write"]
 async fn a_given_up_turn_and_its_dead_letter_are_atomic_at_every_crash() {
     // The second has more messages than a batch takes operations: its commit is staged.
     for (messages, crashes) in [(1, 1), (150, 3)] {

@@ -216,6 +216,7 @@ async fn a_late_failure_does_not_undo_attempts_that_others_counted_since() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "exhaustive: hundreds of messages"]
 async fn the_requests_for_each_message_stay_flat() {
     let mut costs = Vec::new();
     for count in [60, 300] {

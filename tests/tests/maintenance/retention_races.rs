@@ -5,6 +5,7 @@ use crate::support::*;
 use tests::turns::*;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "exhaustive: a crash at each write"]
 async fn a_run_that_crashes_at_any_write_is_completed_by_the_next() {
     let mut crashes = 0;
     for point in BOTH {
@@ -42,6 +43,7 @@ async fn a_run_that_crashes_at_any_write_is_completed_by_the_next() {
 /// A run has found an old instance; before each of its further requests another run deletes it and a client starts an
 /// instance of the same name, which must stay.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "exhaustive: a crash at each write"]
 async fn an_instance_that_was_started_again_under_its_name_is_never_deleted() {
     let mut met = 0;
     for n in 1..60 {
