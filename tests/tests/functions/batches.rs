@@ -91,7 +91,7 @@ async fn ten_wakeups_for_one_instance_are_one_turn() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn wakeups_for_one_target_are_one_cycle_whatever_else_they_say() {
+async fn wakeups_for_one_target_are_one_step_whatever_else_they_say() {
     let runs = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&runs);
     let work = move |_: ActivityContext, _: String| {

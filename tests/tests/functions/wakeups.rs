@@ -76,7 +76,7 @@ async fn notified_by(cloud: &Cloud, wakeups: &[Wakeup]) -> Vec<String> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn new_activities_are_notified_for_in_one_call_with_all_that_spares_a_read() {
+async fn wakeups_for_new_activities_are_sent_in_one_call_and_spare_a_read() {
     let cloud = cloud().await;
     let first = start(&cloud, "wide", "Wide", "25").await;
     let calls = cloud.queue.calls();
@@ -121,7 +121,7 @@ async fn new_activities_are_notified_for_in_one_call_with_all_that_spares_a_read
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_activity_that_failed_is_notified_for_and_so_is_one_of_a_later_turn() {
+async fn a_failed_activity_wakes_its_turn_and_so_does_one_of_a_later_turn() {
     let cloud = Cloud::start(workload::orchestrations(), workload::activities()).await;
     let first = start(&cloud, "refused", "Refusal", "it").await;
     serve(&cloud.orchestrator, &[first]).await;
@@ -152,7 +152,7 @@ async fn an_activity_that_failed_is_notified_for_and_so_is_one_of_a_later_turn()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn children_and_parents_wakeup_each_other() {
+async fn children_and_parents_wake_each_other() {
     for (how, said) in [("complete", "Completed"), ("fail", "Failed")] {
         let cloud = cloud().await;
         let first = start(&cloud, "parent", "Parent", how).await;
@@ -165,7 +165,7 @@ async fn children_and_parents_wakeup_each_other() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_cancelled_parent_wakeups_its_child() {
+async fn a_cancelled_parent_wakes_its_child() {
     let cloud = cloud().await;
     let first = start(&cloud, "parent", "Parent", "wait").await;
     assert_eq!(notified_by(&cloud, &[first]).await, ["child"]);
@@ -186,7 +186,7 @@ async fn a_cancelled_parent_wakeups_its_child() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn detached_starts_and_the_next_execution_are_notified_for() {
+async fn detached_starts_and_the_next_execution_get_wakeups() {
     let cloud = cloud().await;
     let launch = start(&cloud, "launch", "Launch", "").await;
     assert_eq!(notified_by(&cloud, &[launch]).await, ["one", "two"]);
@@ -200,7 +200,7 @@ async fn detached_starts_and_the_next_execution_are_notified_for() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_activity_is_notified_for_with_the_version_of_its_own_execution() {
+async fn the_wakeup_of_an_activity_has_the_version_of_its_own_execution() {
     let cloud = cloud().await;
     let started = cloud
         .client
@@ -220,7 +220,7 @@ async fn an_activity_is_notified_for_with_the_version_of_its_own_execution() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn timers_within_fifteen_minutes_are_notified_for_their_time_and_later_ones_are_not() {
+async fn timers_within_fifteen_minutes_get_a_wakeup_for_their_time_and_later_ones_do_not() {
     let cloud = cloud().await;
     let asked = SystemClock.now_ms();
     let first = start(&cloud, "timers", "Timers", "60 890 910 86400").await;
@@ -239,7 +239,7 @@ async fn timers_within_fifteen_minutes_are_notified_for_their_time_and_later_one
 
 /// One turn takes what one page of the store holds; what counts comes last.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_turn_that_leaves_messages_behind_wakeups_for_itself() {
+async fn a_turn_that_leaves_messages_behind_wakes_its_instance_again() {
     let cloud = cloud().await;
     let first = start(&cloud, "mailbox", "Child", "wait").await;
     assert_eq!(notified_by(&cloud, &[first]).await, [""; 0]);
