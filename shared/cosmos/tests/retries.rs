@@ -122,7 +122,9 @@ async fn an_unknown_outcome_is_repeated_when_declared_idempotent_and_the_echo_is
 
 #[tokio::test]
 async fn failures_after_an_unknown_outcome_never_claim_that_nothing_was_written() {
-    for later in [answer(429).with("x-ms-retry-after-ms", 10), answer(503), answer(449)] {
+    let later = [answer(429).with("x-ms-retry-after-ms", 10), answer(503), answer(449)];
+    // Each case lasts until its deadline, so they run at the same time.
+    let cases = later.map(async |later: Act| {
         let server = Scripted::playing(vec![Act::Drop, later.clone()]).await;
         let container = server.container().within(soon(3_000));
         let error = container
@@ -133,7 +135,8 @@ async fn failures_after_an_unknown_outcome_never_claim_that_nothing_was_written(
             matches!(error, Error::Ambiguous { .. }) && error.after_ambiguity(),
             "{later:?}: {error}"
         );
-    }
+    });
+    futures::future::join_all(cases).await;
 }
 
 #[tokio::test]

@@ -89,8 +89,11 @@ async fn a_lock_is_renewed_while_its_activity_runs_by_one_request_each_time() {
     assert_eq!(stage.count("told", "order"), 0);
     let counts = cloud.worker.listener.counts();
     let renewals = counts.replaces - 1;
-    assert_eq!((counts.reads, counts.batches), (1, 1), "{counts:?}");
-    assert_eq!(counts.requests, 2 + renewals + 1, "{counts:?}");
+    // A renewal that crosses the completion moves the item's version: the completion reads it and is sent again.
+    let crossed = counts.batches - 1;
+    assert!(crossed <= 1, "{counts:?}");
+    assert_eq!(counts.reads, 1 + crossed, "{counts:?}");
+    assert_eq!(counts.requests, 2 + renewals + 1 + 2 * crossed, "{counts:?}");
     assert_output(&conclude(&cloud, "order").await, "done");
 }
 
