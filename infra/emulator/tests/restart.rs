@@ -294,7 +294,7 @@ async fn a_client_that_hangs_up_leaves_nothing_half_kept() {
 
 /// Run with `--release -- --ignored --nocapture`.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "a measurement, not a test"]
+#[ignore = "exhaustive: a measurement"]
 async fn what_a_data_directory_costs() {
     let scratch = Scratch::new();
     let (_memory, plain) = server().await;

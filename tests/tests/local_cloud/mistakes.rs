@@ -1,4 +1,4 @@
-//! What goes wrong at the start is told in a sentence with what to do, and leaves nothing running.
+//! Mistakes at the start: one error sentence that says what to do, and nothing is left running.
 
 use crate::support::*;
 use anyhow::{Result, ensure};
@@ -198,12 +198,12 @@ async fn a_cloud_can_use_another_cosmos_and_hands_out_no_key_of_it() -> Result<(
     let variables = http.get(format!("{}/cloud/variables", up.endpoint)).send().await?;
     let variables = String::from_utf8(variables.bytes().await?.to_vec())?;
     ensure!(variables.contains(&server.listener().endpoint()), "{variables}");
-    for told in [
+    for shown in [
         variables,
         up.process.stdout().join("\n"),
         up.process.stderr().join("\n"),
     ] {
-        ensure!(!told.contains(&server.listener().key()), "{told}");
+        ensure!(!shown.contains(&server.listener().key()), "{shown}");
     }
     ensure!(
         server.listener().counts().requests > 20,

@@ -175,7 +175,7 @@ async fn what_the_service_refuses_is_refused_with_its_codes() -> Result<()> {
     ] {
         let error = batch(entries).await.err().context(code)?;
         ensure!(
-            error.code().is_some_and(|told| told.contains(code)),
+            error.code().is_some_and(|found| found.contains(code)),
             "{code}: {error:?}"
         );
     }
