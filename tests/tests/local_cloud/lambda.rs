@@ -76,14 +76,14 @@ async fn a_warm_environment_serves_again_and_is_frozen_meanwhile() -> Result<()>
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn errors_crashes_and_timeouts_are_distinguished_and_only_ended_processes_are_replaced() -> Result<()> {
-    let told: Arc<Mutex<Vec<String>>> = Arc::default();
-    let teller = Arc::clone(&told);
+    let reported: Arc<Mutex<Vec<String>>> = Arc::default();
+    let reporter = Arc::clone(&reported);
     let stage = Stage::set(|options| {
         options.timeout = Duration::from_secs(15);
         options.logs = LogSink::new(move |line| {
             if line.report && line.function == "worker" {
                 let line = format!("#{} {}", line.environment, line.text);
-                teller.lock().unwrap_or_else(PoisonError::into_inner).push(line);
+                reporter.lock().unwrap_or_else(PoisonError::into_inner).push(line);
             }
         });
     })
@@ -120,16 +120,16 @@ async fn errors_crashes_and_timeouts_are_distinguished_and_only_ended_processes_
         (counts.crashes, counts.timeouts, counts.errors) == (1, 1, 4),
         "{counts:?}"
     );
-    let told = told.lock().unwrap_or_else(PoisonError::into_inner);
+    let reported = reported.lock().unwrap_or_else(PoisonError::into_inner);
     let expected = [
         "#1 REPORT Status: error: Sad: it did not work",
         "#1 REPORT Status: error: ResponseSizeTooLarge: ",
         "#1 REPORT Status: error: the process ended during the invocation: exit status: 3",
         "#2 REPORT Status: timeout: the invocation took longer than ",
     ];
-    ensure!(told.len() == expected.len(), "{told:?}");
-    for (line, expected) in told.iter().zip(expected) {
-        ensure!(line.starts_with(expected), "{expected}: {told:?}");
+    ensure!(reported.len() == expected.len(), "{reported:?}");
+    for (line, expected) in reported.iter().zip(expected) {
+        ensure!(line.starts_with(expected), "{expected}: {reported:?}");
     }
     Ok(())
 }

@@ -174,7 +174,7 @@ async fn requests_that_the_service_refuses_get_its_error_codes() -> Result<()> {
     ] {
         let error = batch(entries).await.err().context(code)?;
         ensure!(
-            error.code().is_some_and(|told| told.contains(code)),
+            error.code().is_some_and(|found| found.contains(code)),
             "{code}: {error:?}"
         );
     }

@@ -219,7 +219,7 @@ pub fn is_running(pid: u32) -> bool {
     state(pid).is_some_and(|state| state != 'Z')
 }
 
-/// The state of a process as the kernel tells it: `T` is stopped.
+/// The state of a process in `/proc`: `T` is stopped.
 pub fn state(pid: u32) -> Option<char> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     stat.rsplit_once(')')?.1.trim_start().chars().next()
