@@ -8,7 +8,7 @@ use crate::disposition::{Disposition, disposition};
 use crate::environment::{Environment, Role};
 use crate::event::{BatchResponse, SqsEvent, SqsRecord};
 use crate::gate::{Cycle, Ended, Outcome};
-use crate::metrics;
+use crate::metrics::Metric;
 use crate::notifier::Delayed;
 use crate::wakeup::{Target, Wakeup};
 use futures::future::join_all;
@@ -117,7 +117,7 @@ impl Environment {
                         reason,
                         "a message was refused; it goes to the dead-letter queue"
                     );
-                    self.metrics.malformed();
+                    self.metrics.count(Metric::MalformedWakeups, 1);
                     failed.push(record.message_id);
                     continue;
                 }
@@ -147,11 +147,12 @@ impl Environment {
 
     /// One line of log and the counts of one cycle.
     fn tell(&self, group: &Group, cycle: &Cycle, wakeups: usize, duration: Duration) {
-        let kind = match self.role {
-            Role::Orchestrator => metrics::Kind::Turn,
-            Role::Worker => metrics::Kind::Activity,
+        let steps = match self.role {
+            Role::Orchestrator => Metric::Turns,
+            Role::Worker => Metric::Activities,
         };
-        self.metrics.cycle(kind, cycle.outcome.name());
+        self.metrics.count(steps, 1);
+        self.metrics.count(cycle.outcome.metric(), 1);
         let instance = group.target.instance();
         let (execution, attempt) = (cycle.execution, cycle.attempt);
         let (turn, activity) = match self.role {
@@ -195,11 +196,11 @@ impl Environment {
             );
         }
         if let Some(Ended::Failed { error }) = &cycle.ended {
-            self.metrics.orchestration_failed();
+            self.metrics.count(Metric::OrchestrationsFailed, 1);
             tracing::error!(instance, execution, turn, error, "an orchestration failed");
         }
         if cycle.poisoned {
-            self.metrics.poisoned();
+            self.metrics.count(Metric::GivenUp, 1);
             tracing::error!(
                 instance,
                 execution,

@@ -107,7 +107,7 @@ async fn an_activity_that_never_fits_ends_as_poison_and_nothing_goes_on_for_ever
     served(&cloud.worker.invoke_within(&[wakeup], SHORT).await);
     assert_eq!(stage.count("began", "order"), 2, "poison is not run");
     let counts = counted(&cloud.worker);
-    assert_eq!((counts.get("Poisoned"), counts.get("Committed")), (Some(&1), Some(&1)));
+    assert_eq!((counts.get("GivenUp"), counts.get("Committed")), (Some(&1), Some(&1)));
 
     assert_poisoned_activity(&conclude(&cloud, "order").await, "Patient");
     assert_eq!(counted(&cloud.orchestrator).get("OrchestrationsFailed"), Some(&1));

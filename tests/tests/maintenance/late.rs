@@ -46,7 +46,7 @@ async fn a_message_that_is_delivered_after_an_outage_and_whose_wakeup_is_lost_is
     assert!(told.contains(&("target", Some(fixture.clock.now_ms()))), "{told:?}");
     let store = report.store.expect("there was time to count");
     assert_eq!(
-        (store.turns_due, store.oldest_due_seconds, store.stuck_instances),
+        (store.messages_due, store.oldest_due_seconds, store.stuck_instances),
         (1, 0, 0)
     );
     // Those wakeups are lost.
