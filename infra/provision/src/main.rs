@@ -70,7 +70,7 @@ async fn compare(client: &CosmosClient, account: &Account, spec: &ContainerSpec)
     for difference in &differences {
         println!("container {name}: {difference}");
     }
-    if !differences.iter().all(Difference::is_mendable) {
+    if !differences.iter().all(Difference::is_changeable) {
         println!(
             "A partition key and its version cannot be changed: choose another container name. Nothing was altered."
         );

@@ -1,7 +1,7 @@
 //! Signing with the account key.
 //!
-//! The service recomputes an HMAC over verb, resource type, resource link and date. The link is in its own case and
-//! not percent-encoded, even when the URL is. `send.rs` signs each attempt anew, because the date is part of it.
+//! The service recomputes an HMAC over verb, resource type, resource link and date. The link keeps its case and is
+//! not percent-encoded, even when the URL is. `send.rs` signs each attempt, because the date is part of it.
 
 use std::time::{Duration, UNIX_EPOCH};
 
@@ -15,7 +15,7 @@ use crate::key::Key;
 
 const QUERY_VALUE: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
 
-/// What is signed, but for the date.
+/// What is signed, except the date.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Signable<'a> {
     pub(crate) verb: &'a str,

@@ -1,4 +1,4 @@
-//! The one retry loop, against a scripted server: what is sent again, what is not, and what the caller is told.
+//! The retry loop, against a scripted server: what is repeated, what is not, and which error the caller gets.
 
 #![allow(clippy::unwrap_used, reason = "a helper of a test fails the test")]
 
@@ -16,7 +16,7 @@ fn soon(millis: u64) -> tokio::time::Instant {
 }
 
 #[tokio::test]
-async fn throttling_waits_as_long_as_the_service_asks_and_then_succeeds() {
+async fn throttling_waits_as_long_as_the_service_says_and_then_succeeds() {
     let throttled = answer(429).with("x-ms-substatus", 3200).with("x-ms-retry-after-ms", 60);
     let server = Scripted::playing(vec![throttled.clone(), throttled, answer(201)]).await;
     let started = Instant::now();
@@ -52,7 +52,7 @@ async fn throttling_that_does_not_fit_the_deadline_is_reported_at_once() {
 }
 
 #[tokio::test]
-async fn what_was_certainly_not_applied_is_sent_again_even_if_declared_once() {
+async fn a_write_that_was_certainly_not_applied_is_repeated_even_if_declared_once() {
     for (status, substatus) in [
         (429, 3200),
         (449, 0),
@@ -122,7 +122,9 @@ async fn an_unknown_outcome_is_repeated_when_declared_idempotent_and_the_echo_is
 
 #[tokio::test]
 async fn failures_after_an_unknown_outcome_never_claim_that_nothing_was_written() {
-    for later in [answer(429).with("x-ms-retry-after-ms", 10), answer(503), answer(449)] {
+    let later = [answer(429).with("x-ms-retry-after-ms", 10), answer(503), answer(449)];
+    // Each case lasts until its deadline, so they run at the same time.
+    let cases = later.map(async |later: Act| {
         let server = Scripted::playing(vec![Act::Drop, later.clone()]).await;
         let container = server.container().within(soon(3_000));
         let error = container
@@ -133,7 +135,8 @@ async fn failures_after_an_unknown_outcome_never_claim_that_nothing_was_written(
             matches!(error, Error::Ambiguous { .. }) && error.after_ambiguity(),
             "{later:?}: {error}"
         );
-    }
+    });
+    futures::future::join_all(cases).await;
 }
 
 #[tokio::test]
@@ -184,7 +187,7 @@ async fn an_attempt_that_hangs_is_given_up_for_another() {
 
 #[tokio::test]
 async fn a_dead_endpoint_is_unreachable_within_the_deadline() {
-    // Bound, and nobody listens: nobody else can either.
+    // Bound without listening, so that no other process can listen on the port.
     let socket = tokio::net::TcpSocket::new_v4().unwrap();
     socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
     let endpoint = format!("http://{}", socket.local_addr().unwrap());
@@ -237,7 +240,7 @@ async fn a_moved_write_region_is_transient_after_one_more_try() {
 }
 
 #[tokio::test]
-async fn each_attempt_has_a_date_of_its_own_and_a_signature() {
+async fn each_attempt_has_its_own_date_and_signature() {
     let server = Scripted::playing(vec![answer(429).with("x-ms-retry-after-ms", 1_100), answer(201)]).await;
     server
         .container()
@@ -256,7 +259,7 @@ async fn each_attempt_has_a_date_of_its_own_and_a_signature() {
 }
 
 #[tokio::test]
-async fn a_batch_is_repeated_when_its_failure_inside_207_is_a_passing_one() {
+async fn a_batch_is_repeated_when_the_failure_inside_its_207_is_transient() {
     for status in [429, 449, 503, 500] {
         let failed = json!([{"statusCode": 424}, {"statusCode": status, "retryAfterMilliseconds": 5}]);
         let fine = json!([{"statusCode": 201, "eTag": "\"1\""}, {"statusCode": 201, "eTag": "\"2\""}]);
@@ -296,12 +299,12 @@ async fn every_attempt_is_observed() {
         .await
         .unwrap();
     let all = recorder.all();
-    let told: Vec<_> = all
+    let reports: Vec<_> = all
         .iter()
         .map(|one| (one.status, one.substatus, one.attempt, one.charge))
         .collect();
     assert_eq!(
-        told,
+        reports,
         [
             (Some(429), Some(3200), 1, 0.38),
             (None, None, 2, 0.0),

@@ -16,9 +16,9 @@
 //! |---|---|
 //! | `function`, `environment`, `invocation` | entry points; the warm runtime; one batch of records |
 //! | `connection`, `notifying_provider` | for programs outside of the functions; a wakeup after each request of a client |
-//! | `gate`, `directed`, `delegate` | the provider that gives the runtime one step per request; the store's side of it |
+//! | `gate`, `delegate` | the provider that gives the runtime one step per request; how it passes on the other verbs |
 //! | `wakeup`, [`notifier`], `event` | the message; how it is sent; how it arrives |
-//! | `plan`, `disposition` | pure: which wakeups follow a commit; what becomes of a record |
+//! | `due`, `disposition` | pure: which wakeups follow a commit; what becomes of a record |
 //! | `maintenance` | the scheduled function |
 //! | `budget`, [`config`], `secret`, `aws` | time, settings, the store's key, AWS clients |
 //! | [`log`], `metrics` | JSON logs; metrics in CloudWatch's embedded format |
@@ -51,9 +51,8 @@ mod budget;
 pub mod config;
 mod connection;
 mod delegate;
-#[cfg_attr(not(feature = "testing"), allow(dead_code, reason = "a part is for tests"))]
-mod directed;
 mod disposition;
+mod due;
 #[cfg_attr(not(feature = "testing"), allow(dead_code, reason = "a part is for tests"))]
 mod environment;
 mod event;
@@ -65,7 +64,6 @@ mod maintenance;
 mod metrics;
 pub mod notifier;
 mod notifying_provider;
-mod plan;
 mod secret;
 #[cfg(feature = "testing")]
 pub mod testing;
@@ -76,7 +74,8 @@ mod wakeup;
 pub use async_trait::async_trait;
 pub use config::{Config, ConfigError, Limits, MaintenanceSettings};
 pub use connection::Connection;
+pub use duroxide_cosmos::{Orchestration, Target, WorkTarget};
 pub use function::{client, maintenance, orchestrator, worker};
 pub use lambda_runtime::Error;
 pub use notifier::{Delayed, NotSent, Notifier};
-pub use wakeup::{Target, Wakeup, WakeupError, WorkTarget};
+pub use wakeup::{Wakeup, WakeupError};

@@ -1,7 +1,8 @@
 //! Enqueueing from outside a turn: one request, and the answer may be lost without harm.
 
+use crate::due::Due;
 use crate::error::Failure;
-use crate::model::{Envelope, MessageDoc, WorkDoc, target_of};
+use crate::model::{Envelope, MessageDoc, WorkDoc};
 use crate::store::{Store, check_size, millis};
 use crate::turn::check_session;
 use cosmos::{PartitionKey, Retry};
@@ -15,15 +16,12 @@ impl Store {
         item: &WorkItem,
         delay: Option<Duration>,
     ) -> Result<(String, u64), Failure> {
-        let target = target_of(item)
-            .ok_or_else(|| Failure::Refused("an activity is queued for workers, not for a turn".to_owned()))?;
-        let pk = PartitionKey::new(target)?;
         let now = self.now();
-        let visible_at = now.saturating_add(delay.map_or(0, millis));
-        let due_at = match item {
-            WorkItem::TimerFired { fire_at_ms, .. } => visible_at.max(*fire_at_ms),
-            _ => visible_at,
-        };
+        let visible_ms = delay.map(|delay| now.saturating_add(millis(delay)));
+        let due = Due::message(item, visible_ms)
+            .ok_or_else(|| Failure::Refused("an activity is queued for workers, not for a turn".to_owned()))?;
+        let (target, due_at) = (due.target.instance(), due.at_ms.unwrap_or(now).max(now));
+        let pk = PartitionKey::new(target)?;
         let envelope = Envelope {
             id: self.ids.unique(),
             sort_key: self.sequence.next(now),

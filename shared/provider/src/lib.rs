@@ -14,6 +14,7 @@
 //! | module | role |
 //! |---|---|
 //! | `model` | one file per document type: its id, its fields, its serde |
+//! | `due` | pure: who has something to do after a commit |
 //! | `turn` | fetch, plan, commit, release and renew for one instance |
 //! | `work` | the same for one activity |
 //! | `scout`, `hints` | which instance or work item to try next, for callers without a notifier |
@@ -28,6 +29,7 @@ mod admin;
 mod clock;
 mod config;
 mod deliver;
+mod due;
 mod enqueue;
 mod error;
 mod finish;
@@ -49,13 +51,14 @@ mod work;
 pub use clock::{Ids, RandomIds};
 pub use config::{CosmosConfig, CosmosConfigBuilder, Outbox};
 pub use cosmos::{Clock, SystemClock};
+pub use due::{Due, Orchestration, Target, TurnDecision, WorkTarget};
 pub use error::ConnectError;
 pub use maintain::{
     Backlog, BacklogQuery, Cursor, DeadLetter, DeadLetterCursor, DeadLetterFilter, DeadLetterId, DeadLetterPage,
     DeadLetterSummary, DueItem, DuePage, DueWhat, DueWindow, MaintenanceState, PageRequest, PassOutcome, Redriven,
     Redrives, Retention, Tried,
 };
-pub use model::{DeadLetterKind, UnfinishedSweep, target_of};
-pub use provider::{ClaimedWork, CosmosProvider, Fetched, TurnItem};
+pub use model::{DeadLetterKind, UnfinishedSweep};
+pub use provider::{ClaimedWork, CosmosProvider, Fetched, PendingCommit, TurnItem};
 pub use repair::Repaired;
 pub use schema::{PARTITION_KEY_PATH, container_spec};

@@ -3,8 +3,8 @@
 //! duroxide tells it in the failure itself: a turn's last event, or an activity's completion, carries
 //! [`ErrorDetails::Poison`] with the poisoned items as JSON. An ordinary commit has no such event and pays nothing.
 
+use crate::due::TurnDecision;
 use crate::model::{DeadLetterKind, Death};
-use crate::turn::Decision;
 use duroxide::providers::WorkItem;
 use duroxide::{ErrorDetails, EventKind, PoisonMessageType};
 use serde_json::value::RawValue;
@@ -16,7 +16,7 @@ const ABRIDGED: usize = 4 * 1024;
 
 /// Shortens the copy of the items inside a poison failure that no document could hold: a turn that fails for its large
 /// messages must not fail to fail.
-pub(crate) fn abridge(decision: &mut Decision) {
+pub(crate) fn abridge(decision: &mut TurnDecision) {
     for event in &mut decision.events {
         if let EventKind::OrchestrationFailed { details } = &mut event.kind {
             abridge_details(details);
@@ -40,7 +40,7 @@ fn abridge_details(details: &mut ErrorDetails) {
 }
 
 /// The death that a turn's events tell of.
-pub(crate) fn turn_death(decision: &Decision) -> Option<Death> {
+pub(crate) fn turn_death(decision: &TurnDecision) -> Option<Death> {
     let details = decision.events.iter().find_map(|event| match &event.kind {
         EventKind::OrchestrationFailed { details } => Some(details),
         _ => None,
@@ -168,12 +168,12 @@ mod tests {
         }
     }
 
-    fn failed(details: ErrorDetails) -> Decision {
+    fn failed(details: ErrorDetails) -> TurnDecision {
         let kind = EventKind::OrchestrationFailed { details };
-        Decision {
+        TurnDecision {
             execution: 3,
             events: vec![Event::with_event_id(2, "i", 3, None, kind)],
-            ..Decision::default()
+            ..TurnDecision::default()
         }
     }
 

@@ -1,7 +1,6 @@
 //! What the tests share: a scripted server for answers that no healthy service gives, and an observer that counts.
 //!
-//! The scripted server speaks just enough HTTP to be talked to; it checks nothing. Behaviour that a Cosmos DB has is
-//! tested against `cosmos_emulator::CosmosServer` instead.
+//! The scripted server speaks minimal HTTP and checks nothing. The behaviour of a healthy Cosmos DB is tested against `cosmos_emulator::CosmosServer` instead.
 
 #![allow(dead_code, reason = "each test binary uses a part of it")]
 
@@ -73,7 +72,7 @@ impl Act {
     }
 }
 
-/// Answers the n-th request with what `script(n, request)` says, counting from 0.
+/// Answers the n-th request, counted from 0, with `script(n, request)`.
 pub struct Scripted {
     pub endpoint: String,
     seen: Arc<Mutex<Vec<Seen>>>,
@@ -99,7 +98,7 @@ impl Scripted {
                         };
                         script(number, request)
                     };
-                    // A client that goes away ends the conversation.
+                    // The client closed the connection; the test asserts on what it saw.
                     drop(converse(stream, act).await);
                 });
             }
@@ -107,7 +106,7 @@ impl Scripted {
         Scripted { endpoint, seen, task }
     }
 
-    /// Answers in turn, then with the last for ever.
+    /// Answers with each act in turn, then always with the last.
     pub async fn playing(acts: Vec<Act>) -> Scripted {
         Scripted::start(move |number, _| acts[number.min(acts.len() - 1)].clone()).await
     }
@@ -190,7 +189,7 @@ pub fn pk(value: &str) -> PartitionKey {
     PartitionKey::new(value).unwrap()
 }
 
-/// Remembers every attempt.
+/// Keeps every report.
 #[derive(Debug, Default)]
 pub struct Recorder(Mutex<Vec<Observed>>);
 

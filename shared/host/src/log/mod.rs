@@ -1,8 +1,8 @@
 //! Structured logs: one JSON object per line on stdout, which Lambda collects.
 //!
 //! ```json
-//! {"timestamp":"2026-01-31T12:00:00.250Z","level":"WARN","target":"duroxide_lambda::notifier::bounded",
-//!  "message":"a wakeup was not sent...","requestId":"8a3c...","pass":"sweep","instance":"order-7","reason":"..."}
+//! {"timestamp":"2026-01-31T12:00:00.250Z","level":"INFO","target":"duroxide_lambda::invocation",
+//!  "message":"a step ended","requestId":"8a3c...","instance":"order-7","execution":1,"turn":3,"outcome":"Committed"}
 //! ```
 //!
 //! A line has the fields of its event and of all spans around it; of two with the same name, the innermost wins.

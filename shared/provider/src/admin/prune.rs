@@ -72,7 +72,6 @@ impl Store {
             consumed: Vec::new(),
             intents: Vec::new(),
             work: Vec::new(),
-            own_messages_due: Vec::new(),
         };
         Commit::of(self, &HeldTurns::default(), turn)?.apply(&plan).await?;
         Ok(Some(PruneResult {

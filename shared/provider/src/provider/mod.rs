@@ -3,6 +3,7 @@
 mod verbs;
 
 use crate::config::CosmosConfig;
+use crate::due::{Due, Target, TurnDecision};
 use crate::error::{ConnectError, Failure};
 use crate::hints::{Hints, WorkHint};
 use crate::model::WorkDoc;
@@ -11,7 +12,7 @@ use crate::schema::container_spec;
 use crate::session::SessionClaim;
 use crate::store::Store;
 use crate::token::Token;
-use crate::turn::{Commit, Committed, Decision, HeldTurn, HeldTurns, TurnRequest};
+use crate::turn::{Commit, Committed, HeldTurn, HeldTurns, TurnRequest};
 use crate::work::{HeldWorks, WorkRequest};
 use async_trait::async_trait;
 use cosmos::{ClientConfig, CosmosClient, Key, KeySource, PartitionKey};
@@ -19,7 +20,9 @@ use duroxide::providers::{
     DispatcherCapabilityFilter, OrchestrationItem, ProviderError, ScheduledActivityIdentifier, SessionFetchConfig,
     TagFilter, WorkItem,
 };
+use std::fmt;
 use std::ops::RangeInclusive;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -81,6 +84,23 @@ pub struct ClaimedWork {
     pub lock_token: String,
     /// How often the item has been fetched, this time included.
     pub attempt: u32,
+}
+
+/// A commit that is about to be written.
+pub struct PendingCommit<'a> {
+    /// Who has something to do once it is written. It is known before, because the outcome may never be: wake them unless
+    /// it is certain that nothing was written.
+    pub due: Vec<Due>,
+    /// Writes it; nothing happens before this is awaited.
+    pub done: Pin<Box<dyn Future<Output = Result<(), ProviderError>> + Send + 'a>>,
+}
+
+impl fmt::Debug for PendingCommit<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PendingCommit")
+            .field("due", &self.due)
+            .finish_non_exhaustive()
+    }
 }
 
 /// The configured key source, shared with the client.
@@ -245,7 +265,48 @@ impl CosmosProvider {
         }
     }
 
-    async fn commit(&self, token: &str, decision: Decision) -> Result<(), Failure> {
+    /// Commits a turn. Whoever becomes due by it is known before it is written.
+    pub fn commit_turn<'a>(&'a self, lock_token: &'a str, decision: TurnDecision) -> PendingCommit<'a> {
+        let claimed = Token::decode_turn(lock_token).ok();
+        let claimed = claimed.and_then(|(token, _)| self.turns.get(&token.nonce));
+        let due = decision.due(claimed.as_ref().and_then(|turn| turn.orchestration.as_ref()));
+        PendingCommit {
+            due: due.clone(),
+            done: Box::pin(async move {
+                let done = self.commit(lock_token, decision, due).await;
+                done.map_err(|failure| failure.of("ack_orchestration_item"))
+            }),
+        }
+    }
+
+    /// Completes an activity: removes its work item, and queues the completion for its instance. Whoever becomes due by
+    /// it is known before it is written.
+    pub fn complete_work<'a>(&'a self, lock_token: &'a str, completion: Option<WorkItem>) -> PendingCommit<'a> {
+        let due: Vec<Due> = completion
+            .iter()
+            .filter_map(|completion| Due::message(completion, None))
+            .collect();
+        PendingCommit {
+            due: due.clone(),
+            done: Box::pin(async move {
+                let done = self.store.complete_work(lock_token, completion, &self.works).await;
+                done.map_err(|failure| failure.of("ack_work_item"))?;
+                self.add_turn_candidates(due);
+                Ok(())
+            }),
+        }
+    }
+
+    fn add_turn_candidates(&self, due: Vec<Due>) {
+        let now = self.store.now();
+        for Due { target, at_ms } in due {
+            if let Target::Turn { instance } = target {
+                self.turn_hints.push_at(at_ms.unwrap_or(now), now, instance);
+            }
+        }
+    }
+
+    async fn commit(&self, token: &str, decision: TurnDecision, due: Vec<Due>) -> Result<(), Failure> {
         let turn = self.held_turn(token).await?;
         let done = Commit::of(&self.store, &self.turns, &turn)?.run(decision).await;
         // A refused plan (too large, a duplicate event) keeps the hold: the runtime then commits the failure with it.
@@ -258,19 +319,13 @@ impl CosmosProvider {
         self.turn_hints.wake(&instance);
         let Committed { plan, more, mut etags } = done?;
         self.store.deliver(&turn.pk, &plan.intents).await;
-        let now = self.store.now();
         for work in plan.work {
             self.work_hints.push(match etags.remove(&work.id) {
                 Some(etag) => WorkHint::written(work, etag),
                 None => WorkHint::of(&work),
             });
         }
-        for intent in plan.intents {
-            self.turn_hints.push(intent.message.pk);
-        }
-        for due in plan.own_messages_due {
-            self.turn_hints.push_at(due, now, instance.clone());
-        }
+        self.add_turn_candidates(due);
         if more {
             self.turn_hints.push(instance);
         }

@@ -1,11 +1,12 @@
 //! `impl Provider`: it only delegates, and names the operation in each error.
 
 use super::CosmosProvider;
+use crate::due::TurnDecision;
 use crate::error::Failure;
 use crate::hints::WorkHint;
 use crate::store::millis;
 use crate::token::Token;
-use crate::turn::{Commit, Decision, TurnRequest};
+use crate::turn::{Commit, TurnRequest};
 use crate::work::WorkRequest;
 use async_trait::async_trait;
 use cosmos::PartitionKey;
@@ -48,7 +49,7 @@ impl Provider for CosmosProvider {
         metadata: ExecutionMetadata,
         cancelled_activities: Vec<ScheduledActivityIdentifier>,
     ) -> Result<(), ProviderError> {
-        let decision = Decision {
+        let decision = TurnDecision {
             execution: execution_id,
             events: history_delta,
             work: worker_items,
@@ -56,9 +57,7 @@ impl Provider for CosmosProvider {
             metadata,
             cancelled: cancelled_activities,
         };
-        self.commit(lock_token, decision)
-            .await
-            .map_err(|failure| failure.of("ack_orchestration_item"))
+        self.commit_turn(lock_token, decision).done.await
     }
 
     async fn abandon_orchestration_item(
@@ -120,10 +119,10 @@ impl Provider for CosmosProvider {
     ) -> Result<(), ProviderError> {
         let appended = async {
             let turn = self.store.hold(&PartitionKey::new(instance)?).await?;
-            let decision = Decision {
+            let decision = TurnDecision {
                 execution: execution_id,
                 events: new_events,
-                ..Decision::default()
+                ..TurnDecision::default()
             };
             let done = Commit::of(&self.store, &self.turns, &turn)?.run(decision).await;
             if done.is_err() {
@@ -173,11 +172,7 @@ impl Provider for CosmosProvider {
     }
 
     async fn ack_work_item(&self, token: &str, completion: Option<WorkItem>) -> Result<(), ProviderError> {
-        let done = self.store.complete_work(token, completion, &self.works).await;
-        if let Some(target) = done.map_err(|failure| failure.of("ack_work_item"))? {
-            self.turn_hints.push(target);
-        }
-        Ok(())
+        self.complete_work(token, completion).done.await
     }
 
     async fn renew_work_item_lock(&self, token: &str, extend_for: Duration) -> Result<(), ProviderError> {

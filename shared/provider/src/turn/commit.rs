@@ -11,7 +11,8 @@
 
 use super::batches::{BATCH_BYTES, BATCH_OPS, Split, batch_of, extend, lock_first, pack};
 use super::plan::{PlanContext, is_earlier};
-use super::{Decision, HeldTurn, HeldTurns, Plan};
+use super::{HeldTurn, HeldTurns, Plan};
+use crate::due::TurnDecision;
 use crate::error::Failure;
 use crate::finish::StagedOps;
 use crate::model::{ExecutionDoc, LockDoc, StagedDoc, StagedHead, StagedOp, StagedOpKind, Unfinished};
@@ -85,7 +86,7 @@ impl<'a> Commit<'a> {
 
     /// Decides and writes. Transient trouble is met again and again until the lock ends: what reached the runtime as
     /// "retryable" a few times in a row would fail the orchestration for good.
-    pub(crate) async fn run(&self, decision: Decision) -> Result<Committed, Failure> {
+    pub(crate) async fn run(&self, decision: TurnDecision) -> Result<Committed, Failure> {
         loop {
             match self.attempt(decision.clone()).await {
                 Err(failure) if failure.is_transient() && !self.is_late() => {
@@ -104,7 +105,7 @@ impl<'a> Commit<'a> {
         }
     }
 
-    async fn attempt(&self, decision: Decision) -> Result<Committed, Failure> {
+    async fn attempt(&self, decision: TurnDecision) -> Result<Committed, Failure> {
         let pk = &self.turn.pk;
         let earlier = if is_earlier(self.turn, decision.execution) {
             let id = ExecutionDoc::id(decision.execution);

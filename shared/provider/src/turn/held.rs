@@ -3,6 +3,7 @@
 //! The token alone is enough to commit: when this process does not remember it (another process fetched), the same
 //! documents are read again, at the price of one more request. Forgotten holds are dropped when their time is over.
 
+use crate::due::Orchestration;
 use crate::error::Failure;
 use crate::finish::Finish;
 use crate::model::{InstanceDoc, KvDoc, LockDoc, MessageDoc, Scope, is_terminal};
@@ -42,6 +43,8 @@ pub(crate) struct HeldTurn {
     pub messages: Vec<HeldMessage>,
     /// More messages were due than the turn took.
     pub more: bool,
+    /// The orchestration that the turn belongs to, as far as the fetch has read it.
+    pub orchestration: Option<Orchestration>,
     /// When the lock ends, by this machine's steady clock; a renewal moves it.
     pub expires: Instant,
 }
@@ -225,6 +228,7 @@ impl Store {
             kv: past.kv,
             messages,
             more: false,
+            orchestration: None,
             expires,
         })
     }

@@ -3,6 +3,7 @@
 use super::HeldTurn;
 use super::held::HeldMessage;
 use super::load::Past;
+use crate::due::Orchestration;
 use crate::error::Failure;
 use crate::model::{HistoryDoc, HistoryError, InstanceDoc, MessageDoc};
 use crate::provider::TurnItem;
@@ -120,6 +121,7 @@ pub(crate) fn assemble(
             .filter_map(|doc| Some((doc.key.clone(), doc.snapshot(scope)?)))
             .collect(),
     };
+    let orchestration = Orchestration::started(&history);
     let (name, version) = identity(instance.as_ref(), &history, &work);
     let token = Token::turn(&nonce, pk.as_str()).encode()?;
     let item = OrchestrationItem {
@@ -140,6 +142,7 @@ pub(crate) fn assemble(
         kv,
         messages,
         more,
+        orchestration,
         expires,
     };
     Ok(Claimed {

@@ -23,4 +23,4 @@ pub(crate) use batches::{BATCH_BYTES, BATCH_OPS, extend, lock_first, pack};
 pub(crate) use commit::{Commit, Committed};
 pub(crate) use fetch::TurnRequest;
 pub(crate) use held::{HeldTurn, HeldTurns};
-pub(crate) use plan::{Decision, Plan, check_session};
+pub(crate) use plan::{Plan, check_session};

@@ -5,6 +5,7 @@
 
 use super::held::HeldTurn;
 use crate::clock::Sequence;
+use crate::due::{Due, TurnDecision};
 use crate::error::Failure;
 use crate::model::{
     DeadLetterDoc, Envelope, ExecutionDoc, ExecutionState, HistoryDoc, HistoryPart, InstanceDoc, IntentDoc, KvDoc,
@@ -20,17 +21,6 @@ use std::collections::{BTreeMap, HashSet};
 
 /// History documents are cut well below the limit, so that two of them still share a batch.
 const HISTORY_PART: usize = 900 * 1024;
-
-/// What the runtime decided in a turn.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Decision {
-    pub execution: u64,
-    pub events: Vec<Event>,
-    pub work: Vec<WorkItem>,
-    pub messages: Vec<WorkItem>,
-    pub metadata: ExecutionMetadata,
-    pub cancelled: Vec<ScheduledActivityIdentifier>,
-}
 
 /// Time and names for a plan.
 #[derive(Debug)]
@@ -58,13 +48,12 @@ pub(crate) struct Plan {
     pub rest: Vec<StagedOp>,
     pub consumed: Vec<String>,
     pub intents: Vec<IntentDoc>,
-    /// Whom to tell after the commit.
+    /// The new activities.
     pub work: Vec<WorkDoc>,
-    pub own_messages_due: Vec<u64>,
 }
 
 impl Plan {
-    pub(crate) fn make(turn: &HeldTurn, decision: Decision, context: PlanContext<'_>) -> Result<Plan, Failure> {
+    pub(crate) fn make(turn: &HeldTurn, decision: TurnDecision, context: PlanContext<'_>) -> Result<Plan, Failure> {
         Planner {
             turn,
             context,
@@ -83,10 +72,10 @@ struct Planner<'a> {
 }
 
 impl Planner<'_> {
-    fn plan(mut self, mut decision: Decision) -> Result<Plan, Failure> {
+    fn plan(mut self, mut decision: TurnDecision) -> Result<Plan, Failure> {
         self.bury(&decision)?;
         poison::abridge(&mut decision);
-        let Decision {
+        let TurnDecision {
             execution,
             events,
             work,
@@ -137,7 +126,7 @@ impl Planner<'_> {
                 .insert(1, StagedOp::upsert(&ExecutionDoc::id(doc.state.execution), &doc)?);
         }
         let work = self.work(work, &cancelled)?;
-        let (intents, own_messages_due) = self.messages(messages)?;
+        let intents = self.messages(messages)?;
         let consumed = self.consume()?;
         Ok(Plan {
             commit: self.context.commit.to_owned(),
@@ -147,7 +136,6 @@ impl Planner<'_> {
             consumed,
             intents,
             work,
-            own_messages_due,
         })
     }
 
@@ -157,7 +145,7 @@ impl Planner<'_> {
 
     /// The dead letter of a poisoned turn. It comes before all that the turn emits and consumes, so that it is in the
     /// decisive batch.
-    fn bury(&mut self, decision: &Decision) -> Result<(), Failure> {
+    fn bury(&mut self, decision: &TurnDecision) -> Result<(), Failure> {
         if let Some(death) = poison::turn_death(decision) {
             let PlanContext {
                 commit,
@@ -369,15 +357,12 @@ impl Planner<'_> {
     }
 
     /// Messages to this instance, and intents for those to others.
-    fn messages(&mut self, items: Vec<WorkItem>) -> Result<(Vec<IntentDoc>, Vec<u64>), Failure> {
-        let (mut intents, mut own_due) = (Vec::new(), Vec::new());
+    fn messages(&mut self, items: Vec<WorkItem>) -> Result<Vec<IntentDoc>, Failure> {
+        let mut intents = Vec::new();
         for (n, item) in items.iter().enumerate() {
             let Some(target) = target_of(item) else { continue };
             let own = target == self.pk();
-            let due_at = match item {
-                WorkItem::TimerFired { fire_at_ms, .. } => *fire_at_ms,
-                _ => self.context.now_ms,
-            };
+            let due_at = Due::message(item, None).and_then(|due| due.at_ms);
             let name = format!("{}-{n}", self.context.commit);
             let sort_key = self.context.sequence.next(self.context.now_ms);
             let message = MessageDoc::new(
@@ -385,14 +370,13 @@ impl Planner<'_> {
                 Envelope {
                     id: name.clone(),
                     sort_key,
-                    due_at,
+                    due_at: due_at.unwrap_or(self.context.now_ms),
                     receipt: !own,
                 },
                 item,
             )?;
             check_size("a message", target, &message)?;
             if own {
-                own_due.push(due_at);
                 self.rest.push(StagedOp::create(&message.id, &message)?);
             } else {
                 // An id that no partition can hold is refused now, while the turn can still fail with it.
@@ -403,7 +387,7 @@ impl Planner<'_> {
                 intents.push(intent);
             }
         }
-        Ok((intents, own_due))
+        Ok(intents)
     }
 
     /// What the turn took from the queue: deleted, or turned into a receipt.

@@ -6,7 +6,7 @@
 
 use super::{HeldWork, HeldWorks};
 use crate::error::Failure;
-use crate::model::{DeadLetterDoc, Envelope, IntentDoc, MessageDoc, StagedOp, StagedOpKind, target_of};
+use crate::model::{DeadLetterDoc, Envelope, IntentDoc, MessageDoc, StagedOp, StagedOpKind};
 use crate::poison;
 use crate::store::{Store, check_size};
 use crate::token::Token;
@@ -22,13 +22,13 @@ const ATTEMPTS: u32 = 8;
 const PAUSE: Duration = Duration::from_millis(50);
 
 impl Store {
-    /// Removes the held item, and queues `completion` for its instance, which is answered.
+    /// Removes the claimed item, and queues `completion` for its instance.
     pub(crate) async fn complete_work(
         &self,
         token: &str,
         completion: Option<WorkItem>,
         held: &HeldWorks,
-    ) -> Result<Option<String>, Failure> {
+    ) -> Result<(), Failure> {
         let (token, pk, id) = Token::decode_work(token)?;
         let lost = || Failure::WorkLost {
             instance: token.instance.clone(),
@@ -52,7 +52,8 @@ impl Store {
             let error = match sent {
                 Ok(_) => {
                     held.forget(&token.nonce);
-                    return Ok(self.completed(&pk, work, completion.as_ref(), intent).await);
+                    self.completed(&pk, work, intent).await;
+                    return Ok(());
                 }
                 Err(error) => error,
             };
@@ -64,7 +65,8 @@ impl Store {
             // item counts as lost: nothing is wrong but the answer.
             if error.after_ambiguity() && self.has_message(&pk, &ops).await? {
                 held.forget(&token.nonce);
-                return Ok(self.completed(&pk, work, completion.as_ref(), intent).await);
+                self.completed(&pk, work, intent).await;
+                return Ok(());
             }
             work = self.own_work(&pk, &id, &token.nonce).await?.ok_or_else(lost)?;
             if Instant::now() >= deadline {
@@ -75,20 +77,13 @@ impl Store {
         Err(lost())
     }
 
-    async fn completed(
-        &self,
-        pk: &PartitionKey,
-        work: HeldWork,
-        completion: Option<&WorkItem>,
-        intent: Option<IntentDoc>,
-    ) -> Option<String> {
+    async fn completed(&self, pk: &PartitionKey, work: HeldWork, intent: Option<IntentDoc>) {
         if let Some(session) = &work.doc.session {
             self.touch_session(session).await;
         }
         if let Some(intent) = intent {
             self.deliver(pk, &[intent]).await;
         }
-        completion.and_then(target_of).map(str::to_owned)
     }
 
     /// The message of the completion, in this partition or as an intent for another; and the dead letter, if there is one.
