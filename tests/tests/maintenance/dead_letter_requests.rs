@@ -286,7 +286,7 @@ async fn redriving_many_stops_with_its_time_and_can_be_continued() {
     // What was cut short in the middle is an intent, or a message without a wakeup.
     fixture.clock.advance(MUCH_LATER);
     for pass in [PassName::Outbox, PassName::Sweep] {
-        if targets.iter().all(|target| wakeups.contains(target)) {
+        if pass == PassName::Sweep && targets.iter().all(|target| wakeups.contains(target)) {
             break;
         }
         let request = MaintenanceRequest {
