@@ -10,9 +10,7 @@ use duroxide_cosmos::{CosmosProvider, DeadLetterKind, DeadLetterSummary, Outbox,
 use std::sync::Arc;
 use std::time::Duration;
 use tests::turns::*;
-use tests::{World, connect};
-
-const PATIENCE: Duration = Duration::from_secs(60);
+use tests::{PATIENCE, World, connect};
 
 async fn dead_letter(provider: &CosmosProvider, kind: DeadLetterKind) -> DeadLetterSummary {
     for _ in 0..600 {
