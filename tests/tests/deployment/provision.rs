@@ -128,7 +128,7 @@ async fn a_container_that_differs_is_reported_in_full_and_left_as_it_is() -> Res
             "defaultTtl is not set, expected -1",
             "includedPaths is [/*], expected [/completedAt/?, ",
             "excludedPaths is [], expected [/*]",
-            "Nothing was altered",
+            "Nothing was changed",
         ] {
             assert!(said.out.contains(part), "{part}: {said:?}");
         }

@@ -1,4 +1,4 @@
-//! The local cloud: the command line, the function binaries, and what may happen to them.
+//! The local cloud: the real `duroxide-lambda` binary with real function binaries.
 
 mod children;
 mod demo;
