@@ -34,14 +34,14 @@ mod partition_key;
 mod retry;
 
 // What requests and answers consist of.
-mod auth;
 mod batch_failure;
 mod config;
 mod resource;
 mod spec;
 mod walk;
 
-// A request as a whole.
+// A request, and its signature.
+mod auth;
 mod difference;
 mod request;
 

@@ -29,7 +29,7 @@ use crate::query::{Page, Query, query_headers, read_page};
 use crate::request::{Consistency, Request};
 use crate::resource::Subject;
 use crate::retry::Backoff;
-use crate::walk::{Leg, Manner, Rest, Walk};
+use crate::walk::{Leg, Manner, Walk};
 
 /// How many ranges are queried at a time.
 const PARALLEL: usize = 32;
@@ -85,11 +85,7 @@ impl Container {
             Some(cursor) => cursor.walk,
             None => self.start().await?,
         };
-        let manner = Manner {
-            page_size: Some(page_size),
-            ordered: true,
-            rest: Rest::AfterPage,
-        };
+        let manner = Manner::Page(page_size);
         let Walked { mut items, rest, last } = self.walk(query.body()?, walk, manner).await?;
         let reached = last.into_iter().map(|index| key(&items[index])).min();
         items.sort_by_cached_key(&key);
@@ -109,12 +105,7 @@ impl Container {
         F: Fn(&T) -> K,
     {
         let walk = self.start().await?;
-        let manner = Manner {
-            page_size: Some(most),
-            ordered: true,
-            rest: Rest::WhenFull,
-        };
-        let Walked { mut items, rest, .. } = self.walk(query.body()?, walk, manner).await?;
+        let Walked { mut items, rest, .. } = self.walk(query.body()?, walk, Manner::First(most)).await?;
         items.sort_by_cached_key(&key);
         let more = !rest.legs.is_empty() || items.len() as u64 > u64::from(most);
         items.truncate(most as usize);
@@ -124,19 +115,14 @@ impl Container {
     /// All pages of all ranges, unordered. An aggregate has one value per range and page: the caller adds them up.
     pub async fn scan<T: DeserializeOwned>(&self, query: &Query) -> Result<Vec<T>, Error> {
         let walk = self.start().await?;
-        let manner = Manner {
-            page_size: None,
-            ordered: false,
-            rest: Rest::Never,
-        };
-        Ok(self.walk(query.body()?, walk, manner).await?.items)
+        Ok(self.walk(query.body()?, walk, Manner::All).await?.items)
     }
 
     async fn start(&self) -> Result<Walk, Error> {
         Ok(Walk::over(&self.ranges().await?))
     }
 
-    /// Reads pages until each leg has ended or may rest (see [`Rest`]).
+    /// Reads pages until each leg has ended or may rest (see [`Manner`]).
     async fn walk<T: DeserializeOwned>(&self, body: Bytes, mut walk: Walk, manner: Manner) -> Result<Walked<T>, Error> {
         let mut items = Vec::new();
         let (mut resting, mut last) = (Vec::new(), Vec::new());
@@ -186,7 +172,7 @@ impl Container {
     }
 
     async fn leg_page(&self, body: Bytes, leg: Leg, manner: Manner) -> Result<(Leg, Step), Error> {
-        let mut map = query_headers(manner.page_size, leg.continuation.as_deref())?;
+        let mut map = query_headers(manner.page_size(), leg.continuation.as_deref())?;
         headers::insert(&mut map, headers::RANGE_ID, &leg.range.id)?;
         headers::flag(&mut map, headers::CROSS_PARTITION, "True");
         if leg.min != leg.range.min || leg.max != leg.range.max {

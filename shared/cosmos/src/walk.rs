@@ -32,23 +32,27 @@ pub(crate) struct Leg {
 
 /// How a walk reads.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Manner {
-    pub(crate) page_size: Option<u32>,
-    /// After a split ordered legs start again; others keep their continuation.
-    pub(crate) ordered: bool,
-    /// When a leg rests although its range has more.
-    pub(crate) rest: Rest,
+pub(crate) enum Manner {
+    /// Everything, in any order.
+    All,
+    /// In order. A leg rests after a page with a new item; a page has at most this many.
+    Page(u32),
+    /// In order. A leg rests after this many items, on several pages if the service returns short ones.
+    First(u32),
 }
 
-/// When a leg rests.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Rest {
-    /// Not before its range has ended.
-    Never,
-    /// After a page with a new item.
-    AfterPage,
-    /// After as many items as a full page: the service may return short pages.
-    WhenFull,
+impl Manner {
+    pub(crate) fn page_size(self) -> Option<u32> {
+        match self {
+            Manner::All => None,
+            Manner::Page(size) | Manner::First(size) => Some(size),
+        }
+    }
+
+    /// After a split ordered legs start again; others keep their continuation.
+    fn is_ordered(self) -> bool {
+        !matches!(self, Manner::All)
+    }
 }
 
 impl Walk {
@@ -66,7 +70,7 @@ impl Walk {
 
     /// The items of a page that were not returned before.
     pub(crate) fn fresh(&mut self, leg: &mut Leg, page: Vec<Box<RawValue>>, manner: Manner) -> Vec<Box<RawValue>> {
-        if !manner.ordered {
+        if !manner.is_ordered() {
             return page;
         }
         page.into_iter()
@@ -93,7 +97,11 @@ impl Walk {
             let min = (&range.min).max(&leg.min);
             let max = (&range.max).min(&leg.max);
             self.legs.push(Leg {
-                continuation: if manner.ordered { None } else { leg.continuation.clone() },
+                continuation: if manner.is_ordered() {
+                    None
+                } else {
+                    leg.continuation.clone()
+                },
                 replaying: leg.replaying || !leg.returned.is_empty(),
                 ..Leg::new(range, min, max)
             });
@@ -104,10 +112,10 @@ impl Walk {
 impl Leg {
     /// Whether a leg that has just returned `fresh` items may rest.
     pub(crate) fn may_rest(&self, fresh: usize, manner: Manner) -> bool {
-        match manner.rest {
-            Rest::Never => false,
-            Rest::AfterPage => fresh > 0,
-            Rest::WhenFull => self.returned.len() as u64 >= manner.page_size.map_or(u64::MAX, u64::from),
+        match manner {
+            Manner::All => false,
+            Manner::Page(_) => fresh > 0,
+            Manner::First(most) => self.returned.len() as u64 >= u64::from(most),
         }
     }
 
@@ -133,11 +141,7 @@ fn hash_of(text: &str) -> u64 {
 mod tests {
     use super::*;
 
-    const ORDERED: Manner = Manner {
-        page_size: Some(2),
-        ordered: true,
-        rest: Rest::AfterPage,
-    };
+    const ORDERED: Manner = Manner::Page(2);
 
     fn range(id: &str, min: &str, max: &str) -> Range {
         Range {
@@ -184,11 +188,7 @@ mod tests {
         let mut walk = Walk::default();
         let mut parent = Leg::new(&range("0", "", "FF"), "", "FF");
         parent.continuation = Some("here".into());
-        let manner = Manner {
-            ordered: false,
-            ..ORDERED
-        };
-        walk.succeed(parent, &[range("1", "", "7F"), range("2", "7F", "FF")], manner);
+        walk.succeed(parent, &[range("1", "", "7F"), range("2", "7F", "FF")], Manner::All);
         assert!(
             walk.legs
                 .iter()
@@ -198,10 +198,7 @@ mod tests {
 
     #[test]
     fn a_leg_that_must_be_full_does_not_rest_after_a_short_page() {
-        let full = Manner {
-            rest: Rest::WhenFull,
-            ..ORDERED
-        };
+        let full = Manner::First(2);
         let (mut walk, mut leg) = (Walk::default(), Leg::new(&range("0", "", "FF"), "", "FF"));
         let fresh = walk.fresh(&mut leg, page(&["a"]), full).len();
         assert!(!leg.may_rest(fresh, full) && leg.may_rest(fresh, ORDERED));

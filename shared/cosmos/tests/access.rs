@@ -11,7 +11,7 @@ use async_trait::async_trait;
 use cosmos::{ClientConfig, Clock, CosmosClient, Error, Key, KeySource, Retry, StaticKey, SystemClock};
 use serde_json::{Value, json};
 use support::account::{account, config};
-use support::{Scripted, answer, pk};
+use support::{Scripted, answer, create, pk};
 
 const WRONG: &str = "d3Jvbmcta2V5LXdyb25nLWtleQ==";
 
@@ -79,10 +79,7 @@ async fn a_rotated_key_is_fetched_once_and_the_request_succeeds() {
     };
     let client = CosmosClient::new(ClientConfig::new(&account.server.listener().endpoint(), source).unwrap());
     let container = client.container("db", "things");
-    container
-        .create(&pk("p"), &json!({"id": "a", "pk": "p"}), Retry::Once)
-        .await
-        .unwrap();
+    create(&container, Retry::Once).await.unwrap();
     assert!(container.read::<Value>(&pk("p"), "a").await.unwrap().is_some());
     assert_eq!(
         refreshed.load(Ordering::SeqCst),
@@ -171,18 +168,12 @@ async fn a_firewall_and_a_full_partition_are_different_errors() {
     ])
     .await;
     let container = server.container();
-    let error = container
-        .create(&pk("p"), &json!({"id": "a"}), Retry::Once)
-        .await
-        .unwrap_err();
+    let error = create(&container, Retry::Once).await.unwrap_err();
     assert!(
         matches!(error, Error::Forbidden { .. }) && error.to_string().contains("firewall"),
         "{error}"
     );
-    let error = container
-        .create(&pk("p"), &json!({"id": "a"}), Retry::Once)
-        .await
-        .unwrap_err();
+    let error = create(&container, Retry::Once).await.unwrap_err();
     assert!(
         matches!(error, Error::PartitionFull { .. }) && error.to_string().contains("20 GB"),
         "{error}"

@@ -10,7 +10,7 @@ use cosmos::{CosmosClient, Error, Query, Retry};
 use cosmos_emulator::{Faults, Lag, ServerOptions};
 use serde_json::{Value, json};
 use support::account::Account;
-use support::{Scripted, answer, pk};
+use support::{Scripted, answer, create, pk};
 
 /// An account whose reads go to a region that follows after about `lag`.
 async fn lagging(lag: Duration) -> Account {
@@ -70,10 +70,7 @@ async fn a_client_reads_its_own_writes_from_a_lagging_region() {
 async fn a_second_client_reads_old_data_until_it_absorbs_the_token() {
     let account = lagging(Duration::from_secs(2)).await;
     let container = account.container();
-    container
-        .create(&pk("p"), &json!({"id": "a", "pk": "p"}), Retry::Once)
-        .await
-        .unwrap();
+    create(&container, Retry::Once).await.unwrap();
     let second = account.second_client().container("db", "things");
     assert!(second.consistency_token().is_none());
     assert!(
@@ -89,10 +86,7 @@ async fn a_second_client_reads_old_data_until_it_absorbs_the_token() {
 async fn a_region_that_does_not_catch_up_in_time_is_a_transient_error_and_not_an_absent_document() {
     let account = lagging(Duration::from_secs(60)).await;
     let container = account.container();
-    container
-        .create(&pk("p"), &json!({"id": "a", "pk": "p"}), Retry::Once)
-        .await
-        .unwrap();
+    create(&container, Retry::Once).await.unwrap();
     let within = container.within(tokio::time::Instant::now() + Duration::from_secs(3));
     let error = within.read::<Value>(&pk("p"), "a").await.unwrap_err();
     assert!(
@@ -153,7 +147,7 @@ async fn two_handles_of_one_client_share_what_they_have_seen_and_two_containers_
     let server = Scripted::playing(vec![answer(201).with("x-ms-session-token", "3:-1#12"), answer(200)]).await;
     let client = cosmos::CosmosClient::new(server.config());
     let (one, two) = (client.container("db", "things"), client.container("db", "things"));
-    one.create(&pk("p"), &json!({"id": "a"}), Retry::Once).await.unwrap();
+    create(&one, Retry::Once).await.unwrap();
     assert_eq!(two.consistency_token().as_deref(), Some("3:-1#12"));
     assert_eq!(client.container("db", "others").consistency_token(), None);
     two.read::<Value>(&pk("p"), "a").await.unwrap();

@@ -4,7 +4,7 @@
 
 mod support;
 
-use cosmos::{ClientConfig, CosmosClient, Error, Etag, MAX_ITEM_BYTES, PageOptions, Query, Retry};
+use cosmos::{ClientConfig, Container, CosmosClient, Error, Etag, MAX_ITEM_BYTES, PageOptions, Query, Retry};
 use cosmos_emulator::Faults;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -26,6 +26,10 @@ fn thing(id: &str, pk: &str, n: u32) -> Thing {
     }
 }
 
+async fn create(container: &Container, thing: Thing, retry: Retry) -> Result<Etag, Error> {
+    container.create(&pk(&thing.pk), &thing, retry).await
+}
+
 /// The next request is applied, and its answer is lost.
 fn lost_after() -> Faults {
     Faults {
@@ -40,7 +44,7 @@ async fn a_document_lives_from_create_to_delete_with_an_etag_for_each_version() 
     let account = account().await;
     let container = account.container();
     let key = pk("p");
-    let first = container.create(&key, &thing("a", "p", 1), Retry::Once).await.unwrap();
+    let first = create(&container, thing("a", "p", 1), Retry::Once).await.unwrap();
     let found = container.read::<Thing>(&key, "a").await.unwrap().unwrap();
     assert_eq!((found.doc, &found.etag), (thing("a", "p", 1), &first));
 
@@ -77,22 +81,13 @@ async fn a_document_lives_from_create_to_delete_with_an_etag_for_each_version() 
 async fn the_same_id_conflicts_within_a_partition_only() {
     let account = account().await;
     let container = account.container();
-    container
-        .create(&pk("p"), &thing("a", "p", 1), Retry::Once)
-        .await
-        .unwrap();
-    let error = container
-        .create(&pk("p"), &thing("a", "p", 2), Retry::Once)
-        .await
-        .unwrap_err();
+    create(&container, thing("a", "p", 1), Retry::Once).await.unwrap();
+    let error = create(&container, thing("a", "p", 2), Retry::Once).await.unwrap_err();
     assert!(
         error.is_conflict() && !error.after_ambiguity() && !error.is_transient(),
         "{error}"
     );
-    container
-        .create(&pk("q"), &thing("a", "q", 3), Retry::Once)
-        .await
-        .unwrap();
+    create(&container, thing("a", "q", 3), Retry::Once).await.unwrap();
     assert_eq!(container.read::<Thing>(&pk("p"), "a").await.unwrap().unwrap().doc.n, 1);
 }
 
@@ -110,10 +105,7 @@ async fn any_partition_key_within_the_limit_can_be_written_and_read() {
         "a/b?c#d%20",
         &"x".repeat(2_048),
     ] {
-        container
-            .create(&pk(value), &thing("a", value, 1), Retry::Once)
-            .await
-            .unwrap();
+        create(&container, thing("a", value, 1), Retry::Once).await.unwrap();
         assert_eq!(
             container.read::<Thing>(&pk(value), "a").await.unwrap().unwrap().doc.pk,
             value
@@ -148,12 +140,10 @@ async fn a_query_of_one_partition_has_pages_that_continue() {
     let container = account.container();
     let key = pk("p");
     for n in 0..7 {
-        container
-            .create(&key, &thing(&format!("a{n}"), "p", n), Retry::Once)
+        create(&container, thing(&format!("a{n}"), "p", n), Retry::Once)
             .await
             .unwrap();
-        container
-            .create(&pk("q"), &thing(&format!("a{n}"), "q", 100 + n), Retry::Once)
+        create(&container, thing(&format!("a{n}"), "q", 100 + n), Retry::Once)
             .await
             .unwrap();
     }
@@ -205,8 +195,7 @@ async fn a_lost_answer_of_an_idempotent_create_comes_back_as_a_conflict_that_may
     let account = account().await;
     let container = account.container();
     account.server.listener().set_faults(lost_after());
-    let error = container
-        .create(&pk("p"), &thing("a", "p", 1), Retry::Idempotent)
+    let error = create(&container, thing("a", "p", 1), Retry::Idempotent)
         .await
         .unwrap_err();
     assert!(error.is_conflict() && error.after_ambiguity(), "{error}");
@@ -245,10 +234,7 @@ async fn a_lost_answer_is_ambiguous_for_a_write_that_was_declared_once() {
     ] {
         let id = format!("written-{written}");
         account.server.listener().set_faults(faults);
-        let error = container
-            .create(&pk("p"), &thing(&id, "p", 1), Retry::Once)
-            .await
-            .unwrap_err();
+        let error = create(&container, thing(&id, "p", 1), Retry::Once).await.unwrap_err();
         assert!(
             matches!(error, Error::Ambiguous { .. }) && error.is_transient(),
             "{error}"
@@ -265,9 +251,7 @@ async fn a_request_lost_before_it_was_applied_is_repeated_when_idempotent() {
         limit: Some(3),
         ..Faults::default()
     });
-    account
-        .container()
-        .create(&pk("p"), &thing("a", "p", 1), Retry::Idempotent)
+    create(&account.container(), thing("a", "p", 1), Retry::Idempotent)
         .await
         .unwrap();
     assert_eq!(account.server.listener().counts().creates, 4);
@@ -285,10 +269,7 @@ async fn throttled_requests_wait_as_long_as_the_service_says() {
         ..Faults::default()
     });
     let started = std::time::Instant::now();
-    container
-        .create(&pk("p"), &thing("a", "p", 1), Retry::Once)
-        .await
-        .unwrap();
+    create(&container, thing("a", "p", 1), Retry::Once).await.unwrap();
     assert!(started.elapsed() >= retry_after * 3, "{:?}", started.elapsed());
     assert_eq!(account.server.listener().counts().creates, 4);
 }
@@ -325,7 +306,7 @@ async fn an_etag_that_no_header_can_carry_is_refused_before_sending() {
 #[test]
 fn operations_can_be_spawned() {
     fn sendable<T: Send>(_: T) {}
-    async fn all(container: cosmos::Container) -> Result<(), Error> {
+    async fn all(container: Container) -> Result<(), Error> {
         let (key, query) = (pk("p"), Query::new("SELECT * FROM c"));
         container.read::<Thing>(&key, "a").await?;
         container.batch(&key, &cosmos::Batch::new(), Retry::Once).await?;

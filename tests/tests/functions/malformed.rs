@@ -67,7 +67,7 @@ async fn malformed_records_fail_alone_and_are_logged_and_counted() {
             "{line}"
         );
     }
-    cloud.settle().await;
+    cloud.drain().await;
     assert!(output(&cloud, "order").await.contains("Oslo"));
 }
 
@@ -86,7 +86,7 @@ async fn a_turn_wakeup_at_the_worker_fails_and_its_activities_are_served() {
         (&counted["MalformedWakeups"], &counted["Committed"]),
         (&2.into(), &1.into())
     );
-    cloud.settle().await;
+    cloud.drain().await;
     assert!(output(&cloud, "order").await.contains("Oslo"));
 }
 
@@ -133,7 +133,7 @@ async fn a_broken_instance_does_not_fail_the_others_of_its_batch() {
     assert_eq!(failed(&response), [place_of("broken", &turns).to_string()]);
     raw.create(&pk, history, retry).await.expect("it is written");
     serve(&cloud.orchestrator, &[Wakeup::turn("broken")]).await;
-    cloud.settle().await;
+    cloud.drain().await;
     for instance in ["sound", "broken", "good"] {
         assert!(output(&cloud, instance).await.contains("Oslo"));
     }

@@ -1,4 +1,4 @@
-//! The maintenance function: what it is asked, what it answers, what it costs.
+//! The maintenance function: requests, reports, and what a run costs.
 
 use crate::support::*;
 use cosmos::Clock;
@@ -62,8 +62,8 @@ pub fn assert_complete(report: &Report) {
     assert!(report.passes.values().all(|pass| pass.error.is_none()), "{report:#?}");
 }
 
-/// The instances that were notified, sorted.
-pub fn notified(queue: &Memory) -> Vec<String> {
+/// The instances that were woken, sorted.
+pub fn woken(queue: &Memory) -> Vec<String> {
     let wakeups = queue.take().into_iter();
     let mut names: Vec<String> = wakeups
         .map(|delayed| delayed.wakeup.target.instance().to_owned())
@@ -89,7 +89,7 @@ async fn the_schedule_runs_every_pass_and_returns_a_report() {
         (&text["store"]["outboxDepth"], &text["store"]["messagesDue"]),
         (&json!(0), &json!(2))
     );
-    assert_eq!(notified(&queue), ["forgotten", "target"]);
+    assert_eq!(woken(&queue), ["forgotten", "target"]);
     let metrics = Metrics::new(Some("tests".to_owned()));
     report.measure(&metrics);
     let line = metrics.flush("maintenance", Duration::ZERO, 0).expect("a line");
@@ -161,7 +161,7 @@ async fn a_direct_invocation_does_what_it_names_and_no_more() {
         report.passes[&PassName::Outbox].pages >= 1 && report.store.is_none(),
         "{report:?}"
     );
-    assert_eq!(notified(&queue), ["a", "b"]);
+    assert_eq!(woken(&queue), ["a", "b"]);
 }
 
 #[tokio::test]
@@ -199,9 +199,9 @@ async fn a_run_without_time_changes_nothing_and_says_what_is_left() {
     for time in [Duration::ZERO, Duration::from_millis(300)] {
         let report = maintenance.run(MaintenanceRequest::default(), Budget::of(time)).await;
         assert!(report.left_over, "{report:?}");
-        for (pass, told) in &report.passes {
-            assert_eq!(told.left_over, *pass != PassName::Retention, "{pass:?}");
-            assert_eq!((told.found, told.pages), (0, 0), "{pass:?}");
+        for (pass, result) in &report.passes {
+            assert_eq!(result.left_over, *pass != PassName::Retention, "{pass:?}");
+            assert_eq!((result.found, result.pages), (0, 0), "{pass:?}");
         }
     }
     assert_eq!((listener.counts().requests, queue.count()), (0, 0));
@@ -242,7 +242,7 @@ async fn a_pass_that_cannot_reach_the_store_does_not_stop_the_others() {
         "{report:#?}"
     );
     assert_eq!(report.passes[&PassName::Outbox].done, 1);
-    assert_eq!(notified(&queue), ["target"]);
+    assert_eq!(woken(&queue), ["target"]);
 }
 
 #[tokio::test]

@@ -9,7 +9,9 @@ pub mod account;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use cosmos::{ClientConfig, Container, CosmosClient, Key, Observed, Observer, PartitionKey, StaticKey};
+use cosmos::{
+    ClientConfig, Container, CosmosClient, Error, Etag, Key, Observed, Observer, PartitionKey, Retry, StaticKey,
+};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
@@ -187,6 +189,13 @@ pub fn key() -> StaticKey {
 
 pub fn pk(value: &str) -> PartitionKey {
     PartitionKey::new(value).unwrap()
+}
+
+/// Creates document `a` in partition `p`.
+pub async fn create(container: &Container, retry: Retry) -> Result<Etag, Error> {
+    container
+        .create(&pk("p"), &serde_json::json!({"id": "a", "pk": "p"}), retry)
+        .await
 }
 
 /// Keeps every report.
