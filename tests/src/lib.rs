@@ -3,6 +3,11 @@
 //! Every test has its own server, or, when `COSMOS_ENDPOINT` and `COSMOS_KEY` are set, its own container in that
 //! account.
 //!
+//! There are two tiers. The quick one is `cargo test --workspace`: it needs Rust and a C compiler only. What sweeps every
+//! write, takes large volumes, waits for minutes or needs a program from PyPI belongs to the exhaustive tier: mark it
+//! `#[ignore = "exhaustive: <what it needs or why it is long>"]`, and give it a representative in the quick tier. No test may
+//! depend on the machine's speed: wait with [`until`], not for a time.
+//!
 //! | module | role |
 //! |---|---|
 //! | `world` | one test's Cosmos DB, with a look at the raw documents |
@@ -11,6 +16,7 @@
 //! | [`cloud`] | orchestrator, worker and client on one world, joined by a notifier in memory |
 //! | [`workload`], [`jobs`] | a mixed workload with known outputs; starting, nudging and checking it |
 //! | [`cost`] | requests and round trips of an operation |
+//! | [`log`] | the JSON log of the functions, captured |
 //! | `wait`, `patient` | waiting for what must come; repeating a test that failed while the machine stalled |
 //! | [`real`] | the functions' binaries under cargo-lambda and moto |
 
@@ -18,6 +24,7 @@ mod clock;
 pub mod cloud;
 pub mod cost;
 pub mod jobs;
+pub mod log;
 mod patient;
 pub mod real;
 pub mod turns;
