@@ -5,7 +5,6 @@ use crate::error::ConnectError;
 use cosmos::{Clock, Key, KeySource, Observer, StaticKey, SystemClock, Throughput};
 use std::env;
 use std::fmt;
-use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -25,7 +24,6 @@ pub struct CosmosConfig {
     pub(crate) request_timeout: Duration,
     pub(crate) sweep_interval: Duration,
     pub(crate) repair_after: Duration,
-    pub(crate) slots: RangeInclusive<u8>,
     pub(crate) outbox: Outbox,
     pub(crate) dead_letter_ttl: Duration,
 }
@@ -71,7 +69,7 @@ impl fmt::Debug for CosmosConfig {
             .field("database", &self.database)
             .field("container", &self.container)
             .field("outbox", &self.outbox)
-            .field("letter_ttl", &self.dead_letter_ttl)
+            .field("dead_letter_ttl", &self.dead_letter_ttl)
             .finish_non_exhaustive()
     }
 }
@@ -93,7 +91,6 @@ impl CosmosConfig {
             request_timeout: Duration::from_secs(10),
             sweep_interval: Duration::from_secs(1),
             repair_after: Duration::from_secs(10),
-            slots: 0..=255,
             outbox: Outbox::default(),
             dead_letter_ttl: Duration::from_secs(30 * 24 * 3_600),
         })
@@ -206,12 +203,6 @@ impl CosmosConfigBuilder {
     /// (default 10 s).
     pub fn repair_after(mut self, age: Duration) -> Self {
         self.0.repair_after = age;
-        self
-    }
-
-    /// Which slots (a stable hash of the instance id, 0-255) the undirected fetches of this process serve.
-    pub fn slots(mut self, slots: RangeInclusive<u8>) -> Self {
-        self.0.slots = slots;
         self
     }
 

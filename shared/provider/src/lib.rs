@@ -25,37 +25,39 @@
 //! Creating a provider starts nothing: every request is made inside a call of its user.
 
 mod admin;
+mod batch;
 mod clock;
 mod config;
-mod deliver;
+mod due;
 mod enqueue;
 mod error;
-mod finish;
-mod hints;
+mod given_up;
 mod maintain;
 mod model;
-mod poison;
+mod page;
+mod polling;
 mod provider;
 mod read;
-mod repair;
+mod recovery;
 mod schema;
-mod scout;
 mod session;
 mod store;
 mod token;
 mod turn;
+mod types;
 mod work;
 
 pub use clock::{Ids, RandomIds};
 pub use config::{CosmosConfig, CosmosConfigBuilder, Outbox};
 pub use cosmos::{Clock, SystemClock};
+pub use due::{Due, Orchestration, Target, TurnDecision, WorkTarget};
 pub use error::ConnectError;
 pub use maintain::{
-    Backlog, BacklogQuery, Cursor, DeadLetter, DeadLetterCursor, DeadLetterFilter, DeadLetterId, DeadLetterPage,
-    DeadLetterSummary, DueItem, DuePage, DueWhat, DueWindow, MaintenanceState, PageRequest, PassOutcome, Redriven,
-    Redrives, Retention, Tried,
+    Backlog, BacklogQuery, DeadLetter, DeadLetterCursor, DeadLetterFilter, DeadLetterId, DeadLetterPage,
+    DeadLetterSummary, DueItem, DuePage, DueWhat, DueWindow, MaintenanceState, Redriven, Redrives, Retention, Tried,
 };
-pub use model::{DeadLetterKind, UnfinishedSweep, target_of};
-pub use provider::{ClaimedWork, CosmosProvider, Fetched, TurnItem};
-pub use repair::Repaired;
+pub use model::{DeadLetterKind, UnfinishedSweep};
+pub use page::{Cursor, PageRequest, PassOutcome};
+pub use provider::CosmosProvider;
 pub use schema::{PARTITION_KEY_PATH, container_spec};
+pub use types::{ClaimedWork, Fetched, PendingCommit, TurnItem};

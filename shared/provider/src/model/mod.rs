@@ -1,13 +1,13 @@
-//! The documents, one file per type. Each file owns its ids and its serde; nothing else builds them.
+//! The documents, one file per type. Each file owns the ids and the serde of its type; no other module builds them.
 //!
-//! Ids never contain the instance id: it may hold any character, a document id may not. It is the partition key
-//! instead. Three fields are shared by all documents that somebody must find without knowing their partition:
+//! Ids never contain the instance id, which may hold characters that a document id may not: it is the partition key
+//! instead. Documents that must be found without knowing their partition share three fields:
 //!
 //! | field | meaning |
 //! |---|---|
-//! | `queue` | `turn` (a message), `work` (an activity), `repair` (owed: an intent, an unfinished commit, a deletion), `dead` (a dead letter) |
-//! | `dueAt` | from when on (Unix ms); a locked work item is due again when its lock expires |
-//! | `slot` | a stable hash of the partition key, 0-255, by which sweeps can be divided among processes |
+//! | `queue` | `turn`: a message; `work`: an activity; `repair`: an intent, an unfinished commit or a deletion; `dead`: a dead letter |
+//! | `dueAt` | due from then on (Unix ms); a claimed work item is due again when its claim expires |
+//! | `slot` | a stable hash of the partition key, 0-255; reserved for dividing sweeps among processes |
 
 mod dead;
 mod deletion;
@@ -23,10 +23,10 @@ mod staged;
 mod work;
 
 pub use dead::DeadLetterKind;
-pub(crate) use dead::{DeadLetterDoc, Death};
+pub(crate) use dead::{DeadLetterDoc, GivenUp};
 pub(crate) use deletion::DeletionDoc;
 pub(crate) use history::{HistoryDoc, HistoryError, HistoryPart, assemble, first_event};
-pub(crate) use instance::{ExecutionDoc, ExecutionState, InstanceDoc, is_terminal};
+pub(crate) use instance::{ExecutionDoc, ExecutionState, InstanceDoc, Status};
 pub(crate) use intent::IntentDoc;
 pub(crate) use kv::{KvDoc, Scope};
 pub(crate) use lock::{Deleting, LockDoc, Unfinished};
@@ -65,17 +65,18 @@ pub(crate) enum Kind {
     Unknown,
 }
 
-/// Which sweep finds a document.
+/// Which queue a document is in, stored as `queue`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Queue {
     Turn,
     Work,
+    /// For recovery.
     Repair,
     Dead,
 }
 
-/// What every document has, to tell what it is before it is decoded.
+/// What every document has: its type, known before the rest is decoded.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Header {
     #[serde(rename = "type")]
@@ -85,6 +86,12 @@ pub(crate) struct Header {
 /// The slot of a partition key: the first byte of its SHA-256, the same in every version of every compiler.
 pub(crate) fn slot(pk: &str) -> u8 {
     Sha256::digest(pk.as_bytes())[0]
+}
+
+/// A stored name as it stands in the text of a query: `'turn'`.
+pub(crate) fn sql(name: impl Serialize) -> String {
+    let json = serde_json::to_string(&name).unwrap_or_default();
+    format!("'{}'", json.trim_matches('"'))
 }
 
 /// Hex of a SHA-256, for ids made of text that an id may not hold.
@@ -102,6 +109,12 @@ mod tests {
     #[test]
     fn slots_are_stable_across_builds() {
         assert_eq!([slot("order-1"), slot("日本"), slot("")], [0x0b, 0xcf, 0xe3]);
+    }
+
+    #[test]
+    fn queries_use_the_stored_names() {
+        assert_eq!([sql(Queue::Repair), sql(Kind::StagedHead)], ["'repair'", "'staged-head'"]);
+        assert_eq!(sql(Status::Completed), "'Completed'");
     }
 
     #[test]

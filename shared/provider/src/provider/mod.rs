@@ -1,86 +1,31 @@
-//! The public face: connecting, and the directed calls of functions. `impl Provider` is in `verbs`.
+//! The public face. This file connects; `directed` has the calls of functions, `verbs` is `impl Provider`, `admin` is
+//! `impl ProviderAdmin`, `maintenance` has the passes of the scheduled function. All of them only delegate.
 
+mod admin;
+mod directed;
+mod maintenance;
 mod verbs;
 
 use crate::config::CosmosConfig;
 use crate::error::{ConnectError, Failure};
-use crate::hints::{Hints, WorkHint};
-use crate::model::WorkDoc;
-use crate::repair::Repaired;
+use crate::polling::{Candidates, WorkCandidate};
 use crate::schema::container_spec;
-use crate::session::SessionClaim;
 use crate::store::Store;
-use crate::token::Token;
-use crate::turn::{Commit, Committed, Decision, HeldTurn, HeldTurns, TurnRequest};
-use crate::work::{HeldWorks, WorkRequest};
+use crate::turn::ClaimedTurns;
+use crate::work::ClaimedWorks;
 use async_trait::async_trait;
-use cosmos::{ClientConfig, CosmosClient, Key, KeySource, PartitionKey};
-use duroxide::providers::{
-    DispatcherCapabilityFilter, OrchestrationItem, ProviderError, ScheduledActivityIdentifier, SessionFetchConfig,
-    TagFilter, WorkItem,
-};
-use std::ops::RangeInclusive;
+use cosmos::{ClientConfig, CosmosClient, Key, KeySource};
+use duroxide::providers::ProviderError;
 use std::sync::Arc;
-use std::time::Duration;
 
 /// A duroxide provider on one Cosmos DB container. See the crate's documentation.
 #[derive(Debug)]
 pub struct CosmosProvider {
-    pub(crate) store: Store,
-    pub(crate) turns: HeldTurns,
-    pub(crate) works: HeldWorks,
-    pub(crate) turn_hints: Hints<String>,
-    pub(crate) work_hints: Hints<WorkHint>,
-    pub(crate) sweep_interval: Duration,
-    pub(crate) slots: RangeInclusive<u8>,
-}
-
-/// What a directed fetch found.
-#[derive(Clone, Debug)]
-pub enum Fetched<T> {
-    /// Claimed: the caller holds the lock.
-    Ready(T),
-    /// Nothing is due, or not for a caller of these tags. The wakeup was stale and may be forgotten, provided that the reader
-    /// knows the writer's session (see [`CosmosProvider::absorb_session`]); else a lagging replica may have answered, and
-    /// the sweep finds later what it did not show.
-    Nothing,
-    /// Somebody holds the lock, or was faster. The wakeup must be tried again: the holder may have fetched before the
-    /// message arrived.
-    Busy {
-        /// Until when the lock lasts, unless it is released earlier (Unix ms).
-        until_ms: u64,
-    },
-    /// Something is due, and this build cannot run it: another must, so the wakeup must not be forgotten.
-    Foreign {
-        /// What is in the way, and what to do.
-        why: String,
-    },
-}
-
-/// A claimed turn.
-#[derive(Clone, Debug)]
-pub struct TurnItem {
-    /// What duroxide runs.
-    pub item: OrchestrationItem,
-    /// The token for ack, abandon and renew.
-    pub lock_token: String,
-    /// How often the most tried message of the turn has been fetched, this time included.
-    pub attempt: u32,
-    /// Which turn of its execution it is, counting from 1 those that left something in the history.
-    pub turn: u64,
-    /// More messages are due than one turn takes: after this turn there is another, which nobody else announces.
-    pub more: bool,
-}
-
-/// A claimed work item.
-#[derive(Clone, Debug)]
-pub struct ClaimedWork {
-    /// What duroxide runs.
-    pub item: WorkItem,
-    /// The token for ack, abandon and renew.
-    pub lock_token: String,
-    /// How often the item has been fetched, this time included.
-    pub attempt: u32,
+    store: Store,
+    turns: ClaimedTurns,
+    works: ClaimedWorks,
+    turn_candidates: Candidates<String>,
+    work_candidates: Candidates<WorkCandidate>,
 }
 
 /// The configured key source, shared with the client.
@@ -99,7 +44,7 @@ impl KeySource for SharedKey {
 }
 
 impl CosmosProvider {
-    /// A provider for the configured container. It starts no task. Requests are sent only when the configuration asks
+    /// A provider for the configured container. It starts no task, and sends requests only when the configuration asks
     /// for the container to be created.
     ///
     /// # Errors
@@ -119,161 +64,57 @@ impl CosmosProvider {
                 .ensure_container(&config.database, &container_spec(&config.container, throughput))
                 .await?;
         }
-        let store = Store {
-            container: client.container(&config.database, &config.container),
-            clock: config.clock,
-            ids: config.ids,
-            sequence: Default::default(),
-            repair_after: config.repair_after,
-            outbox: config.outbox,
-            dead_letter_ttl: u32::try_from(config.dead_letter_ttl.as_secs())
-                .unwrap_or(u32::MAX)
-                .clamp(1, i32::MAX as u32),
-        };
         Ok(CosmosProvider {
-            store,
-            turns: HeldTurns::default(),
-            works: HeldWorks::default(),
-            turn_hints: Hints::default(),
-            work_hints: Hints::default(),
-            sweep_interval: config.sweep_interval,
-            slots: config.slots,
+            store: Store {
+                container: client.container(&config.database, &config.container),
+                clock: config.clock,
+                ids: config.ids,
+                sequence: Default::default(),
+                repair_after: config.repair_after,
+                outbox: config.outbox,
+                dead_letter_ttl: u32::try_from(config.dead_letter_ttl.as_secs())
+                    .unwrap_or(u32::MAX)
+                    .clamp(1, i32::MAX as u32),
+            },
+            turns: ClaimedTurns::default(),
+            works: ClaimedWorks::default(),
+            turn_candidates: Candidates::new(config.sweep_interval),
+            work_candidates: Candidates::new(config.sweep_interval),
         })
     }
 
-    /// Gets ready for the first request, without sending any. It blocks for some milliseconds; who does not call it
-    /// waits for that with the first request.
+    /// Prepares for the first request, without sending any. It blocks for some milliseconds, which the first request
+    /// would otherwise take.
     pub fn warm(&self) {
         if let Err(error) = self.store.container.warm() {
-            // The first request meets the same trouble, and has somebody to tell.
+            // The first request fails with the same error, and reports it.
             tracing::debug!(%error, "the HTTP client is not ready yet");
         }
     }
 
-    /// Fetches the turn of this instance: straight to one logical partition, no query across partitions.
-    ///
-    /// # Errors
-    /// When the store cannot be reached, or the id cannot be an instance's.
-    pub async fn fetch_turn(
-        &self,
-        instance: &str,
-        lock_timeout: Duration,
-        filter: Option<&DispatcherCapabilityFilter>,
-    ) -> Result<Fetched<TurnItem>, ProviderError> {
-        let request = TurnRequest { lock_timeout, filter };
-        let fetched = async {
-            let pk = PartitionKey::new(instance)?;
-            self.store.fetch_turn(&pk, request, &self.turns).await
-        };
-        fetched.await.map_err(|failure: Failure| failure.of("fetch_turn"))
+    /// What this process has seen of the store, for the next reader (see [`Self::absorb_consistency_token`]).
+    pub fn consistency_token(&self) -> Option<String> {
+        self.store.container.consistency_token()
     }
 
-    /// Fetches this work item, named by instance, execution and activity.
-    ///
-    /// # Errors
-    /// When the store cannot be reached, or the item cannot be decoded.
-    pub async fn fetch_work(
-        &self,
-        activity: &ScheduledActivityIdentifier,
-        lock_timeout: Duration,
-        session: Option<&SessionFetchConfig>,
-        tags: &TagFilter,
-    ) -> Result<Fetched<ClaimedWork>, ProviderError> {
-        let request = WorkRequest {
-            lock_timeout,
-            session,
-            tags,
-        };
-        let fetched = async {
-            let pk = PartitionKey::new(&activity.instance)?;
-            self.store
-                .fetch_work(&pk, &WorkDoc::id_of(activity), request, &self.works)
-                .await
-        };
-        fetched.await.map_err(|failure: Failure| failure.of("fetch_work"))
-    }
-
-    /// Repairs some of what crashes left behind, at most ten pages of it: delivers owed messages, rolls commits forward
-    /// or sweeps what they staged, finishes deletions. Bounded, idempotent, and safe to run twice at once.
-    ///
-    /// # Errors
-    /// When the sweep itself fails; what fails to be repaired is counted instead.
-    pub async fn repair(&self, most_per_range: u32) -> Result<Repaired, ProviderError> {
-        self.store
-            .repair_page(most_per_range)
-            .await
-            .map_err(|failure| failure.of("repair"))
-    }
-
-    /// Claims a session for an owner, or extends it when it is the owner's already: straight to its partition.
-    ///
-    /// # Errors
-    /// When the store cannot be reached, or the id cannot be a session's.
-    pub async fn hold_session(&self, session: &str, claim: &SessionFetchConfig) -> Result<Fetched<()>, ProviderError> {
-        match self.store.claim_session(session, claim).await {
-            Ok(SessionClaim::Owned) => Ok(Fetched::Ready(())),
-            Ok(SessionClaim::Closed { until_ms }) => Ok(Fetched::Busy { until_ms }),
-            Err(failure) => Err(failure.of("hold_session")),
-        }
-    }
-
-    /// What this process has seen of the store, to be handed to the next reader (see [`Self::absorb_session`]).
-    pub fn session_token(&self) -> Option<String> {
-        self.store.container.session_token()
-    }
-
-    /// The same in at most `most` bytes: the newest part, which has what was just written.
-    pub fn recent_session_token(&self, most: usize) -> Option<String> {
-        self.store.container.recent_session_token(most)
+    /// The same in at most `most` bytes: the newest part, which includes what was just written.
+    pub fn recent_consistency_token(&self, most: usize) -> Option<String> {
+        self.store.container.recent_consistency_token(most)
     }
 
     /// Makes reads at least as new as the writes that this token stands for.
-    pub fn absorb_session(&self, token: &str) {
-        self.store.container.absorb_session_token(token);
+    pub fn absorb_consistency_token(&self, token: &str) {
+        self.store.container.absorb_consistency_token(token);
     }
+}
 
-    async fn held_turn(&self, token: &str) -> Result<Arc<HeldTurn>, Failure> {
-        let (token, pk) = Token::decode_turn(token)?;
-        if self.turns.is_lost(&token.nonce) {
-            return Err(Failure::LockLost {
-                instance: token.instance,
-            });
-        }
-        match self.turns.get(&token.nonce) {
-            Some(turn) => Ok(turn),
-            None => Ok(Arc::new(self.store.recall(&pk, &token.nonce).await?)),
-        }
-    }
+/// Names the operation in an error.
+trait Operation<T> {
+    fn of(self, operation: &'static str) -> Result<T, ProviderError>;
+}
 
-    async fn commit(&self, token: &str, decision: Decision) -> Result<(), Failure> {
-        let turn = self.held_turn(token).await?;
-        let done = Commit::of(&self.store, &self.turns, &turn)?.run(decision).await;
-        // A refused plan (too large, a duplicate event) keeps the hold: the runtime then commits the failure with it.
-        let instance = turn.pk.as_str().to_owned();
-        match &done {
-            Ok(_) => self.turns.forget(&turn.nonce),
-            Err(Failure::LockLost { .. }) => self.turns.lose(&turn.nonce),
-            Err(_) => {}
-        }
-        self.turn_hints.wake(&instance);
-        let Committed { plan, more, mut etags } = done?;
-        self.store.deliver(&turn.pk, &plan.intents).await;
-        let now = self.store.now();
-        for work in plan.work {
-            self.work_hints.push(match etags.remove(&work.id) {
-                Some(etag) => WorkHint::written(work, etag),
-                None => WorkHint::of(&work),
-            });
-        }
-        for intent in plan.intents {
-            self.turn_hints.push(intent.message.pk);
-        }
-        for due in plan.own_messages_due {
-            self.turn_hints.push_at(due, now, instance.clone());
-        }
-        if more {
-            self.turn_hints.push(instance);
-        }
-        Ok(())
+impl<T> Operation<T> for Result<T, Failure> {
+    fn of(self, operation: &'static str) -> Result<T, ProviderError> {
+        self.map_err(|failure| failure.of(operation))
     }
 }

@@ -3,18 +3,18 @@
 use super::*;
 use crate::model::{LockDoc, StagedOpKind};
 use crate::store::Locked;
-use crate::turn::held::HeldMessage;
+use crate::turn::claimed::ClaimedMessage;
 use cosmos::Etag;
 
 const NOW: u64 = 1_000;
 
-fn turn(instance: Option<InstanceDoc>, kv: Vec<KvDoc>) -> HeldTurn {
-    let message = |id: &str, receipt| HeldMessage {
+fn turn(instance: Option<InstanceDoc>, kv: Vec<KvDoc>) -> ClaimedTurn {
+    let message = |id: &str, receipt| ClaimedMessage {
         id: id.to_owned(),
         etag: format!("\"{id}\""),
         receipt,
     };
-    HeldTurn {
+    ClaimedTurn {
         pk: PartitionKey::new("i").unwrap(),
         nonce: "c1".to_owned(),
         lock: Locked {
@@ -25,11 +25,12 @@ fn turn(instance: Option<InstanceDoc>, kv: Vec<KvDoc>) -> HeldTurn {
         kv,
         messages: vec![message("m:own", false), message("m:foreign", true)],
         more: false,
+        orchestration: None,
         expires: tokio::time::Instant::now(),
     }
 }
 
-fn plan_for(turn: &HeldTurn, decision: Decision) -> Result<Plan, Failure> {
+fn plan_for(turn: &ClaimedTurn, decision: TurnDecision) -> Result<Plan, Failure> {
     let sequence = Sequence::default();
     let context = PlanContext {
         now_ms: NOW,
@@ -42,7 +43,7 @@ fn plan_for(turn: &HeldTurn, decision: Decision) -> Result<Plan, Failure> {
     Plan::make(turn, decision, context)
 }
 
-fn plan(decision: Decision) -> Plan {
+fn plan(decision: TurnDecision) -> Plan {
     plan_for(&turn(None, vec![]), decision).expect("a plan is made")
 }
 
@@ -94,12 +95,12 @@ fn named() -> ExecutionMetadata {
     }
 }
 
-fn first(execution: u64) -> Decision {
-    Decision {
+fn first(execution: u64) -> TurnDecision {
+    TurnDecision {
         execution,
         events: vec![set(1, "k", "v")],
         metadata: named(),
-        ..Decision::default()
+        ..TurnDecision::default()
     }
 }
 
@@ -115,9 +116,9 @@ fn ids(ops: &[StagedOp]) -> Vec<&str> {
 
 #[test]
 fn a_consumed_message_is_deleted_and_one_from_elsewhere_leaves_a_receipt() {
-    let plan = plan(Decision {
+    let plan = plan(TurnDecision {
         execution: 1,
-        ..Decision::default()
+        ..TurnDecision::default()
     });
     let kinds: Vec<&StagedOpKind> = plan.rest.iter().map(|op| &op.op).collect();
     assert!(
@@ -140,13 +141,12 @@ fn a_message_to_this_instance_is_a_document_and_one_to_another_is_an_intent() {
         id: 2,
         fire_at_ms: NOW + 500,
     };
-    let plan = plan(Decision {
+    let plan = plan(TurnDecision {
         execution: 1,
         messages: vec![timer, child_start("child")],
-        ..Decision::default()
+        ..TurnDecision::default()
     });
     assert_eq!(ids(&plan.rest)[..2], ["m:c1-0", "o:c1-1"]);
-    assert_eq!(plan.own_messages_due, [NOW + 500]);
     let [intent] = &plan.intents[..] else {
         panic!("one intent")
     };
@@ -164,11 +164,11 @@ fn an_activity_that_is_scheduled_and_cancelled_in_one_turn_is_neither() {
         execution_id: 1,
         activity_id,
     };
-    let plan = plan(Decision {
+    let plan = plan(TurnDecision {
         execution: 1,
         work: vec![activity(2), activity(3)],
         cancelled: vec![cancelled(3), cancelled(9)],
-        ..Decision::default()
+        ..TurnDecision::default()
     });
     assert_eq!(ids(&plan.rest)[..2], ["w:1:2", "w:1:9"]);
     assert!(matches!(plan.rest[1].op, StagedOpKind::Discard));
@@ -184,10 +184,10 @@ fn events_are_counted_and_chained_to_the_commit_before() {
     );
     let mut before = one;
     before.current.head = "c0".to_owned();
-    let decision = Decision {
+    let decision = TurnDecision {
         execution: 1,
         events: vec![set(2, "k", "w"), set(3, "k", "x")],
-        ..Decision::default()
+        ..TurnDecision::default()
     };
     let next = plan_for(&turn(Some(before), vec![]), decision).unwrap();
     let doc: HistoryDoc = serde_json::from_str(next.history[0].body.as_ref().unwrap().get()).unwrap();
@@ -198,20 +198,20 @@ fn events_are_counted_and_chained_to_the_commit_before() {
 #[test]
 fn an_event_without_an_id_or_with_one_that_is_recorded_is_refused() {
     let before = instance_of(&plan(first(1)));
-    let again = Decision {
+    let again = TurnDecision {
         execution: 1,
         events: vec![set(1, "k", "v")],
-        ..Decision::default()
+        ..TurnDecision::default()
     };
     let refused = plan_for(&turn(Some(before), vec![]), again);
     assert!(
         matches!(refused, Err(Failure::DuplicateEvent { event: 1, .. })),
         "{refused:?}"
     );
-    let unnumbered = Decision {
+    let unnumbered = TurnDecision {
         execution: 1,
         events: vec![set(0, "k", "v")],
-        ..Decision::default()
+        ..TurnDecision::default()
     };
     assert!(matches!(
         plan_for(&turn(None, vec![]), unnumbered),
@@ -222,7 +222,7 @@ fn an_event_without_an_id_or_with_one_that_is_recorded_is_refused() {
 #[test]
 fn a_newer_execution_archives_the_state_of_the_last_one() {
     let mut before = instance_of(&plan(first(1)));
-    before.current.status = "ContinuedAsNew".to_owned();
+    before.current.status = Status::ContinuedAsNew;
     before.current.output = Some("next input".to_owned());
     let next = plan_for(&turn(Some(before), vec![]), first(2)).unwrap();
     let instance = instance_of(&next);
@@ -231,8 +231,8 @@ fn a_newer_execution_archives_the_state_of_the_last_one() {
         (2, 2, 1)
     );
     assert_eq!(
-        (instance.current.status.as_str(), instance.current.started_at),
-        ("Running", NOW)
+        (instance.current.status, instance.current.started_at),
+        (Status::Running, NOW)
     );
     let archived: ExecutionDoc = serde_json::from_str(next.state[1].body.as_ref().unwrap().get()).unwrap();
     assert_eq!(
@@ -242,15 +242,15 @@ fn a_newer_execution_archives_the_state_of_the_last_one() {
 }
 
 #[test]
-fn the_parent_is_set_once_and_the_status_when_told() {
+fn the_parent_is_set_once_and_the_status_with_the_metadata() {
     let mut metadata = named();
     metadata.parent_instance_id = Some("p".to_owned());
     metadata.status = Some("Completed".to_owned());
     metadata.output = Some("done".to_owned());
-    let one = plan(Decision {
+    let one = plan(TurnDecision {
         execution: 1,
         metadata: metadata.clone(),
-        ..Decision::default()
+        ..TurnDecision::default()
     });
     let one = instance_of(&one);
     assert_eq!(
@@ -258,10 +258,10 @@ fn the_parent_is_set_once_and_the_status_when_told() {
         (Some("p"), Some(NOW))
     );
     metadata.parent_instance_id = Some("other".to_owned());
-    let again = Decision {
+    let again = TurnDecision {
         execution: 1,
         metadata,
-        ..Decision::default()
+        ..TurnDecision::default()
     };
     let again = instance_of(&plan_for(&turn(Some(one), vec![]), again).unwrap());
     assert_eq!(again.parent.as_deref(), Some("p"));
@@ -278,10 +278,10 @@ fn the_custom_status_counts_one_version_per_turn_and_the_last_one_wins() {
         )
     };
     let events = vec![status(1, Some("a")), status(2, None), status(3, Some("b"))];
-    let instance = instance_of(&plan(Decision {
+    let instance = instance_of(&plan(TurnDecision {
         execution: 1,
         events,
-        ..Decision::default()
+        ..TurnDecision::default()
     }));
     assert_eq!(
         (instance.custom_status.as_deref(), instance.custom_status_version),
@@ -297,10 +297,10 @@ fn changed_keys_share_the_revision_of_the_instance_and_clearing_touches_all() {
         event(2, EventKind::KeyValuesCleared),
         set(3, "new", "w"),
     ];
-    let decision = Decision {
+    let decision = TurnDecision {
         execution: 1,
         events,
-        ..Decision::default()
+        ..TurnDecision::default()
     };
     let plan = plan_for(&turn(None, known), decision).unwrap();
     let docs: Vec<KvDoc> = plan.state[1..]
@@ -327,10 +327,10 @@ fn a_long_history_is_cut_into_documents_that_fit_and_one_event_that_does_not_is_
             },
         )
     });
-    let plan = plan(Decision {
+    let plan = plan(TurnDecision {
         execution: 1,
         events: events.collect(),
-        ..Decision::default()
+        ..TurnDecision::default()
     });
     let offsets: Vec<u64> = plan
         .history
@@ -351,10 +351,10 @@ fn a_long_history_is_cut_into_documents_that_fit_and_one_event_that_does_not_is_
     );
     let refused = plan_for(
         &turn(None, vec![]),
-        Decision {
+        TurnDecision {
             execution: 1,
             events: vec![huge],
-            ..Decision::default()
+            ..TurnDecision::default()
         },
     );
     let message = refused.unwrap_err().to_string();
@@ -367,20 +367,20 @@ fn a_long_history_is_cut_into_documents_that_fit_and_one_event_that_does_not_is_
 #[test]
 fn a_child_or_session_that_no_partition_can_hold_is_refused() {
     let long = "x".repeat(2_049);
-    let child = Decision {
+    let child = TurnDecision {
         execution: 1,
         messages: vec![child_start(&long)],
-        ..Decision::default()
+        ..TurnDecision::default()
     };
     assert!(plan_for(&turn(None, vec![]), child).is_err());
     let mut work = activity(2);
     if let WorkItem::ActivityExecute { session_id, .. } = &mut work {
         *session_id = Some(String::new());
     }
-    let session = Decision {
+    let session = TurnDecision {
         execution: 1,
         work: vec![work],
-        ..Decision::default()
+        ..TurnDecision::default()
     };
     assert!(plan_for(&turn(None, vec![]), session).is_err());
 }

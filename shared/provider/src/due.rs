@@ -1,0 +1,339 @@
+//! Who has something to do after a write: the one place that decides it. No I/O.
+//!
+//! [`TurnDecision::due`] and the functions beside it depend on the decision alone, not on what the store answered. So
+//! the list exists even when the outcome of a commit is unknown: a caller that wakes somebody for nothing costs one
+//! request, and a caller that wakes nobody costs the time until maintenance runs.
+//!
+//! The polling runtime turns the list into candidates, the functions turn it into wakeups.
+
+use crate::model::{WorkDoc, target_of};
+use duroxide::providers::{ExecutionMetadata, ScheduledActivityIdentifier, WorkItem};
+use duroxide::{Event, EventKind};
+use std::collections::HashSet;
+
+/// What the runtime decided in one turn.
+#[derive(Clone, Debug, Default)]
+pub struct TurnDecision {
+    /// The execution that the turn belongs to.
+    pub execution: u64,
+    /// Events to append to its history.
+    pub events: Vec<Event>,
+    /// Activities to schedule.
+    pub work: Vec<WorkItem>,
+    /// Messages to this instance and to others.
+    pub messages: Vec<WorkItem>,
+    /// Name, version, status and output, as far as the turn changes them.
+    pub metadata: ExecutionMetadata,
+    /// Activities that must not run any more.
+    pub cancelled: Vec<ScheduledActivityIdentifier>,
+}
+
+/// Somebody who has something to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Due {
+    /// Who.
+    pub target: Target,
+    /// From when on (Unix ms); `None`: at once.
+    pub at_ms: Option<u64>,
+}
+
+/// The next step of an instance: a turn, or one of its activities.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Target {
+    /// The next turn of an instance.
+    Turn {
+        /// Its id.
+        instance: String,
+    },
+    /// One activity.
+    Work(WorkTarget),
+}
+
+/// One activity.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct WorkTarget {
+    /// The instance that scheduled it.
+    pub instance: String,
+    /// The execution that scheduled it.
+    pub execution: u64,
+    /// The id of its event.
+    pub activity: u64,
+    /// Its tag, which decides who may run it.
+    pub tag: Option<String>,
+    /// The orchestration that scheduled it. A worker that knows it need not read the history for the activity's context.
+    pub orchestration: Option<Orchestration>,
+}
+
+/// The name and version of an orchestration.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Orchestration {
+    /// Its name.
+    pub name: String,
+    /// Its version.
+    pub version: String,
+}
+
+impl Orchestration {
+    /// The orchestration whose start is among these events.
+    pub(crate) fn started(events: &[Event]) -> Option<Orchestration> {
+        events.iter().find_map(|event| match &event.kind {
+            EventKind::OrchestrationStarted { name, version, .. } => Some(Orchestration {
+                name: name.clone(),
+                version: version.clone(),
+            }),
+            _ => None,
+        })
+    }
+}
+
+impl Target {
+    /// The instance that it is about.
+    pub fn instance(&self) -> &str {
+        match self {
+            Target::Turn { instance } => instance,
+            Target::Work(work) => &work.instance,
+        }
+    }
+
+    /// The activity's id, if it is one.
+    pub fn activity(&self) -> Option<u64> {
+        match self {
+            Target::Turn { .. } => None,
+            Target::Work(work) => Some(work.activity),
+        }
+    }
+}
+
+impl WorkTarget {
+    /// The activity as duroxide names it.
+    pub fn identifier(&self) -> ScheduledActivityIdentifier {
+        ScheduledActivityIdentifier {
+            instance: self.instance.clone(),
+            execution_id: self.execution,
+            activity_id: self.activity,
+        }
+    }
+}
+
+impl TurnDecision {
+    /// Who has something to do once the decision is committed. `running` is the orchestration of the turn, unless the
+    /// turn itself starts it.
+    pub fn due(&self, running: Option<&Orchestration>) -> Vec<Due> {
+        let started = Orchestration::started(&self.events);
+        let orchestration = started.as_ref().or(running);
+        let cancelled: HashSet<String> = self.cancelled.iter().map(WorkDoc::id_of).collect();
+        let messages = self.messages.iter().filter_map(|item| Due::message(item, None));
+        let work = self.work.iter().filter_map(|item| Due::activity(item, orchestration));
+        let wanted = |due: &Due| match &due.target {
+            Target::Turn { .. } => true,
+            Target::Work(work) => !cancelled.contains(&WorkDoc::id_of(&work.identifier())),
+        };
+        messages.chain(work).filter(wanted).collect()
+    }
+}
+
+impl Due {
+    /// Who has something to do when this message is queued, to be seen from `visible_ms` on (a timer: not before it
+    /// fires). `None` for an activity, which is no message.
+    pub fn message(item: &WorkItem, visible_ms: Option<u64>) -> Option<Due> {
+        let instance = target_of(item)?.to_owned();
+        let at_ms = match item {
+            WorkItem::TimerFired { fire_at_ms, .. } => Some(visible_ms.unwrap_or(0).max(*fire_at_ms)),
+            _ => visible_ms,
+        };
+        Some(Due {
+            target: Target::Turn { instance },
+            at_ms,
+        })
+    }
+
+    /// Who has something to do when this activity is queued; `None` for a message.
+    pub fn activity(item: &WorkItem, orchestration: Option<&Orchestration>) -> Option<Due> {
+        let WorkItem::ActivityExecute {
+            instance,
+            execution_id,
+            id,
+            tag,
+            ..
+        } = item
+        else {
+            return None;
+        };
+        Some(Due {
+            target: Target::Work(WorkTarget {
+                instance: instance.clone(),
+                execution: *execution_id,
+                activity: *id,
+                tag: tag.clone(),
+                orchestration: orchestration.cloned(),
+            }),
+            at_ms: None,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: u64 = 1_000_000;
+
+    fn activity(id: u64) -> WorkItem {
+        WorkItem::ActivityExecute {
+            instance: "i".to_owned(),
+            execution_id: 3,
+            id,
+            name: "A".to_owned(),
+            input: String::new(),
+            session_id: None,
+            tag: Some("gpu".to_owned()),
+        }
+    }
+
+    fn timer(fire_at_ms: u64) -> WorkItem {
+        WorkItem::TimerFired {
+            instance: "i".to_owned(),
+            execution_id: 1,
+            id: 2,
+            fire_at_ms,
+        }
+    }
+
+    #[test]
+    fn each_message_makes_its_receiver_due() {
+        let details = duroxide::ErrorDetails::Application {
+            kind: duroxide::AppErrorKind::ActivityFailed,
+            message: String::new(),
+            retryable: false,
+        };
+        let to = |name: &str| name.to_owned();
+        let start = WorkItem::StartOrchestration {
+            instance: to("child"),
+            orchestration: to("O"),
+            input: String::new(),
+            version: None,
+            parent_instance: Some(to("parent")),
+            parent_id: Some(1),
+            parent_execution_id: Some(1),
+            execution_id: 1,
+        };
+        let again = WorkItem::ContinueAsNew {
+            instance: to("again"),
+            orchestration: to("O"),
+            input: String::new(),
+            version: None,
+            parent_instance: Some(to("parent")),
+            parent_id: None,
+            parent_execution_id: None,
+            carry_forward_events: Vec::new(),
+            initial_custom_status: None,
+        };
+        let completed = WorkItem::SubOrchCompleted {
+            parent_instance: to("parent"),
+            parent_execution_id: 1,
+            parent_id: 1,
+            result: String::new(),
+        };
+        let failed = WorkItem::SubOrchFailed {
+            parent_instance: to("failed parent"),
+            parent_execution_id: 1,
+            parent_id: 1,
+            details,
+        };
+        let cancel = WorkItem::CancelInstance {
+            instance: to("cancelled"),
+            reason: String::new(),
+        };
+        let queued = WorkItem::QueueMessage {
+            instance: to("mailbox"),
+            name: String::new(),
+            data: String::new(),
+        };
+        let raised = WorkItem::ExternalRaised {
+            instance: to("event"),
+            name: String::new(),
+            data: String::new(),
+        };
+        let decision = TurnDecision {
+            messages: vec![start, again, completed, failed, cancel, queued, raised],
+            ..TurnDecision::default()
+        };
+        let due = decision.due(None);
+        let names: Vec<&str> = due.iter().map(|due| due.target.instance()).collect();
+        assert_eq!(
+            names,
+            [
+                "child",
+                "again",
+                "parent",
+                "failed parent",
+                "cancelled",
+                "mailbox",
+                "event"
+            ]
+        );
+        assert!(due.iter().all(|due| due.at_ms.is_none()), "all of it at once");
+    }
+
+    #[test]
+    fn a_timer_is_due_when_it_fires_and_not_before_it_is_visible() {
+        let at = |item: &WorkItem, visible_ms| Due::message(item, visible_ms).and_then(|due| due.at_ms);
+        assert_eq!(at(&timer(NOW), None), Some(NOW));
+        assert_eq!(at(&timer(NOW), Some(NOW - 5)), Some(NOW));
+        assert_eq!(at(&timer(NOW), Some(NOW + 5)), Some(NOW + 5));
+    }
+
+    #[test]
+    fn an_activity_carries_its_own_executions_orchestration() {
+        let of = |name: &str| Orchestration {
+            name: name.to_owned(),
+            version: "1.2.0".to_owned(),
+        };
+        let mut decision = TurnDecision {
+            work: vec![activity(7)],
+            ..TurnDecision::default()
+        };
+        let expected = |orchestration| {
+            [Due {
+                target: Target::Work(WorkTarget {
+                    instance: "i".to_owned(),
+                    execution: 3,
+                    activity: 7,
+                    tag: Some("gpu".to_owned()),
+                    orchestration,
+                }),
+                at_ms: None,
+            }]
+        };
+        assert_eq!(decision.due(None), expected(None));
+        assert_eq!(decision.due(Some(&of("before"))), expected(Some(of("before"))));
+        let started = EventKind::OrchestrationStarted {
+            name: "now".to_owned(),
+            version: "1.2.0".to_owned(),
+            input: String::new(),
+            parent_instance: None,
+            parent_id: None,
+            parent_execution_id: None,
+            carry_forward_events: None,
+            initial_custom_status: None,
+        };
+        decision.events = vec![Event::with_event_id(1, "i", 3, None, started)];
+        assert_eq!(decision.due(Some(&of("before"))), expected(Some(of("now"))));
+    }
+
+    #[test]
+    fn an_activity_that_the_same_turn_cancels_is_not_due() {
+        let decision = TurnDecision {
+            work: vec![activity(7), activity(8)],
+            cancelled: vec![ScheduledActivityIdentifier {
+                instance: "i".to_owned(),
+                execution_id: 3,
+                activity_id: 7,
+            }],
+            ..TurnDecision::default()
+        };
+        let due = decision.due(None);
+        let activities: Vec<_> = due.iter().map(|due| due.target.activity()).collect();
+        assert_eq!(activities, [Some(8)]);
+    }
+}
