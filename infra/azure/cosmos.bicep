@@ -2,50 +2,50 @@
 //
 //   az deployment group create --resource-group my-group --template-file infra/azure/cosmos.bicep --parameters accountName=my-account
 //
-// container.json is what the code itself makes and verifies (`cargo run -p provision -- container` prints it); cosmos.json is this
-// file as an ARM template, for whom has no Bicep. The tests compare all three (`cargo test -p tests --test infra cosmos`).
+// container.json is the definition that the code creates and verifies (`cargo run -p provision -- container` prints it). cosmos.json is
+// this file as an ARM template, for use without Bicep. Tests compare all three (`cargo test -p tests --test deployment cosmos`).
 
-@description('The name of the account: it becomes https://NAME.documents.azure.com, and must be free in all of Azure.')
+@description('Name of the account. Its URI becomes https://NAME.documents.azure.com, so the name must be unused in all of Azure.')
 @minLength(3)
 @maxLength(44)
 param accountName string
 
-@description('Where the account is. Near the functions: each step of a workflow waits for it.')
+@description('Region of the account. Choose one close to the functions: each step of a workflow waits for the store.')
 param location string = resourceGroup().location
 
-@description('The name of the database: CosmosDatabase of infra/aws/template.yaml.')
+@description('Name of the database: CosmosDatabase of infra/aws/template.yaml.')
 @minLength(1)
 @maxLength(255)
 param databaseName string = 'duroxide'
 
-@description('The name of the container: CosmosContainer of infra/aws/template.yaml.')
+@description('Name of the container: CosmosContainer of infra/aws/template.yaml.')
 @minLength(1)
 @maxLength(255)
 param containerName string = 'workflows'
 
-@description('serverless is paid by request; autoscale is paid by the hour, from a tenth of its most.')
+@description('serverless is billed per request; autoscale per hour, at least a tenth of its maximum.')
 @allowed([
   'serverless'
   'autoscale'
 ])
 param capacity string = 'serverless'
 
-@description('The most request units per second of an autoscale container, in steps of 1000.')
+@description('Maximum request units per second of an autoscale container, in steps of 1000.')
 @minValue(1000)
 @maxValue(1000000)
 param autoscaleMaxThroughput int = 4000
 
-@description('Whether the account is reached from the internet. Disabled needs a private endpoint, and functions in a VPC that reaches it.')
+@description('Whether the account is reachable from the internet. Disabled needs a private endpoint, and functions in a VPC that reaches it.')
 @allowed([
   'Enabled'
   'Disabled'
 ])
 param publicNetworkAccess string = 'Enabled'
 
-@description('Addresses and CIDR ranges that may connect, such as the NAT gateways of the functions; none lets all connect, with the key.')
+@description('Addresses and CIDR ranges that may connect, such as the NAT gateways of the functions. Empty: every address may connect, with the key.')
 param allowedIpAddresses array = []
 
-@description('How far back the store can be restored to.')
+@description('How far back the account can be restored.')
 @allowed([
   'Continuous7Days'
   'Continuous30Days'
@@ -65,9 +65,9 @@ var options = (capacity == 'serverless') ? {} : {
 }
 
 resource account 'Microsoft.DocumentDB/databaseAccounts@2024-11-15' = {
-  // checkov:skip=CKV_AZURE_99:functions on AWS come over the internet, with TLS and the key; publicNetworkAccess and allowedIpAddresses restrict it
-  // checkov:skip=CKV_AZURE_101:functions on AWS come over the internet, with TLS and the key; publicNetworkAccess and allowedIpAddresses restrict it
-  // checkov:skip=CKV_AZURE_140:the functions are on AWS, where there is no identity of Azure's: they sign with the account's key
+  // checkov:skip=CKV_AZURE_99:functions on AWS connect over the internet, with TLS and the key; publicNetworkAccess and allowedIpAddresses restrict it
+  // checkov:skip=CKV_AZURE_101:functions on AWS connect over the internet, with TLS and the key; publicNetworkAccess and allowedIpAddresses restrict it
+  // checkov:skip=CKV_AZURE_140:the functions are on AWS and have no Azure identity, so they sign with the account's key
   name: accountName
   location: location
   kind: 'GlobalDocumentDB'
@@ -96,7 +96,7 @@ resource account 'Microsoft.DocumentDB/databaseAccounts@2024-11-15' = {
       ipAddressOrRange: address
     }]
     isVirtualNetworkFilterEnabled: false
-    // The key reads and writes documents; databases and containers are made here, or by whom Azure itself lets.
+    // The key may only read and write documents; databases and containers are created here, or by an Azure role.
     disableKeyBasedMetadataWriteAccess: true
     disableLocalAuth: false
   }
@@ -126,5 +126,5 @@ resource container 'Microsoft.DocumentDB/databaseAccounts/sqlDatabases/container
 @description('CosmosEndpoint of infra/aws/template.yaml.')
 output endpoint string = account.properties.documentEndpoint
 
-@description('The account, for az cosmosdb keys list.')
+@description('Name of the account, for az cosmosdb keys list.')
 output accountName string = account.name

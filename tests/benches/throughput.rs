@@ -13,9 +13,10 @@ use duroxide::providers::{Provider, TagFilter};
 use duroxide::runtime::registry::ActivityRegistry;
 use duroxide::runtime::{OrchestrationStatus, Runtime, RuntimeOptions};
 use duroxide::{ActivityContext, Client, OrchestrationContext, OrchestrationRegistry};
-use duroxide_lambda::metrics::Metrics;
-use duroxide_lambda::notifier::NotSent;
-use duroxide_lambda::{Budget, Delayed, Environment, Limits, Notifier, Parts, Target, Wakeup};
+use duroxide_lambda::NotSent;
+use duroxide_lambda::testing::Metrics;
+use duroxide_lambda::testing::{Budget, Environment, Parts};
+use duroxide_lambda::{Delayed, Limits, Notifier, Target, Wakeup};
 use futures::future::join_all;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -101,7 +102,7 @@ async fn by_functions() -> Measured {
     let world = World::local(ServerOptions::default()).await;
     let (turn_bell, turns) = unbounded_channel();
     let (work_bell, works) = unbounded_channel();
-    let bell = Arc::new(Channel {
+    let queue = Arc::new(Channel {
         turns: turn_bell,
         works: work_bell,
         notified: AtomicUsize::new(0),
@@ -111,7 +112,7 @@ async fn by_functions() -> Measured {
         ..Limits::default()
     };
     let parts = |id: &str, store| {
-        let notifier = Arc::clone(&bell) as Arc<dyn Notifier>;
+        let notifier = Arc::clone(&queue) as Arc<dyn Notifier>;
         Parts {
             clock: Arc::new(SystemClock),
             ..Parts::of(store, notifier, Arc::new(Metrics::new(None)), limits.clone(), id)
@@ -129,7 +130,7 @@ async fn by_functions() -> Measured {
         tokio::spawn(pump(Arc::new(worker), works)),
     ];
     let client = Client::new(Arc::new(parts("client", world.provider().await).notifying()));
-    let measured = measure(&world, &client, &bell.notified).await;
+    let measured = measure(&world, &client, &queue.notified).await;
     pumps.iter().for_each(|pump| pump.abort());
     measured
 }

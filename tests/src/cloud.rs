@@ -10,10 +10,11 @@ use duroxide::providers::{Provider, TagFilter};
 use duroxide::runtime::registry::ActivityRegistry;
 use duroxide::{Client, OrchestrationRegistry};
 use duroxide_cosmos::CosmosProvider;
-use duroxide_lambda::metrics::Metrics;
-use duroxide_lambda::notifier::Memory;
-use duroxide_lambda::{BatchResponse, Budget, Delayed, Environment, Limits, Notifier, Parts, Target, Wakeup};
-use duroxide_lambda::{NotifyingProvider, SqsEvent, SqsRecord};
+use duroxide_lambda::testing::Memory;
+use duroxide_lambda::testing::Metrics;
+use duroxide_lambda::testing::{BatchResponse, Budget, Environment, Parts};
+use duroxide_lambda::testing::{NotifyingProvider, SqsEvent, SqsRecord};
+use duroxide_lambda::{Delayed, Limits, Notifier, Target, Wakeup};
 use futures::StreamExt as _;
 use futures::stream::FuturesUnordered;
 use std::sync::Arc;
@@ -55,7 +56,7 @@ pub struct Cloud {
     /// The store.
     pub world: World,
     /// Where all wakeups go.
-    pub bell: Arc<Memory>,
+    pub queue: Arc<Memory>,
     /// The orchestrator function.
     pub orchestrator: Function,
     /// The worker function.
@@ -103,10 +104,10 @@ impl Cloud {
             clock,
         } = options;
         let world = World::local(server).await;
-        let bell = Arc::new(Memory::new());
-        let turns = Base::new(&world, &clock, &bell, &limits, "environment-of-turns").await;
-        let works = Base::new(&world, &clock, &bell, &limits, "environment-of-work").await;
-        let clients = Base::new(&world, &clock, &bell, &limits, "client").await;
+        let queue = Arc::new(Memory::new());
+        let turns = Base::new(&world, &clock, &queue, &limits, "environment-of-turns").await;
+        let works = Base::new(&world, &clock, &queue, &limits, "environment-of-work").await;
+        let clients = Base::new(&world, &clock, &queue, &limits, "client").await;
         let notifying = Arc::new(clients.parts.notifying());
         let client = Client::new(Arc::clone(&notifying) as Arc<dyn Provider>);
         let orchestrator = turns
@@ -117,7 +118,7 @@ impl Cloud {
             .await;
         Cloud {
             world,
-            bell,
+            queue,
             orchestrator,
             worker,
             client,
@@ -131,14 +132,14 @@ impl Cloud {
 
     /// One more environment of the worker function.
     pub async fn another_worker(&self, id: &str, activities: ActivityRegistry, tags: TagFilter) -> Function {
-        let base = Base::new(&self.world, &self.clock, &self.bell, &self.limits, id).await;
+        let base = Base::new(&self.world, &self.clock, &self.queue, &self.limits, id).await;
         base.function(|parts| Environment::worker(parts, activities, tags))
             .await
     }
 
     /// One more environment of the orchestrator function.
     pub async fn another_orchestrator(&self, id: &str, orchestrations: OrchestrationRegistry) -> Function {
-        let base = Base::new(&self.world, &self.clock, &self.bell, &self.limits, id).await;
+        let base = Base::new(&self.world, &self.clock, &self.queue, &self.limits, id).await;
         base.function(|parts| Environment::orchestrator(parts, orchestrations))
             .await
     }
@@ -150,7 +151,7 @@ impl Cloud {
         id: &str,
         orchestrations: OrchestrationRegistry,
     ) -> Function {
-        let base = Base::new(&self.world, &clock, &self.bell, &self.limits, id).await;
+        let base = Base::new(&self.world, &clock, &self.queue, &self.limits, id).await;
         base.function(|parts| Environment::orchestrator(parts, orchestrations))
             .await
     }
@@ -170,7 +171,7 @@ impl Cloud {
         let mut turning = false;
         loop {
             let now = Instant::now();
-            for delayed in self.bell.take() {
+            for delayed in self.queue.take() {
                 let (at, wakeup) = arrival(delayed, now);
                 waiting.extend(post(wakeup).into_iter().map(|wakeup| (at, wakeup)));
             }
@@ -266,8 +267,8 @@ struct Base {
 }
 
 impl Base {
-    async fn new(world: &World, clock: &Arc<dyn Clock>, bell: &Arc<Memory>, limits: &Limits, id: &str) -> Base {
-        let listener = world.server().open_listener().await.expect("a listener opens");
+    async fn new(world: &World, clock: &Arc<dyn Clock>, queue: &Arc<Memory>, limits: &Limits, id: &str) -> Base {
+        let listener = world.open_listener().await;
         let metrics = Arc::new(Metrics::new(Some("tests".to_owned())));
         let observer = Arc::clone(&metrics);
         let config = world
@@ -275,7 +276,7 @@ impl Base {
             .clock(Arc::clone(clock))
             .observer(observer);
         let store = connect(config).await;
-        let notifier = Arc::clone(bell) as Arc<dyn Notifier>;
+        let notifier = Arc::clone(queue) as Arc<dyn Notifier>;
         let mut parts = Parts::of(Arc::clone(&store), notifier, metrics, limits.clone(), id);
         parts.clock = Arc::clone(clock);
         Base { listener, store, parts }

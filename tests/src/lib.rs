@@ -1,16 +1,31 @@
-//! What the test targets share: a strict Cosmos of their own, providers on it, a clock that can be moved, a look at the
-//! raw documents, and a workload.
+//! The test kit: what the test targets share.
 //!
 //! Every test has its own server, or, when `COSMOS_ENDPOINT` and `COSMOS_KEY` are set, its own container in that
 //! account.
+//!
+//! | module | role |
+//! |---|---|
+//! | `world` | one test's Cosmos DB, with a look at the raw documents |
+//! | `clock` | time that a test moves |
+//! | [`turns`] | work items, events and commits by hand; a runtime for whole orchestrations |
+//! | [`cloud`] | orchestrator, worker and client on one world, joined by a notifier in memory |
+//! | [`workload`], [`jobs`] | a mixed workload with known outputs; starting, nudging and checking it |
+//! | [`cost`] | requests and round trips of an operation |
+//! | `wait`, `patient` | waiting for what must come; repeating a test that failed while the machine stalled |
+//! | [`real`] | the functions' binaries under cargo-lambda and moto |
 
 mod clock;
 pub mod cloud;
+pub mod cost;
+pub mod jobs;
 mod patient;
 pub mod real;
+pub mod turns;
+mod wait;
 pub mod workload;
 mod world;
 
 pub use clock::{ManualClock, ShiftedClock};
 pub use patient::patiently;
-pub use world::{World, connect, refused_address, until_death};
+pub use wait::{PATIENCE, is_paused, until, until_crash, until_ok};
+pub use world::{World, connect, refused_address};

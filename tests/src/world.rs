@@ -1,4 +1,4 @@
-//! One test's Cosmos.
+//! One test's Cosmos DB.
 
 use cosmos::{
     ClientConfig, Clock, Container, CosmosClient, Key, PartitionKey, Query, StaticKey, SystemClock, Throughput,
@@ -9,11 +9,10 @@ use duroxide_lambda::{Wakeup, WorkTarget};
 use serde_json::Value;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
 
 const DATABASE: &str = "tests";
 
-/// A store that nobody else uses.
+/// A container that no other test uses.
 pub struct World {
     /// The server, unless the tests run against a real account.
     server: Option<CosmosServer>,
@@ -23,12 +22,12 @@ pub struct World {
 }
 
 impl World {
-    /// A fresh store with the default number of physical partitions.
+    /// A fresh container with the default number of physical partitions.
     pub async fn start() -> World {
         World::with(ServerOptions::default()).await
     }
 
-    /// A fresh store on a server of these options; a real account ignores them.
+    /// A fresh container on a server with these options, which a real account ignores.
     pub async fn with(options: ServerOptions) -> World {
         let container = format!("c{}", RandomIds.unique());
         let real = std::env::var("COSMOS_ENDPOINT")
@@ -47,7 +46,7 @@ impl World {
         World::local(options).await
     }
 
-    /// A fresh store on the strict server, whatever the environment says: for tests that inject faults or count.
+    /// A fresh container on the emulator, whatever the environment says: for tests that inject faults or count requests.
     pub async fn local(options: ServerOptions) -> World {
         let server = CosmosServer::start(options).await.expect("the strict server starts");
         let (endpoint, key) = (server.listener().endpoint(), server.listener().key());
@@ -78,6 +77,19 @@ impl World {
     /// Its first listener.
     pub fn listener(&self) -> &Listener {
         self.server().listener()
+    }
+
+    /// One more listener, with faults and counters of its own.
+    pub async fn open_listener(&self) -> Listener {
+        self.server().open_listener().await.expect("a listener opens")
+    }
+
+    /// One more process, with a listener of its own.
+    pub async fn process_at(&self, clock: &Arc<impl Clock + 'static>) -> (Listener, Arc<CosmosProvider>) {
+        let listener = self.open_listener().await;
+        let clock = Arc::clone(clock) as Arc<dyn Clock>;
+        let provider = connect(self.builder_through(&listener).clock(clock)).await;
+        (listener, provider)
     }
 
     /// The database and container of this world.
@@ -113,7 +125,7 @@ impl World {
         connect(self.builder().clock(clock)).await
     }
 
-    /// The container itself, past the provider.
+    /// The container itself, without the provider.
     pub fn raw(&self) -> Container {
         let key = Key::from_base64(&self.key).expect("the key is base64");
         let config = ClientConfig::new(&self.endpoint, StaticKey::new(key)).expect("the endpoint is valid");
@@ -138,7 +150,7 @@ impl World {
             .collect()
     }
 
-    /// A wakeup for each activity that is queued, due or held.
+    /// A wakeup for each activity that is queued, due or claimed.
     pub async fn work_wakeups(&self) -> Vec<Wakeup> {
         let docs = self.documents_of("work").await;
         let wakeup = |doc: &Value| {
@@ -174,35 +186,6 @@ pub async fn connect(config: CosmosConfigBuilder) -> Arc<CosmosProvider> {
         .expect("the provider connects");
     provider.warm();
     Arc::new(provider)
-}
-
-/// Lets a process that is to die work behind its listener. Answers what it says, or `None` when it died: nobody waits for the
-/// answers that it will never get.
-pub async fn until_death<T>(listener: &Listener, work: impl Future<Output = T>) -> Option<T> {
-    let death = async {
-        while !listener.crashed() {
-            tokio::time::sleep(Duration::from_millis(1)).await;
-        }
-    };
-    let said = tokio::select! {
-        said = work => Some(said),
-        () = death => None,
-    };
-    // What the store was about to apply when the listener died is applied before anybody looks. A request under way is logged as
-    // ending just now, whenever that is.
-    let ends = || {
-        listener
-            .log()
-            .iter()
-            .map(|request| request.finished)
-            .collect::<Vec<_>>()
-    };
-    let mut before = Vec::new();
-    while before != ends() {
-        before = ends();
-        tokio::time::sleep(Duration::from_millis(1)).await;
-    }
-    said.filter(|_| !listener.crashed())
 }
 
 /// An address that refuses connections, as long as the socket lives: it is bound, so nobody else can listen there.

@@ -4,7 +4,6 @@ use anyhow::{Context, bail};
 use clap::Args;
 use cosmos_emulator::ServerOptions;
 use duroxide_lambda::Limits;
-use duroxide_lambda::deployment::timeout_problem;
 use local_cloud::binaries::Build;
 use local_cloud::cloud::{CloudOptions, Functions, Store};
 use std::path::PathBuf;
@@ -92,10 +91,14 @@ impl CloudArguments {
         let Ok(limits) = Limits::from_variables(get) else {
             return Ok(());
         };
-        match timeout_problem(Duration::from_secs(self.timeout), &limits) {
-            Some(problem) => bail!("--timeout {} is too short: {problem}", self.timeout),
-            None => Ok(()),
+        let least = limits.least_timeout();
+        if Duration::from_secs(self.timeout) < least {
+            bail!(
+                "--timeout {} is too short: with these reserves a function needs at least {least:?} to begin a step",
+                self.timeout
+            );
         }
+        Ok(())
     }
 
     fn store(&self, port: u16) -> anyhow::Result<Store> {

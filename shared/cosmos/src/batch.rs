@@ -14,7 +14,7 @@ use serde_json::value::RawValue;
 use crate::container::{Container, Etag, MAX_ITEM_BYTES};
 use crate::observe::RequestKind;
 use crate::partition_key::PartitionKey;
-use crate::request::{Request, Session};
+use crate::request::{Consistency, Request};
 use crate::resource::Subject;
 use crate::retry::Retry;
 use crate::{Error, headers};
@@ -197,7 +197,7 @@ impl Container {
                 container: self.name(),
                 partition: pk,
             },
-            session: Session::Learn(self.session()),
+            consistency: Consistency::Learn(self.consistency()),
         };
         let answer = self.send(&request).await?;
         let results: Vec<BatchResult> = serde_json::from_slice(&answer.body).map_err(|source| Error::Decode {

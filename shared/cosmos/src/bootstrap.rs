@@ -11,7 +11,7 @@ use serde::Serialize;
 use crate::Error;
 use crate::client::CosmosClient;
 use crate::observe::RequestKind;
-use crate::request::{Request, Session};
+use crate::request::{Consistency, Request};
 use crate::resource::{self, ContainerName, Resource, Subject};
 use crate::retry::Retry;
 use crate::spec::{ContainerDescription, ContainerSpec, Throughput};
@@ -82,7 +82,7 @@ impl CosmosClient {
             body: None,
             retry: Retry::Idempotent,
             subject: Subject::Container(&name),
-            session: Session::Apart,
+            consistency: Consistency::Apart,
         };
         match self.transport().send(&request, self.transport().deadline(None)).await {
             Ok(answer) => serde_json::from_slice(&answer.body)
@@ -117,7 +117,7 @@ impl CosmosClient {
             body: Some(Bytes::from(body)),
             retry: Retry::Idempotent,
             subject,
-            session: Session::Apart,
+            consistency: Consistency::Apart,
         };
         match self.transport().send(&request, self.transport().deadline(None)).await {
             Ok(_) => Ok(Ensured::Created),

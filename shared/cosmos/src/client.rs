@@ -6,10 +6,10 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::config::ClientConfig;
+use crate::consistency::ConsistencyTokens;
 use crate::container::{Container, Shared};
 use crate::resource::ContainerName;
 use crate::send::Transport;
-use crate::session::SessionTokens;
 
 /// A client of one Cosmos DB account.
 #[derive(Clone, Debug)]
@@ -45,7 +45,7 @@ impl CosmosClient {
                         database: database.to_owned(),
                         container: container.to_owned(),
                     },
-                    session: SessionTokens::default(),
+                    consistency: ConsistencyTokens::default(),
                     ranges: Mutex::default(),
                 })
             });

@@ -24,7 +24,7 @@ pub struct ClientConfig {
     pub(crate) operation_timeout: Duration,
     pub(crate) request_timeout: Duration,
     pub(crate) connect_timeout: Duration,
-    pub(crate) session_patience: Duration,
+    pub(crate) consistency_patience: Duration,
 }
 
 impl ClientConfig {
@@ -38,7 +38,7 @@ impl ClientConfig {
             operation_timeout: Duration::from_secs(30),
             request_timeout: Duration::from_secs(10),
             connect_timeout: Duration::from_secs(5),
-            session_patience: Duration::from_secs(5),
+            consistency_patience: Duration::from_secs(5),
         })
     }
 
@@ -72,11 +72,11 @@ impl ClientConfig {
         self
     }
 
-    /// How long a read waits for a replica that has seen this client's session (5 s). A session that is not met by
-    /// then is forgotten: after a failover that lost writes it never will be, and a client must not read nothing
-    /// for ever. The read is then as fresh as a stranger's.
-    pub fn session_patience(mut self, limit: Duration) -> Self {
-        self.session_patience = limit;
+    /// How long a read waits for a replica that has reached this client's consistency token (5 s). Then the client
+    /// forgets the token: after a failover that lost writes no replica ever reaches it. The read is then as fresh as
+    /// that of a new client.
+    pub fn consistency_patience(mut self, limit: Duration) -> Self {
+        self.consistency_patience = limit;
         self
     }
 }
@@ -90,7 +90,7 @@ impl fmt::Debug for ClientConfig {
             .field("operation_timeout", &self.operation_timeout)
             .field("request_timeout", &self.request_timeout)
             .field("connect_timeout", &self.connect_timeout)
-            .field("session_patience", &self.session_patience)
+            .field("consistency_patience", &self.consistency_patience)
             .finish_non_exhaustive()
     }
 }

@@ -3,7 +3,7 @@
 //! Batches (`batch.rs`), queries of one logical partition (`query.rs`) and of all (`sweep.rs`) are further verbs of
 //! the same [`Container`]. All go through `send.rs`.
 //!
-//! Invariant: all [`Container`]s of one client that name the same container share its session and its ranges, so
+//! Invariant: all [`Container`]s of one client that name the same container share its consistency tokens and its ranges, so
 //! what one has written the other reads.
 
 use std::fmt;
@@ -16,14 +16,14 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
+use crate::consistency::ConsistencyTokens;
 use crate::observe::RequestKind;
 use crate::partition_key::PartitionKey;
 use crate::ranges::Range;
-use crate::request::{Answer, Request, Session};
+use crate::request::{Answer, Consistency, Request};
 use crate::resource::{ContainerName, Subject, id_of};
 use crate::retry::Retry;
 use crate::send::Transport;
-use crate::session::SessionTokens;
 use crate::{Error, headers};
 
 /// The largest document that the service stores.
@@ -73,7 +73,7 @@ pub struct Container {
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) name: ContainerName,
-    pub(crate) session: SessionTokens,
+    pub(crate) consistency: ConsistencyTokens,
     pub(crate) ranges: Mutex<Option<Arc<[Range]>>>,
 }
 
@@ -99,18 +99,18 @@ impl Container {
     }
 
     /// What this client has seen, in the header's own form.
-    pub fn session_token(&self) -> Option<String> {
-        self.shared.session.joined()
+    pub fn consistency_token(&self) -> Option<String> {
+        self.shared.consistency.joined()
     }
 
     /// The same in at most `most` bytes: what was heard of last is kept, for handing on what was just written.
-    pub fn recent_session_token(&self, most: usize) -> Option<String> {
-        self.shared.session.recent(most)
+    pub fn recent_consistency_token(&self, most: usize) -> Option<String> {
+        self.shared.consistency.recent(most)
     }
 
     /// Lets this client's reads see at least what another had seen. What is not a token is ignored with a warning.
-    pub fn absorb_session_token(&self, token: &str) {
-        self.shared.session.absorb(token);
+    pub fn absorb_consistency_token(&self, token: &str) {
+        self.shared.consistency.absorb(token);
     }
 
     /// Writes a new document; [`Error::Conflict`] if there is one of its id.
@@ -142,7 +142,7 @@ impl Container {
                 partition: pk,
                 id,
             },
-            session: Session::Full(self.session()),
+            consistency: Consistency::Full(self.consistency()),
         };
         let answer = match self.send(&request).await {
             Ok(answer) => answer,
@@ -228,8 +228,8 @@ impl Container {
         &self.shared
     }
 
-    pub(crate) fn session(&self) -> &SessionTokens {
-        &self.shared.session
+    pub(crate) fn consistency(&self) -> &ConsistencyTokens {
+        &self.shared.consistency
     }
 
     pub(crate) fn transport(&self) -> &Transport {
@@ -244,7 +244,7 @@ impl Container {
     pub(crate) async fn send(&self, request: &Request<'_>) -> Result<Answer, Error> {
         let result = self.transport.send(request, self.deadline()).await;
         if let Err(Error::ContainerMissing { .. }) = &result {
-            // Should it be made anew, then the old session and ranges mean nothing.
+            // A container that is created again has new ranges and new consistency tokens.
             self.shared.forget();
         }
         result
@@ -265,7 +265,7 @@ impl Container {
                 container: self.name(),
                 partition: pk,
             },
-            session: Session::Learn(self.session()),
+            consistency: Consistency::Learn(self.consistency()),
         })
     }
 
@@ -284,7 +284,7 @@ impl Container {
 
 impl Shared {
     pub(crate) fn forget(&self) {
-        self.session.clear();
+        self.consistency.clear();
         self.drop_ranges();
     }
 }

@@ -196,8 +196,8 @@ pub enum Error {
     #[error("{context}: the service refuses the request{}", context.said())]
     BadRequest { context: Box<Context> },
     /// The replica that answers has not caught up with what this client has seen (404/1002).
-    #[error("{context}: no replica has caught up with this session within the time limit; try later{}", context.said())]
-    SessionUnavailable { context: Box<Context> },
+    #[error("{context}: no replica has caught up with the consistency token within the time limit; try later{}", context.said())]
+    ReplicaBehind { context: Box<Context> },
     /// The physical range has split or moved (410), and did not settle within the time limit.
     #[error("{context}: the physical partition is moving; try later{}", context.said())]
     RangeGone { context: Box<Context> },
@@ -263,7 +263,7 @@ impl Error {
                 | Ambiguous { .. }
                 | Timeout { .. }
                 | Unreachable { .. }
-                | SessionUnavailable { .. }
+                | ReplicaBehind { .. }
                 | RangeGone { .. }
         )
     }
@@ -297,7 +297,7 @@ impl Error {
             | PartitionFull { context }
             | ContainerMissing { context }
             | BadRequest { context }
-            | SessionUnavailable { context }
+            | ReplicaBehind { context }
             | RangeGone { context }
             | Protocol { context, .. } => Some(context),
             _ => None,

@@ -49,7 +49,7 @@ impl Transport {
                 endpoint: self.endpoint().to_string(),
                 context,
             },
-            Verdict::BehindSession => Error::SessionUnavailable { context },
+            Verdict::ReplicaBehind => Error::ReplicaBehind { context },
             Verdict::RangeGone => Error::RangeGone { context },
             Verdict::Unknown if context.status.is_none() => Error::Timeout { context },
             Verdict::Unknown | Verdict::Unavailable | Verdict::Collided | Verdict::RegionMoved => {

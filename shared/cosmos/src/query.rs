@@ -13,7 +13,7 @@ use serde_json::value::RawValue;
 use crate::container::Container;
 use crate::observe::RequestKind;
 use crate::partition_key::PartitionKey;
-use crate::request::{Answer, Request, Session};
+use crate::request::{Answer, Consistency, Request};
 use crate::resource::Subject;
 use crate::retry::Retry;
 use crate::{Error, headers};
@@ -179,7 +179,7 @@ impl Container {
                 container: self.name(),
                 partition: pk,
             },
-            session: Session::Full(self.session()),
+            consistency: Consistency::Full(self.consistency()),
         };
         let answer = self.send(&request).await?;
         read_page(&request, &answer)

@@ -14,7 +14,7 @@ use serde::Deserialize;
 
 use crate::container::{Container, Shared};
 use crate::observe::RequestKind;
-use crate::request::{Request, Session};
+use crate::request::{Consistency, Request};
 use crate::resource::Subject;
 use crate::retry::Retry;
 use crate::{Error, headers};
@@ -77,7 +77,7 @@ impl Container {
 
     fn remember(&self, ranges: Vec<Range>) -> Arc<[Range]> {
         for range in &ranges {
-            self.session()
+            self.consistency()
                 .inherit(&range.id, range.parents.as_deref().unwrap_or_default());
         }
         let ranges: Arc<[Range]> = ranges.into();
@@ -106,7 +106,7 @@ impl Container {
             body: None,
             retry: Retry::Idempotent,
             subject: Subject::Container(self.name()),
-            session: Session::Apart,
+            consistency: Consistency::Apart,
         };
         let answer = self.send(&request).await?;
         let ranges = match answer.status {

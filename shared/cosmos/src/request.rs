@@ -5,10 +5,10 @@ use reqwest::Method;
 use reqwest::header::HeaderMap;
 
 use crate::batch_failure::Failed;
+use crate::consistency::ConsistencyTokens;
 use crate::observe::RequestKind;
 use crate::resource::{Resource, Subject};
 use crate::retry::{Outcome, Retry};
-use crate::session::SessionTokens;
 
 /// One operation, as it is sent.
 #[derive(Debug)]
@@ -20,20 +20,20 @@ pub(crate) struct Request<'a> {
     pub(crate) body: Option<Bytes>,
     pub(crate) retry: Retry,
     pub(crate) subject: Subject<'a>,
-    pub(crate) session: Session<'a>,
+    pub(crate) consistency: Consistency<'a>,
 }
 
-/// What a request has to do with the session.
+/// How a request uses the consistency tokens.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Session<'a> {
+pub(crate) enum Consistency<'a> {
     /// Nothing.
     Apart,
     /// Its answer is learnt from.
-    Learn(&'a SessionTokens),
+    Learn(&'a ConsistencyTokens),
     /// It must see all that this client has seen.
-    Full(&'a SessionTokens),
+    Full(&'a ConsistencyTokens),
     /// It must see all that this client has seen of one range.
-    Range(&'a SessionTokens, &'a str),
+    Range(&'a ConsistencyTokens, &'a str),
 }
 
 /// A whole answer.

@@ -56,8 +56,8 @@ pub(crate) enum Verdict {
     Unknown,
     /// 410: the physical range has split or moved.
     RangeGone,
-    /// 404/1002: the replica has not caught up with the session token.
-    BehindSession,
+    /// 404/1002: the replica has not caught up with the consistency token.
+    ReplicaBehind,
     /// 403/3 and 403/1008: the account's write region has moved.
     RegionMoved,
 }
@@ -76,7 +76,7 @@ pub(crate) fn judge(outcome: Outcome) -> Verdict {
         (200..=299 | 304, _) => Verdict::Success,
         (401, _) => Verdict::KeyRefused,
         (403, 3 | 1008) => Verdict::RegionMoved,
-        (404, 1002) => Verdict::BehindSession,
+        (404, 1002) => Verdict::ReplicaBehind,
         (410, _) => Verdict::RangeGone,
         (429, _) => Verdict::Throttled(retry_after),
         (449, _) => Verdict::Collided,
@@ -115,7 +115,7 @@ impl Backoff {
                 self.collisions += 1;
                 Some(wait)
             }
-            Verdict::BehindSession => Some(step(&mut self.behind, 5, 200)),
+            Verdict::ReplicaBehind => Some(step(&mut self.behind, 5, 200)),
             Verdict::RegionMoved if self.moved >= 1 => None,
             Verdict::RegionMoved => Some(step(&mut self.moved, 20, 1_000)),
             Verdict::Throttled(None)
@@ -171,7 +171,7 @@ mod tests {
             ((403, 1008), RegionMoved),
             ((403, 1014), Final),
             ((404, 0), Final),
-            ((404, 1002), BehindSession),
+            ((404, 1002), ReplicaBehind),
             ((404, 1003), Final),
             ((408, 0), Unknown),
             ((409, 0), Final),
@@ -204,7 +204,7 @@ mod tests {
             NotSent,
             Unknown,
             RangeGone,
-            BehindSession,
+            ReplicaBehind,
             RegionMoved,
         ] {
             for retry in [Retry::Idempotent, Retry::Once] {

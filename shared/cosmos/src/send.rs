@@ -23,7 +23,7 @@ use crate::config::ClientConfig;
 use crate::http::Http;
 use crate::key::{Key, KeySource};
 use crate::observe::{Observed, Observer, RequestKind};
-use crate::request::{Answer, Attempt, Request, Session};
+use crate::request::{Answer, Attempt, Consistency, Request};
 use crate::retry::{Backoff, Outcome, Verdict, judge};
 use crate::{Error, headers};
 
@@ -41,7 +41,7 @@ pub(crate) struct Transport {
     observer: Option<Arc<dyn Observer>>,
     operation_timeout: Duration,
     request_timeout: Duration,
-    session_patience: Duration,
+    consistency_patience: Duration,
 }
 
 /// What the loop remembers between attempts.
@@ -63,7 +63,7 @@ impl Transport {
             observer: config.observer,
             operation_timeout: config.operation_timeout,
             request_timeout: config.request_timeout,
-            session_patience: config.session_patience,
+            consistency_patience: config.consistency_patience,
         }
     }
 
@@ -91,8 +91,8 @@ impl Transport {
             progress.attempts += 1;
             let mut attempt = self.attempt(request, &key, progress.attempts, deadline).await?;
             let verdict = judge(attempt.outcome);
-            if verdict == Verdict::BehindSession
-                && behind_since.get_or_insert_with(Instant::now).elapsed() >= self.session_patience
+            if verdict == Verdict::ReplicaBehind
+                && behind_since.get_or_insert_with(Instant::now).elapsed() >= self.consistency_patience
             {
                 forget(request);
             }
@@ -178,7 +178,7 @@ impl Transport {
         };
         self.report(request, number, started.elapsed(), answer.as_ref());
         // A replica that is behind echoes what it was asked for: nothing to learn.
-        if let Some(answer) = answer.as_ref().filter(|_| judge(outcome) != Verdict::BehindSession) {
+        if let Some(answer) = answer.as_ref().filter(|_| judge(outcome) != Verdict::ReplicaBehind) {
             learn(request, answer);
         }
         Ok(Attempt {
@@ -208,13 +208,13 @@ impl Transport {
         if request.body.is_some() {
             headers::flag(map, CONTENT_TYPE, JSON);
         }
-        let token = match request.session {
-            Session::Apart | Session::Learn(_) => None,
-            Session::Full(tokens) => tokens.joined(),
-            Session::Range(tokens, range) => tokens.of_range(range),
+        let token = match request.consistency {
+            Consistency::Apart | Consistency::Learn(_) => None,
+            Consistency::Full(tokens) => tokens.joined(),
+            Consistency::Range(tokens, range) => tokens.of_range(range),
         };
         if let Some(token) = token {
-            headers::insert(map, headers::SESSION, &token)?;
+            headers::insert(map, headers::CONSISTENCY_TOKEN, &token)?;
         }
         for (name, value) in &request.headers {
             map.insert(name, value.clone());
@@ -285,23 +285,23 @@ async fn exchange(
 }
 
 fn learn(request: &Request<'_>, answer: &Answer) {
-    let tokens = match request.session {
-        Session::Apart => return,
-        Session::Learn(tokens) | Session::Full(tokens) | Session::Range(tokens, _) => tokens,
+    let tokens = match request.consistency {
+        Consistency::Apart => return,
+        Consistency::Learn(tokens) | Consistency::Full(tokens) | Consistency::Range(tokens, _) => tokens,
     };
-    if let Some(token) = headers::text(&answer.headers, &headers::SESSION) {
+    if let Some(token) = headers::text(&answer.headers, &headers::CONSISTENCY_TOKEN) {
         tokens.absorb(token);
     }
 }
 
-/// No replica has met the session for long: it names writes that are lost, and the next attempt goes without it.
+/// No replica has met the token for long: it names writes that are lost, and the next attempt goes without it.
 fn forget(request: &Request<'_>) {
-    match request.session {
-        Session::Apart | Session::Learn(_) => return,
-        Session::Full(tokens) => tokens.clear(),
-        Session::Range(tokens, range) => tokens.forget(range),
+    match request.consistency {
+        Consistency::Apart | Consistency::Learn(_) => return,
+        Consistency::Full(tokens) => tokens.clear(),
+        Consistency::Range(tokens, range) => tokens.forget(range),
     }
-    tracing::warn!(kind = ?request.kind, "no replica has met this session for long: reading without it");
+    tracing::warn!(kind = ?request.kind, "no replica has met the consistency token for long: reading without it");
 }
 
 /// An error with all its causes, because the outermost only says "error sending request".

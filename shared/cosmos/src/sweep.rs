@@ -24,7 +24,7 @@ use tokio::time::{Instant, sleep};
 use crate::container::Container;
 use crate::observe::RequestKind;
 use crate::query::{Page, Query, query_headers, read_page};
-use crate::request::{Request, Session};
+use crate::request::{Consistency, Request};
 use crate::resource::Subject;
 use crate::retry::{Backoff, Retry};
 use crate::walk::{Leg, Manner, Rest, Walk};
@@ -223,7 +223,7 @@ impl Container {
                 container: self.name(),
                 range: &leg.range.id,
             },
-            session: Session::Range(self.session(), &leg.range.id),
+            consistency: Consistency::Range(self.consistency(), &leg.range.id),
         };
         let step = match self.send(&request).await {
             Ok(answer) => Step::Page(read_page(&request, &answer)?),

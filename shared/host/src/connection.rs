@@ -72,7 +72,7 @@ impl Connection {
     /// what was not taken: maintenance finds its target later.
     pub async fn notify(&self, instance: &str) -> Vec<NotSent> {
         let mut wakeup = Wakeup::turn(instance);
-        wakeup.session = self.parts.directed.session_token();
+        wakeup.consistency_token = self.parts.directed.consistency_token();
         self.parts.notifier().notify(vec![Delayed::now(wakeup)]).await
     }
 }

@@ -9,8 +9,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The most bytes of session tokens that a wakeup carries: those of some sixty physical ranges.
-const SESSION_BYTES: usize = 2_000;
+/// The most bytes of consistency tokens that a wakeup carries: those of some sixty physical ranges.
+const CONSISTENCY_TOKEN_BYTES: usize = 2_000;
 
 /// Fetches that go straight to their target.
 #[async_trait]
@@ -32,14 +32,14 @@ pub trait Directed: fmt::Debug + Send + Sync {
         tags: &TagFilter,
     ) -> Result<Fetched<ClaimedWork>, ProviderError>;
 
-    /// Claims a session, or extends it when it is the owner's already.
+    /// Claims an affinity session, or extends it when it is the owner's already.
     async fn hold_session(&self, session: &str, claim: &SessionFetchConfig) -> Result<Fetched<()>, ProviderError>;
 
     /// What this process has seen of the store, for the next reader.
-    fn session_token(&self) -> Option<String>;
+    fn consistency_token(&self) -> Option<String>;
 
     /// Makes reads see at least what another process had seen.
-    fn absorb_session(&self, token: &str);
+    fn absorb_consistency_token(&self, token: &str);
 }
 
 #[async_trait]
@@ -67,12 +67,12 @@ impl Directed for CosmosProvider {
         CosmosProvider::hold_session(self, session, claim).await
     }
 
-    fn session_token(&self) -> Option<String> {
-        self.recent_session_token(SESSION_BYTES)
+    fn consistency_token(&self) -> Option<String> {
+        self.recent_consistency_token(CONSISTENCY_TOKEN_BYTES)
     }
 
-    fn absorb_session(&self, token: &str) {
-        CosmosProvider::absorb_session(self, token);
+    fn absorb_consistency_token(&self, token: &str) {
+        CosmosProvider::absorb_consistency_token(self, token);
     }
 }
 
@@ -140,16 +140,16 @@ impl Directed for Undirected {
 
     async fn hold_session(&self, _session: &str, claim: &SessionFetchConfig) -> Result<Fetched<()>, ProviderError> {
         let owners = [claim.owner_id.as_str()];
-        // The owner's activity is under way, so none of its sessions is idle: any idle time will do.
+        // The owner's activity is under way, so none of its affinity sessions is idle: any idle time will do.
         self.0
             .renew_session_lock(&owners, claim.lock_timeout, Duration::from_secs(900))
             .await?;
         Ok(Fetched::Ready(()))
     }
 
-    fn session_token(&self) -> Option<String> {
+    fn consistency_token(&self) -> Option<String> {
         None
     }
 
-    fn absorb_session(&self, _token: &str) {}
+    fn absorb_consistency_token(&self, _token: &str) {}
 }

@@ -40,8 +40,11 @@ impl Environment {
     /// One cycle, and the ids of its records if they must come again.
     async fn serve_group(&self, group: Group, budget: Budget) -> Vec<String> {
         let started = Instant::now();
-        let sessions = group.wakeups.iter().filter_map(|wakeup| wakeup.session.as_deref());
-        sessions.for_each(|session| self.directed.absorb_session(session));
+        let tokens = group
+            .wakeups
+            .iter()
+            .filter_map(|wakeup| wakeup.consistency_token.as_deref());
+        tokens.for_each(|token| self.directed.absorb_consistency_token(token));
         let asked_ms = self.clock.now_ms();
         let mut cycle = self.gate.serve(group.target.clone(), budget).await;
         let disposition = disposition(&cycle.outcome, cycle.more, group.tries(), self.clock.now_ms());
@@ -78,7 +81,7 @@ impl Environment {
         dues.dedup();
         let wakeup_at = |due: u64| {
             let mut wakeup = Wakeup::to(group.target.clone());
-            wakeup.session = self.directed.session_token();
+            wakeup.consistency_token = self.directed.consistency_token();
             wakeup.due_ms = Some(due);
             let delay = Duration::from_millis(due.saturating_sub(self.clock.now_ms()));
             Delayed { wakeup, delay }
@@ -88,7 +91,7 @@ impl Environment {
 
     fn again(&self, group: &Group, outcome: &Outcome, delay: Duration) -> Delayed {
         let mut wakeup = Wakeup::to(group.target.clone());
-        wakeup.session = self.directed.session_token();
+        wakeup.consistency_token = self.directed.consistency_token();
         match outcome {
             Outcome::Busy { .. } | Outcome::Deferred => wakeup.tries = group.tries().saturating_add(1),
             // What was given back is not due before: a wakeup that comes early must know it.

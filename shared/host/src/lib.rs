@@ -33,7 +33,7 @@
 //! certain environment is reached: Lambda decides who gets a message. With many environments a session's next activity
 //! may wait for the lock to run out, and is notified for at growing pauses meanwhile (a request and an invocation each time:
 //! a thousand activities behind one owner are some sixty invocations a second). An environment serves one invocation at
-//! a time, so activities of one session run beside each other only within one batch. Keep in a session what is worth rebuilding (a connection, a cache), never what is
+//! a time, so activities of one session run beside each other only within one batch. Retention in a session what is worth rebuilding (a connection, a cache), never what is
 //! lost with the process.
 //!
 //! # What user code should know
@@ -50,38 +50,32 @@ mod budget;
 pub mod config;
 mod connection;
 mod delegate;
-pub mod deployment;
+#[cfg_attr(not(feature = "testing"), allow(dead_code, reason = "a part is for tests"))]
 mod directed;
 mod disposition;
+#[cfg_attr(not(feature = "testing"), allow(dead_code, reason = "a part is for tests"))]
 mod environment;
 mod event;
 mod function;
 mod gate;
 mod invocation;
 pub mod log;
-pub mod maintenance;
-pub mod metrics;
+mod maintenance;
+mod metrics;
 pub mod notifier;
 mod notifying_provider;
 mod plan;
 mod secret;
+#[cfg(feature = "testing")]
+pub mod testing;
 mod wakeup;
 
 /// For [`delegate_provider!`].
 #[doc(hidden)]
 pub use async_trait::async_trait;
-pub use budget::Budget;
-pub use config::{Config, Limits};
+pub use config::{Config, ConfigError, Limits, MaintenanceSettings};
 pub use connection::Connection;
-pub use directed::{Directed, Undirected};
-pub use environment::{Environment, Parts, Role};
-pub use event::{BatchItemFailure, BatchResponse, SqsEvent, SqsRecord};
 pub use function::{client, maintenance, orchestrator, worker};
-pub use gate::{Cycle, Ended, Gate, Outcome};
 pub use lambda_runtime::Error;
-pub use maintenance::{Maintenance, MaintenanceRequest, MaintenanceSettings, Report};
-pub use notifier::BoundedNotifier;
-pub use notifier::{Delayed, Notifier};
-pub use notifying_provider::NotifyingProvider;
-pub use secret::SecretKey;
+pub use notifier::{Delayed, NotSent, Notifier};
 pub use wakeup::{Target, Wakeup, WakeupError, WorkTarget};

@@ -51,7 +51,7 @@ impl NotifyingProvider {
     async fn notify(&self, plan: impl FnOnce(&mut Planner)) {
         let mut planner = Planner::new(self.clock.now_ms(), self.reach);
         plan(&mut planner);
-        let wakeups = planner.finish(self.clock.now_ms(), self.directed.session_token());
+        let wakeups = planner.finish(self.clock.now_ms(), self.directed.consistency_token());
         self.notifier.notify(wakeups).await;
     }
 }

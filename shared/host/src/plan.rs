@@ -75,10 +75,10 @@ impl Planner {
     ///
     /// What is due at once is due by the writer's clock. A reader whose clock is behind would find it not due yet, and
     /// must know that it came early.
-    pub(crate) fn finish(self, written_ms: u64, session: Option<String>) -> Vec<Delayed> {
+    pub(crate) fn finish(self, written_ms: u64, consistency_token: Option<String>) -> Vec<Delayed> {
         let mut wakeups = self.wakeups;
         for delayed in &mut wakeups {
-            delayed.wakeup.session.clone_from(&session);
+            delayed.wakeup.consistency_token.clone_from(&consistency_token);
             delayed.wakeup.due_ms.get_or_insert(written_ms);
         }
         wakeups
@@ -269,7 +269,7 @@ mod tests {
             orchestration: Some("O".to_owned()),
             version: Some("1.2.0".to_owned()),
         });
-        expected.session = Some("0:-1#5".to_owned());
+        expected.consistency_token = Some("0:-1#5".to_owned());
         expected.due_ms = Some(NOW + 7);
         assert_eq!(wakeups, [Delayed::now(expected)]);
     }

@@ -59,6 +59,7 @@ impl SecretKey {
     }
 
     /// A source that uses this client.
+    #[cfg(any(test, feature = "testing"))]
     pub fn with_client(client: Client, arn: impl Into<String>) -> SecretKey {
         Self::with(OnceCell::new_with(Some(client)), arn.into())
     }

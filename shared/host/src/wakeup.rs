@@ -1,7 +1,7 @@
 //! The wire format of a wakeup: what one notifier message says.
 //!
 //! ```json
-//! {"v":1,"turn":{"instance":"order-7"},"session":"0:-1#12"}
+//! {"v":1,"turn":{"instance":"order-7"},"consistency":"0:-1#12"}
 //! {"v":1,"work":{"instance":"order-7","execution":1,"activity":3,"tag":"gpu",
 //!                "orchestration":"fulfil-order","version":"1.0.0"},"due":1760000000000,"tries":2}
 //! ```
@@ -22,7 +22,7 @@ pub struct Wakeup {
     /// Who has something to do.
     pub target: Target,
     /// What the sender had seen of the store, so that the reader sees what the sender wrote.
-    pub session: Option<String>,
+    pub consistency_token: Option<String>,
     /// From when on there is something to do (Unix ms, by the writer's clock): a wakeup may come early.
     pub due_ms: Option<u64>,
     /// How often this wakeup was sent again because its target was busy.
@@ -129,7 +129,7 @@ struct Wire {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     work: Option<WorkTarget>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    session: Option<String>,
+    consistency: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     due: Option<u64>,
     #[serde(default, skip_serializing_if = "is_zero")]
@@ -162,7 +162,7 @@ impl Wakeup {
     pub fn to(target: Target) -> Wakeup {
         Wakeup {
             target,
-            session: None,
+            consistency_token: None,
             due_ms: None,
             tries: 0,
         }
@@ -178,7 +178,7 @@ impl Wakeup {
             v: VERSION,
             turn,
             work,
-            session: self.session.clone(),
+            consistency: self.consistency_token.clone(),
             due: self.due_ms,
             tries: self.tries,
         };
@@ -206,7 +206,7 @@ impl Wakeup {
         }
         Ok(Wakeup {
             target,
-            session: wire.session,
+            consistency_token: wire.consistency,
             due_ms: wire.due,
             tries: wire.tries,
         })
@@ -247,7 +247,7 @@ mod tests {
     fn a_wakeup_survives_the_journey() {
         let mut late = Wakeup::turn("order-7");
         late.due_ms = Some(1_760_000_000_000);
-        late.session = Some("0:-1#12,1:-1#7".to_owned());
+        late.consistency_token = Some("0:-1#12,1:-1#7".to_owned());
         late.tries = 3;
         for wakeup in [Wakeup::turn("a"), Wakeup::work(work()), late] {
             assert_eq!(Wakeup::decode(&wakeup.encode()).unwrap(), wakeup);

@@ -1,25 +1,22 @@
-//! A process that dies at the n-th write, and the one that follows it.
+//! A process that is killed at the n-th write, and the one that continues its work.
 
 use cosmos_emulator::{CrashPoint, Listener};
 use duroxide::runtime::registry::ActivityRegistry;
 use duroxide::runtime::{OrchestrationRegistry, Runtime, RuntimeOptions};
 use duroxide_cosmos::CosmosProvider;
-use std::future::Future;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tests::{ShiftedClock, World, connect};
 
-/// Longer than any lock, and than the age from which on repairs are everybody's business.
+/// Longer than any lock, and than the age from which on any process may repair.
 pub const AFTERWARDS: Duration = Duration::from_secs(120);
-/// Generous: the machine may be slow.
-pub const PATIENCE: Duration = Duration::from_secs(120);
 
 pub const BOTH: [CrashPoint; 2] = [CrashPoint::BeforeApplied, CrashPoint::AfterApplied];
 
 /// What a process runs.
 pub type Registries = fn() -> (ActivityRegistry, OrchestrationRegistry);
 
-/// A runtime on threads of its own, so that it can be killed without a goodbye.
+/// A runtime on threads of its own, so that it can be killed at any moment.
 pub struct Process {
     threads: Option<tokio::runtime::Runtime>,
 }
@@ -50,7 +47,7 @@ impl Process {
         Process { threads: Some(threads) }
     }
 
-    /// As `kill -9`: nothing is given back.
+    /// Like `kill -9`: no lock is released.
     pub fn kill(mut self) {
         if let Some(threads) = self.threads.take() {
             threads.shutdown_background();
@@ -71,15 +68,6 @@ pub async fn provider_through(world: &World, listener: &Listener, clock: &Arc<Sh
     let clock = Arc::clone(clock);
     let config = world.builder_through(listener).clock(clock);
     connect(config.sweep_interval(Duration::from_millis(20))).await
-}
-
-/// Asks until the answer is yes.
-pub async fn until<F: Future<Output = bool>>(what: &str, mut ask: impl FnMut() -> F) {
-    let begun = Instant::now();
-    while !ask().await {
-        assert!(begun.elapsed() < PATIENCE, "not within {PATIENCE:?}: {what}");
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
 }
 
 /// Repairs until nothing is left to repair, then looks for anything that a crash left behind.

@@ -1,6 +1,6 @@
 //! A workflow with everything in it, killed at every write.
 
-use super::kill::{AFTERWARDS, BOTH, Process, nothing_is_left_behind, provider_through, until};
+use super::kill::{AFTERWARDS, BOTH, Process, nothing_is_left_behind, provider_through};
 use cosmos_emulator::{CrashPoint, ServerOptions};
 use duroxide::runtime::OrchestrationRegistry;
 use duroxide::runtime::registry::ActivityRegistry;
@@ -9,7 +9,7 @@ use duroxide_cosmos::CosmosProvider;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
-use tests::{ShiftedClock, World};
+use tests::{ShiftedClock, World, until};
 
 const INSTANCE: &str = "order/1 \"日本\"";
 const DETACHED: &str = "detached-1";
@@ -87,11 +87,11 @@ async fn run_with_crash_at(n: u64, when: CrashPoint) -> bool {
         .await
         .expect("it starts");
 
-    let listener = world.server().open_listener().await.expect("a listener opens");
+    let listener = world.open_listener().await;
     listener.crash_at_write(n, when);
     let first = Process::start(provider_through(&world, &listener, &clock).await, registries).await;
-    let everything_over = || async { is_over(&client, INSTANCE).await && is_over(&client, DETACHED).await };
-    until(&format!("{context}: over or crashed"), || async {
+    let everything_over = async || is_over(&client, INSTANCE).await && is_over(&client, DETACHED).await;
+    until(&format!("{context}: over or crashed"), async || {
         listener.crashed() || everything_over().await
     })
     .await;
@@ -185,11 +185,20 @@ async fn sweep(when: CrashPoint) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_workflow_killed_at_some_writes_still_completes_once() {
+    for (n, when) in [(2, BOTH[1]), (11, BOTH[0]), (20, BOTH[1]), (33, BOTH[0])] {
+        assert!(run_with_crash_at(n, when).await, "write {n} was not reached");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "exhaustive: a run for each write"]
 async fn a_workflow_killed_before_any_write_still_completes_once() {
     sweep(BOTH[0]).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "exhaustive: a run for each write"]
 async fn a_workflow_killed_after_any_write_still_completes_once() {
     sweep(BOTH[1]).await;
 }
@@ -213,6 +222,7 @@ fn fan_registries() -> (ActivityRegistry, OrchestrationRegistry) {
 
 /// The writes of the first turn: its claim, the staging, the decisive batch and the publications.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "exhaustive: 300 activities, ten times"]
 async fn a_large_fan_out_killed_in_its_commit_runs_to_its_end() {
     for n in 2..=6 {
         for when in BOTH {
@@ -222,14 +232,14 @@ async fn a_large_fan_out_killed_in_its_commit_runs_to_its_end() {
             let safe = provider_through(&world, world.listener(), &clock).await;
             let client = Client::new(Arc::clone(&safe) as Arc<dyn duroxide::providers::Provider>);
             client.start_orchestration("fan", "Fan", "").await.expect("it starts");
-            let listener = world.server().open_listener().await.expect("a listener opens");
+            let listener = world.open_listener().await;
             listener.crash_at_write(n, when);
             let first = Process::start(provider_through(&world, &listener, &clock).await, fan_registries).await;
-            until(&format!("{context}: crashed"), || async { listener.crashed() }).await;
+            until(&format!("{context}: crashed"), async || listener.crashed()).await;
             first.kill();
             clock.advance(AFTERWARDS);
             let second = Process::start(provider_through(&world, world.listener(), &clock).await, fan_registries).await;
-            until(&format!("{context}: over"), || is_over(&client, "fan")).await;
+            until(&format!("{context}: over"), async || is_over(&client, "fan").await).await;
             second.kill();
             match client
                 .get_orchestration_status("fan")

@@ -3,7 +3,8 @@
 use duroxide::runtime::OrchestrationStatus;
 use duroxide::runtime::registry::{ActivityRegistry, ActivityRegistryBuilder};
 use duroxide::{ActivityContext, OrchestrationContext, OrchestrationRegistry};
-use duroxide_lambda::{BatchResponse, Delayed, Limits, Target, Wakeup};
+use duroxide_lambda::testing::BatchResponse;
+use duroxide_lambda::{Delayed, Limits, Target, Wakeup};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -235,19 +236,19 @@ pub async fn cloud(limits: Limits) -> (Cloud, Stage, Arc<ShiftedClock>) {
 pub async fn start(cloud: &Cloud, instance: &str, orchestration: &str, input: &str) -> Wakeup {
     let started = cloud.client.start_orchestration(instance, orchestration, input).await;
     started.expect("the instance is started");
-    only(cloud.bell.take()).wakeup
+    only(cloud.queue.take()).wakeup
 }
 
 /// Has an instance of `Run` schedule its activity, and answers the activity's wakeup.
 pub async fn schedule(cloud: &Cloud, instance: &str, activity: &str) -> Wakeup {
     let turn = start(cloud, instance, "Run", activity).await;
     served(&cloud.orchestrator.invoke(&[turn]).await);
-    only(cloud.bell.take()).wakeup
+    only(cloud.queue.take()).wakeup
 }
 
 /// Runs the turns that were notified for, and answers the instance's status.
 pub async fn conclude(cloud: &Cloud, instance: &str) -> OrchestrationStatus {
-    let wakeups: Vec<Wakeup> = cloud.bell.take().into_iter().map(|delayed| delayed.wakeup).collect();
+    let wakeups: Vec<Wakeup> = cloud.queue.take().into_iter().map(|delayed| delayed.wakeup).collect();
     assert!(
         wakeups
             .iter()

@@ -7,8 +7,9 @@ use duroxide::providers::{DispatcherCapabilityFilter, SemverRange};
 use duroxide::runtime::OrchestrationStatus;
 use duroxide::{OrchestrationContext, OrchestrationRegistry};
 use duroxide_cosmos::{CosmosConfig, Fetched};
-use duroxide_lambda::metrics::Metrics;
-use duroxide_lambda::{Environment, Limits, Parts};
+use duroxide_lambda::Limits;
+use duroxide_lambda::testing::Metrics;
+use duroxide_lambda::testing::{Environment, Parts};
 use serde_json::json;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -42,7 +43,7 @@ async fn what_a_fast_clock_queued_is_not_lost_on_a_function_that_is_behind() {
         1,
         "it is not due yet, by the function's clock"
     );
-    let again = only(cloud.bell.take());
+    let again = only(cloud.queue.take());
     assert!(again.delay > Duration::ZERO && again.delay <= AHEAD, "{again:?}");
     slow.advance(AHEAD);
     assert!(again.wakeup.due_ms.expect("it knows its time") <= slow.now_ms());
@@ -104,7 +105,7 @@ async fn a_key_that_is_refused_at_the_commit_does_not_fail_the_orchestration() {
     let metrics = Arc::new(Metrics::new(None));
     let parts = Parts::of(
         connect(config).await,
-        Arc::clone(&cloud.bell) as _,
+        Arc::clone(&cloud.queue) as _,
         metrics,
         Limits::default(),
         "rotated",
@@ -112,7 +113,7 @@ async fn a_key_that_is_refused_at_the_commit_does_not_fail_the_orchestration() {
     let function = Environment::orchestrator(parts, orchestrations()).await;
     let wakeup = start(&cloud, "order", "Rotate", "").await;
     let response = function
-        .serve(event(&[wakeup]), duroxide_lambda::Budget::of(INVOCATION))
+        .serve(event(&[wakeup]), duroxide_lambda::testing::Budget::of(INVOCATION))
         .await;
     assert_eq!(failed(&response), [""; 0]);
     let status = status(&cloud, "order").await;
@@ -135,7 +136,7 @@ async fn a_function_whose_timeout_is_too_short_says_so_instead_of_notifying_for_
             break;
         }
         assert!(invocations < 20, "it goes on for ever");
-        wakeup = only(cloud.bell.take()).wakeup;
+        wakeup = only(cloud.queue.take()).wakeup;
     }
     assert!(invocations > 1, "time may be short once by chance");
     assert_eq!(cloud.orchestrator.listener.counts().requests, 0);
@@ -164,7 +165,7 @@ async fn what_only_another_release_can_run_is_not_taken_for_nothing() {
         panic!("{fetched:?}");
     };
     assert!(why.contains("pinned") && why.contains("deploy"), "{why}");
-    cloud.bell.take();
+    cloud.queue.take();
 
     // A message of a newer release: nobody here can read it, and it must not be forgotten.
     let wakeup = start(&cloud, "newer", "HelloCities", "1").await;

@@ -10,8 +10,9 @@ use duroxide::providers::{
 use duroxide::runtime::registry::ActivityRegistry;
 use duroxide::{ActivityContext, OrchestrationContext, OrchestrationRegistry};
 use duroxide_cosmos::{ClaimedWork, CosmosProvider, Fetched, TurnItem};
-use duroxide_lambda::metrics::Metrics;
-use duroxide_lambda::{Budget, Directed, Environment, Limits, Parts, Wakeup};
+use duroxide_lambda::testing::Metrics;
+use duroxide_lambda::testing::{Budget, Directed, Environment, Parts};
+use duroxide_lambda::{Limits, Wakeup};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -53,7 +54,7 @@ async fn ten_activities_of_a_batch_run_at_once() {
     let cloud = Cloud::start(orchestrations(&Arc::default()), activities).await;
     let starts = started(&cloud, 10).await;
     serve(&cloud.orchestrator, &starts).await;
-    let works = plain(cloud.bell.take());
+    let works = plain(cloud.queue.take());
     assert_eq!(works.len(), 10);
     let met = timeout(LIMIT, serve(&cloud.worker, &works)).await;
     met.expect("none waits for another's end");
@@ -94,12 +95,12 @@ impl Directed for Meeting {
         self.store.hold_session(session, claim).await
     }
 
-    fn session_token(&self) -> Option<String> {
-        self.store.session_token()
+    fn consistency_token(&self) -> Option<String> {
+        self.store.consistency_token()
     }
 
-    fn absorb_session(&self, token: &str) {
-        self.store.absorb_session(token);
+    fn absorb_consistency_token(&self, token: &str) {
+        self.store.absorb_consistency_token(token);
     }
 }
 
@@ -108,15 +109,15 @@ async fn ten_turns_of_a_batch_run_at_once() {
     let cloud = Cloud::start(orchestrations(&Arc::default()), workload::activities()).await;
     let metrics = Arc::new(Metrics::new(None));
     let store = Arc::clone(&cloud.orchestrator.store);
-    let bell = Arc::clone(&cloud.bell);
-    let mut parts = Parts::of(Arc::clone(&store), bell, metrics, Limits::default(), "meeting");
+    let queue = Arc::clone(&cloud.queue);
+    let mut parts = Parts::of(Arc::clone(&store), queue, metrics, Limits::default(), "meeting");
     let barrier = Barrier::new(10);
     parts.directed = Arc::new(Meeting { store, barrier });
     let environment = Environment::orchestrator(parts, orchestrations(&Arc::default())).await;
     let starts = started(&cloud, 10).await;
     let met = timeout(LIMIT, environment.serve(event(&starts), Budget::of(INVOCATION))).await;
     assert_eq!(failed(&met.expect("none waits for another's end")), [""; 0]);
-    assert_eq!(cloud.bell.take().len(), 10, "each has committed");
+    assert_eq!(cloud.queue.take().len(), 10, "each has committed");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -128,7 +129,7 @@ async fn ten_wakeups_for_one_instance_are_one_turn() {
     serve(&cloud.orchestrator, &vec![wakeup; 10]).await;
     assert_eq!(turns.load(Ordering::SeqCst), 1);
     assert_eq!(cloud.orchestrator.listener.counts().requests, 3);
-    assert_eq!(cloud.bell.take().len(), 1);
+    assert_eq!(cloud.queue.take().len(), 1);
     assert_eq!(metrics(&cloud.orchestrator)["Turns"], 1);
 }
 
@@ -146,13 +147,13 @@ async fn wakeups_for_one_target_are_one_cycle_whatever_else_they_say() {
     let [a, b, c] = <[Wakeup; 3]>::try_from(started(&cloud, 3).await).expect("three");
     let tired = Wakeup { tries: 3, ..b.clone() };
     let strange = Wakeup {
-        session: None,
+        consistency_token: None,
         ..a.clone()
     };
     let batch = [&a, &b, &strange, &c, &tired, &a].map(Clone::clone);
     serve(&cloud.orchestrator, &batch).await;
     assert_eq!(turns.load(Ordering::SeqCst), 3);
-    let works = plain(cloud.bell.take());
+    let works = plain(cloud.queue.take());
     assert_eq!(works.len(), 3);
     let mut bare = works[0].clone();
     if let duroxide_lambda::Target::Work(work) = &mut bare.target {
@@ -191,10 +192,10 @@ async fn more_wakeups_than_dispatchers_are_all_served() {
     let cloud = Cloud::with(options, orchestrations(&Arc::default()), activities).await;
     let starts = started(&cloud, 25).await;
     serve(&cloud.orchestrator, &starts).await;
-    let works = plain(cloud.bell.take());
+    let works = plain(cloud.queue.take());
     assert_eq!(works.len(), 25);
     serve(&cloud.worker, &works).await;
-    serve(&cloud.orchestrator, &plain(cloud.bell.take())).await;
+    serve(&cloud.orchestrator, &plain(cloud.queue.take())).await;
     for n in 0..25 {
         assert_eq!(output(&cloud, &format!("i{n}")).await, "done");
     }
@@ -208,7 +209,7 @@ async fn an_empty_batch_is_answered_and_costs_nothing() {
         serve(function, &[]).await;
         assert_eq!(function.listener.counts().requests, 0);
     }
-    assert_eq!(cloud.bell.calls(), 0);
+    assert_eq!(cloud.queue.calls(), 0);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -241,7 +242,7 @@ async fn a_store_that_is_down_fails_all_records_and_nothing_is_lost() {
         assert_eq!(failed(&response), ["0", "1", "2"]);
         assert_eq!(metrics(&cloud.orchestrator)["Failed"], 3);
     }
-    assert!(cloud.bell.take().is_empty());
+    assert!(cloud.queue.take().is_empty());
     cloud.orchestrator.listener.clear_faults();
     serve(&cloud.orchestrator, &wakeups).await;
     cloud.settle().await;

@@ -35,11 +35,11 @@ async fn a_wakeup_that_meets_a_held_turn_costs_one_request_and_leads_to_the_turn
     let token = hold_turn(&cloud, "order").await;
 
     // That it returns while the lock is held is the proof that it does not wait.
-    let (response, bill) = bill(&cloud.orchestrator.listener, cloud.orchestrator.invoke(&[first])).await;
+    let (response, cost) = cost_of(&cloud.orchestrator.listener, cloud.orchestrator.invoke(&[first])).await;
     assert_eq!(failed(&response), [""; 0]);
-    bill.is(&[Query], 1);
+    cost.is_exactly(&[Query], 1);
     assert_eq!(metrics(&cloud.orchestrator)["Busy"], 1);
-    let again = only(cloud.bell.take());
+    let again = only(cloud.queue.take());
     assert_eq!(
         (&again.wakeup.target, again.wakeup.tries, again.wakeup.due_ms),
         (&turn_of("order"), 1, None)
@@ -61,7 +61,7 @@ async fn a_busy_instance_is_notified_at_growing_pauses() {
     let mut pauses = Vec::new();
     for tries in 1..=7 {
         serve(&cloud.orchestrator, &[wakeup]).await;
-        let again = only(cloud.bell.take());
+        let again = only(cloud.queue.take());
         assert_eq!(again.wakeup.tries, tries);
         pauses.push(again.delay.as_secs());
         wakeup = again.wakeup;
@@ -69,7 +69,7 @@ async fn a_busy_instance_is_notified_at_growing_pauses() {
     assert_eq!(pauses, [1, 2, 4, 8, 16, 16, 16]);
     // A fresh wakeup beside a tired one is a sign that something new has come.
     serve(&cloud.orchestrator, &[wakeup, Wakeup::turn("order")]).await;
-    assert_eq!(only(cloud.bell.take()).delay, SECOND);
+    assert_eq!(only(cloud.queue.take()).delay, SECOND);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -77,7 +77,7 @@ async fn a_wakeup_that_meets_a_held_activity_costs_one_request_and_leads_to_it_l
     let cloud = Cloud::start(workload::orchestrations(), workload::activities()).await;
     let first = start(&cloud, "order", "HelloCities", "1").await;
     serve(&cloud.orchestrator, &[first]).await;
-    let work = only(cloud.bell.take()).wakeup;
+    let work = only(cloud.queue.take()).wakeup;
     let activity = work_of(&work).identifier();
     let held = cloud
         .silent
@@ -86,10 +86,10 @@ async fn a_wakeup_that_meets_a_held_activity_costs_one_request_and_leads_to_it_l
     let Fetched::Ready(held) = held.expect("a fetch") else {
         panic!("there is an activity to hold");
     };
-    let (response, bill) = bill(&cloud.worker.listener, cloud.worker.invoke(std::slice::from_ref(&work))).await;
+    let (response, cost) = cost_of(&cloud.worker.listener, cloud.worker.invoke(std::slice::from_ref(&work))).await;
     assert_eq!(failed(&response), [""; 0]);
-    bill.is(&[Read], 1);
-    let again = only(cloud.bell.take());
+    cost.is_exactly(&[Read], 1);
+    let again = only(cloud.queue.take());
     assert_eq!((&again.wakeup.target, again.wakeup.tries), (&work.target, 1));
     assert_eq!(again.delay, SECOND);
 
@@ -106,7 +106,7 @@ async fn a_busy_record_fails_when_its_wakeup_cannot_be_sent_again() {
     let wakeup = start(&cloud, "order", "HelloCities", "1").await;
     let free = start(&cloud, "free", "HelloCities", "1").await;
     hold_turn(&cloud, "order").await;
-    cloud.bell.fail_all(true);
+    cloud.queue.fail_all(true);
     let batch = [wakeup.clone(), free, wakeup];
     let response = cloud.orchestrator.invoke(&batch).await;
     // The committed one is served, though its own wakeup was lost as well.
@@ -132,10 +132,10 @@ async fn a_message_that_arrives_during_a_turn_leads_to_another_turn_without_main
         until("the commit is held", async || commit.is_reached()).await;
         let queued = cloud.client.enqueue_event("order", "inbox", "late").await;
         queued.expect("it is queued");
-        let late = only(cloud.bell.take()).wakeup;
+        let late = only(cloud.queue.take()).wakeup;
         serve(&other, &[late]).await;
         drop(commit);
-        only(cloud.bell.take())
+        only(cloud.queue.take())
     };
     let (response, again) = futures::join!(holder, meanwhile);
     assert_eq!(failed(&response), [""; 0]);
@@ -143,7 +143,7 @@ async fn a_message_that_arrives_during_a_turn_leads_to_another_turn_without_main
         matches!(status(&cloud, "order").await, OrchestrationStatus::Running { .. }),
         "the holder did not see it"
     );
-    assert!(cloud.bell.take().is_empty(), "nobody else wakeups");
+    assert!(cloud.queue.take().is_empty(), "nobody else wakeups");
     assert_eq!((again.delay, again.wakeup.tries), (SECOND, 1));
     serve(&other, &[again.wakeup]).await;
     assert_eq!(output(&cloud, "order").await, "late");
@@ -168,7 +168,7 @@ async fn of_two_environments_that_race_for_an_instance_one_has_the_turn() {
         let (one, two) = futures::join!(cloud.orchestrator.invoke(&wakeup), other.invoke(&wakeup));
         assert_eq!((failed(&one), failed(&two)), (vec![], vec![]));
         // Who was busy wakeups again, and finds nothing.
-        serve(&other, &plain(cloud.bell.take())).await;
+        serve(&other, &plain(cloud.queue.take())).await;
         assert_eq!(turns.load(Ordering::SeqCst), n, "{instance}");
         assert_eq!(output(&cloud, &instance).await, "done");
     }
@@ -196,12 +196,12 @@ async fn a_turn_that_was_taken_over_commits_nothing() {
         clock.advance(Limits::default().turn_lock);
         serve(&other, &wakeup).await;
         drop(commit);
-        plain(cloud.bell.take())
+        plain(cloud.queue.take())
     };
     let (response, work) = futures::join!(holder, meanwhile);
     assert_eq!(failed(&response), ["0"], "it comes again, to find out");
     // For all it knows its commit may have happened, so it wakeups for the same activity: once too often, and harmless.
-    let twice = only(cloud.bell.take()).wakeup;
+    let twice = only(cloud.queue.take()).wakeup;
     assert_eq!(twice.target, work[0].target);
     let counted = metrics(&cloud.orchestrator);
     assert_eq!((&counted["Failed"], &counted["Committed"]), (&1.into(), &Value::Null));

@@ -30,13 +30,17 @@ async fn whatever_a_client_queues_is_one_request_and_one_wakeup() {
 
 #[track_caller]
 fn assert_notified(cloud: &Cloud, instance: &str) {
-    let notified = only(cloud.bell.take());
+    let notified = only(cloud.queue.take());
     assert_eq!(notified.delay, Duration::ZERO);
-    let Wakeup { session, due_ms, .. } = notified.wakeup.clone();
-    assert!(session.is_some_and(|session| !session.is_empty()));
+    let Wakeup {
+        consistency_token,
+        due_ms,
+        ..
+    } = notified.wakeup.clone();
+    assert!(consistency_token.is_some_and(|token| !token.is_empty()));
     assert!(due_ms.is_some_and(|due| due <= SystemClock.now_ms()), "{due_ms:?}");
     let bare = Wakeup {
-        session: None,
+        consistency_token: None,
         due_ms: None,
         ..notified.wakeup
     };
@@ -58,7 +62,7 @@ async fn what_is_queued_for_later_is_notified_for_later() {
         .enqueue_for_orchestrator(message("soon"), minutes(5))
         .await;
     queued.expect("it is queued");
-    let notified = only(cloud.bell.take());
+    let notified = only(cloud.queue.take());
     let due = notified.wakeup.due_ms.expect("it is for later");
     assert_eq!(
         (&notified.wakeup.target, notified.delay),
@@ -71,7 +75,7 @@ async fn what_is_queued_for_later_is_notified_for_later() {
         .await;
     queued.expect("it is queued");
     assert!(
-        cloud.bell.take().is_empty(),
+        cloud.queue.take().is_empty(),
         "beyond the reach it is left to maintenance"
     );
 }
@@ -79,10 +83,10 @@ async fn what_is_queued_for_later_is_notified_for_later() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_client_without_a_notifier_still_queues() {
     let cloud = Cloud::start(workload::orchestrations(), workload::activities()).await;
-    cloud.bell.fail_all(true);
+    cloud.queue.fail_all(true);
     let started = cloud.client.start_orchestration("order", "HelloCities", "1").await;
     started.expect("the wakeup is a hint");
-    cloud.bell.fail_all(false);
+    cloud.queue.fail_all(false);
     serve(&cloud.orchestrator, &[Wakeup::turn("order")]).await;
     cloud.settle().await;
     assert!(output(&cloud, "order").await.contains("Oslo"));
@@ -91,11 +95,11 @@ async fn a_client_without_a_notifier_still_queues() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_client_with_a_hanging_notifier_is_answered_in_bounded_time() {
     let cloud = Cloud::start(workload::orchestrations(), workload::activities()).await;
-    cloud.bell.hold();
+    cloud.queue.hold();
     let started = tokio::time::timeout(LIMIT, cloud.client.start_orchestration("order", "HelloCities", "1")).await;
     started.expect("it does not hang").expect("it starts");
-    cloud.bell.release();
-    assert_eq!(cloud.bell.count(), 0);
+    cloud.queue.release();
+    assert_eq!(cloud.queue.count(), 0);
     serve(&cloud.orchestrator, &[Wakeup::turn("order")]).await;
     assert_eq!(metrics(&cloud.orchestrator)["Committed"], 1);
 }
@@ -130,14 +134,18 @@ async fn what_an_activity_queues_by_its_client_is_notified_for() {
     serve(&cloud.orchestrator, &[friend]).await;
     let host = start(&cloud, "host", "Host", "").await;
     serve(&cloud.orchestrator, &[host]).await;
-    serve(&cloud.worker, &plain(cloud.bell.take())).await;
-    let notified = cloud.bell.take();
+    serve(&cloud.worker, &plain(cloud.queue.take())).await;
+    let notified = cloud.queue.take();
     let targets: Vec<&str> = notified
         .iter()
         .map(|notified| notified.wakeup.target.instance())
         .collect();
     assert_eq!(targets, ["guest", "guest", "friend", "host"]);
-    assert!(notified.iter().all(|notified| notified.wakeup.session.is_some()));
+    assert!(
+        notified
+            .iter()
+            .all(|notified| notified.wakeup.consistency_token.is_some())
+    );
     serve(&cloud.orchestrator, &plain(notified)).await;
     for (instance, said) in [("host", "invited"), ("friend", "come"), ("guest", "welcome")] {
         assert_eq!(output(&cloud, instance).await, said);
@@ -194,5 +202,5 @@ async fn a_client_manages_instances() {
         status(&cloud, "child-of-parent").await,
         OrchestrationStatus::NotFound
     ));
-    assert_eq!(cloud.bell.take().len(), 0, "management wakeups nobody");
+    assert_eq!(cloud.queue.take().len(), 0, "management wakeups nobody");
 }

@@ -59,7 +59,7 @@ async fn an_activity_that_outlives_its_invocation_is_told_in_time_and_given_back
     let item = work_item(&cloud, "order").await.expect("a work item");
     assert!(is_free(&item), "{item}");
     assert_eq!(item["attempts"], 1, "{item}");
-    let again = only(cloud.bell.take());
+    let again = only(cloud.queue.take());
     assert_eq!(again.wakeup.target, wakeup.target);
     assert_eq!(again.delay, Duration::from_secs(1));
 
@@ -78,7 +78,7 @@ async fn a_wakeup_for_what_was_given_back_is_not_lost_when_it_comes_early() {
     let (cloud, stage, clock) = cloud(limits()).await;
     let wakeup = schedule(&cloud, "order", "Patient").await;
     served(&cloud.worker.invoke_within(&[wakeup], SHORT).await);
-    let mut again = only(cloud.bell.take());
+    let mut again = only(cloud.queue.take());
     stage.let_go("order");
     // It comes at once: the clocks of two environments differ, or the notifier knows no delays.
     for _ in 0..3 {
@@ -86,7 +86,7 @@ async fn a_wakeup_for_what_was_given_back_is_not_lost_when_it_comes_early() {
         if stage.count("began", "order") == 2 {
             break;
         }
-        again = only(cloud.bell.take());
+        again = only(cloud.queue.take());
         clock.advance(again.delay);
     }
     assert_output(&conclude(&cloud, "order").await, "done");
@@ -99,7 +99,7 @@ async fn an_activity_that_never_fits_ends_as_poison_and_nothing_goes_on_for_ever
     for attempt in 1..=2 {
         served(&cloud.worker.invoke_within(&[wakeup], SHORT).await);
         assert_eq!(stage.count("told", "order"), attempt);
-        let again = only(cloud.bell.take());
+        let again = only(cloud.queue.take());
         clock.advance(again.delay);
         wakeup = again.wakeup;
     }
@@ -111,7 +111,7 @@ async fn an_activity_that_never_fits_ends_as_poison_and_nothing_goes_on_for_ever
 
     assert_poisoned_activity(&conclude(&cloud, "order").await, "Patient");
     assert_eq!(counted(&cloud.orchestrator).get("OrchestrationsFailed"), Some(&1));
-    assert!(cloud.bell.take().is_empty(), "nobody wakeups any more");
+    assert!(cloud.queue.take().is_empty(), "nobody wakeups any more");
     assert!(work_item(&cloud, "order").await.is_none());
 }
 
@@ -148,7 +148,7 @@ async fn an_activity_that_ignores_its_token_is_aborted_after_the_grace() {
     assert_outcomes(&cloud.worker, &[("TimedOut", 2)]);
 
     // The thread of the second goes on, and ends while the next attempt runs. What it says is nobody's.
-    let again = cloud.bell.take();
+    let again = cloud.queue.take();
     clock.advance(Duration::from_secs(1));
     let wakeups: Vec<Wakeup> = again.into_iter().map(|delayed| delayed.wakeup).collect();
     stage.let_go("deaf");
@@ -194,7 +194,7 @@ async fn assert_left_to_its_lock(cloud: &Cloud, clock: &Arc<ShiftedClock>, wakeu
     counted(&cloud.worker);
     served(&cloud.worker.invoke(&[wakeup]).await);
     assert_outcomes(&cloud.worker, &[("Busy", 1)]);
-    let again = only(cloud.bell.take());
+    let again = only(cloud.queue.take());
     clock.advance(limits().work_lock);
     served(&cloud.worker.invoke(&[again.wakeup]).await);
     assert_outcomes(&cloud.worker, &[("Committed", 1)]);
@@ -208,7 +208,7 @@ async fn a_turn_that_would_not_fit_is_not_begun() {
     served(&cloud.orchestrator.invoke_within(from_ref(&wakeup), almost).await);
     assert_eq!(cloud.orchestrator.listener.counts().requests, 0);
     assert_outcomes(&cloud.orchestrator, &[("Deferred", 1)]);
-    let again = only(cloud.bell.take());
+    let again = only(cloud.queue.take());
     assert_eq!(
         (again.delay, &again.wakeup.target),
         (Duration::from_secs(1), &wakeup.target)
@@ -226,7 +226,7 @@ async fn an_activity_that_would_not_fit_is_not_begun() {
     served(&cloud.worker.invoke_within(from_ref(&wakeup), almost).await);
     assert_eq!(cloud.worker.listener.counts().requests, 0);
     assert_outcomes(&cloud.worker, &[("Deferred", 1)]);
-    let again = only(cloud.bell.take());
+    let again = only(cloud.queue.take());
     assert_eq!(
         (again.delay, &again.wakeup.target),
         (Duration::from_secs(1), &wakeup.target)
@@ -247,7 +247,7 @@ async fn a_wakeup_that_no_dispatcher_had_time_for_is_deferred_and_not_failed() {
     assert!(took < SHORT + SLACK, "{took:?}");
     assert_eq!(failed, 0, "nothing is wrong with either");
     assert_outcomes(&cloud.worker, &[("Deferred", 1), ("TimedOut", 1)]);
-    assert_eq!(cloud.bell.take().len(), 2);
+    assert_eq!(cloud.queue.take().len(), 2);
     assert_eq!(stage.count("began", "waiting"), 0);
 }
 
@@ -282,7 +282,7 @@ async fn notifying_does_not_go_on_after_the_invocation() {
     };
     let (cloud, _, _) = cloud(patient).await;
     let wakeup = schedule(&cloud, "order", "Quick").await;
-    cloud.bell.hold();
+    cloud.queue.hold();
     let (_, took) = timed(&cloud.worker, &[wakeup], SHORT).await;
     assert!(took < SHORT + SLACK, "{took:?}");
 }

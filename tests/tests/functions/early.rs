@@ -58,28 +58,28 @@ async fn a_wakeup_before_its_timer_is_due_is_notified_again_for_the_rest() {
     let cloud = Cloud::with(options, orchestrations(), workload::activities()).await;
     let first = start(&cloud, "order", "Wait", "300000").await;
     serve(&cloud.orchestrator, &[first]).await;
-    let timer = only(cloud.bell.take());
+    let timer = only(cloud.queue.take());
     let due = timer.wakeup.due_ms.expect("it is for later");
     assert_for_the_rest(&timer, due, due - 300_000);
 
     let asked = now();
-    let (response, bill) = bill(&cloud.orchestrator.listener, cloud.orchestrator.invoke(&[timer.wakeup])).await;
+    let (response, cost) = cost_of(&cloud.orchestrator.listener, cloud.orchestrator.invoke(&[timer.wakeup])).await;
     assert_eq!(failed(&response), [""; 0]);
-    bill.is(&[Query], 1);
-    let again = only(cloud.bell.take());
+    cost.is_exactly(&[Query], 1);
+    let again = only(cloud.queue.take());
     assert_eq!(again.wakeup.target, turn_of("order"));
     assert_for_the_rest(&again, due, asked);
 
     // A busy notifier must not lose it: then the record comes again.
-    cloud.bell.fail_all(true);
+    cloud.queue.fail_all(true);
     let response = cloud.orchestrator.invoke(std::slice::from_ref(&again.wakeup)).await;
     assert_eq!(failed(&response), ["0"]);
-    cloud.bell.fail_all(false);
+    cloud.queue.fail_all(false);
 
     clock.advance(again.delay);
     serve(&cloud.orchestrator, &[again.wakeup]).await;
     assert_eq!(output(&cloud, "order").await, "fired");
-    assert!(cloud.bell.take().is_empty(), "a wakeup in time is not repeated");
+    assert!(cloud.queue.take().is_empty(), "a wakeup in time is not repeated");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -87,15 +87,15 @@ async fn an_early_wakeup_is_kept_when_another_of_its_batch_leads_to_a_commit() {
     let cloud = Cloud::start(orchestrations(), workload::activities()).await;
     let first = start(&cloud, "order", "Both", "600").await;
     serve(&cloud.orchestrator, &[first]).await;
-    let timer = only(cloud.bell.take()).wakeup;
+    let timer = only(cloud.queue.take()).wakeup;
     let due = timer.due_ms.expect("it is for later");
     let raised = cloud.client.raise_event("order", "Go", "gone").await;
     raised.expect("it is raised");
-    let event = only(cloud.bell.take()).wakeup;
+    let event = only(cloud.queue.take()).wakeup;
     let asked = now();
     serve(&cloud.orchestrator, &[timer.clone(), event, timer]).await;
     assert_eq!(metrics(&cloud.orchestrator)["Committed"], 2, "the event had its turn");
-    let again = only(cloud.bell.take());
+    let again = only(cloud.queue.take());
     assert_for_the_rest(&again, due, asked);
 }
 
@@ -104,15 +104,15 @@ async fn an_early_wakeup_is_kept_when_its_instance_is_busy() {
     let cloud = Cloud::start(orchestrations(), workload::activities()).await;
     let first = start(&cloud, "order", "Both", "600").await;
     serve(&cloud.orchestrator, &[first]).await;
-    let timer = only(cloud.bell.take()).wakeup;
+    let timer = only(cloud.queue.take()).wakeup;
     let due = timer.due_ms.expect("it is for later");
     let raised = cloud.client.raise_event("order", "Go", "gone").await;
     raised.expect("it is raised");
     let held = cloud.silent.fetch_turn("order", Duration::from_secs(600), None).await;
     held.expect("somebody else has the turn");
-    serve(&cloud.orchestrator, &[timer, only(cloud.bell.take()).wakeup]).await;
+    serve(&cloud.orchestrator, &[timer, only(cloud.queue.take()).wakeup]).await;
     let (at_once, later): (Vec<Delayed>, Vec<Delayed>) = cloud
-        .bell
+        .queue
         .take()
         .into_iter()
         .partition(|again| again.wakeup.due_ms.is_none());
@@ -130,7 +130,7 @@ async fn a_wakeup_before_an_activity_may_be_tried_again_is_notified_again_for_th
     let cloud = Cloud::with(options, workload::orchestrations(), workload::activities()).await;
     let first = start(&cloud, "order", "HelloCities", "1").await;
     serve(&cloud.orchestrator, &[first]).await;
-    let work = only(cloud.bell.take()).wakeup;
+    let work = only(cloud.queue.take()).wakeup;
     let (activity, pause) = (work_of(&work).identifier(), Duration::from_secs(300));
     let held = cloud
         .silent
@@ -152,7 +152,7 @@ async fn a_wakeup_before_an_activity_may_be_tried_again_is_notified_again_for_th
     };
     let asked = now();
     serve(&cloud.worker, &[wakeup]).await;
-    let again = only(cloud.bell.take());
+    let again = only(cloud.queue.take());
     assert_for_the_rest(&again, due, asked);
     clock.advance(again.delay);
     serve(&cloud.worker, &[again.wakeup]).await;
@@ -178,12 +178,12 @@ async fn a_function_whose_clock_is_late_wakeups_again_for_its_own_time() {
     let late = cloud.another_orchestrator_at(same, "late", orchestrations()).await;
     let first = start(&cloud, "order", "Wait", "200").await;
     serve(&cloud.orchestrator, &[first]).await;
-    let wakeup = only(cloud.bell.take()).wakeup;
+    let wakeup = only(cloud.queue.take()).wakeup;
     let due = wakeup.due_ms.expect("it is for later");
     until("it is due", async || now() >= due).await;
 
     serve(&late, &[wakeup]).await;
-    let again = only(cloud.bell.take());
+    let again = only(cloud.queue.take());
     assert_eq!(again.wakeup.due_ms, Some(due));
     assert_eq!(again.delay, Duration::from_millis(due - clock.now_ms()));
     assert!(again.delay > Duration::from_secs(3));
@@ -191,5 +191,5 @@ async fn a_function_whose_clock_is_late_wakeups_again_for_its_own_time() {
     clock.0.store(due, Ordering::SeqCst);
     serve(&late, &[again.wakeup]).await;
     assert_eq!(output(&cloud, "order").await, "fired");
-    assert!(cloud.bell.take().is_empty());
+    assert!(cloud.queue.take().is_empty());
 }

@@ -34,7 +34,7 @@ async fn a_frozen_environment_sends_no_request() {
     let cloud = Cloud::start(orchestrations, activities).await;
     let first = start(&cloud, "order", "Bound", "").await;
     serve(&cloud.orchestrator, std::slice::from_ref(&first)).await;
-    let work = only(cloud.bell.take()).wakeup;
+    let work = only(cloud.queue.take()).wakeup;
     serve(&cloud.worker, std::slice::from_ref(&work)).await;
     cloud.orchestrator.listener.reset();
     cloud.worker.listener.reset();

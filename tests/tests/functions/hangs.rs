@@ -91,7 +91,7 @@ async fn a_hanging_turn_happens_once(done: Done) {
     let held = hang_commit(&stage, &cloud.orchestrator, done);
     hangs(&cloud.orchestrator, &wakeup).await;
     // Whether it was done, nobody knows: what it would have made due is notified for.
-    let work = only(cloud.bell.take()).wakeup;
+    let work = only(cloud.queue.take()).wakeup;
     let before = requests_for(&cloud.orchestrator, "order");
     serves_on(&cloud).await;
     assert_eq!(
@@ -114,7 +114,7 @@ async fn a_hanging_turn_happens_once(done: Done) {
     assert_outcomes(&cloud.orchestrator, &[(once, 1)]);
     // What was held comes through at last, or is given up by the server: it changes nothing.
     drop(held.lock().expect("no panic").take());
-    cloud.bell.take();
+    cloud.queue.take();
     served(&cloud.worker.invoke(from_ref(&work)).await);
     assert_outcomes(&cloud.worker, &[("Committed", 1)]);
     assert_output(&conclude(&cloud, "order").await, "quick");
@@ -142,7 +142,7 @@ async fn a_hanging_completion_is_one_result(done: Done) {
     let wakeup = schedule(&cloud, "order", "Quick").await;
     let held = hang_commit(&stage, &cloud.worker, done);
     hangs(&cloud.worker, &wakeup).await;
-    let turn = only(cloud.bell.take()).wakeup;
+    let turn = only(cloud.queue.take()).wakeup;
     let before = requests_for(&cloud.worker, "order");
     serves_on(&cloud).await;
     assert_eq!(requests_for(&cloud.worker, "order"), before);
@@ -151,7 +151,7 @@ async fn a_hanging_completion_is_one_result(done: Done) {
     if done == Done::No {
         served(&cloud.worker.invoke(from_ref(&wakeup)).await);
         assert_outcomes(&cloud.worker, &[("Busy", 1)]);
-        cloud.bell.take();
+        cloud.queue.take();
         clock.advance(limits().work_lock);
     }
     served(&cloud.worker.invoke(from_ref(&wakeup)).await);
@@ -163,7 +163,7 @@ async fn a_hanging_completion_is_one_result(done: Done) {
     assert_outcomes(&cloud.worker, &[(once, 1)]);
     assert_eq!(stage.count("began", "order"), runs);
     drop(held.lock().expect("no panic").take());
-    cloud.bell.take();
+    cloud.queue.take();
     served(&cloud.orchestrator.invoke(&[turn]).await);
     assert_outcomes(&cloud.orchestrator, &[("Committed", 1)]);
     assert_output(&conclude(&cloud, "order").await, "quick");

@@ -77,7 +77,7 @@ async fn a_lock_is_renewed_while_its_activity_runs_by_one_request_each_time() {
         served(&another.invoke(from_ref(&wakeup)).await);
         assert_outcomes(&another, &[("Busy", 1)]);
         assert_eq!(another.listener.counts().requests, 1);
-        let again = only(cloud.bell.take());
+        let again = only(cloud.queue.take());
         assert_eq!((&again.wakeup.target, again.wakeup.tries), (&wakeup.target, 1));
         assert!(again.delay >= Duration::from_secs(1), "{again:?}");
         replaces(&cloud.worker, 4).await;
@@ -135,7 +135,7 @@ async fn an_activity_whose_lock_ran_out_is_told_at_once_and_runs_again_later() {
     cloud.worker.listener.clear_faults();
     let item = work_item(&cloud, "order").await.expect("the item is not dropped");
     assert_eq!(item["attempts"], 1, "{item}");
-    let again = only(cloud.bell.take());
+    let again = only(cloud.queue.take());
     let another = cloud
         .another_worker("another", stage.activities(), Default::default())
         .await;
@@ -160,7 +160,7 @@ async fn an_activity_whose_lock_ran_out_unnoticed_is_notified_for_again() {
     let (response, ()) = futures::join!(cloud.worker.invoke(from_ref(&wakeup)), watch);
     served(&response);
     assert!(work_item(&cloud, "order").await.is_some());
-    let again = only(cloud.bell.take());
+    let again = only(cloud.queue.take());
     clock.advance(again.delay);
     stage.let_go("order");
     served(&cloud.worker.invoke(&[again.wakeup]).await);
@@ -179,7 +179,7 @@ async fn a_renewal_that_hangs_does_not_keep_an_activity_from_being_told() {
     assert!(began.elapsed() < time + SLACK, "{:?}", began.elapsed());
     assert_eq!(stage.count("told", "order"), 1);
     assert!(work_item(&cloud, "order").await.is_some());
-    assert_eq!(cloud.bell.take().len(), 1);
+    assert_eq!(cloud.queue.take().len(), 1);
 }
 
 async fn cancel(cloud: &Cloud, instance: &str) {
@@ -188,7 +188,7 @@ async fn cancel(cloud: &Cloud, instance: &str) {
         .cancel_instance(instance, "not wanted")
         .await
         .expect("cancelled");
-    let turn = only(cloud.bell.take());
+    let turn = only(cloud.queue.take());
     served(&cloud.orchestrator.invoke(&[turn.wakeup]).await);
     assert!(work_item(cloud, instance).await.is_none(), "its work item is gone");
 }
@@ -208,10 +208,10 @@ async fn a_cancelled_orchestration_stops_its_running_activity() {
     assert!(told < 2 * LOCK, "within a renewal: {told:?}");
     assert_outcomes(&cloud.worker, &[("Cancelled", 1)]);
     // A lock may also be lost while nobody has it: a wakeup looks once more, and that is all.
-    let again = only(cloud.bell.take());
+    let again = only(cloud.queue.take());
     served(&cloud.worker.invoke(&[again.wakeup]).await);
     assert_outcomes(&cloud.worker, &[("Nothing", 1)]);
-    assert!(cloud.bell.take().is_empty());
+    assert!(cloud.queue.take().is_empty());
 
     let next = schedule(&cloud, "next", "Quick").await;
     served(&cloud.worker.invoke(&[next]).await);

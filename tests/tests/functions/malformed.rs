@@ -2,8 +2,9 @@
 
 use crate::support::*;
 use cosmos::SystemClock;
-use duroxide_lambda::log::JsonLayer;
-use duroxide_lambda::{Budget, SqsEvent, SqsRecord, Wakeup, WorkTarget};
+use duroxide_lambda::testing::JsonLayer;
+use duroxide_lambda::testing::{Budget, SqsEvent, SqsRecord};
+use duroxide_lambda::{Wakeup, WorkTarget};
 use serde_json::Value;
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex};
@@ -107,7 +108,7 @@ async fn a_turn_wakeup_at_the_worker_fails_and_its_activities_are_served() {
     let cloud = Cloud::start(workload::orchestrations(), workload::activities()).await;
     let first = start(&cloud, "order", "HelloCities", "1").await;
     serve(&cloud.orchestrator, std::slice::from_ref(&first)).await;
-    let work = only(cloud.bell.take()).wakeup;
+    let work = only(cloud.queue.take()).wakeup;
     let bodies = vec![first.encode(), work.encode(), "noise".to_owned()];
     let environment = &cloud.worker.environment;
     let response = environment.serve(records(bodies), Budget::of(INVOCATION)).await;
@@ -134,8 +135,8 @@ async fn a_broken_instance_does_not_fail_the_others_of_its_batch() {
         let started = cloud.client.start_orchestration(instance, "HelloCities", "1").await;
         started.expect("it starts");
     }
-    serve(&cloud.orchestrator, &plain(cloud.bell.take())).await;
-    let works = plain(cloud.bell.take());
+    serve(&cloud.orchestrator, &plain(cloud.queue.take())).await;
+    let works = plain(cloud.queue.take());
 
     let raw = cloud.world.raw();
     let pk = cosmos::PartitionKey::new("broken").expect("a key");
@@ -151,7 +152,7 @@ async fn a_broken_instance_does_not_fail_the_others_of_its_batch() {
     raw.upsert(&pk, &work, None, retry).await.expect("it is written");
     serve(&cloud.worker, &works[broken..=broken]).await;
 
-    let turns = plain(cloud.bell.take());
+    let turns = plain(cloud.queue.take());
     let histories = cloud.world.documents_of("history").await;
     let history = histories.iter().find(|doc| doc["pk"] == "broken").expect("its history");
     let id = history["id"].as_str().expect("an id");

@@ -33,16 +33,16 @@ async fn assert_only_wakeups_are_lost(cloud: &Cloud, broken: impl FnOnce(), mend
         assert_eq!((&counted["Committed"], wakeups), (&1.into(), (&Value::Null, &1.into())));
     }
     mended();
-    assert_eq!(cloud.bell.take().len(), 0);
+    assert_eq!(cloud.queue.take().len(), 0);
 
-    let (response, bill_of_work) = bill(&cloud.worker.listener, cloud.worker.invoke(&[first_activity()])).await;
+    let (response, cost_of_work) = cost_of(&cloud.worker.listener, cloud.worker.invoke(&[first_activity()])).await;
     assert_eq!(failed(&response), [""; 0]);
-    bill_of_work.is(&[Read], 1);
+    cost_of_work.is_exactly(&[Read], 1);
     // The activity's result is due, by whatever wakeup; after it the same wakeup finds nothing.
     serve(&cloud.orchestrator, std::slice::from_ref(&first)).await;
-    let (response, bill_of_turn) = bill(&cloud.orchestrator.listener, cloud.orchestrator.invoke(&[first])).await;
+    let (response, cost_of_turn) = cost_of(&cloud.orchestrator.listener, cloud.orchestrator.invoke(&[first])).await;
     assert_eq!(failed(&response), [""; 0]);
-    bill_of_turn.is(&[Query], 1);
+    cost_of_turn.is_exactly(&[Query], 1);
     cloud.settle().await;
     assert!(output(cloud, "order").await.contains("Oslo"));
     let history = cloud.client.read_execution_history("order", 1).await;
@@ -52,8 +52,8 @@ async fn assert_only_wakeups_are_lost(cloud: &Cloud, broken: impl FnOnce(), mend
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_failing_notifier_fails_no_commit_and_repeats_none() {
     let cloud = Cloud::start(workload::orchestrations(), workload::activities()).await;
-    assert_only_wakeups_are_lost(&cloud, || cloud.bell.fail_all(true), || cloud.bell.fail_all(false)).await;
-    assert_eq!(cloud.bell.failed(), 2);
+    assert_only_wakeups_are_lost(&cloud, || cloud.queue.fail_all(true), || cloud.queue.fail_all(false)).await;
+    assert_eq!(cloud.queue.failed(), 2);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -67,7 +67,7 @@ async fn a_hanging_notifier_holds_no_invocation_up_and_repeats_no_commit() {
     };
     let cloud = Cloud::with(options, workload::orchestrations(), workload::activities()).await;
     let begun = Instant::now();
-    assert_only_wakeups_are_lost(&cloud, || cloud.bell.hold(), || cloud.bell.release()).await;
+    assert_only_wakeups_are_lost(&cloud, || cloud.queue.hold(), || cloud.queue.release()).await;
     assert!(begun.elapsed() < INVOCATION / 2, "it took {:?}", begun.elapsed());
 }
 
@@ -87,7 +87,7 @@ async fn a_hanging_notifier_holds_a_whole_batch_up_only_once() {
     for n in 0..10 {
         wakeups.push(start(&cloud, &format!("i{n}"), "HelloCities", "1").await);
     }
-    cloud.bell.hold();
+    cloud.queue.hold();
     let begun = Instant::now();
     serve(&cloud.orchestrator, &wakeups).await;
     let took = begun.elapsed();
@@ -99,9 +99,9 @@ async fn a_hanging_notifier_holds_a_whole_batch_up_only_once() {
 async fn one_wakeup_that_is_refused_does_not_hold_back_the_others() {
     let cloud = Cloud::start(workload::orchestrations(), workload::activities()).await;
     let first = start(&cloud, "wide", "FanOut", "25").await;
-    cloud.bell.fail_next(1);
+    cloud.queue.fail_next(1);
     serve(&cloud.orchestrator, &[first]).await;
-    assert_eq!((cloud.bell.take().len(), cloud.bell.failed()), (24, 1));
+    assert_eq!((cloud.queue.take().len(), cloud.queue.failed()), (24, 1));
     let counted = metrics(&cloud.orchestrator);
     assert_eq!(
         (&counted["WakeupsSent"], &counted["WakeupsFailed"]),
@@ -123,7 +123,7 @@ async fn a_hanging_notifier_holds_no_invocation_up_past_its_budget() {
     let cloud = Cloud::with(options, workload::orchestrations(), workload::activities()).await;
     // The client's wakeup waits for the same notifier, so the notifier hangs only afterwards.
     let first = start(&cloud, "order", "HelloCities", "1").await;
-    cloud.bell.hold();
+    cloud.queue.hold();
     let budget = Limits::default().turn_reserve + Duration::from_secs(1);
     let ended = tokio::time::timeout(INVOCATION, cloud.orchestrator.invoke_within(&[first], budget)).await;
     assert_eq!(failed(&ended.expect("it ends with its budget")), [""; 0]);

@@ -43,7 +43,7 @@ async fn a_store_that_is_away_for_a_moment_delays_a_commit_and_nothing_else() {
     served(&response);
     assert_outcomes(&cloud.orchestrator, &[("Committed", 1)]);
 
-    let wakeup = only(cloud.bell.take()).wakeup;
+    let wakeup = only(cloud.queue.take()).wakeup;
     leaves(&stage, &cloud.worker);
     let comes_back = async {
         until(|| cloud.worker.listener.counts().batches >= 3).await;
@@ -98,7 +98,7 @@ async fn a_store_that_is_away_for_longer_than_the_lock_loses_no_activity() {
     let (response, ()) = futures::join!(cloud.worker.invoke(from_ref(&wakeup)), comes_back);
     let lost = !response.batch_item_failures.is_empty();
     // It is given back, or its record comes again; or a renewal got through first, and it is complete.
-    let again = cloud.bell.take().into_iter().map(|delayed| delayed.wakeup);
+    let again = cloud.queue.take().into_iter().map(|delayed| delayed.wakeup);
     let again: Vec<Wakeup> = again.chain(lost.then_some(wakeup)).collect();
     assert!(!again.is_empty());
     clock.advance(LOCK);

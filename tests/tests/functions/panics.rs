@@ -41,7 +41,7 @@ async fn pauses(cloud: &Cloud, clock: &ShiftedClock, first: Wakeup) -> Vec<u64> 
             .partition(|wakeup| matches!(wakeup.target, Target::Turn { .. }));
         served(&cloud.orchestrator.invoke(&turns).await);
         served(&cloud.worker.invoke(&works).await);
-        let notified = cloud.bell.take();
+        let notified = cloud.queue.take();
         let longest = notified.iter().map(|delayed| delayed.delay).max().unwrap_or_default();
         clock.advance(longest);
         next = notified.into_iter().map(|delayed| delayed.wakeup).collect();
@@ -94,7 +94,7 @@ async fn a_panicking_orchestration_fails_and_the_environment_serves_on() {
     }
     let later = start(&cloud, "later", "PanickingLater", "").await;
     served(&cloud.orchestrator.invoke(&[later]).await);
-    served(&cloud.worker.invoke(&[only(cloud.bell.take()).wakeup]).await);
+    served(&cloud.worker.invoke(&[only(cloud.queue.take()).wakeup]).await);
     conclude(&cloud, "later").await;
     assert_panicked(&failure(&cloud, "later").await, "an orchestration that panics later");
     let counts = counted(&cloud.orchestrator);
@@ -103,7 +103,7 @@ async fn a_panicking_orchestration_fails_and_the_environment_serves_on() {
         (counts.get("Committed"), counts.get("Failed")),
         (Some(&(OFTEN as u64 + 2)), None)
     );
-    assert!(cloud.bell.take().is_empty());
+    assert!(cloud.queue.take().is_empty());
     // Both dispatchers are there: two turns run at the same time.
     let wakeups = [
         start(&cloud, "left", "Slow", "").await,
@@ -174,7 +174,7 @@ async fn an_orchestration_that_is_registered_in_time_runs() {
     let (cloud, stage, clock) = cloud(limits()).await;
     let wakeup = start(&cloud, "order", "Late", "").await;
     served(&cloud.orchestrator.invoke(&[wakeup]).await);
-    let again = only(cloud.bell.take());
+    let again = only(cloud.queue.take());
     assert!(again.wakeup.due_ms.is_some(), "a wakeup that comes early must know it");
     clock.advance(again.delay);
     let newer = OrchestrationRegistry::builder()
@@ -215,7 +215,7 @@ async fn an_orchestration_that_changed_under_a_running_instance_fails_visibly() 
     let (cloud, stage, _) = cloud(limits()).await;
     let wakeup = schedule(&cloud, "order", "Quick").await;
     served(&cloud.worker.invoke(&[wakeup]).await);
-    let turn = only(cloud.bell.take());
+    let turn = only(cloud.queue.take());
     let changed = OrchestrationRegistry::builder()
         .register("Run", |ctx: OrchestrationContext, _: String| async move {
             ctx.schedule_timer(Duration::from_secs(1)).await;
@@ -240,7 +240,7 @@ async fn an_orchestration_that_changed_under_a_running_instance_fails_visibly() 
         (counts.get("OrchestrationsFailed"), counts.get("Committed")),
         (Some(&1), Some(&1))
     );
-    assert!(cloud.bell.take().is_empty());
+    assert!(cloud.queue.take().is_empty());
     // The environment serves on.
     let next = start(&cloud, "next", "Run", "Quick").await;
     served(&another.invoke(&[next]).await);
@@ -253,7 +253,7 @@ async fn an_instance_with_a_corrupt_history_ends_as_poison_and_others_are_served
     let wakeup = schedule(&cloud, "order", "Quick").await;
     corrupt(&cloud, "order").await;
     served(&cloud.worker.invoke(&[wakeup]).await);
-    let turn = only(cloud.bell.take());
+    let turn = only(cloud.queue.take());
     let healthy = start(&cloud, "healthy", "Turn", "").await;
     served(&cloud.orchestrator.invoke(from_ref(&healthy)).await);
     counted(&cloud.orchestrator);

@@ -7,9 +7,10 @@ use anyhow::{Context, Result, bail, ensure};
 use cosmos_emulator::ServerOptions;
 use duroxide::Client;
 use duroxide::runtime::OrchestrationStatus;
-use duroxide_lambda::metrics::Metrics;
+use duroxide_lambda::Limits;
 use duroxide_lambda::notifier::{Queues, Sqs};
-use duroxide_lambda::{Limits, Parts};
+use duroxide_lambda::testing::Metrics;
+use duroxide_lambda::testing::Parts;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -60,9 +61,9 @@ impl Stage {
             worker: works.url().to_owned(),
             tagged: BTreeMap::new(),
         };
-        let bell = Arc::new(Sqs::with_client(moto.sqs(), queues));
+        let queue = Arc::new(Sqs::with_client(moto.sqs(), queues));
         let metrics = Arc::new(Metrics::new(None));
-        let parts = Parts::of(world.provider().await, bell, metrics, Limits::default(), "client");
+        let parts = Parts::of(world.provider().await, queue, metrics, Limits::default(), "client");
         let client = Client::new(Arc::new(parts.notifying()));
         Ok(Stage {
             world,

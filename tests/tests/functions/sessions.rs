@@ -37,7 +37,7 @@ async fn the_activities_of_a_session_go_to_one_environment() {
         assert_outcomes(&another, &[("Busy", 1)]);
         assert_eq!(work_item(&cloud, "second").await.expect("a work item")["attempts"], 0);
         stage.let_go("first");
-        only(cloud.bell.take())
+        only(cloud.queue.take())
     };
     let (response, again) = futures::join!(cloud.worker.invoke(from_ref(&first)), watch);
     served(&response);
@@ -48,7 +48,7 @@ async fn the_activities_of_a_session_go_to_one_environment() {
     // Between its invocations the environment keeps the session; there it may have any number of activities at once.
     served(&another.invoke(from_ref(&third)).await);
     assert_outcomes(&another, &[("Busy", 1)]);
-    cloud.bell.take();
+    cloud.queue.take();
     let both = async {
         until(|| stage.count("began", "second") + stage.count("began", "third") == 2).await;
         stage.let_go("second");
@@ -77,7 +77,7 @@ async fn a_session_whose_environment_is_gone_moves_on_when_its_lock_ends() {
     let second = schedule(&cloud, "second", "Quick@cart").await;
     served(&another.invoke(&[second]).await);
     assert_outcomes(&another, &[("Busy", 1)]);
-    let again = only(cloud.bell.take());
+    let again = only(cloud.queue.take());
     clock.advance(Limits::default().session_lock);
     served(&another.invoke(&[again.wakeup]).await);
     assert_outcomes(&another, &[("Committed", 1)]);
@@ -116,7 +116,7 @@ async fn a_long_activity_keeps_its_session_and_an_idle_environment_renews_nothin
     until(|| clock.now_ms() > kept).await;
     assert_eq!(until_ms(&session(&cloud, "cart").await), kept);
     assert_eq!(cloud.worker.listener.counts(), counts);
-    cloud.bell.take();
+    cloud.queue.take();
     served(&another.invoke(&[second]).await);
     assert_outcomes(&another, &[("Committed", 1)]);
 }
@@ -141,7 +141,7 @@ async fn more_sessions_at_once_than_the_runtime_allows_by_default_are_all_served
     let (response, ()) = futures::join!(cloud.worker.invoke(&wakeups), all_at_once);
     served(&response);
     assert_outcomes(&cloud.worker, &[("Committed", SESSIONS as u64)]);
-    let turns: Vec<Wakeup> = cloud.bell.take().into_iter().map(|delayed| delayed.wakeup).collect();
+    let turns: Vec<Wakeup> = cloud.queue.take().into_iter().map(|delayed| delayed.wakeup).collect();
     served(&cloud.orchestrator.invoke(&turns).await);
     for name in &names {
         assert_output(&status(&cloud, name).await, "done");

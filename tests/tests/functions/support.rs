@@ -1,65 +1,22 @@
 //! What the tests of the functions share.
 
-use cosmos_emulator::{Counts, Faults, Listener, RequestKind, sequential_round_trips};
 use duroxide::runtime::OrchestrationStatus;
-use duroxide_lambda::{BatchResponse, Delayed, Target, Wakeup, WorkTarget};
+use duroxide_lambda::testing::BatchResponse;
+use duroxide_lambda::{Delayed, Target, Wakeup, WorkTarget};
 use serde_json::Value;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tests::cloud::{Cloud, Function};
+pub use tests::cost::cost_of;
+pub use tests::until;
 
 /// How long a test waits for what must come. No sound function comes near it.
 pub const LIMIT: Duration = Duration::from_secs(60);
-/// Long enough that requests of one moment overlap on a busy machine.
-const SLOW: Duration = Duration::from_millis(500);
-
-/// What an invocation cost at its function's listener.
-#[derive(Debug)]
-pub struct Bill {
-    pub counts: Counts,
-    pub kinds: Vec<RequestKind>,
-    pub rounds: usize,
-}
-
-impl Bill {
-    /// Fails unless these were the requests, in this order as far as one waited for the other.
-    #[track_caller]
-    pub fn is(&self, kinds: &[RequestKind], rounds: usize) {
-        assert_eq!((self.kinds.as_slice(), self.rounds), (kinds, rounds), "{self:?}");
-    }
-}
-
-/// Has something done while the listener is slow, so that requests which are sent together are seen together.
-pub async fn bill<T>(listener: &Listener, operation: impl Future<Output = T>) -> (T, Bill) {
-    listener.set_faults(Faults {
-        delay: Some(SLOW),
-        ..Faults::default()
-    });
-    listener.reset();
-    let answer = operation.await;
-    let (counts, log) = (listener.counts(), listener.log());
-    listener.clear_faults();
-    let bill = Bill {
-        counts,
-        kinds: log.iter().map(|record| record.kind).collect(),
-        rounds: sequential_round_trips(&log),
-    };
-    (answer, bill)
-}
-
-/// Asks again and again until the answer is yes.
-pub async fn until(what: &str, mut ask: impl AsyncFnMut() -> bool) {
-    let begun = Instant::now();
-    while !ask().await {
-        assert!(begun.elapsed() < LIMIT, "waited in vain until {what}");
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
-}
 
 /// Starts an orchestration, and answers the one wakeup that this led to.
 pub async fn start(cloud: &Cloud, instance: &str, orchestration: &str, input: &str) -> Wakeup {
     let started = cloud.client.start_orchestration(instance, orchestration, input).await;
     started.unwrap_or_else(|error| panic!("{instance} does not start: {error:?}"));
-    only(cloud.bell.take()).wakeup
+    only(cloud.queue.take()).wakeup
 }
 
 /// The one wakeup there is.

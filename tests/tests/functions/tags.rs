@@ -3,7 +3,8 @@
 use crate::activities::*;
 use duroxide::providers::TagFilter;
 use duroxide_lambda::notifier::Queues;
-use duroxide_lambda::{BatchResponse, Limits, Target, Wakeup};
+use duroxide_lambda::testing::BatchResponse;
+use duroxide_lambda::{Limits, Target, Wakeup};
 use std::io::Write;
 use std::slice::from_ref;
 use std::sync::{Arc, Mutex};
@@ -58,7 +59,7 @@ async fn refuses(cloud: &Cloud, worker: &Function, instance: &str, activity: &st
         assert!(log.contains(needed), "{needed} is not in {log}");
     }
     assert_eq!(work_item(cloud, instance).await.expect("a work item")["attempts"], 0);
-    assert!(cloud.bell.take().is_empty(), "the record itself comes again");
+    assert!(cloud.queue.take().is_empty(), "the record itself comes again");
     wakeup
 }
 

@@ -2,8 +2,9 @@
 
 use crate::support::*;
 use duroxide::providers::{Provider, TagFilter};
-use duroxide_lambda::metrics::Metrics;
-use duroxide_lambda::{Budget, Environment, Limits, Parts, Target, Undirected, Wakeup};
+use duroxide_lambda::testing::Metrics;
+use duroxide_lambda::testing::{Budget, Environment, Parts, Undirected};
+use duroxide_lambda::{Limits, Target, Wakeup};
 use std::sync::Arc;
 use tests::cloud::{Cloud, INVOCATION, event};
 use tests::workload;
@@ -13,8 +14,8 @@ async fn wakeups_serve_a_provider_that_cannot_be_directed() {
     let cloud = Cloud::start(workload::orchestrations(), workload::activities()).await;
     let parts = |id: &str| {
         let store = Arc::clone(&cloud.silent);
-        let (bell, metrics) = (Arc::clone(&cloud.bell), Arc::new(Metrics::new(None)));
-        let mut parts = Parts::of(Arc::clone(&store), bell, metrics, Limits::default(), id);
+        let (queue, metrics) = (Arc::clone(&cloud.queue), Arc::new(Metrics::new(None)));
+        let mut parts = Parts::of(Arc::clone(&store), queue, metrics, Limits::default(), id);
         parts.directed = Arc::new(Undirected::new(store as Arc<dyn Provider>));
         parts
     };
@@ -25,7 +26,7 @@ async fn wakeups_serve_a_provider_that_cannot_be_directed() {
         started.expect("it starts");
     }
     until("no wakeup is left", async || {
-        let wakeups = plain(cloud.bell.take());
+        let wakeups = plain(cloud.queue.take());
         let (for_turns, for_works): (Vec<Wakeup>, Vec<Wakeup>) = wakeups
             .iter()
             .cloned()

@@ -61,11 +61,11 @@ async fn cloud() -> Cloud {
 /// Has the function serve these, and answers whom it rang, at once.
 async fn notified_by(cloud: &Cloud, wakeups: &[Wakeup]) -> Vec<String> {
     serve(&cloud.orchestrator, wakeups).await;
-    let notified = cloud.bell.take();
+    let notified = cloud.queue.take();
     assert!(
         notified
             .iter()
-            .all(|notified| notified.delay.is_zero() && notified.wakeup.session.is_some())
+            .all(|notified| notified.delay.is_zero() && notified.wakeup.consistency_token.is_some())
     );
     let mut targets: Vec<String> = notified
         .iter()
@@ -79,11 +79,11 @@ async fn notified_by(cloud: &Cloud, wakeups: &[Wakeup]) -> Vec<String> {
 async fn new_activities_are_notified_for_in_one_call_with_all_that_spares_a_read() {
     let cloud = cloud().await;
     let first = start(&cloud, "wide", "Wide", "25").await;
-    let calls = cloud.bell.calls();
+    let calls = cloud.queue.calls();
     serve(&cloud.orchestrator, &[first]).await;
-    assert_eq!(cloud.bell.calls(), calls + 1);
-    let notified = cloud.bell.take();
-    let token = cloud.orchestrator.store.session_token().expect("it has written");
+    assert_eq!(cloud.queue.calls(), calls + 1);
+    let notified = cloud.queue.take();
+    let token = cloud.orchestrator.store.consistency_token().expect("it has written");
     let written = notified[0].wakeup.due_ms;
     assert!(
         written.is_some(),
@@ -99,7 +99,7 @@ async fn new_activities_are_notified_for_in_one_call_with_all_that_spares_a_read
             version: Some("1.2.3".to_owned()),
         };
         Delayed::now(Wakeup {
-            session: Some(token.clone()),
+            consistency_token: Some(token.clone()),
             due_ms: written,
             ..Wakeup::work(work)
         })
@@ -107,13 +107,13 @@ async fn new_activities_are_notified_for_in_one_call_with_all_that_spares_a_read
     assert_eq!(notified, expected.collect::<Vec<_>>());
     serve(&cloud.worker, &plain(notified)).await;
     // Later turns know whose they are as well; here there is nothing left to wakeup for.
-    let completions = plain(cloud.bell.take());
+    let completions = plain(cloud.queue.take());
     assert_eq!(completions.len(), 25);
     assert!(completions.iter().all(|wakeup| wakeup.target == turn_of("wide")));
-    assert!(completions.iter().all(|wakeup| wakeup.session.is_some()));
+    assert!(completions.iter().all(|wakeup| wakeup.consistency_token.is_some()));
     serve(&cloud.orchestrator, &completions).await;
     assert_eq!(
-        (output(&cloud, "wide").await.as_str(), cloud.bell.take().len()),
+        (output(&cloud, "wide").await.as_str(), cloud.queue.take().len()),
         ("25", 0)
     );
 }
@@ -123,8 +123,8 @@ async fn an_activity_that_failed_is_notified_for_and_so_is_one_of_a_later_turn()
     let cloud = Cloud::start(workload::orchestrations(), workload::activities()).await;
     let first = start(&cloud, "refused", "Refusal", "it").await;
     serve(&cloud.orchestrator, &[first]).await;
-    serve(&cloud.worker, &plain(cloud.bell.take())).await;
-    let notified = only(cloud.bell.take());
+    serve(&cloud.worker, &plain(cloud.queue.take())).await;
+    let notified = only(cloud.queue.take());
     assert_eq!(
         (notified.wakeup.target, notified.delay),
         (turn_of("refused"), Duration::ZERO)
@@ -133,7 +133,7 @@ async fn an_activity_that_failed_is_notified_for_and_so_is_one_of_a_later_turn()
     let first = start(&cloud, "cities", "HelloCities", "1").await;
     serve(&cloud.orchestrator, &[first]).await;
     for activity in [2, 4, 6] {
-        let work = only(cloud.bell.take()).wakeup;
+        let work = only(cloud.queue.take()).wakeup;
         let named = (work_of(&work).activity, work_of(&work).orchestration.as_deref());
         assert_eq!(
             named,
@@ -142,7 +142,7 @@ async fn an_activity_that_failed_is_notified_for_and_so_is_one_of_a_later_turn()
         );
         assert!(work_of(&work).version.is_some());
         serve(&cloud.worker, &[work]).await;
-        serve(&cloud.orchestrator, &plain(cloud.bell.take())).await;
+        serve(&cloud.orchestrator, &plain(cloud.queue.take())).await;
     }
     assert!(output(&cloud, "cities").await.contains("Oslo"));
 }
@@ -168,7 +168,7 @@ async fn a_cancelled_parent_wakeups_its_child() {
     assert_eq!(notified_by(&cloud, &[Wakeup::turn("child")]).await, [""; 0]);
     let cancelled = cloud.client.cancel_instance("parent", "no need").await;
     cancelled.expect("it is cancelled");
-    let cancel = only(cloud.bell.take()).wakeup;
+    let cancel = only(cloud.queue.take()).wakeup;
     assert_eq!(notified_by(&cloud, &[cancel]).await, ["child"]);
     let notified = notified_by(&cloud, &[Wakeup::turn("child")]).await;
     assert!(notified.is_empty() || notified == ["parent"], "{notified:?}");
@@ -202,9 +202,9 @@ async fn an_activity_is_notified_for_with_the_version_of_its_own_execution() {
         .client
         .start_orchestration_versioned("order", "Upgrade", "1.0.0", "");
     started.await.expect("it starts");
-    serve(&cloud.orchestrator, &plain(cloud.bell.take())).await;
-    serve(&cloud.orchestrator, &plain(cloud.bell.take())).await;
-    let work = only(cloud.bell.take()).wakeup;
+    serve(&cloud.orchestrator, &plain(cloud.queue.take())).await;
+    serve(&cloud.orchestrator, &plain(cloud.queue.take())).await;
+    let work = only(cloud.queue.take()).wakeup;
     let work = work_of(&work);
     assert_eq!((work.execution, work.version.as_deref()), (2, Some("2.0.0")));
 }
@@ -215,7 +215,7 @@ async fn timers_within_fifteen_minutes_are_notified_for_their_time_and_later_one
     let asked = SystemClock.now_ms();
     let first = start(&cloud, "timers", "Timers", "60 890 910 86400").await;
     serve(&cloud.orchestrator, &[first]).await;
-    let notified = cloud.bell.take();
+    let notified = cloud.queue.take();
     assert_eq!(notified.len(), 2, "{notified:?}");
     for (notified, seconds) in notified.iter().zip([60, 890]) {
         assert_eq!(notified.wakeup.target, turn_of("timers"));
@@ -243,7 +243,7 @@ async fn a_turn_that_leaves_messages_behind_wakeups_for_itself() {
     assert!(results.iter().all(Result::is_ok));
     let raised = cloud.client.raise_event("mailbox", "Go", "last").await;
     raised.expect("it is raised");
-    let go = only(cloud.bell.take()).wakeup;
+    let go = only(cloud.queue.take()).wakeup;
     assert_eq!(notified_by(&cloud, &[go]).await, ["mailbox"]);
     let status = status(&cloud, "mailbox").await;
     assert!(matches!(status, OrchestrationStatus::Running { .. }), "{status:?}");
@@ -253,7 +253,7 @@ async fn a_turn_that_leaves_messages_behind_wakeups_for_itself() {
 
 /// The function reads from a replica that is half a minute and more behind.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_session_of_a_wakeup_makes_a_lagging_replica_show_what_was_notified_for() {
+async fn the_consistency_token_of_a_wakeup_makes_a_lagging_replica_show_what_the_wakeup_is_for() {
     let lag = Lag {
         min: Duration::from_secs(30),
         max: Duration::from_secs(60),
@@ -270,7 +270,7 @@ async fn the_session_of_a_wakeup_makes_a_lagging_replica_show_what_was_notified_
     let cloud = Cloud::with(options, orchestrations(), workload::activities()).await;
     let told = start(&cloud, "order", "Again", "last").await;
     let mute = Wakeup {
-        session: None,
+        consistency_token: None,
         ..told.clone()
     };
     let stale = |fresh: f64| Faults {
@@ -281,7 +281,7 @@ async fn the_session_of_a_wakeup_makes_a_lagging_replica_show_what_was_notified_
     cloud.orchestrator.listener.set_faults(stale(0.0));
     serve(&cloud.orchestrator, &[mute]).await;
     assert_eq!(metrics(&cloud.orchestrator)["Nothing"], 1, "the past has no message");
-    // Some requests reach a replica that is up to date; one without a session would be answered by the first.
+    // Some requests reach a replica that is up to date; one without a consistency token would be answered by the first.
     cloud.orchestrator.listener.set_faults(stale(0.2));
     cloud.orchestrator.listener.reset();
     serve(&cloud.orchestrator, &[told]).await;
@@ -292,9 +292,9 @@ async fn the_session_of_a_wakeup_makes_a_lagging_replica_show_what_was_notified_
     assert_eq!(output(&cloud, "order").await, "last");
 }
 
-/// What a wakeup says of the session is a hint, too.
+/// A wakeup with an unreadable consistency token is served without it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_session_that_makes_no_sense_is_ignored() {
+async fn an_unreadable_consistency_token_is_ignored() {
     let cloud = cloud().await;
     for (n, nonsense) in ["", "garbage", "0:", ":-1#5", "0:-1#x", "9999:-1#5", "\u{1f980},,;"]
         .iter()
@@ -302,7 +302,7 @@ async fn a_session_that_makes_no_sense_is_ignored() {
     {
         let instance = format!("i{n}");
         let wakeup = Wakeup {
-            session: Some((*nonsense).to_owned()),
+            consistency_token: Some((*nonsense).to_owned()),
             ..start(&cloud, &instance, "Again", "last").await
         };
         serve(&cloud.orchestrator, &[wakeup]).await;

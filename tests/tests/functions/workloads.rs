@@ -1,14 +1,14 @@
-//! Whole workloads by wakeups alone: what they cost in fair weather, and that they end as they must in foul.
+//! Whole workloads by wakeups alone: what they cost without faults, and that they complete with them.
 
 use crate::support::*;
 use cosmos_emulator::{Faults, Lag, ServerOptions};
-use duroxide::OrchestrationStatus;
 use duroxide_lambda::{Delayed, Limits, Notifier, Wakeup};
 use serde_json::Value;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use tests::cloud::{Cloud, CloudOptions};
-use tests::workload::{self, Job, Nudge, assert_sound, jobs};
+use tests::workload::{self, Job, jobs};
+use tests::{PATIENCE, jobs as running};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn hello_cities_keeps_its_budget() {
@@ -25,7 +25,7 @@ async fn hello_cities_keeps_its_budget() {
     let [client, turns, works] = requests.map(|counts| (counts.requests, counts.cross_partition_queries));
     // Three activities, so four turns, of which the first has no past to read.
     assert_eq!((client, turns, works), ((1, 0), (3 + 3 * 4, 0), (3 * 3, 0)));
-    assert_eq!((cloud.bell.count(), cloud.bell.calls()), (1 + 3 + 3, 7));
+    assert_eq!((cloud.queue.count(), cloud.queue.calls()), (1 + 3 + 3, 7));
     assert_eq!(
         output(&cloud, "cities").await,
         "Hello Tokyo 1! Hello Paris 1! Hello Oslo 1!"
@@ -54,18 +54,16 @@ async fn a_mixed_workload_completes_by_wakeups_alone() {
     };
     let cloud = Cloud::with(options, workload::orchestrations(), workload::activities()).await;
     let jobs = jobs(30);
-    begin(&cloud, &jobs).await;
+    running::start(&cloud.client, &jobs).await;
     cloud.settle().await;
-    raise(&cloud, &jobs).await;
+    running::nudge(&cloud.client, &jobs).await;
     cloud.settle().await;
-    report(&cloud, "fair weather", jobs.len());
+    report(&cloud, "no faults", jobs.len());
     for function in [&cloud.orchestrator, &cloud.worker] {
         let counts = function.listener.counts();
         assert_eq!((counts.cross_partition_queries, counts.refused), (0, 0));
     }
-    for job in &jobs {
-        check(&cloud, job).await;
-    }
+    running::check(&cloud.client, &jobs).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -74,11 +72,13 @@ async fn a_workload_completes_exactly_once_in_the_first_storm() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "exhaustive: one more seed"]
 async fn a_workload_completes_exactly_once_in_the_second_storm() {
     survive(202).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "exhaustive: one more seed"]
 async fn a_workload_completes_exactly_once_in_the_third_storm() {
     survive(303).await;
 }
@@ -114,7 +114,7 @@ async fn survive(seed: u64) {
         });
     }
     let jobs = jobs(20);
-    begin(&cloud, &jobs).await;
+    running::start(&cloud.client, &jobs).await;
     let mut chance = fastrand::Rng::with_seed(seed);
     let mut post = |wakeup: Wakeup| match chance.u8(..100) {
         0..10 => vec![],
@@ -134,109 +134,32 @@ async fn survive(seed: u64) {
     };
     futures::join!(maintenance, functions);
     report(&cloud, &format!("storm {seed}"), jobs.len());
-    for job in &jobs {
-        check(&cloud, job).await;
-    }
+    running::check(&cloud.client, &jobs).await;
 }
 
 /// Wakeups for all that may be due, again and again, until every job has ended.
 async fn maintain(cloud: &Cloud, jobs: &[Job]) {
     let begun = Instant::now();
-    let mut raised = false;
     loop {
         tokio::time::sleep(Duration::from_secs(2)).await;
-        let open = open(cloud, jobs).await;
+        let open = running::open(&cloud.client, jobs).await;
         if open.is_empty() {
             return;
         }
-        assert!(begun.elapsed() < 2 * LIMIT, "these do not end: {open:?}");
-        if !raised && waiting(cloud, jobs).await {
-            raise(cloud, jobs).await;
-            raised = true;
-        }
-        sweep(cloud, &open).await;
+        assert!(begun.elapsed() < PATIENCE, "these do not end: {open:?}");
+        running::nudge(&cloud.client, jobs).await;
+        let instances = open.iter().flat_map(|job| [Some(&job.instance), job.child.as_ref()]);
+        let mut wakeups: Vec<Delayed> = instances.flatten().map(|id| Delayed::now(Wakeup::turn(id))).collect();
+        wakeups.extend(cloud.world.work_wakeups().await.into_iter().map(Delayed::now));
+        assert!(cloud.queue.notify(&wakeups).await.is_empty());
     }
 }
 
-async fn begin(cloud: &Cloud, jobs: &[Job]) {
-    for job in jobs {
-        let started = cloud
-            .client
-            .start_orchestration(&job.instance, job.orchestration, job.input.as_str());
-        started.await.expect("it starts");
-        if job.nudge == Nudge::Message {
-            let queued = cloud.client.enqueue_event(&job.instance, "inbox", &job.output);
-            queued.await.expect("it is queued");
-        }
-    }
-}
-
-/// Raises the events, which count only after their instances have subscribed.
-async fn raise(cloud: &Cloud, jobs: &[Job]) {
-    for job in jobs.iter().filter(|job| job.nudge == Nudge::Event) {
-        let raised = cloud.client.raise_event(&job.instance, "Go", &job.output);
-        raised.await.expect("it is raised");
-    }
-}
-
-async fn waiting(cloud: &Cloud, jobs: &[Job]) -> bool {
-    for job in jobs.iter().filter(|job| job.nudge == Nudge::Event) {
-        let history = cloud.client.read_execution_history(&job.instance, 1).await;
-        let subscribed = |event: &duroxide::Event| matches!(event.kind, duroxide::EventKind::ExternalSubscribed { .. });
-        if !history.expect("a history").iter().any(subscribed) {
-            return false;
-        }
-    }
-    true
-}
-
-/// The jobs that have not ended.
-async fn open<'a>(cloud: &Cloud, jobs: &'a [Job]) -> Vec<&'a Job> {
-    let mut open = Vec::new();
-    for job in jobs {
-        if !matches!(
-            status(cloud, &job.instance).await,
-            OrchestrationStatus::Completed { .. }
-        ) {
-            open.push(job);
-        }
-    }
-    open
-}
-
-/// One sweep of maintenance.
-async fn sweep(cloud: &Cloud, open: &[&Job]) {
-    let instances = open.iter().flat_map(|job| [Some(&job.instance), job.child.as_ref()]);
-    let mut wakeups: Vec<Delayed> = instances.flatten().map(|id| Delayed::now(Wakeup::turn(id))).collect();
-    wakeups.extend(cloud.world.work_wakeups().await.into_iter().map(Delayed::now));
-    assert!(cloud.bell.notify(&wakeups).await.is_empty());
-}
-
-async fn check(cloud: &Cloud, job: &Job) {
-    assert_eq!(output(cloud, &job.instance).await, job.output, "{}", job.instance);
-    let executions = cloud.client.list_executions(&job.instance).await;
-    let executions = executions.expect("executions can be listed");
-    assert_eq!(
-        executions,
-        (1..=job.executions).collect::<Vec<u64>>(),
-        "{}",
-        job.instance
-    );
-    let own = executions.into_iter().map(|execution| (&job.instance, execution));
-    for (instance, execution) in own.chain(job.child.iter().map(|child| (child, 1))) {
-        let history = cloud.client.read_execution_history(instance, execution).await;
-        let history = history.expect("the history can be read");
-        assert_sound(instance, &history);
-        let ends = history.iter().filter(|event| event.is_terminal()).count();
-        assert_eq!(ends, 1, "execution {execution} of {instance} ends once: {history:#?}");
-    }
-}
-
-fn report(cloud: &Cloud, weather: &str, jobs: usize) {
+fn report(cloud: &Cloud, faults: &str, jobs: usize) {
     let [turns, works] = [&cloud.orchestrator, &cloud.worker].map(|function| function.listener.counts().requests);
     println!(
-        "{weather}: {jobs} orchestrations, {} wakeups, {turns} requests for turns, {works} for activities; {} and {}",
-        cloud.bell.count(),
+        "{faults}: {jobs} orchestrations, {} wakeups, {turns} requests for turns, {works} for activities; {} and {}",
+        cloud.queue.count(),
         metrics(&cloud.orchestrator),
         metrics(&cloud.worker),
     );

@@ -1,6 +1,5 @@
 //! The function's own binary, unmodified, under `cargo lambda`'s Runtime API, notifying moto's SQS.
 
-use crate::hand::{enqueue, start_of};
 use anyhow::{Context, Result};
 use cosmos::{Clock, SystemClock};
 use cosmos_emulator::ServerOptions;
@@ -8,6 +7,7 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Duration;
 use tests::real::{Function, LambdaApi, Moto, Queue, Venv, build};
+use tests::turns::{enqueue, start_of};
 use tests::{World, connect};
 
 const LIMIT: Duration = Duration::from_secs(30);

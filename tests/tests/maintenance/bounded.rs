@@ -1,31 +1,32 @@
 //! Runs are bounded, fair, and can be cut short or doubled.
 
 use crate::function::*;
-use crate::hand::{raised, start_of};
 use crate::support::*;
 use cosmos_emulator::{CrashPoint, Faults};
 use duroxide::providers::{Provider, SessionFetchConfig};
-use duroxide_lambda::maintenance::PassName;
-use duroxide_lambda::{Budget, MaintenanceRequest, MaintenanceSettings};
+use duroxide_lambda::MaintenanceSettings;
+use duroxide_lambda::testing::PassName;
+use duroxide_lambda::testing::{Budget, MaintenanceRequest};
 use futures::StreamExt as _;
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
+use tests::turns::{raised, start_of};
 
 /// So many owed messages, overdue messages and expired sessions; half an hour passes.
-pub async fn neglect(debts: &Debts, count: usize) {
+pub async fn neglect(fixture: &Fixture, count: usize) {
     const EACH: usize = 90;
     let sources = (0..count.div_ceil(EACH)).map(|part| {
         let targets = (0..EACH.min(count - part * EACH)).map(|n| start_of(&format!("t{part}-{n}")));
         (format!("source-{part}"), targets.collect())
     });
-    debts.owe_all(sources.collect()).await;
+    fixture.leave_all_undelivered(sources.collect()).await;
     let messages = (0..count).map(|n| {
         // Few share a moment, as in life.
         if n % 10 == 0 {
-            debts.clock.advance(Duration::from_millis(1));
+            fixture.clock.advance(Duration::from_millis(1));
         }
         let item = raised(&format!("lost-{n}"), "x");
-        debts.provider.enqueue_for_orchestrator(item, None)
+        fixture.provider.enqueue_for_orchestrator(item, None)
     });
     let queued: Vec<_> = futures::stream::iter(messages).buffer_unordered(32).collect().await;
     assert!(queued.into_iter().all(|queued| queued.is_ok()));
@@ -35,25 +36,25 @@ pub async fn neglect(debts: &Debts, count: usize) {
     };
     let claims = (0..count).map(|n| {
         let (claim, session) = (&claim, format!("session-{n}"));
-        async move { debts.provider.hold_session(&session, claim).await }
+        async move { fixture.provider.hold_session(&session, claim).await }
     });
     let held: Vec<_> = futures::stream::iter(claims).buffer_unordered(32).collect().await;
     assert!(held.into_iter().all(|held| held.is_ok()));
-    debts.clock.advance(Duration::from_secs(1_800));
+    fixture.clock.advance(Duration::from_secs(1_800));
 }
 
 const BUSY: [PassName; 3] = [PassName::Outbox, PassName::Sessions, PassName::Sweep];
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_pass_starves_another_and_successive_runs_drain_everything() {
-    let debts = Debts::new().await;
+    let fixture = Fixture::new().await;
     let begun = Instant::now();
-    neglect(&debts, 150).await;
+    neglect(&fixture, 150).await;
     // In proportion to the machine, so that each pass has time for something and none for everything.
     let time = Duration::from_secs(5) + begun.elapsed();
-    let (listener, provider) = debts.process().await;
+    let (listener, provider) = fixture.process().await;
     let small = MaintenanceSettings { page: 3, ..settings() };
-    let (maintenance, bell) = maintenance(&provider, &debts.clock, small);
+    let (maintenance, queue) = maintenance(&provider, &fixture.clock, small);
     listener.set_faults(Faults {
         delay: Some(Duration::from_millis(40)),
         ..Faults::default()
@@ -80,18 +81,18 @@ async fn no_pass_starves_another_and_successive_runs_drain_everything() {
             "{pass:?}: {report:?}"
         );
     }
-    let mut names: BTreeSet<String> = notified(&bell).into_iter().collect();
+    let mut names: BTreeSet<String> = notified(&queue).into_iter().collect();
     listener.clear_faults();
     for runs in 2.. {
         let report = maintenance.run(request.clone(), Budget::of(time)).await;
-        names.extend(notified(&bell));
+        names.extend(notified(&queue));
         if !report.left_over {
             println!("drained in {runs} runs");
             break;
         }
         assert!(runs < 20, "{report:?}");
     }
-    assert!(debts.intents().await.is_empty() && debts.world.documents_of("session").await.is_empty());
+    assert!(fixture.intents().await.is_empty() && fixture.world.documents_of("session").await.is_empty());
     assert_eq!(names.iter().filter(|name| name.starts_with('t')).count(), 150);
     assert_eq!(names.iter().filter(|name| name.starts_with("lost")).count(), 150);
 }
@@ -100,10 +101,10 @@ async fn no_pass_starves_another_and_successive_runs_drain_everything() {
 async fn the_requests_for_each_repaired_item_stay_flat() {
     let mut costs = Vec::new();
     for count in [50, 250] {
-        let debts = Debts::new().await;
-        neglect(&debts, count).await;
-        let (listener, provider) = debts.process().await;
-        let (maintenance, _) = maintenance(&provider, &debts.clock, MaintenanceSettings::default());
+        let fixture = Fixture::new().await;
+        neglect(&fixture, count).await;
+        let (listener, provider) = fixture.process().await;
+        let (maintenance, _) = maintenance(&provider, &fixture.clock, MaintenanceSettings::default());
         listener.reset();
         assert_complete(&run(&maintenance).await);
         costs.push(listener.counts().requests as f64 / (3 * count) as f64);
@@ -114,11 +115,11 @@ async fn the_requests_for_each_repaired_item_stay_flat() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_runs_at_once_deliver_once() {
-    let debts = Debts::new().await;
-    neglect(&debts, 50).await;
-    let (one, two) = (debts.process().await.1, debts.process().await.1);
-    let (first, first_bell) = maintenance(&one, &debts.clock, settings());
-    let (second, second_bell) = maintenance(&two, &debts.clock, settings());
+    let fixture = Fixture::new().await;
+    neglect(&fixture, 50).await;
+    let (one, two) = (fixture.process().await.1, fixture.process().await.1);
+    let (first, first_bell) = maintenance(&one, &fixture.clock, settings());
+    let (second, second_bell) = maintenance(&two, &fixture.clock, settings());
     let (left, right) = futures::join!(run(&first), run(&second));
     for report in [left, right] {
         assert_complete(&report);
@@ -126,13 +127,13 @@ async fn two_runs_at_once_deliver_once() {
     }
     let targets: Vec<String> = (0..50).map(|n| format!("t0-{n}")).collect();
     let names: Vec<&str> = targets.iter().map(String::as_str).collect();
-    debts.assert_one_message_each(&names).await;
+    fixture.assert_one_message_each(&names).await;
     let wakeups: BTreeSet<String> = [notified(&first_bell), notified(&second_bell)]
         .concat()
         .into_iter()
         .collect();
     assert!(targets.iter().all(|target| wakeups.contains(target)), "{wakeups:?}");
-    debts.clock.advance(PERIOD);
+    fixture.clock.advance(PERIOD);
     assert_complete(&run(&first).await);
 }
 
@@ -152,24 +153,24 @@ async fn a_run_that_dies_at_any_write_is_finished_by_the_next() {
 
 /// One run that dies at its n-th write, and one that lives. Answers whether the first died.
 async fn dies_at(n: u64, point: CrashPoint) -> bool {
-    let debts = Debts::new().await;
-    neglect(&debts, 3).await;
-    let (listener, provider) = debts.process().await;
-    let (dying, _) = maintenance(&provider, &debts.clock, settings());
+    let fixture = Fixture::new().await;
+    neglect(&fixture, 3).await;
+    let (listener, provider) = fixture.process().await;
+    let (dying, _) = maintenance(&provider, &fixture.clock, settings());
     listener.crash_at_write(n, point);
-    until_death(&listener, run(&dying)).await;
-    debts.clock.advance(MUCH_LATER);
-    let (next, bell) = maintenance(&debts.provider, &debts.clock, settings());
+    until_crash(&listener, run(&dying)).await;
+    fixture.clock.advance(MUCH_LATER);
+    let (next, queue) = maintenance(&fixture.provider, &fixture.clock, settings());
     let report = run(&next).await;
     assert_complete(&report);
     assert!(
         report.passes.values().all(|pass| pass.failed + pass.dead == 0),
         "{point:?} {n}: {report:?}"
     );
-    debts.assert_one_message_each(&["t0-0", "t0-1", "t0-2"]).await;
-    assert!(debts.intents().await.is_empty(), "{point:?} {n}");
-    assert!(debts.world.documents_of("session").await.is_empty(), "{point:?} {n}");
-    let wakeups: BTreeSet<String> = notified(&bell).into_iter().collect();
+    fixture.assert_one_message_each(&["t0-0", "t0-1", "t0-2"]).await;
+    assert!(fixture.intents().await.is_empty(), "{point:?} {n}");
+    assert!(fixture.world.documents_of("session").await.is_empty(), "{point:?} {n}");
+    let wakeups: BTreeSet<String> = notified(&queue).into_iter().collect();
     for target in ["t0-0", "t0-1", "t0-2", "lost-0", "lost-1", "lost-2"] {
         assert!(
             wakeups.contains(target),

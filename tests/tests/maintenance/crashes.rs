@@ -31,27 +31,27 @@ async fn only_dead_letter(provider: &CosmosProvider) -> DeadLetterId {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_delivery_that_dies_at_any_write_is_finished_once() {
     let deaths = at_every_write(|n, point| async move {
-        let debts = Debts::new().await;
-        debts.owe("one", &["a", "b"]).await;
-        debts.owe("two", &["c"]).await;
-        debts.clock.advance(OVERDUE);
-        let (listener, dying) = debts.process().await;
+        let fixture = Fixture::new().await;
+        fixture.leave_starts_undelivered("one", &["a", "b"]).await;
+        fixture.leave_starts_undelivered("two", &["c"]).await;
+        fixture.clock.advance(OVERDUE);
+        let (listener, dying) = fixture.process().await;
         listener.crash_at_write(n, point);
-        until_death(&listener, dying.maintain_outbox(page_of(10))).await;
+        until_crash(&listener, dying.maintain_outbox(page_of(10))).await;
         for target in ["a", "b", "c"] {
-            debts.consume(target).await;
+            fixture.consume(target).await;
         }
-        debts.clock.advance(MUCH_LATER);
-        let pass = deliver_all(&debts.provider, 10).await;
+        fixture.clock.advance(MUCH_LATER);
+        let pass = deliver_all(&fixture.provider, 10).await;
         assert_eq!((pass.failed, pass.dead), (0, 0), "{point:?} {n}: {pass:?}");
         for target in ["a", "b", "c"] {
-            debts.consume(target).await;
-            assert_eq!(debts.messages_of(target).await, 0, "{point:?} {n}: {target}");
-            let history = debts.provider.read_history(target).await.expect("it has begun");
+            fixture.consume(target).await;
+            assert_eq!(fixture.messages_of(target).await, 0, "{point:?} {n}: {target}");
+            let history = fixture.provider.read_history(target).await.expect("it has begun");
             assert_eq!(history.len(), 1, "{point:?} {n}: {target} began twice");
         }
         assert!(
-            debts.intents().await.is_empty() && debts.dead_letters().await.is_empty(),
+            fixture.intents().await.is_empty() && fixture.dead_letters().await.is_empty(),
             "{point:?} {n}"
         );
         listener.crashed()
@@ -64,21 +64,21 @@ async fn a_delivery_that_dies_at_any_write_is_finished_once() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn giving_up_that_dies_at_any_write_leaves_one_dead_letter() {
     let deaths = at_every_write(|n, point| async move {
-        let debts = Debts::new().await;
-        debts.owe("source", &["full"]).await;
-        debts.clock.advance(OVERDUE);
-        let (listener, dying) = debts.process().await;
-        for listener in [&listener, debts.world.listener()] {
+        let fixture = Fixture::new().await;
+        fixture.leave_starts_undelivered("source", &["full"]).await;
+        fixture.clock.advance(OVERDUE);
+        let (listener, dying) = fixture.process().await;
+        for listener in [&listener, fixture.world.listener()] {
             refuse(listener, &["full"], Refusing::partition_full());
         }
         listener.crash_at_write(n, point);
-        until_death(&listener, dying.maintain_outbox(page_of(10))).await;
-        let (dead_letters, intents) = (debts.dead_letters().await.len(), debts.intents().await.len());
+        until_crash(&listener, dying.maintain_outbox(page_of(10))).await;
+        let (dead_letters, intents) = (fixture.dead_letters().await.len(), fixture.intents().await.len());
         assert_eq!(dead_letters + intents, 1, "{point:?} {n}: never both, never none");
-        debts.clock.advance(MUCH_LATER);
-        deliver_all(&debts.provider, 10).await;
+        fixture.clock.advance(MUCH_LATER);
+        deliver_all(&fixture.provider, 10).await;
         assert_eq!(
-            (debts.dead_letters().await.len(), debts.intents().await.len()),
+            (fixture.dead_letters().await.len(), fixture.intents().await.len()),
             (1, 0),
             "{point:?} {n}"
         );
@@ -91,18 +91,18 @@ async fn giving_up_that_dies_at_any_write_leaves_one_dead_letter() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn putting_off_that_dies_at_any_write_counts_at_most_once() {
     let deaths = at_every_write(|n, point| async move {
-        let debts = Debts::new().await;
-        debts.owe("source", &["broken"]).await;
-        debts.clock.advance(OVERDUE);
-        let (listener, dying) = debts.process().await;
+        let fixture = Fixture::new().await;
+        fixture.leave_starts_undelivered("source", &["broken"]).await;
+        fixture.clock.advance(OVERDUE);
+        let (listener, dying) = fixture.process().await;
         refuse(&listener, &["broken"], Refusing::with(403));
         listener.crash_at_write(n, point);
-        until_death(&listener, dying.maintain_outbox(page_of(10))).await;
-        let attempts = debts.intents().await[0]["attempts"].as_u64().unwrap_or(0);
+        until_crash(&listener, dying.maintain_outbox(page_of(10))).await;
+        let attempts = fixture.intents().await[0]["attempts"].as_u64().unwrap_or(0);
         let expected = u64::from(!(listener.crashed() && point == CrashPoint::BeforeApplied));
         assert_eq!(attempts, expected, "{point:?} {n}");
-        debts.clock.advance(MUCH_LATER);
-        assert_eq!(deliver_all(&debts.provider, 10).await.done, 1, "{point:?} {n}");
+        fixture.clock.advance(MUCH_LATER);
+        assert_eq!(deliver_all(&fixture.provider, 10).await.done, 1, "{point:?} {n}");
         listener.crashed()
     })
     .await;
@@ -110,18 +110,18 @@ async fn putting_off_that_dies_at_any_write_counts_at_most_once() {
 }
 
 /// A dead letter for a message to `target`.
-async fn undeliverable(debts: &Debts, target: &str) -> DeadLetterId {
-    debts.owe("source", &[target]).await;
-    debts.clock.advance(OVERDUE);
-    let (listener, buries) = debts.process().await;
+async fn undeliverable(fixture: &Fixture, target: &str) -> DeadLetterId {
+    fixture.leave_starts_undelivered("source", &[target]).await;
+    fixture.clock.advance(OVERDUE);
+    let (listener, buries) = fixture.process().await;
     refuse(&listener, &[target], Refusing::partition_full());
     assert_eq!(deliver_all(&buries, 10).await.dead, 1);
-    only_dead_letter(&debts.provider).await
+    only_dead_letter(&fixture.provider).await
 }
 
 /// The instances whose names begin like this.
-async fn named_like(debts: &Debts, prefix: &str) -> BTreeSet<String> {
-    let all = debts.world.documents().await;
+async fn named_like(fixture: &Fixture, prefix: &str) -> BTreeSet<String> {
+    let all = fixture.world.documents().await;
     let names = all.iter().filter_map(|doc| doc["pk"].as_str());
     names
         .filter(|name| name.starts_with(prefix))
@@ -131,28 +131,28 @@ async fn named_like(debts: &Debts, prefix: &str) -> BTreeSet<String> {
 
 /// Redrives in a process that dies at a write, then in one that lives; answers whether it died. One instance whose name
 /// begins with `target` must begin, once.
-async fn redrive_twice(debts: &Debts, id: &DeadLetterId, target: &str, n: u64, point: CrashPoint) -> bool {
+async fn redrive_twice(fixture: &Fixture, id: &DeadLetterId, target: &str, n: u64, point: CrashPoint) -> bool {
     let context = format!("{point:?} {n}");
-    let (listener, dying) = debts.process().await;
+    let (listener, dying) = fixture.process().await;
     listener.crash_at_write(n, point);
-    until_death(&listener, dying.redrive(id)).await;
-    for reached in named_like(debts, target).await {
-        debts.consume(&reached).await;
+    until_crash(&listener, dying.redrive(id)).await;
+    for reached in named_like(fixture, target).await {
+        fixture.consume(&reached).await;
     }
-    let again = debts.provider.redrive(id).await.expect("the store is there");
+    let again = fixture.provider.redrive(id).await.expect("the store is there");
     assert!(!matches!(again, Redriven::Owed { .. }), "{context}: {again:?}");
-    debts.clock.advance(MUCH_LATER);
-    deliver_all(&debts.provider, 10).await;
-    let reached = named_like(debts, target).await;
+    fixture.clock.advance(MUCH_LATER);
+    deliver_all(&fixture.provider, 10).await;
+    let reached = named_like(fixture, target).await;
     assert_eq!(reached.len(), 1, "{context}: {reached:?}");
     for instance in &reached {
-        debts.consume(instance).await;
-        assert_eq!(debts.messages_of(instance).await, 0, "{context}");
-        let history = debts.provider.read_history(instance).await.expect("it has begun");
+        fixture.consume(instance).await;
+        assert_eq!(fixture.messages_of(instance).await, 0, "{context}");
+        let history = fixture.provider.read_history(instance).await.expect("it has begun");
         assert_eq!(history.len(), 1, "{context}: {instance} began twice");
     }
     assert!(
-        debts.dead_letters().await.is_empty() && debts.intents().await.is_empty(),
+        fixture.dead_letters().await.is_empty() && fixture.intents().await.is_empty(),
         "{context}"
     );
     listener.crashed()
@@ -161,9 +161,9 @@ async fn redrive_twice(debts: &Debts, id: &DeadLetterId, target: &str, n: u64, p
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_redrive_of_a_message_that_dies_at_any_write_delivers_it_once() {
     let deaths = at_every_write(|n, point| async move {
-        let debts = Debts::new().await;
-        let id = undeliverable(&debts, "target").await;
-        redrive_twice(&debts, &id, "target", n, point).await
+        let fixture = Fixture::new().await;
+        let id = undeliverable(&fixture, "target").await;
+        redrive_twice(&fixture, &id, "target", n, point).await
     })
     .await;
     assert_eq!(deaths, 6, "the batch, the delivery, the removal of the intent");
@@ -172,10 +172,10 @@ async fn a_redrive_of_a_message_that_dies_at_any_write_delivers_it_once() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_redrive_of_a_poisoned_turn_that_dies_at_any_write_starts_one_instance() {
     let deaths = at_every_write(|n, point| async move {
-        let debts = Debts::new().await;
-        crate::poison::poison_turn(&debts.provider, "bad", "[]").await;
-        let id = only_dead_letter(&debts.provider).await;
-        redrive_twice(&debts, &id, "bad~", n, point).await
+        let fixture = Fixture::new().await;
+        crate::giving_up::poison_turn(&fixture.provider, "bad", "[]").await;
+        let id = only_dead_letter(&fixture.provider).await;
+        redrive_twice(&fixture, &id, "bad~", n, point).await
     })
     .await;
     assert_eq!(deaths, 6);
@@ -183,9 +183,9 @@ async fn a_redrive_of_a_poisoned_turn_that_dies_at_any_write_starts_one_instance
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn of_two_redrives_at_once_one_finds_nothing_left() {
-    let debts = Debts::new().await;
-    let id = undeliverable(&debts, "target").await;
-    let (listener, late) = debts.process().await;
+    let fixture = Fixture::new().await;
+    let id = undeliverable(&fixture, "target").await;
+    let (listener, late) = fixture.process().await;
     // It has read the dead letter, and its batch is held.
     let hold = listener.pause_when(|log| log.len() == 1);
     let dead_letter = id.clone();
@@ -193,13 +193,13 @@ async fn of_two_redrives_at_once_one_finds_nothing_left() {
     while !hold.is_reached() {
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
-    let first = debts.provider.redrive(&id).await.expect("it can be redriven");
+    let first = fixture.provider.redrive(&id).await.expect("it can be redriven");
     let instance = "target".to_owned();
     assert_eq!(first, Redriven::Delivered { instance });
-    debts.consume("target").await;
+    fixture.consume("target").await;
     drop(hold);
     let second = redriving.await.expect("it ends").expect("it can be redriven");
     assert_eq!(second, Redriven::Gone);
-    assert_eq!(debts.messages_of("target").await, 0);
-    assert!(debts.dead_letters().await.is_empty() && debts.intents().await.is_empty());
+    assert_eq!(fixture.messages_of("target").await, 0);
+    assert!(fixture.dead_letters().await.is_empty() && fixture.intents().await.is_empty());
 }

@@ -3,13 +3,13 @@
 use crate::crashes::at_every_write;
 use crate::dead_letters::{give_up, starts};
 use crate::function::*;
-use crate::poison::{poison_activities, poison_turn};
+use crate::giving_up::{poison_activities, poison_turn};
 use crate::support::*;
 use cosmos_emulator::{Faults, RequestKind};
 use duroxide::providers::ProviderAdmin;
 use duroxide_cosmos::{CosmosProvider, DeadLetterFilter, DeadLetterKind, Redriven};
-use duroxide_lambda::maintenance::{Answer, PassName};
-use duroxide_lambda::{Budget, Maintenance, MaintenanceRequest};
+use duroxide_lambda::testing::{Answer, PassName};
+use duroxide_lambda::testing::{Budget, Maintenance, MaintenanceRequest};
 use serde_json::{Value, json};
 use std::time::Duration;
 use tokio::time::Instant;
@@ -40,11 +40,11 @@ fn ids(listed: &Value) -> Vec<Value> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_operator_lists_reads_redrives_and_discards() {
-    let debts = Debts::new().await;
-    give_up(&debts, "source", starts(&["a", "b", "c"])).await;
-    debts.clock.advance(Duration::from_secs(1));
-    poison_turn(&debts.provider, "bad", "[]").await;
-    let (maintenance, bell) = maintenance(&debts.provider, &debts.clock, settings());
+    let fixture = Fixture::new().await;
+    give_up(&fixture, "source", starts(&["a", "b", "c"])).await;
+    fixture.clock.advance(Duration::from_secs(1));
+    poison_turn(&fixture.provider, "bad", "[]").await;
+    let (maintenance, queue) = maintenance(&fixture.provider, &fixture.clock, settings());
     let first = ask(&maintenance, json!({"list": {"most": 3}})).await;
     let next = &first["deadLetters"]["list"]["next"];
     let second = ask(&maintenance, json!({"list": {"most": 3, "after": next}})).await;
@@ -73,7 +73,7 @@ async fn an_operator_lists_reads_redrives_and_discards() {
     let target = dead_letter["target"].as_str().expect("a target");
     assert_eq!(one["deadLetters"]["redrive"]["instances"], json!([target]));
     assert_eq!(
-        (&one["wakeupsSent"], notified(&bell)),
+        (&one["wakeupsSent"], notified(&queue)),
         (&json!(1), vec![target.to_owned()])
     );
     let both = json!({"discard": {"ids": [ids(&of_source)[0], ids(&of_source)[1]]}});
@@ -84,21 +84,21 @@ async fn an_operator_lists_reads_redrives_and_discards() {
         "{gone}"
     );
     assert!(ask(&maintenance, json!({"read": ids(&of_source)[1]})).await["deadLetters"]["read"].is_null());
-    assert_eq!(debts.dead_letters().await.len(), 2);
+    assert_eq!(fixture.dead_letters().await.len(), 2);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn many_are_redriven_in_pages_and_one_that_fails_stops_no_other() {
-    let debts = Debts::new().await;
-    give_up(&debts, "source", starts(&["a", "b", "c", "d", "e"])).await;
-    debts.clock.advance(Duration::from_secs(1));
-    poison_turn(&debts.provider, "lost", "[]").await;
+    let fixture = Fixture::new().await;
+    give_up(&fixture, "source", starts(&["a", "b", "c", "d", "e"])).await;
+    fixture.clock.advance(Duration::from_secs(1));
+    poison_turn(&fixture.provider, "lost", "[]").await;
     let pk = cosmos::PartitionKey::new("lost").expect("a valid partition key");
-    let raw = debts.world.raw();
+    let raw = fixture.world.raw();
     raw.delete(&pk, "instance", None, cosmos::Retry::Idempotent)
         .await
         .expect("it was there");
-    let (maintenance, bell) = maintenance(&debts.provider, &debts.clock, settings());
+    let (maintenance, queue) = maintenance(&fixture.provider, &fixture.clock, settings());
     // The newest is the one that fails.
     let (mut after, mut pages, mut done) = (Value::Null, 0, 0);
     loop {
@@ -124,10 +124,10 @@ async fn many_are_redriven_in_pages_and_one_that_fails_stops_no_other() {
         assert!(pages < 10, "it comes to an end");
     }
     assert_eq!((pages, done), (3, 5));
-    assert_eq!(notified(&bell), ["a", "b", "c", "d", "e"]);
-    debts.assert_one_message_each(&["a", "b", "c", "d", "e"]).await;
+    assert_eq!(notified(&queue), ["a", "b", "c", "d", "e"]);
+    fixture.assert_one_message_each(&["a", "b", "c", "d", "e"]).await;
     assert_eq!(
-        debts.dead_letters().await.len(),
+        fixture.dead_letters().await.len(),
         1,
         "the one that failed is still there"
     );
@@ -135,43 +135,43 @@ async fn many_are_redriven_in_pages_and_one_that_fails_stops_no_other() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn only_what_matches_is_redriven() {
-    let debts = Debts::new().await;
-    give_up(&debts, "source", starts(&["a"])).await;
-    give_up(&debts, "other", starts(&["b"])).await;
-    poison_turn(&debts.provider, "bad", "[]").await;
-    let (maintenance, bell) = maintenance(&debts.provider, &debts.clock, settings());
+    let fixture = Fixture::new().await;
+    give_up(&fixture, "source", starts(&["a"])).await;
+    give_up(&fixture, "other", starts(&["b"])).await;
+    poison_turn(&fixture.provider, "bad", "[]").await;
+    let (maintenance, queue) = maintenance(&fixture.provider, &fixture.clock, settings());
     let both = json!({"redrive": {"kind": "poison-turn", "instance": "source"}});
     assert_eq!(ask(&maintenance, both).await["deadLetters"]["redrive"]["done"], 0);
     let of_other = ask(&maintenance, json!({"redrive": {"instance": "other"}})).await;
     assert_eq!(
-        (&of_other["deadLetters"]["redrive"]["done"], notified(&bell)),
+        (&of_other["deadLetters"]["redrive"]["done"], notified(&queue)),
         (&json!(1), vec!["b".to_owned()])
     );
     let poisoned = ask(&maintenance, json!({"redrive": {"kind": "poison-turn"}})).await;
     assert_eq!(poisoned["deadLetters"]["redrive"]["done"], 1);
-    assert!(notified(&bell)[0].starts_with("bad~"));
-    let left = debts.dead_letters().await;
+    assert!(notified(&queue)[0].starts_with("bad~"));
+    let left = fixture.dead_letters().await;
     assert!(left.len() == 1 && left[0]["pk"] == "source", "{left:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_execution_with_several_dead_letters_runs_again_once() {
-    let debts = Debts::new().await;
-    poison_activities(&debts.provider, "bad", 3).await;
-    let before = debts.dead_letters().await.len();
-    let (maintenance, bell) = maintenance(&debts.provider, &debts.clock, settings());
+    let fixture = Fixture::new().await;
+    poison_activities(&fixture.provider, "bad", 3).await;
+    let before = fixture.dead_letters().await.len();
+    let (maintenance, queue) = maintenance(&fixture.provider, &fixture.clock, settings());
     let answer = ask(&maintenance, json!({"redrive": {"all": true}})).await;
     let told = &answer["deadLetters"]["redrive"];
     assert_eq!((before, &told["done"]), (3, &json!(3)), "{answer}");
     let instances = told["instances"].as_array().expect("a list");
-    assert_eq!((instances.len(), notified(&bell).len()), (1, 1), "{answer}");
+    assert_eq!((instances.len(), notified(&queue).len()), (1, 1), "{answer}");
     let again = instances[0].as_str().expect("a name");
     assert!(again.starts_with("bad~"), "{again}");
-    debts.consume(again).await;
-    debts.clock.advance(MUCH_LATER);
-    deliver_all(&debts.provider, 10).await;
-    assert_eq!(debts.messages_of(again).await, 0);
-    assert!(debts.dead_letters().await.is_empty() && debts.intents().await.is_empty());
+    fixture.consume(again).await;
+    fixture.clock.advance(MUCH_LATER);
+    deliver_all(&fixture.provider, 10).await;
+    assert_eq!(fixture.messages_of(again).await, 0);
+    assert!(fixture.dead_letters().await.is_empty() && fixture.intents().await.is_empty());
 }
 
 /// Letters of the default filter, until the given moment.
@@ -198,33 +198,33 @@ async fn redrive_all(provider: &CosmosProvider, time: Duration) -> Vec<Redriven>
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn redriving_many_that_dies_at_any_write_is_finished_by_the_next_and_delivers_once() {
     let deaths = at_every_write(|n, point| async move {
-        let debts = Debts::new().await;
-        give_up(&debts, "source", starts(&["a", "b"])).await;
-        let (listener, dying) = debts.process().await;
-        let (operator, _) = maintenance(&dying, &debts.clock, settings());
+        let fixture = Fixture::new().await;
+        give_up(&fixture, "source", starts(&["a", "b"])).await;
+        let (listener, dying) = fixture.process().await;
+        let (operator, _) = maintenance(&dying, &fixture.clock, settings());
         listener.crash_at_write(n, point);
-        until_death(&listener, ask(&operator, json!({"redrive": {"all": true}}))).await;
+        until_crash(&listener, ask(&operator, json!({"redrive": {"all": true}}))).await;
         for target in ["a", "b"] {
-            debts.consume(target).await;
+            fixture.consume(target).await;
         }
-        let (next, bell) = maintenance(&debts.provider, &debts.clock, settings());
+        let (next, queue) = maintenance(&fixture.provider, &fixture.clock, settings());
         let answer = ask(&next, json!({"redrive": {"all": true}})).await;
         assert_eq!(answer["deadLetters"]["redrive"]["failed"], 0, "{point:?} {n}: {answer}");
-        debts.clock.advance(MUCH_LATER);
+        fixture.clock.advance(MUCH_LATER);
         assert_complete(&run(&next).await);
-        let wakeups = notified(&bell);
+        let wakeups = notified(&queue);
         for target in ["a", "b"] {
-            let waits = debts.messages_of(target).await > 0;
+            let waits = fixture.messages_of(target).await > 0;
             assert!(
                 !waits || wakeups.contains(&target.to_owned()),
                 "{point:?} {n}: {target} waits, and nobody knows"
             );
-            debts.consume(target).await;
-            let history = debts.provider.read_history(target).await.expect("it has begun");
+            fixture.consume(target).await;
+            let history = fixture.provider.read_history(target).await.expect("it has begun");
             assert_eq!(history.len(), 1, "{point:?} {n}: {target} began twice");
         }
         assert!(
-            debts.dead_letters().await.is_empty() && debts.intents().await.is_empty(),
+            fixture.dead_letters().await.is_empty() && fixture.intents().await.is_empty(),
             "{point:?} {n}"
         );
         listener.crashed()
@@ -238,11 +238,11 @@ async fn redriving_many_that_dies_at_any_write_is_finished_by_the_next_and_deliv
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn of_two_who_redrive_many_at_once_each_dead_letter_has_one() {
-    let debts = Debts::new().await;
+    let fixture = Fixture::new().await;
     let targets: Vec<String> = (0..40).map(|n| format!("t-{n}")).collect();
     let names: Vec<&str> = targets.iter().map(String::as_str).collect();
-    give_up(&debts, "source", starts(&names)).await;
-    let (one, two) = (debts.process().await.1, debts.process().await.1);
+    give_up(&fixture, "source", starts(&names)).await;
+    let (one, two) = (fixture.process().await.1, fixture.process().await.1);
     let (first, second) = futures::join!(redrive_all(&one, ENOUGH), redrive_all(&two, ENOUGH));
     let delivered = [first, second]
         .concat()
@@ -250,18 +250,18 @@ async fn of_two_who_redrive_many_at_once_each_dead_letter_has_one() {
         .filter(|done| *done != Redriven::Gone)
         .count();
     assert_eq!(delivered, 40);
-    debts.assert_one_message_each(&names).await;
-    assert!(debts.dead_letters().await.is_empty() && debts.intents().await.is_empty());
+    fixture.assert_one_message_each(&names).await;
+    assert!(fixture.dead_letters().await.is_empty() && fixture.intents().await.is_empty());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn redriving_many_stops_with_its_time_and_is_gone_on_with() {
-    let debts = Debts::new().await;
+    let fixture = Fixture::new().await;
     let targets: Vec<String> = (0..60).map(|n| format!("t-{n}")).collect();
     let names: Vec<&str> = targets.iter().map(String::as_str).collect();
-    give_up(&debts, "source", starts(&names)).await;
-    let (listener, provider) = debts.process().await;
-    let (maintenance, bell) = maintenance(&provider, &debts.clock, settings());
+    give_up(&fixture, "source", starts(&names)).await;
+    let (listener, provider) = fixture.process().await;
+    let (maintenance, queue) = maintenance(&provider, &fixture.clock, settings());
     listener.set_faults(Faults {
         delay: Some(Duration::from_millis(100)),
         ..Faults::default()
@@ -272,7 +272,7 @@ async fn redriving_many_stops_with_its_time_and_is_gone_on_with() {
         let answer = ask_within(&maintenance, asked, Duration::from_millis(3_900)).await;
         let told = &answer["deadLetters"]["redrive"];
         assert_eq!(told["failed"], 0, "the end of the time is no failure: {answer}");
-        wakeups.extend(notified(&bell));
+        wakeups.extend(notified(&queue));
         runs += 1;
         after = told["next"].clone();
         if told["leftOver"] == false {
@@ -283,30 +283,30 @@ async fn redriving_many_stops_with_its_time_and_is_gone_on_with() {
     assert!(runs > 1, "the time was too long to show anything");
     listener.clear_faults();
     // What was cut short in the middle is owed.
-    debts.clock.advance(MUCH_LATER);
+    fixture.clock.advance(MUCH_LATER);
     let outbox = MaintenanceRequest {
         passes: vec![PassName::Outbox],
         ..MaintenanceRequest::default()
     };
     assert_complete(&maintenance.run(outbox, Budget::of(ENOUGH)).await);
-    wakeups.extend(notified(&bell));
-    debts.assert_one_message_each(&names).await;
+    wakeups.extend(notified(&queue));
+    fixture.assert_one_message_each(&names).await;
     assert!(targets.iter().all(|target| wakeups.contains(target)), "{wakeups:?}");
-    assert!(debts.dead_letters().await.is_empty() && debts.intents().await.is_empty());
+    assert!(fixture.dead_letters().await.is_empty() && fixture.intents().await.is_empty());
 }
 
 #[tokio::test]
 async fn dead_letters_that_cannot_be_asked_for_are_an_error_and_without_time_nothing_happens() {
-    let debts = Debts::new().await;
-    give_up(&debts, "source", starts(&["a"])).await;
-    let (listener, provider) = debts.process().await;
-    let (maintenance, bell) = maintenance(&provider, &debts.clock, settings());
+    let fixture = Fixture::new().await;
+    give_up(&fixture, "source", starts(&["a"])).await;
+    let (listener, provider) = fixture.process().await;
+    let (maintenance, queue) = maintenance(&provider, &fixture.clock, settings());
     listener.reset();
     let none = ask_within(&maintenance, json!({"redrive": {"all": true}}), Duration::ZERO).await;
     let told = &none["deadLetters"]["redrive"];
     assert_eq!((&told["leftOver"], &told["done"]), (&json!(true), &json!(0)), "{none}");
     let on = &told["next"];
-    assert_eq!((listener.counts().requests, bell.count()), (0, 0));
+    assert_eq!((listener.counts().requests, queue.count()), (0, 0));
     let page = provider.dead_letters_like(
         &DeadLetterFilter {
             kind: Some(DeadLetterKind::PoisonTurn),

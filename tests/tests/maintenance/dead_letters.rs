@@ -1,6 +1,5 @@
 //! The list of what was given up: newest first, whole, and safe to change while it is read.
 
-use crate::hand::*;
 use crate::support::*;
 use cosmos::Clock;
 use cosmos_emulator::Refusing;
@@ -9,24 +8,25 @@ use duroxide_cosmos::{DeadLetterCursor, DeadLetterId, DeadLetterSummary, Redrive
 use std::sync::Arc;
 use std::time::Duration;
 use tests::connect;
+use tests::turns::*;
 
 /// Gives up messages of `source` to these targets, all in one moment.
-pub async fn give_up(debts: &Debts, source: &str, messages: Vec<WorkItem>) {
+pub async fn give_up(fixture: &Fixture, source: &str, messages: Vec<WorkItem>) {
     let count = messages.len() as u64;
-    debts.owe_items(source, messages).await;
-    debts.clock.advance(OVERDUE);
-    let (listener, buries) = debts.process().await;
+    fixture.leave_undelivered(source, messages).await;
+    fixture.clock.advance(OVERDUE);
+    let (listener, buries) = fixture.process().await;
     listener
         .refuse_when(|request| (request.kind == cosmos_emulator::RequestKind::Create).then(Refusing::partition_full));
     assert_eq!(deliver_all(&buries, 100).await.dead, count);
 }
 
 /// Letters of one moment, with each page's continuation sent as text.
-async fn page(debts: &Debts, most: u32, after: &Option<String>) -> (Vec<DeadLetterSummary>, Option<String>) {
+async fn page(fixture: &Fixture, most: u32, after: &Option<String>) -> (Vec<DeadLetterSummary>, Option<String>) {
     let cursor: Option<DeadLetterCursor> = after
         .as_ref()
         .map(|text| serde_json::from_str(text).expect("a continuation is plain data"));
-    let page = debts
+    let page = fixture
         .provider
         .dead_letters(most, cursor.as_ref())
         .await
@@ -44,32 +44,35 @@ pub fn starts(names: &[&str]) -> Vec<WorkItem> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_list_is_newest_first_and_whole_whatever_changes_between_its_pages() {
-    let debts = Debts::new().await;
+    let fixture = Fixture::new().await;
     for source in 0..6 {
         // Several dead letters share a moment, in one partition.
-        give_up(&debts, &format!("source-{source}"), starts(&["a", "b", "c", "d"])).await;
+        give_up(&fixture, &format!("source-{source}"), starts(&["a", "b", "c", "d"])).await;
     }
-    let (all, end) = page(&debts, 100, &None).await;
+    let (all, end) = page(&fixture, 100, &None).await;
     assert_eq!((all.len(), end), (24, None));
     assert!(all.is_sorted_by(|a, b| a.at_ms >= b.at_ms), "newest first");
-    assert_eq!(debts.provider.dead_letter_count().await.expect("they are counted"), 24);
+    assert_eq!(
+        fixture.provider.dead_letter_count().await.expect("they are counted"),
+        24
+    );
 
     let (mut seen, mut next) = (Vec::new(), None);
     let mut discarded = Vec::new();
     for round in 0.. {
-        let (dead_letters, after) = page(&debts, 5, &next).await;
+        let (dead_letters, after) = page(&fixture, 5, &next).await;
         seen.extend(dead_letters);
         next = after;
         if next.is_none() {
             break;
         }
         // A new one, one that was shown, and one that was not shown yet.
-        give_up(&debts, &format!("later-{round}"), starts(&["a"])).await;
+        give_up(&fixture, &format!("later-{round}"), starts(&["a"])).await;
         let shown = &seen[seen.len() - 2].id;
-        assert!(debts.provider.discard(shown).await.expect("it is discarded"));
+        assert!(fixture.provider.discard(shown).await.expect("it is discarded"));
         let unseen = &all[all.len() - 1 - round].id;
         if !seen.iter().any(|dead_letter| dead_letter.id == *unseen) {
-            assert!(debts.provider.discard(unseen).await.expect("it is discarded"));
+            assert!(fixture.provider.discard(unseen).await.expect("it is discarded"));
             discarded.push(unseen.clone());
         }
         assert!(round < 20, "the list does not end");
@@ -86,23 +89,23 @@ async fn the_list_is_newest_first_and_whole_whatever_changes_between_its_pages()
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn large_dead_letters_of_any_script_are_listed_read_and_redriven() {
-    let debts = Debts::new().await;
+    let fixture = Fixture::new().await;
     let (source, target) = ("источник/日本 🚂?#", "ziel \"ä\\ö\"");
     let data = "語\u{1F600}\"\\\n".repeat(140_000);
-    give_up(&debts, source, vec![raised(target, &data)]).await;
+    give_up(&fixture, source, vec![raised(target, &data)]).await;
     // Another, so that both together are over what one page of documents may weigh.
-    give_up(&debts, "second", vec![raised(target, &data), raised(target, &data)]).await;
-    debts.world.listener().reset();
-    let (dead_letters, end) = page(&debts, 10, &None).await;
+    give_up(&fixture, "second", vec![raised(target, &data), raised(target, &data)]).await;
+    fixture.world.listener().reset();
+    let (dead_letters, end) = page(&fixture, 10, &None).await;
     assert_eq!((dead_letters.len(), end), (3, None));
-    let bytes = debts.world.listener().counts().response_bytes;
+    let bytes = fixture.world.listener().counts().response_bytes;
     assert!(bytes < 100_000, "the list holds no items: {bytes} bytes");
     let dead = dead_letters
         .iter()
         .find(|dead_letter| dead_letter.id.instance == source)
         .expect("it is listed");
     assert_eq!(dead.target.as_deref(), Some(target));
-    let dead_letter = debts
+    let dead_letter = fixture
         .provider
         .dead_letter(&dead.id)
         .await
@@ -115,14 +118,14 @@ async fn large_dead_letters_of_any_script_are_listed_read_and_redriven() {
         "{}",
         dead_letter.items[0].get().len()
     );
-    let redriven = debts.provider.redrive(&dead.id).await.expect("it is redriven");
+    let redriven = fixture.provider.redrive(&dead.id).await.expect("it is redriven");
     assert_eq!(
         redriven,
         Redriven::Delivered {
             instance: target.to_owned()
         }
     );
-    let messages = debts.world.documents_of("message").await;
+    let messages = fixture.world.documents_of("message").await;
     let arrived: Vec<_> = messages.iter().filter(|doc| doc["pk"] == target).collect();
     assert_eq!(arrived.len(), 1);
     assert_eq!(
@@ -133,54 +136,54 @@ async fn large_dead_letters_of_any_script_are_listed_read_and_redriven() {
 
 #[tokio::test]
 async fn a_dead_letter_is_discarded_once_and_nothing_else_can_be() {
-    let debts = Debts::new().await;
-    give_up(&debts, "source", starts(&["a"])).await;
-    let id = page(&debts, 1, &None).await.0[0].id.clone();
+    let fixture = Fixture::new().await;
+    give_up(&fixture, "source", starts(&["a"])).await;
+    let id = page(&fixture, 1, &None).await.0[0].id.clone();
     for other in ["instance", "lock", "", "o:x"] {
         let id = DeadLetterId {
             id: other.to_owned(),
             ..id.clone()
         };
-        let error = debts.provider.discard(&id).await.expect_err("it is no dead letter");
+        let error = fixture.provider.discard(&id).await.expect_err("it is no dead letter");
         assert!(error.to_string().contains("not the id of a dead letter"), "{error}");
-        assert!(debts.provider.redrive(&id).await.is_err() && debts.provider.dead_letter(&id).await.is_err());
+        assert!(fixture.provider.redrive(&id).await.is_err() && fixture.provider.dead_letter(&id).await.is_err());
     }
     assert!(
-        debts.provider.get_instance_info("source").await.is_ok(),
+        fixture.provider.get_instance_info("source").await.is_ok(),
         "the instance is still there"
     );
-    assert!(debts.provider.discard(&id).await.expect("it is discarded"));
-    assert!(!debts.provider.discard(&id).await.expect("nothing is left"));
+    assert!(fixture.provider.discard(&id).await.expect("it is discarded"));
+    assert!(!fixture.provider.discard(&id).await.expect("nothing is left"));
     assert!(
-        debts
+        fixture
             .provider
             .dead_letter(&id)
             .await
             .expect("it can be asked for")
             .is_none()
     );
-    assert!(debts.dead_letters().await.is_empty());
+    assert!(fixture.dead_letters().await.is_empty());
 }
 
 #[tokio::test]
 async fn a_dead_letter_expires_by_itself_and_goes_with_its_instance() {
-    let debts = Debts::new().await;
-    give_up(&debts, "source", starts(&["a"])).await;
-    assert_eq!(debts.dead_letters().await[0]["ttl"], 30 * 24 * 3_600);
-    let deleted = debts
+    let fixture = Fixture::new().await;
+    give_up(&fixture, "source", starts(&["a"])).await;
+    assert_eq!(fixture.dead_letters().await[0]["ttl"], 30 * 24 * 3_600);
+    let deleted = fixture
         .provider
         .delete_instances_atomic(&["source".to_owned()], true)
         .await;
     assert_eq!(deleted.expect("it is deleted").instances_deleted, 1);
-    assert!(debts.dead_letters().await.is_empty());
+    assert!(fixture.dead_letters().await.is_empty());
 
-    let clock: Arc<dyn Clock> = Arc::clone(&debts.clock) as Arc<dyn Clock>;
-    let config = debts
+    let clock: Arc<dyn Clock> = Arc::clone(&fixture.clock) as Arc<dyn Clock>;
+    let config = fixture
         .world
         .builder()
         .clock(clock)
         .dead_letter_ttl(Duration::from_secs(60));
     let brief = connect(config).await;
-    crate::poison::poison_turn(&brief, "bad", "[]").await;
-    assert_eq!(debts.dead_letters().await[0]["ttl"], 60);
+    crate::giving_up::poison_turn(&brief, "bad", "[]").await;
+    assert_eq!(fixture.dead_letters().await[0]["ttl"], 60);
 }

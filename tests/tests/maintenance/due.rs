@@ -1,12 +1,12 @@
 //! What is due: exact windows, the order over all ranges, pages, and held work.
 
-use crate::hand::*;
 use crate::support::*;
 use cosmos::Clock;
 use duroxide::providers::{Provider, WorkItem};
 use duroxide_cosmos::{CosmosProvider, Cursor, DueItem, DuePage, DueWhat, DueWindow, PageRequest};
 use std::collections::BTreeSet;
 use std::time::Duration;
+use tests::turns::*;
 use tokio::time::Instant;
 
 pub fn timer(instance: &str, fire_at_ms: u64) -> WorkItem {
@@ -51,10 +51,10 @@ fn names(items: &[DueItem]) -> Vec<&str> {
 
 #[tokio::test]
 async fn windows_are_exact_at_their_borders() {
-    let debts = Debts::new().await;
-    let t = debts.clock.now_ms() + 100_000;
+    let fixture = Fixture::new().await;
+    let t = fixture.clock.now_ms() + 100_000;
     for n in 0..10 {
-        enqueue(&debts.provider, timer(&format!("i{n}"), t + n)).await;
+        enqueue(&fixture.provider, timer(&format!("i{n}"), t + n)).await;
     }
     let asked = [
         (vec![window(t + 2, t + 4)], vec!["i3", "i4"]),
@@ -68,35 +68,35 @@ async fn windows_are_exact_at_their_borders() {
         (vec![], vec![]),
     ];
     for (windows, expected) in asked {
-        let items = all(&debts.provider, &windows, 100).await;
+        let items = all(&fixture.provider, &windows, 100).await;
         assert_eq!(names(&items), expected, "{windows:?}");
     }
     let twenty: Vec<DueWindow> = (0..20).map(|n| window(t + n / 2, t + n / 2 + 1)).collect();
-    assert_eq!(all(&debts.provider, &twenty, 100).await.len(), 9);
+    assert_eq!(all(&fixture.provider, &twenty, 100).await.len(), 9);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn three_hundred_items_come_page_by_page_oldest_first_each_once_for_one_request_per_range() {
-    let debts = Debts::new().await;
-    let t = debts.clock.now_ms();
+    let fixture = Fixture::new().await;
+    let t = fixture.clock.now_ms();
     let mut expected = BTreeSet::new();
     for n in 0..300 {
         // Not in the order of their time, and some at the same.
         let due = t + (n * 7) % 150;
-        enqueue(&debts.provider, timer(&format!("i{n}"), due)).await;
+        enqueue(&fixture.provider, timer(&format!("i{n}"), due)).await;
         expected.insert((due, format!("i{n}")));
         if n == 9 || n == 299 {
-            debts.world.listener().reset();
-            page(&debts.provider, &[window(0, t + 1_000)], 5, None).await;
-            let counts = debts.world.listener().counts();
+            fixture.world.listener().reset();
+            page(&fixture.provider, &[window(0, t + 1_000)], 5, None).await;
+            let counts = fixture.world.listener().counts();
             assert_eq!(counts.cross_partition_queries, u64::from(PARTITIONS), "after {n}");
             assert!(counts.requests <= u64::from(PARTITIONS) + 1, "after {n}: {counts:?}");
         }
     }
-    let first = page(&debts.provider, &[window(0, t + 1_000)], 1, None).await;
+    let first = page(&fixture.provider, &[window(0, t + 1_000)], 1, None).await;
     assert_eq!(first.items.first().map(|item| item.due_ms), Some(t));
     for most in [7, 1_000] {
-        let items = all(&debts.provider, &[window(0, t + 1_000)], most).await;
+        let items = all(&fixture.provider, &[window(0, t + 1_000)], most).await;
         assert_eq!(items.len(), 300, "pages of {most}");
         let found: BTreeSet<_> = items.into_iter().map(|item| (item.due_ms, item.instance)).collect();
         assert_eq!(found, expected, "pages of {most}");
@@ -105,27 +105,27 @@ async fn three_hundred_items_come_page_by_page_oldest_first_each_once_for_one_re
 
 #[tokio::test]
 async fn what_others_add_and_take_between_pages_hides_nothing() {
-    let debts = Debts::new().await;
-    let t = debts.clock.now_ms();
+    let fixture = Fixture::new().await;
+    let t = fixture.clock.now_ms();
     let start = async |name: String, due: u64| {
-        let delay = Duration::from_millis(due - debts.clock.now_ms());
-        let queued = debts.provider.enqueue_for_orchestrator(start_of(&name), Some(delay));
+        let delay = Duration::from_millis(due - fixture.clock.now_ms());
+        let queued = fixture.provider.enqueue_for_orchestrator(start_of(&name), Some(delay));
         queued.await.expect("it is queued");
     };
     for n in 0..30 {
         start(format!("old{n}"), t + n).await;
     }
-    debts.clock.advance(Duration::from_millis(15));
+    fixture.clock.advance(Duration::from_millis(15));
     let windows = [window(0, t + 1_000)];
     let (mut seen, mut cursor, mut served) = (BTreeSet::new(), None, 0);
     for round in 0.. {
-        let page = page(&debts.provider, &windows, 2, cursor).await;
+        let page = page(&fixture.provider, &windows, 2, cursor).await;
         for item in &page.items {
             assert!(seen.insert(item.instance.clone()), "{} twice", item.instance);
         }
         // What was just named is served, and more comes before and behind the place.
         for item in page.items.iter().filter(|item| item.due_ms <= t + 15) {
-            debts.consume(&item.instance).await;
+            fixture.consume(&item.instance).await;
             served += 1;
         }
         for due in [t + 15, t + 900] {
@@ -138,7 +138,7 @@ async fn what_others_add_and_take_between_pages_hides_nothing() {
     }
     let old = seen.iter().filter(|name| name.starts_with("old")).count();
     assert_eq!((old, served >= 16), (30, true), "{seen:?}");
-    let again = all(&debts.provider, &windows, 3).await;
+    let again = all(&fixture.provider, &windows, 3).await;
     let new = again.iter().filter(|item| item.instance.starts_with("new")).count();
     assert!(new >= 2, "what was added comes with the next search");
     assert!(!names(&again).contains(&"old0"), "what was served does not");
@@ -146,46 +146,49 @@ async fn what_others_add_and_take_between_pages_hides_nothing() {
 
 #[tokio::test]
 async fn a_held_activity_is_shown_when_its_lock_ends_and_not_before() {
-    let debts = Debts::new().await;
-    begin_with(&debts.provider, "i", 1, named()).await;
-    let queued = debts.clock.now_ms();
+    let fixture = Fixture::new().await;
+    begin_with(&fixture.provider, "i", 1, named()).await;
+    let queued = fixture.clock.now_ms();
     let what = DueWhat::Work {
         execution: 1,
         activity: 2,
         tag: None,
     };
-    let free = all(&debts.provider, &[window(0, queued)], 10).await;
+    let free = all(&fixture.provider, &[window(0, queued)], 10).await;
     assert_eq!(free.len(), 1);
     assert_eq!((&free[0].what, free[0].due_ms), (&what, queued));
-    debts.clock.advance(Duration::from_secs(5));
-    work(&debts.provider, "i", 2).await;
-    let until = debts.clock.now_ms() + HOLD.as_millis() as u64;
+    fixture.clock.advance(Duration::from_secs(5));
+    work(&fixture.provider, "i", 2).await;
+    let until = fixture.clock.now_ms() + LOCK.as_millis() as u64;
     assert!(
-        all(&debts.provider, &[window(0, until - 1)], 10).await.is_empty(),
+        all(&fixture.provider, &[window(0, until - 1)], 10).await.is_empty(),
         "it is held"
     );
-    let expired = all(&debts.provider, &[window(until - 1, until)], 10).await;
+    let expired = all(&fixture.provider, &[window(until - 1, until)], 10).await;
     assert_eq!(expired.len(), 1);
     assert_eq!((&expired[0].what, expired[0].queued_ms), (&what, Some(queued)));
     // An instance whose turn is under way is named all the same.
-    enqueue(&debts.provider, raised("i", "x")).await;
-    turn(&debts.provider, "i").await;
-    let now = debts.clock.now_ms();
-    assert_eq!(all(&debts.provider, &[window(0, now)], 10).await[0].what, DueWhat::Turn);
+    enqueue(&fixture.provider, raised("i", "x")).await;
+    turn(&fixture.provider, "i").await;
+    let now = fixture.clock.now_ms();
+    assert_eq!(
+        all(&fixture.provider, &[window(0, now)], 10).await[0].what,
+        DueWhat::Turn
+    );
 }
 
 #[tokio::test]
 async fn without_time_nothing_is_asked_and_the_place_is_kept() {
-    let debts = Debts::new().await;
-    enqueue(&debts.provider, start_of("i")).await;
-    let windows = [window(0, debts.clock.now_ms())];
-    debts.world.listener().reset();
+    let fixture = Fixture::new().await;
+    enqueue(&fixture.provider, start_of("i")).await;
+    let windows = [window(0, fixture.clock.now_ms())];
+    fixture.world.listener().reset();
     let late = PageRequest {
         deadline: Instant::now(),
         ..page_of(10)
     };
-    let none = debts.provider.due(&windows, late).await.expect("nothing is asked");
-    assert_eq!((none.items.len(), debts.world.listener().counts().requests), (0, 0));
-    let rest = page(&debts.provider, &windows, 10, none.cursor).await;
+    let none = fixture.provider.due(&windows, late).await.expect("nothing is asked");
+    assert_eq!((none.items.len(), fixture.world.listener().counts().requests), (0, 0));
+    let rest = page(&fixture.provider, &windows, 10, none.cursor).await;
     assert_eq!(names(&rest.items), ["i"]);
 }

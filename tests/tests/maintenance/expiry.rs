@@ -1,6 +1,6 @@
 //! What the store is told to forget is forgotten in time, and nothing else goes with it.
 
-use crate::poison::poison_turn;
+use crate::giving_up::poison_turn;
 use crate::support::*;
 use serde_json::Value;
 use std::time::Duration;
@@ -8,8 +8,8 @@ use std::time::Duration;
 const DAY: Duration = Duration::from_secs(24 * 3_600);
 
 /// Everything in the store, in one order.
-async fn everything(debts: &Debts) -> Vec<Value> {
-    let mut all = debts.world.documents().await;
+async fn everything(fixture: &Fixture) -> Vec<Value> {
+    let mut all = fixture.world.documents().await;
     all.sort_by_key(|doc| (doc["pk"].to_string(), doc["id"].to_string()));
     all
 }
@@ -20,50 +20,50 @@ fn without(all: &[Value], kind: &str) -> Vec<Value> {
 
 #[tokio::test]
 async fn receipts_and_dead_letters_expire_each_in_its_time_and_nothing_else_does() {
-    let debts = Debts::new().await;
+    let fixture = Fixture::new().await;
     // A receipt: a message that was owed, delivered by maintenance, and consumed.
-    debts.owe("source", &["target"]).await;
-    debts.clock.advance(OVERDUE);
-    assert_eq!(deliver_all(&debts.provider, 100).await.done, 1);
-    debts.consume("target").await;
-    poison_turn(&debts.provider, "bad", "[]").await;
-    // Debts and messages that are still open.
-    debts.owe("debtor", &["waiting"]).await;
-    let dead_letter = debts
+    fixture.leave_starts_undelivered("source", &["target"]).await;
+    fixture.clock.advance(OVERDUE);
+    assert_eq!(deliver_all(&fixture.provider, 100).await.done, 1);
+    fixture.consume("target").await;
+    poison_turn(&fixture.provider, "bad", "[]").await;
+    // Fixture and messages that are still open.
+    fixture.leave_starts_undelivered("debtor", &["waiting"]).await;
+    let dead_letter = fixture
         .provider
         .dead_letters(10, None)
         .await
         .expect("dead letters are listed");
     let dead_letter = &dead_letter.dead_letters[0].id;
 
-    let server = debts.world.server();
-    let all = everything(&debts).await;
+    let server = fixture.world.server();
+    let all = everything(&fixture).await;
     let count = |all: &[Value], kind: &str| all.iter().filter(|doc| doc["type"] == kind).count();
     assert_eq!((count(&all, "receipt"), count(&all, "dead-letter")), (1, 1));
     assert!(count(&all, "intent") >= 1 && count(&all, "instance") >= 3, "{all:#?}");
 
     server.expire_as_if(7 * DAY - DAY / 24).await;
-    assert_eq!(everything(&debts).await, all, "too early for everything");
+    assert_eq!(everything(&fixture).await, all, "too early for everything");
     server.expire_as_if(7 * DAY).await;
     let all = without(&all, "receipt");
-    assert_eq!(everything(&debts).await, all);
+    assert_eq!(everything(&fixture).await, all);
     server.expire_as_if(30 * DAY - DAY / 24).await;
-    assert_eq!(everything(&debts).await, all, "too early for the dead letter");
+    assert_eq!(everything(&fixture).await, all, "too early for the dead letter");
     server.expire_as_if(30 * DAY).await;
     let all = without(&all, "dead-letter");
-    assert_eq!(everything(&debts).await, all);
+    assert_eq!(everything(&fixture).await, all);
     server.expire_as_if(10_000 * DAY).await;
-    assert_eq!(everything(&debts).await, all, "the rest is there for good");
+    assert_eq!(everything(&fixture).await, all, "the rest is there for good");
 
-    assert_eq!(debts.provider.dead_letter_count().await.expect("they are counted"), 0);
-    let gone = debts
+    assert_eq!(fixture.provider.dead_letter_count().await.expect("they are counted"), 0);
+    let gone = fixture
         .provider
         .dead_letter(dead_letter)
         .await
         .expect("it can be asked for");
     assert!(gone.is_none());
     // What was open is still done.
-    debts.clock.advance(OVERDUE);
-    assert_eq!(deliver_all(&debts.provider, 100).await.done, 1);
-    debts.assert_one_message_each(&["waiting"]).await;
+    fixture.clock.advance(OVERDUE);
+    assert_eq!(deliver_all(&fixture.provider, 100).await.done, 1);
+    fixture.assert_one_message_each(&["waiting"]).await;
 }

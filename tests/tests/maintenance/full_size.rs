@@ -2,16 +2,17 @@
 
 use crate::bounded::neglect;
 use crate::function::*;
-use crate::hand::raised;
 use crate::support::*;
 use cosmos::Clock;
 use cosmos_emulator::Listener;
 use duroxide::providers::Provider;
-use duroxide_lambda::maintenance::PassName;
-use duroxide_lambda::{Budget, MaintenanceRequest, MaintenanceSettings};
+use duroxide_lambda::MaintenanceSettings;
+use duroxide_lambda::testing::PassName;
+use duroxide_lambda::testing::{Budget, MaintenanceRequest};
 use futures::StreamExt as _;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
+use tests::turns::raised;
 
 const MANY: usize = 10_000;
 /// What a run keeps back of its time.
@@ -31,8 +32,8 @@ struct Drained {
 /// it took to make them: that is in proportion to the machine, and less than one run could do it all in.
 async fn drain(count: usize, is_short: bool) -> Drained {
     let begun = Instant::now();
-    let debts = Debts::on(RANGES).await;
-    neglect(&debts, count).await;
+    let fixture = Fixture::on(RANGES).await;
+    neglect(&fixture, count).await;
     let time = if is_short {
         RESERVED + begun.elapsed() * 3 / 4
     } else {
@@ -42,8 +43,8 @@ async fn drain(count: usize, is_short: bool) -> Drained {
         "{count} of each were neglected in {:?}; runs of {time:?}",
         begun.elapsed()
     );
-    let (listener, provider) = debts.process().await;
-    let (maintenance, bell) = maintenance(&provider, &debts.clock, MaintenanceSettings::default());
+    let (listener, provider) = fixture.process().await;
+    let (maintenance, queue) = maintenance(&provider, &fixture.clock, MaintenanceSettings::default());
     listener.reset();
     let request = MaintenanceRequest {
         passes: BUSY.to_vec(),
@@ -58,7 +59,7 @@ async fn drain(count: usize, is_short: bool) -> Drained {
         runs += 1;
         // Everything that a run waits for ends by a timer, to which a busy machine may add.
         assert!(begun.elapsed() < time * 2, "{:?}", begun.elapsed());
-        for delayed in bell.take() {
+        for delayed in queue.take() {
             *wakeups.entry(delayed.wakeup.target.instance().to_owned()).or_default() += 1;
         }
         let most = report.passes.values().map(|pass| pass.pages).max();
@@ -86,7 +87,7 @@ async fn drain(count: usize, is_short: bool) -> Drained {
         }
         assert!(runs < 100, "it comes to an end: {report:?}");
     }
-    check(&debts, &wakeups, count).await;
+    check(&fixture, &wakeups, count).await;
     Drained {
         runs,
         requests_per_item: requests(&listener) / (3 * count) as f64,
@@ -94,9 +95,9 @@ async fn drain(count: usize, is_short: bool) -> Drained {
 }
 
 /// Everything is repaired, and everybody notified: once, unless an intent was delivered again after its run was cut short.
-async fn check(debts: &Debts, wakeups: &BTreeMap<String, u32>, count: usize) {
+async fn check(fixture: &Fixture, wakeups: &BTreeMap<String, u32>, count: usize) {
     let mut kinds: BTreeMap<String, usize> = BTreeMap::new();
-    for doc in debts.world.documents().await {
+    for doc in fixture.world.documents().await {
         *kinds
             .entry(doc["type"].as_str().unwrap_or_default().to_owned())
             .or_default() += 1;
@@ -145,20 +146,20 @@ async fn ten_thousand_of_each_are_drained_fairly_by_runs_that_keep_their_time() 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn ten_thousand_far_timers_cost_no_wakeup_until_they_are_near_and_then_one_each() {
     const FAR: Duration = Duration::from_secs(7_200);
-    let debts = Debts::on(RANGES).await;
-    let begun = debts.clock.now_ms();
+    let fixture = Fixture::on(RANGES).await;
+    let begun = fixture.clock.now_ms();
     let timers = (0..MANY).map(|n| {
         if n % 10 == 0 {
-            debts.clock.advance(Duration::from_millis(1));
+            fixture.clock.advance(Duration::from_millis(1));
         }
-        debts
+        fixture
             .provider
             .enqueue_for_orchestrator(raised(&format!("far-{n}"), "x"), Some(FAR))
     });
     let queued: Vec<_> = futures::stream::iter(timers).buffer_unordered(64).collect().await;
     assert!(queued.into_iter().all(|queued| queued.is_ok()));
-    let (listener, provider) = debts.process().await;
-    let (maintenance, bell) = maintenance(&provider, &debts.clock, MaintenanceSettings::default());
+    let (listener, provider) = fixture.process().await;
+    let (maintenance, queue) = maintenance(&provider, &fixture.clock, MaintenanceSettings::default());
     let near = MaintenanceSettings::default().ahead();
     let mut costs = Vec::new();
     // A run now and then, the last of them just before the first timer is near.
@@ -166,20 +167,20 @@ async fn ten_thousand_far_timers_cost_no_wakeup_until_they_are_near_and_then_one
         listener.reset();
         assert_complete(&run(&maintenance).await);
         costs.push(requests(&listener));
-        assert_eq!(bell.count(), 0, "nothing is near");
-        debts.clock.advance((FAR - near - PERIOD) / 5);
+        assert_eq!(queue.count(), 0, "nothing is near");
+        fixture.clock.advance((FAR - near - PERIOD) / 5);
     }
     let idle = costs[1];
     assert!(
         costs.iter().all(|cost| *cost <= idle * 1.5),
         "a run costs what an idle one does: {costs:?}"
     );
-    while debts.clock.now_ms() < begun + FAR.as_millis() as u64 - PERIOD.as_millis() as u64 {
-        debts.clock.advance(PERIOD);
+    while fixture.clock.now_ms() < begun + FAR.as_millis() as u64 - PERIOD.as_millis() as u64 {
+        fixture.clock.advance(PERIOD);
         assert_complete(&run(&maintenance).await);
     }
-    let wakeups = bell.take();
-    let now = debts.clock.now_ms();
+    let wakeups = queue.take();
+    let now = fixture.clock.now_ms();
     assert!(
         wakeups.iter().all(|delayed| delayed.wakeup.due_ms > Some(now)),
         "all are notified ahead"

@@ -1,18 +1,18 @@
 //! The maintenance function: what it is asked, what it answers, what it costs.
 
-use crate::hand::{enqueue, start_of};
 use crate::support::*;
 use cosmos::Clock;
 use duroxide_cosmos::CosmosProvider;
-use duroxide_lambda::maintenance::{Answer, Keep, MaintenanceError, PassName};
-use duroxide_lambda::metrics::Metrics;
-use duroxide_lambda::notifier::Memory;
-use duroxide_lambda::{
-    BoundedNotifier, Budget, Maintenance, MaintenanceRequest, MaintenanceSettings, Notifier, Report,
-};
+use duroxide_cosmos::Retention;
+use duroxide_lambda::testing::Memory;
+use duroxide_lambda::testing::Metrics;
+use duroxide_lambda::testing::{Answer, MaintenanceError, PassName};
+use duroxide_lambda::testing::{BoundedNotifier, Budget, Maintenance, MaintenanceRequest, Report};
+use duroxide_lambda::{MaintenanceSettings, Notifier};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Duration;
+use tests::turns::{enqueue, start_of};
 
 /// Enough for anything here.
 pub const ENOUGH: Duration = Duration::from_secs(60);
@@ -33,11 +33,11 @@ pub fn maintenance(
     clock: &Arc<impl Clock + 'static>,
     settings: MaintenanceSettings,
 ) -> (Maintenance, Arc<Memory>) {
-    let bell = Arc::new(Memory::new());
-    let notifier = Arc::clone(&bell) as Arc<dyn Notifier>;
+    let queue = Arc::new(Memory::new());
+    let notifier = Arc::clone(&queue) as Arc<dyn Notifier>;
     let notifier = BoundedNotifier::new(notifier, Duration::from_secs(2), Arc::new(Metrics::new(None)));
     let clock = Arc::clone(clock) as Arc<dyn Clock>;
-    (Maintenance::new(Arc::clone(provider), notifier, clock, settings), bell)
+    (Maintenance::new(Arc::clone(provider), notifier, clock, settings), queue)
 }
 
 /// A run of all passes, with enough time.
@@ -62,8 +62,8 @@ pub fn assert_complete(report: &Report) {
 }
 
 /// The instances that were notified, sorted.
-pub fn notified(bell: &Memory) -> Vec<String> {
-    let wakeups = bell.take().into_iter();
+pub fn notified(queue: &Memory) -> Vec<String> {
+    let wakeups = queue.take().into_iter();
     let mut names: Vec<String> = wakeups
         .map(|delayed| delayed.wakeup.target.instance().to_owned())
         .collect();
@@ -73,11 +73,11 @@ pub fn notified(bell: &Memory) -> Vec<String> {
 
 #[tokio::test]
 async fn the_schedule_runs_everything_and_answers_a_report() {
-    let debts = Debts::new().await;
-    debts.owe("source", &["target"]).await;
-    enqueue(&debts.provider, start_of("forgotten")).await;
-    debts.clock.advance(Duration::from_secs(40));
-    let (maintenance, bell) = maintenance(&debts.provider, &debts.clock, settings());
+    let fixture = Fixture::new().await;
+    fixture.leave_starts_undelivered("source", &["target"]).await;
+    enqueue(&fixture.provider, start_of("forgotten")).await;
+    fixture.clock.advance(Duration::from_secs(40));
+    let (maintenance, queue) = maintenance(&fixture.provider, &fixture.clock, settings());
     let event = json!({"source": "aws.events", "detail-type": "Scheduled Event", "detail": {}});
     let report = report_of(maintenance.handle(&event, Budget::of(ENOUGH)).await);
     assert_complete(&report);
@@ -88,7 +88,7 @@ async fn the_schedule_runs_everything_and_answers_a_report() {
         (&text["store"]["outboxDepth"], &text["store"]["turnsDue"]),
         (&json!(0), &json!(2))
     );
-    assert_eq!(notified(&bell), ["forgotten", "target"]);
+    assert_eq!(notified(&queue), ["forgotten", "target"]);
     let metrics = Metrics::new(Some("tests".to_owned()));
     report.measure(&metrics);
     let line = metrics.flush("maintenance", Duration::ZERO, 0).expect("a line");
@@ -105,11 +105,11 @@ async fn the_schedule_runs_everything_and_answers_a_report() {
 
 #[tokio::test]
 async fn a_bad_request_is_told_and_changes_nothing() {
-    let debts = Debts::new().await;
-    debts.owe("source", &["target"]).await;
-    debts.clock.advance(OVERDUE);
-    let (listener, provider) = debts.process().await;
-    let (maintenance, bell) = maintenance(&provider, &debts.clock, settings());
+    let fixture = Fixture::new().await;
+    fixture.leave_starts_undelivered("source", &["target"]).await;
+    fixture.clock.advance(OVERDUE);
+    let (listener, provider) = fixture.process().await;
+    let (maintenance, queue) = maintenance(&provider, &fixture.clock, settings());
     listener.reset();
     for (payload, field) in [
         (json!("garbage"), "the payload"),
@@ -140,17 +140,17 @@ async fn a_bad_request_is_told_and_changes_nothing() {
         assert_eq!(error.field, field, "{error}");
         assert!(error.to_string().contains("send"), "{error}");
     }
-    assert_eq!((listener.counts().requests, bell.count()), (0, 0));
-    assert_eq!(debts.intents().await.len(), 1);
+    assert_eq!((listener.counts().requests, queue.count()), (0, 0));
+    assert_eq!(fixture.intents().await.len(), 1);
 }
 
 #[tokio::test]
 async fn a_direct_invocation_does_what_it_names_and_no_more() {
-    let debts = Debts::new().await;
-    debts.owe("source", &["a", "b"]).await;
-    enqueue(&debts.provider, start_of("forgotten")).await;
-    debts.clock.advance(Duration::from_secs(40));
-    let (maintenance, bell) = maintenance(&debts.provider, &debts.clock, settings());
+    let fixture = Fixture::new().await;
+    fixture.leave_starts_undelivered("source", &["a", "b"]).await;
+    enqueue(&fixture.provider, start_of("forgotten")).await;
+    fixture.clock.advance(Duration::from_secs(40));
+    let (maintenance, queue) = maintenance(&fixture.provider, &fixture.clock, settings());
     let report = maintenance
         .handle(&json!({"passes": ["outbox"], "most": 1}), Budget::of(ENOUGH))
         .await;
@@ -160,24 +160,27 @@ async fn a_direct_invocation_does_what_it_names_and_no_more() {
         report.passes[&PassName::Outbox].pages >= 1 && report.store.is_none(),
         "{report:?}"
     );
-    assert_eq!(notified(&bell), ["a", "b"]);
+    assert_eq!(notified(&queue), ["a", "b"]);
 }
 
 #[tokio::test]
 async fn retention_is_off_until_it_is_asked_for() {
-    let debts = Debts::new().await;
-    let (off, _) = maintenance(&debts.provider, &debts.clock, settings());
+    let fixture = Fixture::new().await;
+    let (off, _) = maintenance(&fixture.provider, &fixture.clock, settings());
     let report = run(&off).await;
     assert_complete(&report);
     assert_eq!(report.passes[&PassName::Retention].pages, 0);
-    let keep = Keep {
+    let retention = Retention {
         keep_executions: Some(3),
-        ..Keep::default()
+        ..Retention::default()
     };
     let (on, _) = maintenance(
-        &debts.provider,
-        &debts.clock,
-        MaintenanceSettings { keep, ..settings() },
+        &fixture.provider,
+        &fixture.clock,
+        MaintenanceSettings {
+            retention,
+            ..settings()
+        },
     );
     let report = run(&on).await;
     assert_complete(&report);
@@ -186,11 +189,11 @@ async fn retention_is_off_until_it_is_asked_for() {
 
 #[tokio::test]
 async fn a_run_without_time_changes_nothing_and_says_what_is_left() {
-    let debts = Debts::new().await;
-    debts.owe("source", &["target"]).await;
-    debts.clock.advance(Duration::from_secs(40));
-    let (listener, provider) = debts.process().await;
-    let (maintenance, bell) = maintenance(&provider, &debts.clock, settings());
+    let fixture = Fixture::new().await;
+    fixture.leave_starts_undelivered("source", &["target"]).await;
+    fixture.clock.advance(Duration::from_secs(40));
+    let (listener, provider) = fixture.process().await;
+    let (maintenance, queue) = maintenance(&provider, &fixture.clock, settings());
     listener.reset();
     for time in [Duration::ZERO, Duration::from_millis(300)] {
         let report = maintenance.run(MaintenanceRequest::default(), Budget::of(time)).await;
@@ -200,16 +203,16 @@ async fn a_run_without_time_changes_nothing_and_says_what_is_left() {
             assert_eq!((told.found, told.pages), (0, 0), "{pass:?}");
         }
     }
-    assert_eq!((listener.counts().requests, bell.count()), (0, 0));
+    assert_eq!((listener.counts().requests, queue.count()), (0, 0));
 }
 
 #[tokio::test]
 async fn an_idle_run_is_cheap_and_wakeups_nobody() {
-    let debts = Debts::new().await;
-    let (listener, provider) = debts.process().await;
-    let (maintenance, bell) = maintenance(&provider, &debts.clock, settings());
+    let fixture = Fixture::new().await;
+    let (listener, provider) = fixture.process().await;
+    let (maintenance, queue) = maintenance(&provider, &fixture.clock, settings());
     run(&maintenance).await;
-    debts.clock.advance(PERIOD);
+    fixture.clock.advance(PERIOD);
     listener.reset();
     assert_complete(&run(&maintenance).await);
     let counts = listener.counts();
@@ -217,17 +220,17 @@ async fn an_idle_run_is_cheap_and_wakeups_nobody() {
         "an idle run on {PARTITIONS} physical partitions: {} requests",
         counts.requests
     );
-    assert_eq!(bell.count(), 0);
+    assert_eq!(queue.count(), 0);
     assert!(counts.requests <= 20 * u64::from(PARTITIONS), "{counts:?}");
 }
 
 #[tokio::test]
 async fn a_pass_that_cannot_ask_the_store_does_not_keep_the_others_from_theirs() {
-    let debts = Debts::new().await;
-    debts.owe("source", &["target"]).await;
-    debts.clock.advance(Duration::from_secs(40));
-    let (listener, provider) = debts.process().await;
-    let (maintenance, bell) = maintenance(&provider, &debts.clock, settings());
+    let fixture = Fixture::new().await;
+    fixture.leave_starts_undelivered("source", &["target"]).await;
+    fixture.clock.advance(Duration::from_secs(40));
+    let (listener, provider) = fixture.process().await;
+    let (maintenance, queue) = maintenance(&provider, &fixture.clock, settings());
     // The state document is the sweep's alone: it is the only single read of a run.
     listener.refuse_when(|request| {
         (request.kind == cosmos_emulator::RequestKind::Read).then(|| cosmos_emulator::Refusing::with(403))
@@ -238,5 +241,5 @@ async fn a_pass_that_cannot_ask_the_store_does_not_keep_the_others_from_theirs()
         "{report:#?}"
     );
     assert_eq!(report.passes[&PassName::Outbox].done, 1);
-    assert_eq!(notified(&bell), ["target"]);
+    assert_eq!(notified(&queue), ["target"]);
 }

@@ -1,16 +1,18 @@
 //! Stores that hang, or one of whose partitions does: a run ends in time, does what it can, and tells.
 
 use crate::function::*;
-use crate::hand::{begin_with, enqueue, named, start_of};
 use crate::retention::{AGE, left, plant, set};
 use crate::support::*;
 use cosmos_emulator::{CrashPoint, Listener, Refusing, RequestKind};
 use duroxide::providers::ProviderAdmin;
-use duroxide_lambda::maintenance::{Keep, PassName};
-use duroxide_lambda::metrics::Metrics;
-use duroxide_lambda::{Budget, MaintenanceRequest, MaintenanceSettings, Report};
+use duroxide_cosmos::Retention;
+use duroxide_lambda::MaintenanceSettings;
+use duroxide_lambda::testing::Metrics;
+use duroxide_lambda::testing::PassName;
+use duroxide_lambda::testing::{Budget, MaintenanceRequest, Report};
 use serde_json::Value;
 use std::time::{Duration, Instant};
+use tests::turns::{begin_with, enqueue, named, start_of};
 
 /// A budget of which two seconds are for the passes.
 const SHORT: Duration = Duration::from_secs(5);
@@ -19,11 +21,11 @@ const TOO_LONG: Duration = Duration::from_secs(25);
 
 #[tokio::test]
 async fn a_state_that_cannot_be_read_costs_a_run_no_more_than_its_budget() {
-    let debts = Debts::new().await;
-    enqueue(&debts.provider, start_of("forgotten")).await;
-    debts.clock.advance(Duration::from_secs(40));
-    let (listener, provider) = debts.process().await;
-    let (maintenance, bell) = maintenance(&provider, &debts.clock, settings());
+    let fixture = Fixture::new().await;
+    enqueue(&fixture.provider, start_of("forgotten")).await;
+    fixture.clock.advance(Duration::from_secs(40));
+    let (listener, provider) = fixture.process().await;
+    let (maintenance, queue) = maintenance(&provider, &fixture.clock, settings());
     let sweep = MaintenanceRequest {
         passes: vec![PassName::Sweep],
         ..MaintenanceRequest::default()
@@ -35,10 +37,10 @@ async fn a_state_that_cannot_be_read_costs_a_run_no_more_than_its_budget() {
     let report = maintenance.run(sweep.clone(), Budget::of(SHORT)).await;
     assert!(begun.elapsed() < TOO_LONG, "{:?}", begun.elapsed());
     assert!(listener.counts().requests > 0, "it was asked for");
-    assert!(report.left_over && bell.count() == 0, "{report:?}");
+    assert!(report.left_over && queue.count() == 0, "{report:?}");
     listener.refuse_nothing();
     assert_complete(&maintenance.run(sweep, Budget::of(ENOUGH)).await);
-    assert_eq!(notified(&bell), ["forgotten"]);
+    assert_eq!(notified(&queue), ["forgotten"]);
 }
 
 /// Nothing of these partitions is answered in time.
@@ -51,16 +53,16 @@ fn hang(listener: &Listener, partitions: &[&str]) {
 }
 
 /// A deletion of these two that was decided and not carried out.
-async fn leave_a_deletion(debts: &Debts, both: [&str; 2]) {
+async fn leave_a_deletion(fixture: &Fixture, both: [&str; 2]) {
     for instance in both {
-        begin_with(&debts.provider, instance, 2, named()).await;
+        begin_with(&fixture.provider, instance, 2, named()).await;
     }
-    let (listener, deletes) = debts.process().await;
+    let (listener, deletes) = fixture.process().await;
     // Two marks, and the decision.
     listener.crash_at_write(3, CrashPoint::AfterApplied);
     let both = both.map(str::to_owned);
-    until_death(&listener, deletes.delete_instances_atomic(&both, true)).await;
-    debts.clock.advance(Duration::from_secs(1));
+    until_crash(&listener, deletes.delete_instances_atomic(&both, true)).await;
+    fixture.clock.advance(Duration::from_secs(1));
 }
 
 /// Of this, half is for an item that hangs, and there is time left for those behind it.
@@ -68,72 +70,79 @@ const LONG_ENOUGH: Duration = Duration::from_secs(15);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_unfinished_deletion_that_hangs_does_not_hide_the_one_behind_it() {
-    let debts = Debts::new().await;
-    leave_a_deletion(&debts, ["first a", "first b"]).await;
-    leave_a_deletion(&debts, ["second a", "second b"]).await;
-    debts.clock.advance(MUCH_LATER);
-    let (listener, provider) = debts.process().await;
-    let (maintenance, _) = maintenance(&provider, &debts.clock, settings());
+    let fixture = Fixture::new().await;
+    leave_a_deletion(&fixture, ["first a", "first b"]).await;
+    leave_a_deletion(&fixture, ["second a", "second b"]).await;
+    fixture.clock.advance(MUCH_LATER);
+    let (listener, provider) = fixture.process().await;
+    let (maintenance, _) = maintenance(&provider, &fixture.clock, settings());
     let request = MaintenanceRequest {
         passes: vec![PassName::Unfinished],
         ..MaintenanceRequest::default()
     };
     hang(&listener, &["first a", "first b"]);
     let report = maintenance.run(request.clone(), Budget::of(LONG_ENOUGH)).await;
-    assert_eq!(left(&debts).await, set(&["first a", "first b"]), "{report:?}");
+    assert_eq!(left(&fixture).await, set(&["first a", "first b"]), "{report:?}");
     let told = &report.passes[&PassName::Unfinished];
     assert!(told.failed >= 1 && told.error.is_none(), "{report:?}");
     listener.refuse_nothing();
     assert_complete(&maintenance.run(request, Budget::of(ENOUGH)).await);
-    assert_eq!(left(&debts).await, set(&[]));
+    assert_eq!(left(&fixture).await, set(&[]));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_old_instance_that_hangs_does_not_hide_the_one_behind_it() {
-    let debts = Debts::new().await;
+    let fixture = Fixture::new().await;
     for name in ["first", "second", "third"] {
-        plant(&debts.provider, name, None, Some("Completed")).await;
-        debts.clock.advance(Duration::from_secs(1));
+        plant(&fixture.provider, name, None, Some("Completed")).await;
+        fixture.clock.advance(Duration::from_secs(1));
     }
-    debts.clock.advance(AGE);
-    let (listener, provider) = debts.process().await;
-    let keep = Keep {
+    fixture.clock.advance(AGE);
+    let (listener, provider) = fixture.process().await;
+    let retention = Retention {
         delete_after: Some(AGE),
-        ..Keep::default()
+        ..Retention::default()
     };
     // One item in each page, and all in one partition or not: what is behind is also on a later page.
     let settings = MaintenanceSettings {
-        keep,
+        retention,
         page: 1,
         ..settings()
     };
-    let (maintenance, _) = maintenance(&provider, &debts.clock, settings);
+    let (maintenance, _) = maintenance(&provider, &fixture.clock, settings);
     let request = MaintenanceRequest {
         passes: vec![PassName::Retention],
         ..MaintenanceRequest::default()
     };
     hang(&listener, &["first"]);
     let report = maintenance.run(request.clone(), Budget::of(LONG_ENOUGH)).await;
-    assert_eq!(left(&debts).await, set(&["first"]), "{report:?}");
+    assert_eq!(left(&fixture).await, set(&["first"]), "{report:?}");
     let told = &report.passes[&PassName::Retention];
     assert_eq!((told.failed, &told.error), (1, &None), "{report:?}");
     listener.refuse_nothing();
     assert_complete(&maintenance.run(request, Budget::of(ENOUGH)).await);
-    assert_eq!(left(&debts).await, set(&[]));
+    assert_eq!(left(&fixture).await, set(&[]));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_tree_that_cannot_be_marked_in_time_keeps_no_mark() {
-    let debts = Debts::new().await;
-    plant(&debts.provider, "root", None, Some("Completed")).await;
-    plant(&debts.provider, "child", Some("root"), Some("Completed")).await;
-    debts.clock.advance(AGE + AGE);
-    let (listener, provider) = debts.process().await;
-    let keep = Keep {
+    let fixture = Fixture::new().await;
+    plant(&fixture.provider, "root", None, Some("Completed")).await;
+    plant(&fixture.provider, "child", Some("root"), Some("Completed")).await;
+    fixture.clock.advance(AGE + AGE);
+    let (listener, provider) = fixture.process().await;
+    let retention = Retention {
         delete_after: Some(AGE),
-        ..Keep::default()
+        ..Retention::default()
     };
-    let (maintenance, _) = maintenance(&provider, &debts.clock, MaintenanceSettings { keep, ..settings() });
+    let (maintenance, _) = maintenance(
+        &provider,
+        &fixture.clock,
+        MaintenanceSettings {
+            retention,
+            ..settings()
+        },
+    );
     let request = MaintenanceRequest {
         passes: vec![PassName::Retention],
         ..MaintenanceRequest::default()
@@ -146,9 +155,9 @@ async fn a_tree_that_cannot_be_marked_in_time_keeps_no_mark() {
     });
     let report = maintenance.run(request, Budget::of(LONG_ENOUGH)).await;
     assert_eq!(report.passes[&PassName::Retention].done, 0, "{report:?}");
-    let lock = debts.world.document("root", "lock").await.expect("it has a lock");
+    let lock = fixture.world.document("root", "lock").await.expect("it has a lock");
     assert!(lock["deleting"].is_null(), "{lock}");
-    assert_eq!(left(&debts).await, set(&["child", "root"]));
+    assert_eq!(left(&fixture).await, set(&["child", "root"]));
 }
 
 /// The metric by which a broken pass is alarmed.
@@ -162,9 +171,9 @@ fn broken(report: &Report) -> Value {
 
 #[tokio::test]
 async fn a_store_that_hangs_breaks_all_passes_until_it_answers_again() {
-    let debts = Debts::new().await;
-    let (listener, provider) = debts.process().await;
-    let (maintenance, _) = maintenance(&provider, &debts.clock, settings());
+    let fixture = Fixture::new().await;
+    let (listener, provider) = fixture.process().await;
+    let (maintenance, _) = maintenance(&provider, &fixture.clock, settings());
     listener.refuse_when(|_| Some(Refusing::with(503)));
     let begun = Instant::now();
     let report = maintenance.run(MaintenanceRequest::default(), Budget::of(SHORT)).await;
@@ -184,11 +193,11 @@ async fn a_store_that_hangs_breaks_all_passes_until_it_answers_again() {
 
 #[tokio::test]
 async fn a_store_that_is_throttled_for_a_while_closes_no_pass() {
-    let debts = Debts::new().await;
-    debts.owe("source", &["target"]).await;
-    debts.clock.advance(Duration::from_secs(40));
-    let (listener, provider) = debts.process().await;
-    let (maintenance, bell) = maintenance(&provider, &debts.clock, settings());
+    let fixture = Fixture::new().await;
+    fixture.leave_starts_undelivered("source", &["target"]).await;
+    fixture.clock.advance(Duration::from_secs(40));
+    let (listener, provider) = fixture.process().await;
+    let (maintenance, queue) = maintenance(&provider, &fixture.clock, settings());
     // The first page of the outbox is refused to its end; what comes later is not.
     let first = std::sync::Mutex::new(None);
     let share = Duration::from_secs(8);
@@ -206,5 +215,5 @@ async fn a_store_that_is_throttled_for_a_while_closes_no_pass() {
     let outbox = &report.passes[&PassName::Outbox];
     assert_eq!((outbox.done, &outbox.error), (1, &None), "{report:#?}");
     assert!(outbox.pages > 1, "its first page was meant to fail: {report:#?}");
-    assert_eq!(notified(&bell), ["target"]);
+    assert_eq!(notified(&queue), ["target"]);
 }

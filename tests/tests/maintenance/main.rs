@@ -7,19 +7,16 @@ mod bounded;
 mod crashes;
 mod dead_letter_requests;
 mod dead_letters;
-mod disposable;
 mod due;
 mod expiry;
 mod full_size;
 mod function;
-#[path = "../edges/support.rs"]
-#[allow(dead_code, reason = "the edges use the rest of it")]
-mod hand;
+mod giving_up;
 mod hanging;
 mod interleaved;
 mod late;
+mod lost_wakeups;
 mod outbox;
-mod poison;
 mod queued;
 mod redrive;
 mod report;

@@ -12,36 +12,36 @@ use tokio::time::Instant;
 
 #[tokio::test]
 async fn an_overdue_message_is_delivered_and_its_target_named_and_not_before() {
-    let debts = Debts::new().await;
-    debts.owe("source", &["target"]).await;
-    let early = deliver_all(&debts.provider, 10).await;
-    assert_eq!(bill(&early), (0, 0, 0, 0), "its maker may still be at it");
-    debts.clock.advance(OVERDUE);
-    let pass = deliver_all(&debts.provider, 10).await;
+    let fixture = Fixture::new().await;
+    fixture.leave_starts_undelivered("source", &["target"]).await;
+    let early = deliver_all(&fixture.provider, 10).await;
+    assert_eq!(totals(&early), (0, 0, 0, 0), "its maker may still be at it");
+    fixture.clock.advance(OVERDUE);
+    let pass = deliver_all(&fixture.provider, 10).await;
     assert_eq!(
-        (bill(&pass), pass.targets.as_slice()),
+        (totals(&pass), pass.targets.as_slice()),
         ((1, 1, 0, 0), &["target".to_owned()][..])
     );
-    assert_eq!(debts.messages_of("target").await, 1);
-    assert!(debts.intents().await.is_empty());
+    assert_eq!(fixture.messages_of("target").await, 1);
+    assert!(fixture.intents().await.is_empty());
 }
 
 #[tokio::test]
 async fn failed_deliveries_are_put_off_farther_each_time_and_end_as_a_dead_letter() {
-    let debts = Debts::new().await;
-    debts.owe("source", &["broken"]).await;
-    let new = &debts.intents().await[0];
+    let fixture = Fixture::new().await;
+    fixture.leave_starts_undelivered("source", &["broken"]).await;
+    let new = &fixture.intents().await[0];
     assert!(
         new["attempts"].is_null() && new["lastError"].is_null(),
         "the maker counts nothing: {new}"
     );
-    refuse(debts.world.listener(), &["broken"], Refusing::with(403));
-    debts.clock.advance(OVERDUE);
+    refuse(fixture.world.listener(), &["broken"], Refusing::with(403));
+    fixture.clock.advance(OVERDUE);
     for (attempt, wait) in [(1, 10), (2, 20), (3, 40), (4, 40)] {
         let wait = Duration::from_secs(wait);
-        let pass = deliver_all(&debts.provider, 10).await;
-        assert_eq!(bill(&pass), (1, 0, 1, 0), "attempt {attempt}");
-        let intent = &debts.intents().await[0];
+        let pass = deliver_all(&fixture.provider, 10).await;
+        assert_eq!(totals(&pass), (1, 0, 1, 0), "attempt {attempt}");
+        let intent = &fixture.intents().await[0];
         assert_eq!(intent["attempts"], attempt);
         assert!(
             intent["lastError"]
@@ -49,20 +49,20 @@ async fn failed_deliveries_are_put_off_farther_each_time_and_end_as_a_dead_lette
                 .is_some_and(|error| error.contains("forbidden")),
             "{intent}"
         );
-        let left = intent["dueAt"].as_u64().map(|due| due - debts.clock.now_ms());
+        let left = intent["dueAt"].as_u64().map(|due| due - fixture.clock.now_ms());
         assert_eq!(left, Some(wait.as_millis() as u64), "attempt {attempt}");
-        debts.clock.advance(wait - Duration::from_millis(1));
+        fixture.clock.advance(wait - Duration::from_millis(1));
         assert_eq!(
-            deliver_all(&debts.provider, 10).await.found,
+            deliver_all(&fixture.provider, 10).await.found,
             0,
             "attempt {attempt} came early"
         );
-        debts.clock.advance(Duration::from_millis(1));
+        fixture.clock.advance(Duration::from_millis(1));
     }
-    let pass = deliver_all(&debts.provider, 10).await;
-    assert_eq!(bill(&pass), (1, 0, 0, 1));
-    assert!(debts.intents().await.is_empty());
-    let page = debts
+    let pass = deliver_all(&fixture.provider, 10).await;
+    assert_eq!(totals(&pass), (1, 0, 0, 1));
+    assert!(fixture.intents().await.is_empty());
+    let page = fixture
         .provider
         .dead_letters(10, None)
         .await
@@ -80,7 +80,7 @@ async fn failed_deliveries_are_put_off_farther_each_time_and_end_as_a_dead_lette
     );
     assert_eq!(
         (dead_letter.name.as_deref(), dead_letter.at_ms),
-        (Some("Edge"), debts.clock.now_ms())
+        (Some("Sample"), fixture.clock.now_ms())
     );
     for part in ["instance 'broken'", "5 attempts", "forbidden"] {
         assert!(dead_letter.reason.contains(part), "{}", dead_letter.reason);
@@ -90,14 +90,14 @@ async fn failed_deliveries_are_put_off_farther_each_time_and_end_as_a_dead_lette
 #[tokio::test]
 async fn what_can_never_be_delivered_is_given_up_at_once() {
     for how in [Refusing::partition_full(), Refusing::with(400), Refusing::with(413)] {
-        let debts = Debts::new().await;
-        debts.owe("source", &["hopeless"]).await;
-        refuse(debts.world.listener(), &["hopeless"], how);
-        debts.clock.advance(OVERDUE);
-        let pass = deliver_all(&debts.provider, 10).await;
-        assert_eq!(bill(&pass), (1, 0, 0, 1), "{how:?}");
-        let dead_letters = debts.dead_letters().await;
-        assert_eq!((dead_letters.len(), debts.intents().await.len()), (1, 0), "{how:?}");
+        let fixture = Fixture::new().await;
+        fixture.leave_starts_undelivered("source", &["hopeless"]).await;
+        refuse(fixture.world.listener(), &["hopeless"], how);
+        fixture.clock.advance(OVERDUE);
+        let pass = deliver_all(&fixture.provider, 10).await;
+        assert_eq!(totals(&pass), (1, 0, 0, 1), "{how:?}");
+        let dead_letters = fixture.dead_letters().await;
+        assert_eq!((dead_letters.len(), fixture.intents().await.len()), (1, 0), "{how:?}");
         let reason = dead_letters[0]["death"]["reason"].as_str().expect("a reason");
         assert!(reason.contains("can never be delivered"), "{reason}");
     }
@@ -105,10 +105,12 @@ async fn what_can_never_be_delivered_is_given_up_at_once() {
 
 #[tokio::test]
 async fn a_repair_counts_attempts_and_gives_up_like_the_pass() {
-    let debts = Debts::new().await;
-    debts.owe("source", &["broken", "hopeless", "fine"]).await;
+    let fixture = Fixture::new().await;
+    fixture
+        .leave_starts_undelivered("source", &["broken", "hopeless", "fine"])
+        .await;
     let (broken, hopeless) = (header("broken"), header("hopeless"));
-    debts
+    fixture
         .world
         .listener()
         .refuse_when(move |request| match request.partition_key.as_ref() {
@@ -116,84 +118,86 @@ async fn a_repair_counts_attempts_and_gives_up_like_the_pass() {
             Some(pk) if *pk == hopeless => Some(Refusing::with(400)),
             _ => None,
         });
-    debts.clock.advance(OVERDUE);
-    let repaired = debts.provider.repair(10).await.expect("the repair runs");
+    fixture.clock.advance(OVERDUE);
+    let repaired = fixture.provider.repair(10).await.expect("the repair runs");
     assert_eq!(
         (repaired.intents, repaired.failed, repaired.dead),
         (1, 1, 1),
         "{repaired:?}"
     );
-    let intents = debts.intents().await;
+    let intents = fixture.intents().await;
     assert_eq!((intents.len(), intents[0]["attempts"].as_u64()), (1, Some(1)));
 }
 
 #[tokio::test]
 async fn what_fails_hides_nothing_behind_it() {
-    let debts = Debts::new().await;
-    let raw = debts.world.raw();
+    let fixture = Fixture::new().await;
+    let raw = fixture.world.raw();
     let garbage = json!({ "id": "o:x", "pk": "a", "type": "intent", "queue": "repair", "dueAt": 1, "slot": 0 });
     let pk = PartitionKey::new("a").expect("a valid partition key");
     raw.create(&pk, &garbage, Retry::Idempotent)
         .await
         .expect("it is written");
-    debts.owe("first", &["b1", "b2", "b3", "b4"]).await;
-    debts.clock.advance(Duration::from_secs(1));
-    debts.owe("second", &["t1", "t2", "t3"]).await;
-    refuse(debts.world.listener(), &["b1", "b2", "b3", "b4"], Refusing::with(403));
-    debts.clock.advance(OVERDUE);
-    let pass = deliver_all(&debts.provider, 1).await;
-    assert_eq!(bill(&pass), (8, 3, 5, 0));
+    fixture
+        .leave_starts_undelivered("first", &["b1", "b2", "b3", "b4"])
+        .await;
+    fixture.clock.advance(Duration::from_secs(1));
+    fixture.leave_starts_undelivered("second", &["t1", "t2", "t3"]).await;
+    refuse(fixture.world.listener(), &["b1", "b2", "b3", "b4"], Refusing::with(403));
+    fixture.clock.advance(OVERDUE);
+    let pass = deliver_all(&fixture.provider, 1).await;
+    assert_eq!(totals(&pass), (8, 3, 5, 0));
     let mut reached = pass.targets;
     reached.sort();
     assert_eq!(reached, ["t1", "t2", "t3"]);
     // The next pass meets only what cannot be read: the others are put off.
-    assert_eq!(bill(&deliver_all(&debts.provider, 1).await), (1, 0, 1, 0));
+    assert_eq!(totals(&deliver_all(&fixture.provider, 1).await), (1, 0, 1, 0));
 }
 
 #[tokio::test]
 async fn a_target_that_does_not_answer_takes_its_patience_and_no_more() {
-    let debts = Debts::new().await;
-    debts.owe("source", &["silent"]).await;
+    let fixture = Fixture::new().await;
+    fixture.leave_starts_undelivered("source", &["silent"]).await;
     let outbox = Outbox {
         patience: Duration::from_millis(200),
         ..few_attempts()
     };
-    let clock: Arc<dyn Clock> = Arc::clone(&debts.clock) as Arc<dyn Clock>;
-    let provider = connect(debts.world.builder().clock(clock).outbox(outbox)).await;
-    refuse(debts.world.listener(), &["silent"], Refusing::with(503));
-    debts.clock.advance(OVERDUE);
+    let clock: Arc<dyn Clock> = Arc::clone(&fixture.clock) as Arc<dyn Clock>;
+    let provider = connect(fixture.world.builder().clock(clock).outbox(outbox)).await;
+    refuse(fixture.world.listener(), &["silent"], Refusing::with(503));
+    fixture.clock.advance(OVERDUE);
     let begun = Instant::now();
-    assert_eq!(bill(&deliver_all(&provider, 10).await), (1, 0, 1, 0));
+    assert_eq!(totals(&deliver_all(&provider, 10).await), (1, 0, 1, 0));
     assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
-    assert_eq!(debts.intents().await[0]["attempts"], 1);
+    assert_eq!(fixture.intents().await[0]["attempts"], 1);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_at_once_deliver_once_and_count_a_failure_once() {
-    let debts = Debts::new().await;
+    let fixture = Fixture::new().await;
     let targets: Vec<String> = (0..40).map(|n| format!("t{n}")).collect();
     let names: Vec<&str> = targets.iter().map(String::as_str).collect();
-    debts.owe("source", &names).await;
-    debts.owe("other", &["broken"]).await;
-    debts.clock.advance(OVERDUE);
-    let (one, two) = (debts.process().await, debts.process().await);
+    fixture.leave_starts_undelivered("source", &names).await;
+    fixture.leave_starts_undelivered("other", &["broken"]).await;
+    fixture.clock.advance(OVERDUE);
+    let (one, two) = (fixture.process().await, fixture.process().await);
     for (listener, _) in [&one, &two] {
         refuse(listener, &["broken"], Refusing::with(403));
     }
     let (first, second) = futures::join!(deliver_all(&one.1, 7), deliver_all(&two.1, 7));
     assert!(first.done + second.done >= 40, "{first:?} {second:?}");
-    debts.assert_one_message_each(&names).await;
-    let left = debts.intents().await;
+    fixture.assert_one_message_each(&names).await;
+    let left = fixture.intents().await;
     assert_eq!((left.len(), left[0]["attempts"].as_u64()), (1, Some(1)), "{left:?}");
 }
 
 #[tokio::test]
 async fn a_late_failure_does_not_undo_what_others_counted_since() {
-    let debts = Debts::new().await;
-    debts.owe("source", &["broken"]).await;
-    debts.clock.advance(OVERDUE);
-    let (listener, late) = debts.process().await;
-    for listener in [&listener, debts.world.listener()] {
+    let fixture = Fixture::new().await;
+    fixture.leave_starts_undelivered("source", &["broken"]).await;
+    fixture.clock.advance(OVERDUE);
+    let (listener, late) = fixture.process().await;
+    for listener in [&listener, fixture.world.listener()] {
         refuse(listener, &["broken"], Refusing::with(403));
     }
     // The list of ranges, the sweep and the refused delivery were answered; its note of the failure is held.
@@ -203,31 +207,33 @@ async fn a_late_failure_does_not_undo_what_others_counted_since() {
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
     for _ in 0..2 {
-        assert_eq!(bill(&deliver_all(&debts.provider, 10).await), (1, 0, 1, 0));
-        debts.clock.advance(few_attempts().base);
+        assert_eq!(totals(&deliver_all(&fixture.provider, 10).await), (1, 0, 1, 0));
+        fixture.clock.advance(few_attempts().base);
     }
-    let before = debts.intents().await;
+    let before = fixture.intents().await;
     assert_eq!(before[0]["attempts"], 2);
     drop(hold);
     noting.await.expect("the pass ends");
-    assert_eq!(debts.intents().await, before);
+    assert_eq!(fixture.intents().await, before);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_requests_for_each_message_stay_flat() {
     let mut costs = Vec::new();
     for count in [60, 300] {
-        let debts = Debts::new().await;
+        let fixture = Fixture::new().await;
         for source in 0..count / 30 {
             let targets: Vec<String> = (0..30).map(|n| format!("t{source}-{n}")).collect();
             let names: Vec<&str> = targets.iter().map(String::as_str).collect();
-            debts.owe(&format!("source-{source}"), &names).await;
+            fixture
+                .leave_starts_undelivered(&format!("source-{source}"), &names)
+                .await;
         }
-        debts.clock.advance(OVERDUE);
-        debts.world.listener().reset();
-        let pass = deliver_all(&debts.provider, 25).await;
+        fixture.clock.advance(OVERDUE);
+        fixture.world.listener().reset();
+        let pass = deliver_all(&fixture.provider, 25).await;
         assert_eq!((pass.done, pass.failed), (count, 0));
-        costs.push(debts.world.listener().counts().requests as f64 / count as f64);
+        costs.push(fixture.world.listener().counts().requests as f64 / count as f64);
     }
     println!("requests for each delivered message, of 60 and 300: {costs:?}");
     assert!(costs[1] <= costs[0] * 1.1 && costs[1] < 2.0, "{costs:?}");
@@ -235,12 +241,12 @@ async fn the_requests_for_each_message_stay_flat() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_page_stops_at_its_deadline_and_others_finish() {
-    let debts = Debts::new().await;
+    let fixture = Fixture::new().await;
     let targets: Vec<String> = (0..150).map(|n| format!("t{n}")).collect();
     let names: Vec<&str> = targets.iter().map(String::as_str).collect();
-    debts.owe("source", &names).await;
-    debts.clock.advance(OVERDUE);
-    let (listener, slow) = debts.process().await;
+    fixture.leave_starts_undelivered("source", &names).await;
+    fixture.clock.advance(OVERDUE);
+    let (listener, slow) = fixture.process().await;
     listener.set_faults(Faults {
         delay: Some(Duration::from_millis(100)),
         ..Faults::default()
@@ -272,12 +278,16 @@ async fn a_page_stops_at_its_deadline_and_others_finish() {
     }
     assert!(pages > 1, "the time was meant to be too short");
     assert!(done >= 150);
-    assert!(debts.intents().await.is_empty());
-    debts.assert_one_message_each(&names).await;
+    assert!(fixture.intents().await.is_empty());
+    fixture.assert_one_message_each(&names).await;
     let late = PageRequest {
         deadline: Instant::now(),
         ..page_of(10)
     };
-    let pass = debts.provider.maintain_outbox(late).await.expect("no time is no error");
+    let pass = fixture
+        .provider
+        .maintain_outbox(late)
+        .await
+        .expect("no time is no error");
     assert!(pass.found == 0 && pass.cursor.is_some(), "{pass:?}");
 }

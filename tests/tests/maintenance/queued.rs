@@ -1,17 +1,17 @@
 //! What a due item tells of itself: which activity it is, and when it was queued.
 
 use crate::due::{all, timer, window};
-use crate::hand::*;
 use crate::support::*;
 use cosmos::Clock;
 use duroxide::providers::{Provider, ScheduledActivityIdentifier, TagFilter, WorkItem};
 use duroxide_cosmos::{CosmosProvider, DueItem, DueWhat, Fetched};
 use std::time::Duration;
+use tests::turns::*;
 
 /// The one item that an instance has in the window.
-async fn only(debts: &Debts, instance: &str) -> DueItem {
-    let now = debts.clock.now_ms();
-    let items = all(&debts.provider, &[window(0, now + 10_000_000)], 100).await;
+async fn only(fixture: &Fixture, instance: &str) -> DueItem {
+    let now = fixture.clock.now_ms();
+    let items = all(&fixture.provider, &[window(0, now + 10_000_000)], 100).await;
     let mut own: Vec<DueItem> = items.into_iter().filter(|item| item.instance == instance).collect();
     assert_eq!(own.len(), 1, "{instance}: {own:?}");
     own.remove(0)
@@ -19,7 +19,7 @@ async fn only(debts: &Debts, instance: &str) -> DueItem {
 
 #[tokio::test]
 async fn an_activity_is_named_with_its_execution_and_its_tag() {
-    let debts = Debts::new().await;
+    let fixture = Fixture::new().await;
     let item = WorkItem::ActivityExecute {
         instance: "an/odd id".to_owned(),
         execution_id: 3,
@@ -29,8 +29,8 @@ async fn an_activity_is_named_with_its_execution_and_its_tag() {
         session_id: None,
         tag: Some("gpu".to_owned()),
     };
-    debts.provider.enqueue_for_worker(item).await.expect("it is queued");
-    let what = only(&debts, "an/odd id").await.what;
+    fixture.provider.enqueue_for_worker(item).await.expect("it is queued");
+    let what = only(&fixture, "an/odd id").await.what;
     let tag = Some("gpu".to_owned());
     assert_eq!(
         what,
@@ -44,27 +44,27 @@ async fn an_activity_is_named_with_its_execution_and_its_tag() {
 
 #[tokio::test]
 async fn every_item_tells_when_it_was_queued_whatever_its_origin() {
-    let debts = Debts::new().await;
+    let fixture = Fixture::new().await;
     let minute = Duration::from_secs(60);
-    let provider = &debts.provider;
+    let provider = &fixture.provider;
 
     // From a client, at once and with a delay.
-    let t0 = debts.clock.now_ms();
+    let t0 = fixture.clock.now_ms();
     let delayed = provider
         .enqueue_for_orchestrator(raised("delayed", ""), Some(minute))
         .await;
     delayed.expect("it is queued");
-    debts.clock.advance(minute / 2);
-    let item = only(&debts, "delayed").await;
+    fixture.clock.advance(minute / 2);
+    let item = only(&fixture, "delayed").await;
     assert_eq!((item.queued_ms, item.due_ms), (Some(t0), t0 + 60_000));
 
     // From a commit: a timer of its own, an activity, and a message that another delivers much later.
     enqueue(provider, start_of("source")).await;
-    debts.clock.advance(minute);
-    let (listener, maker) = debts.process().await;
+    fixture.clock.advance(minute);
+    let (listener, maker) = fixture.process().await;
     refuse(&listener, &["target"], cosmos_emulator::Refusing::with(403));
     let held = turn(&maker, "source").await;
-    let t1 = debts.clock.now_ms();
+    let t1 = fixture.clock.now_ms();
     let decision = Decision {
         events: vec![started("source", 1), scheduled("source", 2)],
         messages: vec![timer("source", t1 + 500_000), start_of("target")],
@@ -72,12 +72,12 @@ async fn every_item_tells_when_it_was_queued_whatever_its_origin() {
         ..Decision::default()
     };
     commit(&maker, &held.lock_token, decision).await.expect("it commits");
-    debts.clock.advance(minute);
+    fixture.clock.advance(minute);
     assert_eq!(deliver_all(provider, 10).await.done, 1);
-    let target = only(&debts, "target").await;
+    let target = only(&fixture, "target").await;
     assert_eq!(
         (target.queued_ms, target.due_ms),
-        (Some(t1), debts.clock.now_ms()),
+        (Some(t1), fixture.clock.now_ms()),
         "queued when it was owed, due since it was paid"
     );
     let own = all(provider, &[window(0, t1 + 1_000_000)], 100).await;
@@ -94,20 +94,20 @@ async fn every_item_tells_when_it_was_queued_whatever_its_origin() {
         .abandon_work_item(&claimed, Some(minute), false)
         .await
         .expect("it is released");
-    debts.clock.advance(minute);
-    let own = all(provider, &[window(0, debts.clock.now_ms())], 100).await;
+    fixture.clock.advance(minute);
+    let own = all(provider, &[window(0, fixture.clock.now_ms())], 100).await;
     let item = own
         .iter()
         .find(|item| item.instance == "source")
         .expect("it is due again");
     assert_eq!(item.queued_ms, Some(t1), "it still is what the commit queued");
     let claimed = claim(provider, "source").await;
-    let t2 = debts.clock.now_ms();
+    let t2 = fixture.clock.now_ms();
     provider
         .ack_work_item(&claimed, Some(done("source", 2)))
         .await
         .expect("it completes");
-    debts.clock.advance(minute);
+    fixture.clock.advance(minute);
     let own = all(provider, &[window(t1, t2)], 100).await;
     let item = own
         .iter()
@@ -123,7 +123,7 @@ async fn claim(provider: &CosmosProvider, instance: &str) -> String {
         activity_id: 2,
     };
     let fetched = provider
-        .fetch_work(&activity, HOLD, None, &TagFilter::DefaultOnly)
+        .fetch_work(&activity, LOCK, None, &TagFilter::DefaultOnly)
         .await;
     match fetched.expect("it can be fetched") {
         Fetched::Ready(claimed) => claimed.lock_token,

@@ -1,6 +1,5 @@
 //! What was given up runs again, as new, when the fault is gone.
 
-use crate::hand::*;
 use crate::support::*;
 use cosmos_emulator::{Refusing, ServerOptions};
 use duroxide::providers::{Provider, WorkItem};
@@ -10,6 +9,7 @@ use duroxide::{ActivityContext, Client, OrchestrationContext, OrchestrationRegis
 use duroxide_cosmos::{CosmosProvider, DeadLetterKind, DeadLetterSummary, Outbox, Redriven};
 use std::sync::Arc;
 use std::time::Duration;
+use tests::turns::*;
 use tests::{World, connect};
 
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -184,17 +184,17 @@ async fn a_poisoned_activity_runs_again_with_its_whole_orchestration() {
 
 #[tokio::test]
 async fn a_dead_letter_whose_orchestration_was_pruned_or_deleted_cannot_be_redriven_and_says_so() {
-    let debts = Debts::new().await;
-    crate::poison::poison_turn(&debts.provider, "bad", "[]").await;
-    let dead = dead_letter(&debts.provider, DeadLetterKind::PoisonTurn).await;
+    let fixture = Fixture::new().await;
+    crate::giving_up::poison_turn(&fixture.provider, "bad", "[]").await;
+    let dead = dead_letter(&fixture.provider, DeadLetterKind::PoisonTurn).await;
     let pk = cosmos::PartitionKey::new("bad").expect("a valid partition key");
-    debts
+    fixture
         .world
         .raw()
         .delete(&pk, "instance", None, cosmos::Retry::Idempotent)
         .await
         .expect("it was there");
-    let error = debts
+    let error = fixture
         .provider
         .redrive(&dead.id)
         .await
@@ -203,5 +203,5 @@ async fn a_dead_letter_whose_orchestration_was_pruned_or_deleted_cannot_be_redri
         error.to_string().contains("execution 1 of instance 'bad' not found"),
         "{error}"
     );
-    assert_eq!(debts.dead_letters().await.len(), 1, "the dead letter stays");
+    assert_eq!(fixture.dead_letters().await.len(), 1, "the dead letter stays");
 }

@@ -1,45 +1,45 @@
 //! The numbers of a report: right, and as cheap for three hundred as for ten.
 
 use crate::due::timer;
-use crate::hand::*;
 use crate::support::*;
 use cosmos::Clock;
 use cosmos_emulator::Refusing;
 use duroxide::providers::Provider;
 use duroxide_cosmos::{Backlog, BacklogQuery};
 use std::time::Duration;
+use tests::turns::*;
 
-async fn backlog(debts: &Debts, overdue_ms: u64, stuck_ms: u64) -> Backlog {
+async fn backlog(fixture: &Fixture, overdue_ms: u64, stuck_ms: u64) -> Backlog {
     let ask = BacklogQuery { overdue_ms, stuck_ms };
-    debts.provider.backlog(&ask).await.expect("the store can be asked")
+    fixture.provider.backlog(&ask).await.expect("the store can be asked")
 }
 
 #[tokio::test]
 async fn an_empty_store_has_nothing_to_report() {
-    let debts = Debts::new().await;
-    let now = debts.clock.now_ms();
-    assert_eq!(backlog(&debts, now, now).await, Backlog::default());
+    let fixture = Fixture::new().await;
+    let now = fixture.clock.now_ms();
+    assert_eq!(backlog(&fixture, now, now).await, Backlog::default());
 }
 
 #[tokio::test]
 async fn due_pending_and_overdue_are_counted_apart_and_exactly_at_the_border() {
-    let debts = Debts::new().await;
-    let t = debts.clock.now_ms();
+    let fixture = Fixture::new().await;
+    let t = fixture.clock.now_ms();
     for n in 0..4 {
-        enqueue(&debts.provider, timer(&format!("timer{n}"), t + n * 1_000)).await;
+        enqueue(&fixture.provider, timer(&format!("timer{n}"), t + n * 1_000)).await;
     }
-    debts.clock.advance(Duration::from_millis(2_000));
-    enqueue(&debts.provider, raised("event", "")).await;
-    let now = debts.clock.now_ms();
-    let report = backlog(&debts, t + 1_000, 0).await;
+    fixture.clock.advance(Duration::from_millis(2_000));
+    enqueue(&fixture.provider, raised("event", "")).await;
+    let now = fixture.clock.now_ms();
+    let report = backlog(&fixture, t + 1_000, 0).await;
     assert_eq!((report.turns_due, report.timers_pending), (4, 1), "{report:?}");
     assert_eq!(
         report.overdue_timers, 1,
         "one due at the border is not overdue: {report:?}"
     );
-    assert_eq!(backlog(&debts, t + 1_001, 0).await.overdue_timers, 2);
+    assert_eq!(backlog(&fixture, t + 1_001, 0).await.overdue_timers, 2);
     assert_eq!(
-        backlog(&debts, now + 1, 0).await.overdue_timers,
+        backlog(&fixture, now + 1, 0).await.overdue_timers,
         3,
         "the event is no timer"
     );
@@ -48,43 +48,51 @@ async fn due_pending_and_overdue_are_counted_apart_and_exactly_at_the_border() {
 
 #[tokio::test]
 async fn work_is_due_unless_somebody_runs_it() {
-    let debts = Debts::new().await;
-    begin_with(&debts.provider, "i", 3, named()).await;
-    let t = debts.clock.now_ms();
-    assert_eq!(backlog(&debts, 0, 0).await.works_due, 3);
-    work(&debts.provider, "i", 2).await;
-    debts.clock.advance(HOLD - Duration::from_millis(1));
-    let report = backlog(&debts, 0, 0).await;
+    let fixture = Fixture::new().await;
+    begin_with(&fixture.provider, "i", 3, named()).await;
+    let t = fixture.clock.now_ms();
+    assert_eq!(backlog(&fixture, 0, 0).await.works_due, 3);
+    work(&fixture.provider, "i", 2).await;
+    fixture.clock.advance(LOCK - Duration::from_millis(1));
+    let report = backlog(&fixture, 0, 0).await;
     assert_eq!(
         (report.works_due, report.oldest_due_ms, report.timers_pending),
         (2, Some(t), 0)
     );
-    debts.clock.advance(Duration::from_millis(1));
-    assert_eq!(backlog(&debts, 0, 0).await.works_due, 3);
+    fixture.clock.advance(Duration::from_millis(1));
+    assert_eq!(backlog(&fixture, 0, 0).await.works_due, 3);
 }
 
 #[tokio::test]
 async fn an_instance_is_stuck_when_something_waits_for_long_and_no_turn_is_under_way() {
-    let debts = Debts::new().await;
+    let fixture = Fixture::new().await;
     for name in ["stuck", "stuck", "held"] {
-        enqueue(&debts.provider, start_of(name)).await;
+        enqueue(&fixture.provider, start_of(name)).await;
     }
-    begin_with(&debts.provider, "work", 2, named()).await;
-    let t = debts.clock.now_ms();
-    debts.clock.advance(Duration::from_secs(100));
-    enqueue(&debts.provider, raised("young", "")).await;
-    turn(&debts.provider, "held").await;
-    assert_eq!(backlog(&debts, 0, t).await.stuck_instances, 0, "not before the border");
+    begin_with(&fixture.provider, "work", 2, named()).await;
+    let t = fixture.clock.now_ms();
+    fixture.clock.advance(Duration::from_secs(100));
+    enqueue(&fixture.provider, raised("young", "")).await;
+    turn(&fixture.provider, "held").await;
     assert_eq!(
-        backlog(&debts, 0, t + 1).await.stuck_instances,
+        backlog(&fixture, 0, t).await.stuck_instances,
+        0,
+        "not before the border"
+    );
+    assert_eq!(
+        backlog(&fixture, 0, t + 1).await.stuck_instances,
         2,
         "'stuck' once, and 'work'"
     );
-    debts.clock.advance(LATER);
-    let now = debts.clock.now_ms();
-    assert_eq!(backlog(&debts, 0, t + 1).await.stuck_instances, 3, "the holder is gone");
+    fixture.clock.advance(LATER);
+    let now = fixture.clock.now_ms();
     assert_eq!(
-        backlog(&debts, 0, now + 1_000_000).await.stuck_instances,
+        backlog(&fixture, 0, t + 1).await.stuck_instances,
+        3,
+        "the holder is gone"
+    );
+    assert_eq!(
+        backlog(&fixture, 0, now + 1_000_000).await.stuck_instances,
         4,
         "and nothing that is not due"
     );
@@ -92,21 +100,21 @@ async fn an_instance_is_stuck_when_something_waits_for_long_and_no_turn_is_under
 
 #[tokio::test]
 async fn the_oldest_intent_is_as_old_as_its_commit_however_often_it_was_put_off() {
-    let debts = Debts::new().await;
-    let t = debts.clock.now_ms();
-    debts.owe("first", &["broken"]).await;
-    refuse(debts.world.listener(), &["broken"], Refusing::with(403));
-    debts.clock.advance(OVERDUE);
-    assert_eq!(deliver_all(&debts.provider, 10).await.failed, 1);
-    debts.owe("second", &["a", "b"]).await;
-    let report = backlog(&debts, 0, 0).await;
+    let fixture = Fixture::new().await;
+    let t = fixture.clock.now_ms();
+    fixture.leave_starts_undelivered("first", &["broken"]).await;
+    refuse(fixture.world.listener(), &["broken"], Refusing::with(403));
+    fixture.clock.advance(OVERDUE);
+    assert_eq!(deliver_all(&fixture.provider, 10).await.failed, 1);
+    fixture.leave_starts_undelivered("second", &["a", "b"]).await;
+    let report = backlog(&fixture, 0, 0).await;
     assert_eq!((report.outbox, report.oldest_intent_ms), (3, Some(t)), "{report:?}");
-    debts.clock.advance(MUCH_LATER);
+    fixture.clock.advance(MUCH_LATER);
     for _ in 0..5 {
-        deliver_all(&debts.provider, 10).await;
-        debts.clock.advance(MUCH_LATER);
+        deliver_all(&fixture.provider, 10).await;
+        fixture.clock.advance(MUCH_LATER);
     }
-    let report = backlog(&debts, 0, 0).await;
+    let report = backlog(&fixture, 0, 0).await;
     assert_eq!(
         (report.outbox, report.oldest_intent_ms, report.dead_letters),
         (0, None, 1),
@@ -116,28 +124,28 @@ async fn the_oldest_intent_is_as_old_as_its_commit_however_often_it_was_put_off(
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_report_costs_the_same_whatever_the_backlog() {
-    let debts = Debts::new().await;
-    let t = debts.clock.now_ms();
+    let fixture = Fixture::new().await;
+    let t = fixture.clock.now_ms();
     // The ranges are known from then on.
-    backlog(&debts, t, t).await;
+    backlog(&fixture, t, t).await;
     let mut costs = Vec::new();
     let mut queued: u64 = 0;
     for size in [10, 300] {
         let names: Vec<String> = (queued..size).map(|n| format!("target{n}")).collect();
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
-        debts.owe(&format!("source{size}"), &names).await;
+        fixture.leave_starts_undelivered(&format!("source{size}"), &names).await;
         for n in queued..size {
-            enqueue(&debts.provider, timer(&format!("late{n}"), t)).await;
-            enqueue(&debts.provider, timer(&format!("later{n}"), t + 10_000_000)).await;
+            enqueue(&fixture.provider, timer(&format!("late{n}"), t)).await;
+            enqueue(&fixture.provider, timer(&format!("later{n}"), t + 10_000_000)).await;
             let item = activity(&format!("work{n}"), 1);
-            debts.provider.enqueue_for_worker(item).await.expect("it is queued");
+            fixture.provider.enqueue_for_worker(item).await.expect("it is queued");
         }
         queued = size;
-        debts.clock.advance(Duration::from_secs(10));
-        debts.world.listener().reset();
-        let now = debts.clock.now_ms();
-        let report = backlog(&debts, now, now).await;
-        let counts = debts.world.listener().counts();
+        fixture.clock.advance(Duration::from_secs(10));
+        fixture.world.listener().reset();
+        let now = fixture.clock.now_ms();
+        let report = backlog(&fixture, now, now).await;
+        let counts = fixture.world.listener().counts();
         assert_eq!(
             (report.outbox, report.turns_due, report.works_due, report.timers_pending),
             (size, size, size, size),

@@ -1,9 +1,9 @@
 //! Retention while processes die and others start what it deletes.
 
-use crate::hand::*;
 use crate::retention::{AGE, OLD, left, plant, retain, set};
 use crate::support::*;
 use std::time::Duration;
+use tests::turns::*;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_run_that_dies_at_any_write_is_finished_by_the_next() {
@@ -11,25 +11,25 @@ async fn a_run_that_dies_at_any_write_is_finished_by_the_next() {
     for point in BOTH {
         for n in 1.. {
             let context = format!("{point:?} {n}");
-            let debts = Debts::new().await;
-            plant(&debts.provider, "root", None, Some("Completed")).await;
-            plant(&debts.provider, "child", Some("root"), Some("Completed")).await;
-            plant(&debts.provider, "alone", None, Some("Failed")).await;
-            plant(&debts.provider, "stays", None, None).await;
-            debts.clock.advance(AGE + AGE);
-            let (listener, dying) = debts.process().await;
+            let fixture = Fixture::new().await;
+            plant(&fixture.provider, "root", None, Some("Completed")).await;
+            plant(&fixture.provider, "child", Some("root"), Some("Completed")).await;
+            plant(&fixture.provider, "alone", None, Some("Failed")).await;
+            plant(&fixture.provider, "stays", None, None).await;
+            fixture.clock.advance(AGE + AGE);
+            let (listener, dying) = fixture.process().await;
             listener.crash_at_write(n, point);
-            until_death(&listener, dying.maintain_retention(&OLD, page_of(10))).await;
-            debts.clock.advance(MUCH_LATER);
-            let pass = debts
+            until_crash(&listener, dying.maintain_retention(&OLD, page_of(10))).await;
+            fixture.clock.advance(MUCH_LATER);
+            let pass = fixture
                 .provider
                 .maintain_unfinished(page_of(10))
                 .await
                 .expect("it can be searched");
             assert_eq!(pass.failed, 0, "{context}: {pass:?}");
-            let pass = retain(&debts.provider, &OLD, 10).await;
+            let pass = retain(&fixture.provider, &OLD, 10).await;
             assert_eq!(pass.failed, 0, "{context}: {pass:?}");
-            assert_eq!(left(&debts).await, set(&["stays"]), "{context}");
+            assert_eq!(left(&fixture).await, set(&["stays"]), "{context}");
             if !listener.crashed() {
                 break;
             }
@@ -46,10 +46,10 @@ async fn a_run_that_dies_at_any_write_is_finished_by_the_next() {
 async fn what_was_started_again_under_its_old_name_is_never_deleted() {
     let mut met = 0;
     for n in 1..60 {
-        let debts = Debts::new().await;
-        plant(&debts.provider, "again", None, Some("Completed")).await;
-        debts.clock.advance(AGE + AGE);
-        let (listener, slow) = debts.process().await;
+        let fixture = Fixture::new().await;
+        plant(&fixture.provider, "again", None, Some("Completed")).await;
+        fixture.clock.advance(AGE + AGE);
+        let (listener, slow) = fixture.process().await;
         let hold = listener.pause_when(move |log| log.len() == n);
         let run = tokio::spawn(async move { slow.maintain_retention(&OLD, page_of(10)).await });
         while !hold.is_reached() && !run.is_finished() {
@@ -59,15 +59,15 @@ async fn what_was_started_again_under_its_old_name_is_never_deleted() {
             break;
         }
         met += 1;
-        retain(&debts.provider, &OLD, 10).await;
-        enqueue(&debts.provider, start_of("again")).await;
+        retain(&fixture.provider, &OLD, 10).await;
+        enqueue(&fixture.provider, start_of("again")).await;
         drop(hold);
         run.await.expect("no panic").expect("the other run ends well");
-        debts.clock.advance(MUCH_LATER);
-        let repaired = debts.provider.maintain_unfinished(page_of(10)).await;
+        fixture.clock.advance(MUCH_LATER);
+        let repaired = fixture.provider.maintain_unfinished(page_of(10)).await;
         assert_eq!(repaired.expect("it can be searched").failed, 0, "request {n}");
-        assert_eq!(debts.messages_of("again").await, 1, "request {n}: the start is lost");
-        debts.consume("again").await;
+        assert_eq!(fixture.messages_of("again").await, 1, "request {n}: the start is lost");
+        fixture.consume("again").await;
     }
     assert!(met > 8, "only {met} requests were met");
 }

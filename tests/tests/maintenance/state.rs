@@ -1,12 +1,12 @@
 //! What runs of maintenance remember: one writer wins, and nothing else of that name is touched.
 
-use crate::hand::*;
 use crate::support::*;
 use cosmos::{PartitionKey, Retry};
 use cosmos_emulator::Faults;
 use duroxide::providers::ProviderAdmin;
 use duroxide_cosmos::{CosmosProvider, MaintenanceState, UnfinishedSweep};
 use serde_json::json;
+use tests::turns::*;
 
 const NAME: &str = "maintenance";
 
@@ -29,8 +29,8 @@ fn at(state: &MaintenanceState, last_run_ms: u64) -> MaintenanceState {
 
 #[tokio::test]
 async fn the_first_run_has_nothing_to_remember_and_the_next_has_all_of_it() {
-    let debts = Debts::new().await;
-    assert_eq!(read(&debts.provider).await, MaintenanceState::default());
+    let fixture = Fixture::new().await;
+    assert_eq!(read(&fixture.provider).await, MaintenanceState::default());
     let mut state = MaintenanceState::default();
     state.last_run_ms = 11;
     state.notified_until_ms = 22;
@@ -39,26 +39,26 @@ async fn the_first_run_has_nothing_to_remember_and_the_next_has_all_of_it() {
         last_run_ms: 44,
         after_ms: 55,
     });
-    assert!(keep(&debts.provider, state.clone()).await);
-    let back = read(&debts.process().await.1).await;
+    assert!(keep(&fixture.provider, state.clone()).await);
+    let back = read(&fixture.process().await.1).await;
     assert_eq!((back.last_run_ms, back.notified_until_ms), (11, 22));
     assert_eq!(back.sweep, state.sweep);
     // A sweep that has ended is forgotten.
     let mut over = back;
     over.sweep = None;
-    assert!(keep(&debts.provider, over).await);
-    assert_eq!(read(&debts.provider).await.sweep, None);
+    assert!(keep(&fixture.provider, over).await);
+    assert_eq!(read(&fixture.provider).await.sweep, None);
 }
 
 #[tokio::test]
 async fn of_two_runs_that_read_the_same_one_keeps_its_state() {
-    let debts = Debts::new().await;
-    let (_, other) = debts.process().await;
+    let fixture = Fixture::new().await;
+    let (_, other) = fixture.process().await;
     // Nothing was there, and then something.
     for round in 0..2 {
-        let (mine, theirs) = (read(&debts.provider).await, read(&other).await);
+        let (mine, theirs) = (read(&fixture.provider).await, read(&other).await);
         assert_eq!(mine, theirs);
-        assert!(keep(&debts.provider, at(&mine, 10 + round)).await);
+        assert!(keep(&fixture.provider, at(&mine, 10 + round)).await);
         assert!(!keep(&other, at(&theirs, 20 + round)).await, "round {round}");
         assert_eq!(read(&other).await.last_run_ms, 10 + round);
     }
@@ -66,45 +66,45 @@ async fn of_two_runs_that_read_the_same_one_keeps_its_state() {
     let theirs = read(&other).await;
     assert!(keep(&other, at(&theirs, 99)).await);
     let (first, second) = {
-        let state = read(&debts.provider).await;
-        futures::join!(keep(&debts.provider, at(&state, 1)), keep(&other, at(&state, 2)))
+        let state = read(&fixture.provider).await;
+        futures::join!(keep(&fixture.provider, at(&state, 1)), keep(&other, at(&state, 2)))
     };
     assert!(first != second, "exactly one of two at once");
 }
 
 #[tokio::test]
 async fn an_old_state_is_not_kept_over_a_newer_one() {
-    let debts = Debts::new().await;
-    let never = read(&debts.provider).await;
-    assert!(keep(&debts.provider, at(&never, 1)).await);
-    let old = read(&debts.provider).await;
-    assert!(keep(&debts.provider, at(&old, 2)).await);
+    let fixture = Fixture::new().await;
+    let never = read(&fixture.provider).await;
+    assert!(keep(&fixture.provider, at(&never, 1)).await);
+    let old = read(&fixture.provider).await;
+    assert!(keep(&fixture.provider, at(&old, 2)).await);
     for stale in [never, old] {
-        assert!(!keep(&debts.provider, at(&stale, 3)).await);
+        assert!(!keep(&fixture.provider, at(&stale, 3)).await);
     }
-    assert_eq!(read(&debts.provider).await.last_run_ms, 2);
+    assert_eq!(read(&fixture.provider).await.last_run_ms, 2);
 }
 
 #[tokio::test]
 async fn a_state_of_a_newer_version_is_read_and_replaced() {
-    let debts = Debts::new().await;
+    let fixture = Fixture::new().await;
     let newer = json!({ "id": NAME, "pk": NAME, "type": NAME, "lastRunMs": 7, "unheardOf": { "deep": [1] } });
     let pk = PartitionKey::new(NAME).expect("a valid partition key");
-    let written = debts.world.raw().create(&pk, &newer, Retry::Idempotent).await;
+    let written = fixture.world.raw().create(&pk, &newer, Retry::Idempotent).await;
     written.expect("it is written");
-    let state = read(&debts.provider).await;
+    let state = read(&fixture.provider).await;
     assert_eq!(
         (state.last_run_ms, state.notified_until_ms, &state.sweep),
         (7, 0, &None)
     );
-    assert!(keep(&debts.provider, at(&state, 8)).await);
-    assert_eq!(read(&debts.provider).await.last_run_ms, 8);
+    assert!(keep(&fixture.provider, at(&state, 8)).await);
+    assert_eq!(read(&fixture.provider).await.last_run_ms, 8);
 }
 
 #[tokio::test]
 async fn a_lost_answer_does_not_make_a_writer_lose_to_itself() {
-    let debts = Debts::new().await;
-    let (listener, provider) = debts.process().await;
+    let fixture = Fixture::new().await;
+    let (listener, provider) = fixture.process().await;
     for seed in 0..12 {
         let state = read(&provider).await;
         listener.set_faults(Faults {
@@ -121,24 +121,27 @@ async fn a_lost_answer_does_not_make_a_writer_lose_to_itself() {
 
 #[tokio::test]
 async fn an_instance_of_the_same_name_lives_and_dies_by_itself() {
-    let debts = Debts::new().await;
-    assert!(keep(&debts.provider, at(&MaintenanceState::default(), 5)).await);
-    begin_with(&debts.provider, NAME, 1, ended("Completed", "out")).await;
-    assert!(debts.provider.get_instance_info(NAME).await.is_ok());
+    let fixture = Fixture::new().await;
+    assert!(keep(&fixture.provider, at(&MaintenanceState::default(), 5)).await);
+    begin_with(&fixture.provider, NAME, 1, ended("Completed", "out")).await;
+    assert!(fixture.provider.get_instance_info(NAME).await.is_ok());
     for again in 0..2 {
         // Alone and small; then with more than one batch deletes.
         if again == 1 {
-            begin_with(&debts.provider, NAME, 120, ended("Failed", "out")).await;
+            begin_with(&fixture.provider, NAME, 120, ended("Failed", "out")).await;
         }
-        let deleted = debts.provider.delete_instances_atomic(&[NAME.to_owned()], false).await;
+        let deleted = fixture
+            .provider
+            .delete_instances_atomic(&[NAME.to_owned()], false)
+            .await;
         assert_eq!(deleted.expect("it is deleted").instances_deleted, 1);
-        let left = debts.world.documents().await;
+        let left = fixture.world.documents().await;
         let kinds: Vec<_> = left
             .iter()
             .filter(|doc| doc["pk"] == NAME)
             .map(|doc| &doc["type"])
             .collect();
         assert_eq!(kinds, [NAME], "{left:?}");
-        assert_eq!(read(&debts.provider).await.last_run_ms, 5);
+        assert_eq!(read(&fixture.provider).await.last_run_ms, 5);
     }
 }

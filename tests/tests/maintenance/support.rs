@@ -1,6 +1,5 @@
-//! A store with debts: messages that their maker committed and could not deliver.
+//! A store with fixture: messages that their maker committed and could not deliver.
 
-use crate::hand::{Decision, commit, enqueue, start_of, started, turn};
 use cosmos::{Clock, PartitionKey};
 use cosmos_emulator::{CrashPoint, Listener, Refusing, RequestKind, RequestRecord, ServerOptions};
 use duroxide::providers::WorkItem;
@@ -9,7 +8,8 @@ use futures::StreamExt as _;
 use serde_json::Value;
 use std::sync::Arc;
 use std::time::Duration;
-pub use tests::until_death;
+use tests::turns::{Decision, commit, enqueue, start_of, started, turn};
+pub use tests::until_crash;
 use tests::{ManualClock, World, connect};
 use tokio::time::Instant;
 
@@ -30,20 +30,20 @@ pub fn few_attempts() -> Outbox {
     }
 }
 
-pub struct Debts {
+pub struct Fixture {
     pub world: World,
     pub clock: Arc<ManualClock>,
     /// A healthy process, through the first listener.
     pub provider: Arc<CosmosProvider>,
 }
 
-impl Debts {
-    pub async fn new() -> Debts {
-        Debts::on(PARTITIONS).await
+impl Fixture {
+    pub async fn new() -> Fixture {
+        Fixture::on(PARTITIONS).await
     }
 
     /// A store of so many physical partitions.
-    pub async fn on(partitions: u32) -> Debts {
+    pub async fn on(partitions: u32) -> Fixture {
         let world = World::local(ServerOptions {
             partitions,
             ..ServerOptions::default()
@@ -51,24 +51,24 @@ impl Debts {
         .await;
         let clock = Arc::new(ManualClock::default());
         let provider = connect(configured(world.builder(), &clock)).await;
-        Debts { world, clock, provider }
+        Fixture { world, clock, provider }
     }
 
     /// One more process, with a listener of its own.
     pub async fn process(&self) -> (Listener, Arc<CosmosProvider>) {
-        let listener = self.world.server().open_listener().await.expect("a listener opens");
+        let listener = self.world.open_listener().await;
         let config = self.world.builder_through(&listener);
         let provider = connect(configured(config, &self.clock)).await;
         (listener, provider)
     }
 
     /// Commits the first turn of `source`, which sends these messages to others and reaches none of them.
-    pub async fn owe_items(&self, source: &str, messages: Vec<WorkItem>) {
-        self.owe_all(vec![(source.to_owned(), messages)]).await;
+    pub async fn leave_undelivered(&self, source: &str, messages: Vec<WorkItem>) {
+        self.leave_all_undelivered(vec![(source.to_owned(), messages)]).await;
     }
 
     /// The same of several, some at once.
-    pub async fn owe_all(&self, sources: Vec<(String, Vec<WorkItem>)>) {
+    pub async fn leave_all_undelivered(&self, sources: Vec<(String, Vec<WorkItem>)>) {
         let (listener, maker) = self.process().await;
         let own: Vec<String> = sources.iter().map(|(source, _)| header(source)).collect();
         listener.refuse_when(move |request| {
@@ -97,9 +97,9 @@ impl Debts {
     }
 
     /// The same, of starts of these instances.
-    pub async fn owe(&self, source: &str, targets: &[&str]) {
+    pub async fn leave_starts_undelivered(&self, source: &str, targets: &[&str]) {
         let starts = targets.iter().map(|target| start_of(target)).collect();
-        self.owe_items(source, starts).await;
+        self.leave_undelivered(source, starts).await;
         assert!(self.intents().await.len() >= targets.len(), "the messages are owed");
     }
 
@@ -132,10 +132,7 @@ impl Debts {
             return;
         }
         let turn = turn(&self.provider, instance).await;
-        let decision = Decision {
-            events: vec![started(instance, 1)],
-            ..Decision::default()
-        };
+        let decision = Decision::of(vec![started(instance, 1)]);
         commit(&self.provider, &turn.lock_token, decision)
             .await
             .expect("the turn commits");
@@ -199,6 +196,6 @@ pub async fn deliver_all(provider: &CosmosProvider, most: u32) -> PassOutcome {
 }
 
 /// A bill: what was found, done, failed and given up.
-pub fn bill(pass: &PassOutcome) -> (u64, u64, u64, u64) {
+pub fn totals(pass: &PassOutcome) -> (u64, u64, u64, u64) {
     (pass.found, pass.done, pass.failed, pass.dead)
 }

@@ -1,22 +1,23 @@
 //! The sweep: what is notified, when, and how often.
 
 use crate::function::*;
-use crate::hand::{activity, enqueue, raised, start_of};
 use crate::support::*;
 use cosmos::Clock;
 use cosmos_emulator::Faults;
 use duroxide::providers::Provider;
-use duroxide_lambda::maintenance::PassName;
-use duroxide_lambda::{Budget, MaintenanceRequest, MaintenanceSettings, Target};
+use duroxide_lambda::testing::PassName;
+use duroxide_lambda::testing::{Budget, MaintenanceRequest};
+use duroxide_lambda::{MaintenanceSettings, Target};
 use futures::StreamExt as _;
 use std::collections::BTreeMap;
 use std::time::Duration;
+use tests::turns::{activity, enqueue, raised, start_of};
 
 /// Queues messages that are due after a delay.
-async fn put_off(debts: &Debts, prefix: &str, count: usize, delay: Duration) {
+async fn put_off(fixture: &Fixture, prefix: &str, count: usize, delay: Duration) {
     let all = (0..count).map(|n| {
         let item = raised(&format!("{prefix}-{n:03}"), "x");
-        debts.provider.enqueue_for_orchestrator(item, Some(delay))
+        fixture.provider.enqueue_for_orchestrator(item, Some(delay))
     });
     let queued: Vec<_> = futures::stream::iter(all).buffer_unordered(32).collect().await;
     assert!(queued.into_iter().all(|queued| queued.is_ok()));
@@ -24,18 +25,18 @@ async fn put_off(debts: &Debts, prefix: &str, count: usize, delay: Duration) {
 
 #[tokio::test]
 async fn what_is_overdue_is_notified_at_growing_ages_and_not_at_every_run() {
-    let debts = Debts::new().await;
-    let (maintenance, bell) = maintenance(&debts.provider, &debts.clock, settings());
+    let fixture = Fixture::new().await;
+    let (maintenance, queue) = maintenance(&fixture.provider, &fixture.clock, settings());
     run(&maintenance).await;
-    debts.clock.advance(Duration::from_secs(35));
-    enqueue(&debts.provider, start_of("lost")).await;
-    let work = debts.provider.enqueue_for_worker(activity("busy", 2)).await;
+    fixture.clock.advance(Duration::from_secs(35));
+    enqueue(&fixture.provider, start_of("lost")).await;
+    let work = fixture.provider.enqueue_for_worker(activity("busy", 2)).await;
     work.expect("it is queued");
     let mut ages = Vec::new();
     for minute in 1..=60_u64 {
-        debts.clock.advance(PERIOD);
+        fixture.clock.advance(PERIOD);
         assert_complete(&run(&maintenance).await);
-        let wakeups = bell.take();
+        let wakeups = queue.take();
         if !wakeups.is_empty() {
             assert_eq!(wakeups.len(), 2, "{wakeups:?}");
             let works = wakeups
@@ -50,44 +51,44 @@ async fn what_is_overdue_is_notified_at_growing_ages_and_not_at_every_run() {
 
 #[tokio::test]
 async fn a_run_whose_clock_was_ahead_does_not_silence_the_next() {
-    let debts = Debts::new().await;
+    let fixture = Fixture::new().await;
     let ahead = std::sync::Arc::new(tests::ManualClock::default());
     ahead.advance(Duration::from_secs(24 * 3_600));
     let clock = std::sync::Arc::clone(&ahead) as std::sync::Arc<dyn Clock>;
-    let provider = tests::connect(debts.world.builder().clock(clock)).await;
+    let provider = tests::connect(fixture.world.builder().clock(clock)).await;
     assert_complete(&run(&maintenance(&provider, &ahead, settings()).0).await);
-    assert!(ahead.now_ms() > debts.clock.now_ms() + 3_600_000);
-    let (maintenance, bell) = maintenance(&debts.provider, &debts.clock, settings());
-    enqueue(&debts.provider, start_of("lost")).await;
-    put_off(&debts, "timer", 1, Duration::from_secs(1_000)).await;
-    debts.clock.advance(Duration::from_secs(35));
+    assert!(ahead.now_ms() > fixture.clock.now_ms() + 3_600_000);
+    let (maintenance, queue) = maintenance(&fixture.provider, &fixture.clock, settings());
+    enqueue(&fixture.provider, start_of("lost")).await;
+    put_off(&fixture, "timer", 1, Duration::from_secs(1_000)).await;
+    fixture.clock.advance(Duration::from_secs(35));
     assert_complete(&run(&maintenance).await);
-    assert_eq!(notified(&bell), ["lost"]);
+    assert_eq!(notified(&queue), ["lost"]);
     // And it is remembered so.
-    debts.clock.advance(Duration::from_secs(900));
+    fixture.clock.advance(Duration::from_secs(900));
     assert_complete(&run(&maintenance).await);
-    assert_eq!(notified(&bell), ["lost", "timer-000"]);
+    assert_eq!(notified(&queue), ["lost", "timer-000"]);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn far_timers_cost_no_wakeup_until_they_are_near_and_then_one() {
-    let debts = Debts::new().await;
-    let (maintenance, bell) = maintenance(&debts.provider, &debts.clock, MaintenanceSettings::default());
-    put_off(&debts, "far", 500, Duration::from_secs(7_200)).await;
-    put_off(&debts, "near", 5, Duration::from_secs(600)).await;
-    let due = debts.clock.now_ms() + 7_200_000;
+    let fixture = Fixture::new().await;
+    let (maintenance, queue) = maintenance(&fixture.provider, &fixture.clock, MaintenanceSettings::default());
+    put_off(&fixture, "far", 500, Duration::from_secs(7_200)).await;
+    put_off(&fixture, "near", 5, Duration::from_secs(600)).await;
+    let due = fixture.clock.now_ms() + 7_200_000;
     // The near ones were notified when they were queued.
-    debts.clock.advance(Duration::from_secs(500));
+    fixture.clock.advance(Duration::from_secs(500));
     for _ in 0..3 {
         assert_complete(&run(&maintenance).await);
-        assert_eq!(bell.count(), 0, "nothing is near that was not notified");
-        debts.clock.advance(Duration::from_secs(20));
+        assert_eq!(queue.count(), 0, "nothing is near that was not notified");
+        fixture.clock.advance(Duration::from_secs(20));
     }
-    debts.clock.advance(Duration::from_secs(7_200 - 560 - 140));
-    let now = debts.clock.now_ms();
+    fixture.clock.advance(Duration::from_secs(7_200 - 560 - 140));
+    let now = fixture.clock.now_ms();
     let report = run(&maintenance).await;
     assert_complete(&report);
-    let wakeups = bell.take();
+    let wakeups = queue.take();
     let far: Vec<_> = wakeups
         .iter()
         .filter(|delayed| delayed.wakeup.target.instance().starts_with("far"))
@@ -98,30 +99,33 @@ async fn far_timers_cost_no_wakeup_until_they_are_near_and_then_one() {
         assert_eq!(delayed.delay, Duration::from_millis(due - now));
     }
     for _ in 0..2 {
-        debts.clock.advance(PERIOD);
+        fixture.clock.advance(PERIOD);
         assert_complete(&run(&maintenance).await);
-        assert!(!notified(&bell).iter().any(|name| name.starts_with("far")), "once each");
+        assert!(
+            !notified(&queue).iter().any(|name| name.starts_with("far")),
+            "once each"
+        );
     }
     // All those wakeups are lost: soon after their time they are notified again.
-    debts.clock.advance(PERIOD);
+    fixture.clock.advance(PERIOD);
     assert_complete(&run(&maintenance).await);
     assert_eq!(
-        notified(&bell).iter().filter(|name| name.starts_with("far")).count(),
+        notified(&queue).iter().filter(|name| name.starts_with("far")).count(),
         500
     );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_sweep_that_stops_is_gone_on_with_where_it_stopped() {
-    let debts = Debts::new().await;
-    let (listener, provider) = debts.process().await;
+    let fixture = Fixture::new().await;
+    let (listener, provider) = fixture.process().await;
     let small = MaintenanceSettings { page: 2, ..settings() };
-    let (maintenance, bell) = maintenance(&provider, &debts.clock, small);
+    let (maintenance, queue) = maintenance(&provider, &fixture.clock, small);
     for n in 0..90 {
-        put_off(&debts, &format!("r{n:02}"), 1, Duration::ZERO).await;
-        debts.clock.advance(Duration::from_millis(1));
+        put_off(&fixture, &format!("r{n:02}"), 1, Duration::ZERO).await;
+        fixture.clock.advance(Duration::from_millis(1));
     }
-    debts.clock.advance(Duration::from_secs(31));
+    fixture.clock.advance(Duration::from_secs(31));
     let request = MaintenanceRequest {
         passes: vec![PassName::Sweep],
         ..MaintenanceRequest::default()
@@ -136,7 +140,7 @@ async fn a_sweep_that_stops_is_gone_on_with_where_it_stopped() {
             .run(request.clone(), Budget::of(Duration::from_millis(3_900)))
             .await;
         runs += 1;
-        let names = notified(&bell);
+        let names = notified(&queue);
         // A slow machine may not come so far in each run, or only just to the end.
         let stopped_within = !names.is_empty() && times.len() + names.len() < 90;
         for name in names {
@@ -145,7 +149,12 @@ async fn a_sweep_that_stops_is_gone_on_with_where_it_stopped() {
         if !report.left_over {
             break;
         }
-        let is_kept = debts.world.documents().await.iter().any(|doc| doc["sweep"].is_object());
+        let is_kept = fixture
+            .world
+            .documents()
+            .await
+            .iter()
+            .any(|doc| doc["sweep"].is_object());
         assert!(is_kept || !stopped_within, "it is remembered: {report:?}");
         assert!(runs < 30, "it comes forward: {times:?}");
     }

@@ -93,7 +93,7 @@ impl Watch {
             period: self.period,
             ..settings()
         };
-        let (maintenance, bell) = maintenance(&World::provider(&cloud.world).await, &Arc::new(SystemClock), settings);
+        let (maintenance, queue) = maintenance(&World::provider(&cloud.world).await, &Arc::new(SystemClock), settings);
         let (mut seen, mut ticks) = (Seen::default(), tokio::time::interval(self.period));
         let last = self.lengths.iter().max().copied().unwrap_or_default();
         let patience = Instant::now() + Duration::from_millis(last) + Duration::from_secs(120);
@@ -101,14 +101,14 @@ impl Watch {
             assert!(Instant::now() < patience, "not all have fired: {seen:?}");
             ticks.tick().await;
             assert_complete(&run(&maintenance).await);
-            let due = bell.take();
+            let due = queue.take();
             let now = SystemClock.now_ms();
             for delayed in &due {
                 let is_ahead = delayed.wakeup.due_ms > Some(now);
                 let wakeups = if is_ahead { &mut seen.wakeups } else { &mut seen.again };
                 wakeups.push(delayed.wakeup.target.instance().to_owned());
             }
-            assert!(cloud.bell.notify(&due).await.is_empty());
+            assert!(cloud.queue.notify(&due).await.is_empty());
             for length in &self.lengths {
                 if let Some((due, fired)) = fired(cloud, &format!("wait-{length}")).await {
                     seen.late.insert(*length, fired.saturating_sub(due));

@@ -2,21 +2,21 @@
 //! that was decided; and of pruning. The next one finishes.
 
 use crate::crashes::at_every_write;
-use crate::hand::*;
 use crate::retention::continued;
 use crate::support::*;
 use cosmos_emulator::CrashPoint;
 use duroxide::providers::ProviderAdmin;
 use duroxide_cosmos::{PassOutcome, Retention};
 use std::collections::BTreeMap;
+use tests::turns::*;
 
 /// So many activities that their turn must be staged.
 const WIDE: u64 = 400;
 
 /// How many documents of each type there are.
-async fn kinds(debts: &Debts) -> BTreeMap<String, u64> {
+async fn kinds(fixture: &Fixture) -> BTreeMap<String, u64> {
     let mut kinds = BTreeMap::new();
-    for doc in debts.world.documents().await {
+    for doc in fixture.world.documents().await {
         *kinds
             .entry(doc["type"].as_str().unwrap_or_default().to_owned())
             .or_default() += 1;
@@ -25,9 +25,9 @@ async fn kinds(debts: &Debts) -> BTreeMap<String, u64> {
 }
 
 /// A turn that schedules many activities, by a process that dies after that write of its commit.
-async fn leave_a_commit(debts: &Debts, write: u64) {
-    enqueue(&debts.provider, start_of("wide")).await;
-    let (listener, maker) = debts.process().await;
+async fn leave_a_commit(fixture: &Fixture, write: u64) {
+    enqueue(&fixture.provider, start_of("wide")).await;
+    let (listener, maker) = fixture.process().await;
     let turn = turn(&maker, "wide").await;
     let mut events = vec![started("wide", 1)];
     events.extend((2..2 + WIDE).map(|id| scheduled("wide", id)));
@@ -37,18 +37,18 @@ async fn leave_a_commit(debts: &Debts, write: u64) {
         ..Decision::default()
     };
     listener.crash_at_write(write, CrashPoint::AfterApplied);
-    until_death(&listener, commit(&maker, &turn.lock_token, decision)).await;
+    until_crash(&listener, commit(&maker, &turn.lock_token, decision)).await;
     assert!(listener.crashed(), "it died");
-    debts.clock.advance(MUCH_LATER);
+    fixture.clock.advance(MUCH_LATER);
 }
 
 /// Ends what is left in a process that dies at a write, then in one that lives. Answers whether the first died.
-async fn end_twice(debts: &Debts, n: u64, point: CrashPoint) -> (bool, PassOutcome) {
-    let (listener, dying) = debts.process().await;
+async fn end_twice(fixture: &Fixture, n: u64, point: CrashPoint) -> (bool, PassOutcome) {
+    let (listener, dying) = fixture.process().await;
     listener.crash_at_write(n, point);
-    until_death(&listener, dying.maintain_unfinished(page_of(10))).await;
-    debts.clock.advance(MUCH_LATER);
-    let pass = debts.provider.maintain_unfinished(page_of(10)).await;
+    until_crash(&listener, dying.maintain_unfinished(page_of(10))).await;
+    fixture.clock.advance(MUCH_LATER);
+    let pass = fixture.provider.maintain_unfinished(page_of(10)).await;
     let pass = pass.expect("it can be searched");
     assert_eq!(pass.failed, 0, "{point:?} {n}: {pass:?}");
     (listener.crashed(), pass)
@@ -57,24 +57,24 @@ async fn end_twice(debts: &Debts, n: u64, point: CrashPoint) -> (bool, PassOutco
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn rolling_a_decided_commit_forward_that_dies_at_any_write_is_finished_by_the_next() {
     let deaths = at_every_write(|n, point| async move {
-        let debts = Debts::new().await;
+        let fixture = Fixture::new().await;
         // What does not fit is staged, then the decision falls; nothing is published.
-        leave_a_commit(&debts, 2).await;
-        let before = kinds(&debts).await;
+        leave_a_commit(&fixture, 2).await;
+        let before = kinds(&fixture).await;
         assert!(
             before.contains_key("staged") && before.contains_key("instance"),
             "{before:?}"
         );
-        let (died, _) = end_twice(&debts, n, point).await;
-        let after = kinds(&debts).await;
+        let (died, _) = end_twice(&fixture, n, point).await;
+        let after = kinds(&fixture).await;
         assert_eq!(
             (after.get("work"), after.get("staged"), after.get("staged-head")),
             (Some(&WIDE), None, None),
             "{point:?} {n}"
         );
-        let lock = debts.world.document("wide", "lock").await.expect("it has a lock");
+        let lock = fixture.world.document("wide", "lock").await.expect("it has a lock");
         assert!(lock["unfinished"].is_null(), "{point:?} {n}: {lock}");
-        let history = debts.provider.read_history("wide").await.expect("it has begun");
+        let history = fixture.provider.read_history("wide").await.expect("it has begun");
         assert_eq!(history.len() as u64, 1 + WIDE, "{point:?} {n}");
         died
     })
@@ -85,54 +85,51 @@ async fn rolling_a_decided_commit_forward_that_dies_at_any_write_is_finished_by_
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn sweeping_an_undecided_commit_that_dies_at_any_write_is_finished_by_the_next() {
     let deaths = at_every_write(|n, point| async move {
-        let debts = Debts::new().await;
-        leave_a_commit(&debts, 1).await;
-        let before = kinds(&debts).await;
+        let fixture = Fixture::new().await;
+        leave_a_commit(&fixture, 1).await;
+        let before = kinds(&fixture).await;
         assert!(
             before.contains_key("staged-head") && !before.contains_key("instance"),
             "{before:?}"
         );
-        let (died, _) = end_twice(&debts, n, point).await;
-        let after = kinds(&debts).await;
+        let (died, _) = end_twice(&fixture, n, point).await;
+        let after = kinds(&fixture).await;
         assert_eq!(
             (after.get("staged"), after.get("staged-head"), after.get("work")),
             (None, None, None),
             "{point:?} {n}"
         );
         // The turn was not committed: it runs again, whole.
-        begin_again(&debts).await;
+        begin_again(&fixture).await;
         died
     })
     .await;
     assert!(deaths >= 2, "{deaths} deaths");
 }
 
-async fn begin_again(debts: &Debts) {
-    let turn = turn(&debts.provider, "wide").await;
-    let decision = Decision {
-        events: vec![started("wide", 1)],
-        ..Decision::default()
-    };
-    let committed = commit(&debts.provider, &turn.lock_token, decision).await;
+async fn begin_again(fixture: &Fixture) {
+    let turn = turn(&fixture.provider, "wide").await;
+    let decision = Decision::of(vec![started("wide", 1)]);
+    let committed = commit(&fixture.provider, &turn.lock_token, decision).await;
     committed.expect("nothing is in its way");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn ending_a_decided_deletion_that_dies_at_any_write_is_finished_by_the_next() {
     let deaths = at_every_write(|n, point| async move {
-        let debts = Debts::new().await;
+        let fixture = Fixture::new().await;
         for instance in ["a", "b"] {
-            begin_with(&debts.provider, instance, 2, named()).await;
+            begin_with(&fixture.provider, instance, 2, named()).await;
         }
-        let (listener, deletes) = debts.process().await;
+        let (listener, deletes) = fixture.process().await;
         // Two marks, and the decision.
         listener.crash_at_write(3, CrashPoint::AfterApplied);
         let both = ["a".to_owned(), "b".to_owned()];
-        until_death(&listener, deletes.delete_instances_atomic(&both, true)).await;
-        assert_eq!(kinds(&debts).await.get("deletion"), Some(&1), "it is decided");
-        debts.clock.advance(MUCH_LATER);
-        let (died, _) = end_twice(&debts, n, point).await;
-        let after = kinds(&debts).await;
+        until_crash(&listener, deletes.delete_instances_atomic(&both, true)).await;
+        assert_eq!(kinds(&fixture).await.get("deletion"), Some(&1), "it is decided");
+        fixture.clock.advance(MUCH_LATER);
+        let (died, _) = end_twice(&fixture, n, point).await;
+        let after = kinds(&fixture).await;
         assert!(after.is_empty(), "{point:?} {n}: {after:?}");
         died
     })
@@ -147,21 +144,21 @@ async fn pruning_that_dies_at_any_write_is_finished_by_the_next() {
         ..Retention::default()
     };
     let deaths = at_every_write(|n, point| async move {
-        let debts = Debts::new().await;
-        continued(&debts.provider, "long", 5).await;
-        let (listener, dying) = debts.process().await;
+        let fixture = Fixture::new().await;
+        continued(&fixture.provider, "long", 5).await;
+        let (listener, dying) = fixture.process().await;
         listener.crash_at_write(n, point);
-        until_death(&listener, dying.maintain_retention(&keep, page_of(10))).await;
-        debts.clock.advance(MUCH_LATER);
-        let ended = debts.provider.maintain_unfinished(page_of(10)).await;
+        until_crash(&listener, dying.maintain_retention(&keep, page_of(10))).await;
+        fixture.clock.advance(MUCH_LATER);
+        let ended = fixture.provider.maintain_unfinished(page_of(10)).await;
         assert_eq!(ended.expect("it can be searched").failed, 0, "{point:?} {n}");
-        crate::retention::retain(&debts.provider, &keep, 10).await;
-        let kept = debts.provider.list_executions("long").await.expect("a list");
+        crate::retention::retain(&fixture.provider, &keep, 10).await;
+        let kept = fixture.provider.list_executions("long").await.expect("a list");
         assert_eq!(kept, [4, 5], "{point:?} {n}");
-        let current = debts.provider.read_history("long").await.expect("a history");
+        let current = fixture.provider.read_history("long").await.expect("a history");
         assert!(!current.is_empty(), "{point:?} {n}");
         assert!(
-            kinds(&debts).await.get("history") <= Some(&2),
+            kinds(&fixture).await.get("history") <= Some(&2),
             "{point:?} {n}: nothing of the others is left"
         );
         listener.crashed()

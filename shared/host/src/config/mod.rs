@@ -3,10 +3,10 @@
 //! `variables.rs` says what there is to set, `read.rs` checks what was set. All problems are told at once, each with
 //! its variable and what to set, so that a deployment is mended in one go. No message repeats a key.
 
+mod maintenance;
 mod read;
 mod variables;
 
-use crate::maintenance::MaintenanceSettings;
 use crate::notifier::Queues;
 use crate::secret::SecretKey;
 use cosmos::{Key, StaticKey};
@@ -16,6 +16,8 @@ use std::env;
 use std::time::Duration;
 use variables::Reader;
 
+pub use duroxide_cosmos::Retention;
+pub use maintenance::MaintenanceSettings;
 pub use variables::{Problem, VARIABLES, Variable};
 
 /// What a function is told by its environment.
@@ -170,6 +172,12 @@ impl Default for MaintenanceSettings {
 }
 
 impl Limits {
+    /// The shortest timeout of a function with these limits. A shorter one leaves too little time before the reserves to
+    /// begin anything.
+    pub fn least_timeout(&self) -> Duration {
+        4 * self.turn_reserve.max(self.cancel_grace + self.commit_reserve)
+    }
+
     /// Reads the numbers alone.
     ///
     /// # Errors

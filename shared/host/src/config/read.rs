@@ -2,12 +2,12 @@
 //! all the same, so that the next group is checked, too.
 
 use super::variables::Reader;
-use super::{CosmosSettings, KeySetting, Limits};
+use super::{CosmosSettings, KeySetting, Limits, MaintenanceSettings};
 use crate::log;
-use crate::maintenance::{Keep, MaintenanceSettings};
 use crate::notifier::Queues;
 use cosmos::{ClientConfig, Key, StaticKey};
 use duroxide::providers::{MAX_WORKER_TAGS, TagFilter};
+use duroxide_cosmos::Retention;
 use std::collections::{BTreeMap, HashSet};
 use std::time::Duration;
 
@@ -229,7 +229,7 @@ pub(super) fn maintenance(reader: &mut Reader<'_>, limits: &Limits) -> Maintenan
         overdue: seconds(reader.number("MAINTENANCE_OVERDUE_SECONDS", 1..=3600)),
         period: seconds(reader.number("MAINTENANCE_PERIOD_SECONDS", 1..=86_400)),
         page: reader.number("MAINTENANCE_PAGE", 1..=1000),
-        keep: Keep {
+        retention: Retention {
             delete_after: reader
                 .optional_number("RETENTION_DELETE_AFTER_DAYS", 1..=36_500)
                 .map(days),

@@ -1,5 +1,4 @@
 use super::*;
-use crate::maintenance::Keep;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -76,7 +75,7 @@ fn the_least_that_must_be_set_gives_the_defaults_of_the_table() {
             overdue: Duration::from_secs(30),
             period: Duration::from_secs(60),
             page: 100,
-            keep: Keep::default(),
+            retention: Retention::default(),
             wakeup_reach: Duration::from_secs(900),
         }
     );
@@ -146,7 +145,7 @@ fn everything_can_be_set() {
             overdue: Duration::from_secs(19),
             period: Duration::from_secs(20),
             page: 21,
-            keep: Keep {
+            retention: Retention {
                 delete_after: Some(Duration::from_secs(22 * 86_400)),
                 keep_executions: Some(23),
             },

@@ -86,7 +86,7 @@ impl Gate {
             result.cancelled,
         );
         let done = Self::within(claim.budget, OPERATION, commit).await;
-        let wakeups = planner.finish(self.clock.now_ms(), self.directed.session_token());
+        let wakeups = planner.finish(self.clock.now_ms(), self.directed.consistency_token());
         match &done {
             Ok(()) => self.open.close_with(token, Outcome::Committed, |cycle| {
                 cycle.execution = Some(execution);

@@ -89,7 +89,7 @@ impl Gate {
         let poisoned = is_poison(&completion);
         let complete = self.inner.ack_work_item(token, Some(completion));
         let done = Self::within(claim.budget, OPERATION, complete).await;
-        let wakeups = planner.finish(self.clock.now_ms(), self.directed.session_token());
+        let wakeups = planner.finish(self.clock.now_ms(), self.directed.consistency_token());
         match &done {
             Ok(()) => self.open.close_with(token, Outcome::Committed, |cycle| {
                 cycle.poisoned = poisoned;

@@ -26,27 +26,24 @@
 //! ends; the others go on. So is one that the store did not answer in time, when the run ends: `PassesBroken` counts both.
 //! A notifier that takes nothing costs time: what is due stays due, and is notified at its next age.
 
-mod dead_letters;
+pub(crate) mod dead_letters;
 mod passes;
 mod reminders;
 mod report;
 mod request;
-mod settings;
 mod sweep;
 mod wakeups;
 
-pub use dead_letters::{
-    DeadLetterFailure, DeadLetterSelection, DeadLettersAnswer, DeadLettersReport, DeadLettersRequest, Settled,
-};
+pub use dead_letters::{DeadLettersAnswer, DeadLettersRequest};
 pub use report::{PassReport, Report, StoreReport};
-pub use request::{Keep, MaintenanceRequest, PassName, RequestError};
-pub use settings::MaintenanceSettings;
+pub use request::{MaintenanceRequest, PassName, RequestError};
 
 use crate::budget::Budget;
+use crate::config::MaintenanceSettings;
 use crate::notifier::BoundedNotifier;
 use cosmos::Clock;
 use duroxide::providers::ProviderError;
-use duroxide_cosmos::{BacklogQuery, CosmosProvider};
+use duroxide_cosmos::{BacklogQuery, CosmosProvider, Retention};
 use passes::PassSchedule;
 use serde::Serialize;
 use serde_json::Value;
@@ -136,9 +133,9 @@ impl Maintenance {
             return Ok(Answer::Letters(self.dead_letters(request, budget).await?));
         }
         let request = MaintenanceRequest::from_payload(payload)?;
-        let keeps = request.keep.unwrap_or(self.settings.keep);
+        let retention = request.retention.unwrap_or(self.settings.retention);
         let is_named = request.passes.len() < PassName::ALL.len() && request.passes.contains(&PassName::Retention);
-        if is_named && keeps.is_everything() {
+        if is_named && retention == Retention::default() {
             let reason = "names retention, which is off: send retention with deleteAfterDays or keepExecutions, or set \
                           RETENTION_DELETE_AFTER_DAYS or RETENTION_KEEP_EXECUTIONS";
             request::refused("passes", reason)?;

@@ -5,7 +5,7 @@
 
 use super::Maintenance;
 use super::report::{PassReport, Report};
-use super::request::{Keep, MaintenanceRequest, PassName};
+use super::request::{MaintenanceRequest, PassName};
 use super::sweep::Sweep;
 use super::wakeups::RunWakeups;
 use duroxide::providers::ProviderError;
@@ -25,7 +25,7 @@ pub(super) struct PassSchedule<'a> {
     lanes: Vec<Lane>,
     sweep: Option<Sweep>,
     most: u32,
-    keep: Keep,
+    retention: Retention,
 }
 
 /// How far a pass has come.
@@ -47,13 +47,13 @@ struct Lane {
 impl<'a> PassSchedule<'a> {
     /// The passes that a request names.
     pub(super) fn new(with: &'a Maintenance, request: &MaintenanceRequest, calls: RunWakeups) -> PassSchedule<'a> {
-        let keep = request.keep.unwrap_or(with.settings.keep);
+        let retention = request.retention.unwrap_or(with.settings.retention);
         let late = with.late.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let lane = |pass: PassName| Lane {
             pass,
             // Open until it has come to its end.
             report: PassReport {
-                left_over: !(pass == PassName::Retention && keep.is_everything()),
+                left_over: !(pass == PassName::Retention && retention == Retention::default()),
                 ..PassReport::default()
             },
             cursor: None,
@@ -70,7 +70,7 @@ impl<'a> PassSchedule<'a> {
             lanes,
             sweep: None,
             most: request.most.unwrap_or(with.settings.page).max(1),
-            keep,
+            retention,
         }
     }
 
@@ -136,13 +136,7 @@ impl<'a> PassSchedule<'a> {
             PassName::Outbox => provider.maintain_outbox(page).await,
             PassName::Unfinished => provider.maintain_unfinished(page).await,
             PassName::Sessions => provider.maintain_sessions(page).await,
-            PassName::Retention => {
-                let policy = Retention {
-                    delete_after: self.keep.delete_after,
-                    keep_executions: self.keep.keep_executions,
-                };
-                provider.maintain_retention(&policy, page).await
-            }
+            PassName::Retention => provider.maintain_retention(&self.retention, page).await,
             // They have no pages here: see `sweep` and `Maintenance::run`.
             PassName::Sweep | PassName::Report => Ok(PassOutcome::default()),
         }

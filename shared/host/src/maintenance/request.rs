@@ -9,6 +9,7 @@
 //! A request is judged as a whole before anything is done: one that cannot be understood changes nothing. Each refusal
 //! names its field and what to send.
 
+use duroxide_cosmos::Retention;
 use serde::Serialize;
 use serde_json::{Map, Value};
 use std::time::Duration;
@@ -64,22 +65,6 @@ impl PassName {
     }
 }
 
-/// What is kept, and for how long. The default keeps everything.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Keep {
-    /// Trees of instances that have ended are deleted after this time.
-    pub delete_after: Option<Duration>,
-    /// Older executions than the last so many are deleted.
-    pub keep_executions: Option<u64>,
-}
-
-impl Keep {
-    /// Whether everything is kept.
-    pub fn is_everything(&self) -> bool {
-        *self == Keep::default()
-    }
-}
-
 /// What an invocation asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MaintenanceRequest {
@@ -87,8 +72,8 @@ pub struct MaintenanceRequest {
     pub passes: Vec<PassName>,
     /// At most so many items of each physical range in one page; `None` for the setting.
     pub most: Option<u32>,
-    /// What is kept; `None` for the setting.
-    pub keep: Option<Keep>,
+    /// What is deleted; `None` for the setting.
+    pub retention: Option<Retention>,
 }
 
 impl Default for MaintenanceRequest {
@@ -97,7 +82,7 @@ impl Default for MaintenanceRequest {
         MaintenanceRequest {
             passes: PassName::ALL.to_vec(),
             most: None,
-            keep: None,
+            retention: None,
         }
     }
 }
@@ -151,8 +136,8 @@ impl MaintenanceRequest {
             None => PassName::ALL.to_vec(),
         };
         let most = fields.get("most").map(|most| number("most", most, MOST)).transpose()?;
-        let keep = fields.get("retention").map(read_keep).transpose()?;
-        if keep.is_some() && !passes.contains(&PassName::Retention) {
+        let retention = fields.get("retention").map(read_retention).transpose()?;
+        if retention.is_some() && !passes.contains(&PassName::Retention) {
             return refused(
                 "retention",
                 "is given, but passes does not name it: send both, or neither",
@@ -161,7 +146,7 @@ impl MaintenanceRequest {
         Ok(MaintenanceRequest {
             passes,
             most: most.map(|most| u32::try_from(most).unwrap_or(u32::MAX)),
-            keep,
+            retention,
         })
     }
 }
@@ -196,7 +181,7 @@ fn read_passes(passes: &Value) -> Result<Vec<PassName>, RequestError> {
     Ok(read)
 }
 
-fn read_keep(retention: &Value) -> Result<Keep, RequestError> {
+fn read_retention(retention: &Value) -> Result<Retention, RequestError> {
     let fields = retention.as_object().filter(|fields| !fields.is_empty());
     let Some(fields) = fields else {
         let reason = format!(
@@ -212,7 +197,7 @@ fn read_keep(retention: &Value) -> Result<Keep, RequestError> {
             .map(|value| number(&format!("retention.{name}"), value, most))
             .transpose()
     };
-    Ok(Keep {
+    Ok(Retention {
         delete_after: read("deleteAfterDays", MOST_DAYS)?.map(|days| Duration::from_secs(days * DAY)),
         keep_executions: read("keepExecutions", u64::from(u32::MAX))?,
     })

@@ -14,8 +14,8 @@
 //! nothing, and the next one wakeups the same again: a wakeup too many finds nothing to do.
 
 use super::reminders::{Coming, Overdue, watermark};
-use super::settings::MaintenanceSettings;
 use super::wakeups::{RunWakeups, SentWakeups, coming_wakeups, overdue_wakeups};
+use crate::config::MaintenanceSettings;
 use duroxide::providers::ProviderError;
 use duroxide_cosmos::{
     CosmosProvider, Cursor, DueItem, DuePage, DueWindow, MaintenanceState, PageRequest, UnfinishedSweep,

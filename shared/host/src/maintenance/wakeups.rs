@@ -72,9 +72,9 @@ impl RunWakeups {
 
     /// Sends wakeups. Who is not reached is still due, and found by a later sweep.
     pub(super) async fn notify(&mut self, mut wakeups: Vec<Delayed>) -> SentWakeups {
-        let session = Directed::session_token(&*self.provider);
+        let token = Directed::consistency_token(&*self.provider);
         for delayed in &mut wakeups {
-            delayed.wakeup.session.clone_from(&session);
+            delayed.wakeup.consistency_token.clone_from(&token);
         }
         let mut called = SentWakeups::default();
         for slice in wakeups.chunks(SLICE) {

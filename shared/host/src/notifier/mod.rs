@@ -9,6 +9,7 @@
 //! | [`Memory`] | tests and benchmarks: keeps what was notified until it is taken |
 
 mod bounded;
+#[cfg(any(test, feature = "testing"))]
 mod memory;
 mod sqs;
 
@@ -18,6 +19,7 @@ use std::fmt;
 use std::time::Duration;
 
 pub use bounded::BoundedNotifier;
+#[cfg(feature = "testing")]
 pub use memory::Memory;
 pub use sqs::{Queues, Sqs};
 

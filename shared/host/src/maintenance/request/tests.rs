@@ -20,11 +20,11 @@ fn a_direct_request_names_passes_and_limits() {
         "retention": {"deleteAfterDays": 2, "keepExecutions": 3}});
     let request = MaintenanceRequest::from_payload(&payload).unwrap();
     assert_eq!(request.passes, [PassName::Outbox, PassName::Retention]);
-    let keep = Keep {
+    let keep = Retention {
         delete_after: Some(Duration::from_secs(172_800)),
         keep_executions: Some(3),
     };
-    assert_eq!((request.most, request.keep), (Some(7), Some(keep)));
+    assert_eq!((request.most, request.retention), (Some(7), Some(keep)));
     for pass in PassName::ALL {
         let request = MaintenanceRequest::from_payload(&json!({"passes": [pass.as_str()]})).unwrap();
         assert_eq!(request.passes, [pass]);

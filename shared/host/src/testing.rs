@@ -1,0 +1,17 @@
+//! Internals for the tests of this workspace, behind the feature `testing`. Nothing here is stable.
+
+pub use crate::budget::Budget;
+pub use crate::directed::{Directed, Undirected};
+pub use crate::environment::{Environment, Parts, Role};
+pub use crate::event::{BatchItemFailure, BatchResponse, SqsEvent, SqsRecord};
+pub use crate::gate::{Cycle, Ended, Gate, Outcome};
+pub use crate::log::JsonLayer;
+pub use crate::maintenance::dead_letters::{DeadLetterFailure, DeadLetterSelection, DeadLettersReport, Settled};
+pub use crate::maintenance::{
+    Answer, DeadLettersAnswer, DeadLettersRequest, Maintenance, MaintenanceError, MaintenanceRequest, PassName,
+    PassReport, Report, RequestError, StoreReport,
+};
+pub use crate::metrics::{Kind, METRICS, Metric, Metrics};
+pub use crate::notifier::{BoundedNotifier, Memory};
+pub use crate::notifying_provider::NotifyingProvider;
+pub use crate::secret::SecretKey;

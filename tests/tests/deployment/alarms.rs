@@ -1,0 +1,274 @@
+//! Alarms and dashboard look at metrics that the code really writes.
+
+use crate::cost::maintenance;
+use crate::deploy::Stack;
+use crate::template::{parameters, text};
+use ::cosmos::{Key, StaticKey};
+use anyhow::Result;
+use cosmos_emulator::{Faults, ServerOptions};
+use duroxide::providers::Provider;
+use duroxide_cosmos::CosmosConfig;
+use duroxide_lambda::testing::Budget;
+use duroxide_lambda::testing::{Answer, PassName, PassReport, Report, StoreReport};
+use duroxide_lambda::testing::{Kind, Metrics};
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+use tests::World;
+
+/// Namespace, name, and the one dimension with its value.
+type Metric = (String, String, String, String);
+
+fn metric(namespace: &str, name: &str, dimension: &str, value: &str) -> Metric {
+    (
+        namespace.to_owned(),
+        name.to_owned(),
+        dimension.to_owned(),
+        value.to_owned(),
+    )
+}
+
+/// What CloudWatch makes of a line in its embedded format.
+pub fn extracted(line: &str) -> Vec<Metric> {
+    let line: Value = serde_json::from_str(line).unwrap();
+    let mut metrics = Vec::new();
+    for directive in line["_aws"]["CloudWatchMetrics"].as_array().unwrap() {
+        for dimensions in directive["Dimensions"].as_array().unwrap() {
+            let [dimension] = dimensions.as_array().unwrap().as_slice() else {
+                panic!("one dimension: {dimensions}");
+            };
+            let dimension = text(dimension);
+            for defined in directive["Metrics"].as_array().unwrap() {
+                let name = text(&defined["Name"]);
+                assert!(line[&name].is_number(), "{name} has a value");
+                let value = text(&line[&dimension]);
+                metrics.push(metric(&text(&directive["Namespace"]), &name, &dimension, &value));
+            }
+        }
+    }
+    metrics
+}
+
+/// The report of a run that found nothing to do.
+pub fn idle() -> Report {
+    Report {
+        passes: PassName::ALL.map(|pass| (pass, PassReport::default())).into(),
+        store: Some(StoreReport::default()),
+        ..Report::default()
+    }
+}
+
+/// All that the functions of this stack can write, by having their metrics count everything once.
+async fn written(stack: &Stack) -> Result<BTreeSet<Metric>> {
+    let mut names = BTreeSet::new();
+    for function in ["orchestrator", "worker", "tagged-worker", "maintenance"] {
+        let name = text(&stack.function(function)["FunctionName"]);
+        let namespace = stack
+            .variables(function)
+            .into_iter()
+            .find(|(name, _)| name == "METRICS_NAMESPACE");
+        let metrics = Arc::new(Metrics::new(namespace.map(|(_, value)| value)));
+        throttle(Arc::clone(&metrics)).await?;
+        metrics.wakeups(1, 1);
+        match function {
+            "orchestrator" => {
+                metrics.cycle(Kind::Turn, "Failed");
+                metrics.orchestration_failed();
+                metrics.poisoned();
+            }
+            "maintenance" => {
+                idle().measure(&metrics);
+            }
+            _ => {
+                metrics.cycle(Kind::Activity, "Failed");
+                metrics.poisoned();
+            }
+        }
+        names.extend(extracted(&metrics.flush(&name, Duration::from_millis(1), 0).unwrap()));
+    }
+    Ok(names)
+}
+
+/// A request that the store turns away once.
+async fn throttle(metrics: Arc<Metrics>) -> Result<()> {
+    let world = World::local(ServerOptions::default()).await;
+    let (database, container) = world.names();
+    let key = StaticKey::new(Key::from_base64(&world.listener().key())?);
+    let config = CosmosConfig::builder(world.listener().endpoint(), key)
+        .database(database)
+        .container(container)
+        .observer(metrics);
+    let provider = tests::connect(config).await;
+    world.listener().set_faults(Faults {
+        throttled: 1.0,
+        retry_after: Duration::from_millis(1),
+        limit: Some(1),
+        ..Faults::default()
+    });
+    provider.read("nobody").await?;
+    assert!(world.listener().counts().requests >= 2, "it was tried again");
+    Ok(())
+}
+
+/// The metrics of AWS's own services that this stack has.
+fn of_services(stack: &Stack) -> BTreeSet<Metric> {
+    let mut metrics = BTreeSet::new();
+    for function in stack.made["functions"].as_object().unwrap().keys() {
+        for name in ["Errors", "Duration", "Invocations"] {
+            metrics.insert(metric("AWS/Lambda", name, "FunctionName", function));
+        }
+    }
+    for url in stack.made["queues"].as_object().unwrap().keys() {
+        let queue = url.rsplit('/').next().unwrap();
+        metrics.insert(metric(
+            "AWS/SQS",
+            "ApproximateNumberOfMessagesVisible",
+            "QueueName",
+            queue,
+        ));
+    }
+    metrics
+}
+
+fn looked_at(alarm: &Value) -> Metric {
+    let [dimension] = alarm["Dimensions"].as_array().unwrap().as_slice() else {
+        panic!("one dimension: {alarm}");
+    };
+    let [namespace, name] = ["Namespace", "MetricName"].map(|field| text(&alarm[field]));
+    metric(&namespace, &name, &text(&dimension["Name"]), &text(&dimension["Value"]))
+}
+
+/// The titles of what a dashboard shows of a tag's own worker.
+pub fn of_tags(dashboard: &Value) -> Vec<String> {
+    let widgets = dashboard["widgets"].as_array().unwrap().iter();
+    let titles = widgets.map(|widget| text(&widget["properties"]["title"]));
+    titles.filter(|title| title.starts_with("Tag ")).collect()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn alarms_and_dashboard_look_at_metrics_that_are_written() -> Result<()> {
+    let stack = Stack::create(&parameters(&[("WorkerTag", "gpu"), ("MetricsNamespace", "my/flow")])).await?;
+    let mut there = written(&stack).await?;
+    there.extend(of_services(&stack));
+    let mut shown = 0;
+    for alarm in stack.made["alarms"].as_array().unwrap() {
+        let at = looked_at(alarm);
+        assert!(
+            there.contains(&at),
+            "{} looks at {at:?}, which nobody writes",
+            alarm["AlarmName"]
+        );
+        shown += 1;
+    }
+    // The region tells stacks of one name apart: dashboards are an account's, not a region's.
+    let dashboard = &stack.made["dashboards"]["flow-eu-central-1"];
+    for widget in dashboard["widgets"].as_array().unwrap() {
+        for row in widget["properties"]["metrics"].as_array().unwrap() {
+            let [namespace, name, dimension, value] = [0, 1, 2, 3].map(|place| text(&row[place]));
+            let at = metric(&namespace, &name, &dimension, &value);
+            assert!(
+                there.contains(&at),
+                "{} shows {at:?}, which nobody writes",
+                widget["properties"]["title"]
+            );
+            shown += 1;
+        }
+    }
+    assert!(shown > 50, "{shown}");
+    assert_eq!(
+        of_tags(dashboard),
+        [
+            "Tag gpu: activities",
+            "Tag gpu: waiting and given up",
+            "Tag gpu: longest invocation in ms, and errors"
+        ]
+    );
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn each_trouble_has_an_alarm_that_says_what_to_do() -> Result<()> {
+    let stack = Stack::create(&parameters(&[("WorkerTag", "gpu"), ("WorkerTimeout", "300")])).await?;
+    let alarms = stack.made["alarms"].as_array().unwrap();
+    let on = |name: &str, value: &str| {
+        let found = alarms.iter().find(|alarm| {
+            let (_, is, _, of) = looked_at(alarm);
+            is == name && (of == value || of.starts_with(&format!("{value}-")))
+        });
+        found.unwrap_or_else(|| panic!("no alarm on {name} of {value}"))
+    };
+    for queue in [
+        "OrchestratorDeadLetters",
+        "WorkerDeadLetters",
+        "TaggedWorkerDeadLetters",
+    ] {
+        on("ApproximateNumberOfMessagesVisible", &format!("flow-{queue}"));
+    }
+    for name in [
+        "OldestIntentSeconds",
+        "OverdueTimers",
+        "StuckInstances",
+        "DeadLetters",
+        "PassesBroken",
+        "Invocations",
+    ] {
+        on(name, "flow-maintenance");
+    }
+    for function in [
+        "flow-orchestrator",
+        "flow-worker",
+        "flow-tagged-worker",
+        "flow-maintenance",
+    ] {
+        for name in ["CosmosThrottled", "Errors", "Duration"] {
+            on(name, function);
+        }
+    }
+    // A store that hangs fails no invocation, and a wakeup is given up only after many deliveries.
+    for function in ["flow-orchestrator", "flow-worker", "flow-tagged-worker"] {
+        let failed = on("Failed", function);
+        assert_eq!(
+            (text(&failed["Statistic"]).as_str(), failed["Threshold"].as_f64()),
+            ("Sum", Some(0.0))
+        );
+        assert_eq!(
+            (&failed["DatapointsToAlarm"], &failed["EvaluationPeriods"]),
+            (&3.into(), &3.into())
+        );
+    }
+    // The first failed orchestration is seen, though no invocation failed.
+    let failed = on("OrchestrationsFailed", "flow-orchestrator");
+    assert_eq!(
+        (text(&failed["Statistic"]).as_str(), failed["Threshold"].as_f64()),
+        ("Sum", Some(0.0))
+    );
+    assert_eq!(
+        (&failed["DatapointsToAlarm"], text(&failed["ComparisonOperator"])),
+        (&1.into(), "GreaterThanThreshold".into())
+    );
+    assert_eq!(on("Duration", "flow-worker")["Threshold"].as_f64(), Some(240_000.0));
+    assert_eq!(
+        text(&on("Invocations", "flow-maintenance")["TreatMissingData"]),
+        "breaching"
+    );
+    let dead_letters = text(&on("DeadLetters", "flow-maintenance")["AlarmDescription"]);
+    for payload in [
+        json!({"deadLetters": {"list": {}}}),
+        json!({"deadLetters": {"redrive": {"all": true}}}),
+    ] {
+        assert!(dead_letters.contains(&payload.to_string()), "{dead_letters}");
+        let (maintenance, _world, _) = maintenance().await;
+        let answer = maintenance.handle(&payload, Budget::of(Duration::from_secs(60))).await;
+        assert!(matches!(answer, Ok(Answer::Letters(_))), "{answer:?}");
+    }
+    for alarm in alarms {
+        let description = text(&alarm["AlarmDescription"]);
+        assert!(
+            description.len() > 80 && description.matches(". ").count() + description.matches(": ").count() > 0,
+            "{description}"
+        );
+        assert!(description.len() <= 1024);
+    }
+    Ok(())
+}

@@ -1,0 +1,39 @@
+//! The deployment, as far as it can be proved without an account: the templates under `infra/` against the tools that
+//! judge them, against moto's CloudFormation, and against the code that they deploy.
+//!
+//! | module | what it shows |
+//! |---|---|
+//! | `lint` | cfn-lint, `sam validate`, checkov; each suppressed finding has its reason |
+//! | `parameters` | mistakes are refused before CloudFormation makes anything |
+//! | `timing`, `agreement` | the times of functions, queues, locks and schedule agree, for every choice of parameters |
+//! | `stack` | what CloudFormation makes of the template, and that deleting it leaves nothing |
+//! | `permissions`, `actions`, `variables`, `alarms` | roles, environment and metrics are those of the code |
+//! | `flow` | an order is fulfilled by the binaries with the variables, queues and secret of the stack |
+//! | `provision`, `cosmos` | the container is created or verified, never altered; templates and code do not drift |
+//! | `cost` | the guide's estimate rests on what is counted |
+//! | `archives`, `script` | `cargo lambda build` makes what is deployed; `deploy.sh` puts it all together |
+//! | `rotation` | the commands that rotate the key regenerate none that is in use |
+//!
+//! `template` reads the SAM template through its own transform, `deploy` holds the stack that moto makes of it; both run
+//! the Python beside this file.
+
+#![allow(clippy::unwrap_used, reason = "a helper of a test fails the test")]
+
+mod actions;
+mod agreement;
+mod alarms;
+mod archives;
+mod cosmos;
+mod cost;
+mod deploy;
+mod flow;
+mod lint;
+mod parameters;
+mod permissions;
+mod provision;
+mod rotation;
+mod script;
+mod stack;
+mod template;
+mod timing;
+mod variables;

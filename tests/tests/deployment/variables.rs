@@ -1,0 +1,67 @@
+//! The variables of the template are exactly those that the configuration reads.
+
+use crate::deploy::Stack;
+use crate::template::{Template, parameters};
+use anyhow::{Context, Result};
+use duroxide_lambda::config::{Config, KeySetting, VARIABLES};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// For development only: in a deployment the key is a secret.
+const NOT_DEPLOYED: &str = "COSMOS_KEY";
+
+#[tokio::test]
+async fn the_template_sets_what_the_code_reads_and_the_code_reads_what_it_sets() -> Result<()> {
+    let template = Template::read(&parameters(&[])).await?;
+    let known: BTreeSet<&str> = VARIABLES.iter().map(|variable| variable.name).collect();
+    let mut set = BTreeSet::new();
+    for (name, function) in template.of_type("AWS::Lambda::Function") {
+        let variables = function["Properties"]["Environment"]["Variables"].as_object().unwrap();
+        let here: BTreeSet<&str> = variables.keys().map(String::as_str).collect();
+        let unread: Vec<_> = here.difference(&known).collect();
+        assert!(unread.is_empty(), "{name} sets what nobody reads: {unread:?}");
+        for variable in VARIABLES.iter().filter(|variable| variable.required) {
+            assert!(here.contains(variable.name), "{name} needs {}", variable.name);
+        }
+        set.extend(here);
+    }
+    set.insert(NOT_DEPLOYED);
+    assert_eq!(set, known);
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn each_function_can_read_what_it_is_given() -> Result<()> {
+    let given = [
+        ("WorkerTag", "gpu"),
+        ("DeleteAfterDays", "30"),
+        ("WorkerBatchSize", "4"),
+        ("MaxAttempts", "5"),
+        ("OutboxAttempts", "7"),
+        ("DeadLetterDays", "9"),
+    ];
+    let stack = Stack::create(&parameters(&given)).await?;
+    for function in ["orchestrator", "worker", "tagged-worker", "maintenance"] {
+        let variables: BTreeMap<String, String> = stack.variables(function).into_iter().collect();
+        let config = Config::from_variables(|name| variables.get(name).cloned())
+            .with_context(|| format!("{function}: {variables:?}"))?;
+        let arn = stack.made["outputs"]["KeySecretArn"].as_str();
+        assert!(matches!(&config.cosmos.key, KeySetting::Secret { arn: is } if Some(is.as_str()) == arn));
+        assert_eq!(
+            Some(config.queues.worker.as_str()),
+            stack.made["outputs"]["WorkerQueueUrl"].as_str()
+        );
+        assert_eq!(config.limits.max_attempts, 5, "{function}");
+        let kept = config.limits.dead_letters_kept.as_secs();
+        assert_eq!((config.limits.outbox_attempts, kept), (7, 9 * 86_400), "{function}");
+        match function {
+            "worker" => assert_eq!(config.limits.concurrency, 4),
+            "tagged-worker" => assert_eq!(config.limits.concurrency, 1),
+            "maintenance" => assert_eq!(
+                config.maintenance.retention.delete_after.map(|age| age.as_secs()),
+                Some(2_592_000)
+            ),
+            _ => assert_eq!(config.limits.concurrency, 10),
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,102 @@
+//! Writes whose answer is lost, while reads lag: the writer recognises its own write.
+
+use cosmos_emulator::{Faults, Lag, Listener, ServerOptions};
+use duroxide::providers::{Provider, TagFilter};
+use duroxide_cosmos::{CosmosProvider, Fetched};
+use std::sync::Arc;
+use std::time::Duration;
+use tests::turns::*;
+use tests::{World, connect};
+
+/// An instance with activity 2 and an event to take, and an instance that was only started, on a store whose reads lag;
+/// and a process that knows neither.
+async fn lagging() -> (World, Listener, Arc<CosmosProvider>) {
+    let lag = Lag {
+        min: Duration::from_millis(300),
+        max: Duration::from_millis(600),
+        seed: 7,
+    };
+    let world = World::local(ServerOptions {
+        lag: Some(lag),
+        ..ServerOptions::default()
+    })
+    .await;
+    let provider = world.provider().await;
+    begin_with(&provider, "i", 1, named()).await;
+    enqueue(&provider, raised("i", "1")).await;
+    enqueue(&provider, start_of("new")).await;
+    world.server().catch_up().await;
+    let listener = world.open_listener().await;
+    let other = connect(world.builder_through(&listener)).await;
+    (world, listener, other)
+}
+
+/// Reads lag, and the answer of the next write is lost.
+fn next_answer_is_lost() -> Faults {
+    Faults {
+        seed: 8,
+        lost_after: 1.0,
+        writes_only: true,
+        limit: Some(1),
+        stale_reads: true,
+        ..Faults::default()
+    }
+}
+
+/// Fails unless the fault was met.
+#[track_caller]
+fn assert_one_lost(listener: &Listener) {
+    let lost = listener.log().iter().filter(|record| record.status.is_none()).count();
+    assert_eq!(lost, 1, "one answer was lost");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_claim_whose_answer_is_lost_is_recognised_although_reads_lag() {
+    for instance in ["i", "new"] {
+        let (_world, listener, other) = lagging().await;
+        listener.set_faults(next_answer_is_lost());
+        let turn = other.fetch_turn(instance, LOCK, None).await;
+        assert!(
+            matches!(turn, Ok(Fetched::Ready(_))),
+            "'{instance}' is claimed: {turn:?}"
+        );
+        assert_one_lost(&listener);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_claimed_activity_whose_answer_is_lost_is_recognised_although_reads_lag() {
+    let (_world, listener, other) = lagging().await;
+    listener.set_faults(next_answer_is_lost());
+    let claimed = other
+        .fetch_work(&activity_id("i", 2), LOCK, None, &TagFilter::Any)
+        .await;
+    assert!(
+        matches!(claimed, Ok(Fetched::Ready(_))),
+        "the activity is claimed: {claimed:?}"
+    );
+    assert_one_lost(&listener);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_completion_whose_answer_is_lost_is_recognised_although_reads_lag() {
+    let (world, listener, other) = lagging().await;
+    let claimed = work(&other, "i", 2).await;
+    listener.set_faults(next_answer_is_lost());
+    let completed = other.ack_work_item(&claimed.lock_token, Some(done("i", 2))).await;
+    completed.expect("the result was recorded");
+    assert_one_lost(&listener);
+    assert!(world.documents_of("work").await.is_empty(), "the activity is done");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_commit_whose_answer_is_lost_is_recognised_although_reads_lag() {
+    let (world, listener, other) = lagging().await;
+    let turn = turn(&other, "i").await;
+    listener.set_faults(next_answer_is_lost());
+    let committed = commit(&other, &turn.lock_token, Decision::of(vec![heard("i", 1, 3)])).await;
+    committed.expect("the turn was committed");
+    assert_one_lost(&listener);
+    let lock = world.document("i", "lock").await.expect("the instance has a lock");
+    assert!(lock["holder"].is_null(), "the lock is free: {lock:#}");
+}

@@ -1,0 +1,94 @@
+//! Events for an instance that does not exist yet, racing with its start.
+
+use cosmos_emulator::{Faults, ServerOptions};
+use duroxide::providers::{Provider, ProviderAdmin, WorkItem};
+use duroxide_cosmos::{CosmosProvider, Fetched, TurnItem};
+use std::sync::Arc;
+use std::time::Duration;
+use tests::turns::*;
+use tests::{ManualClock, World};
+
+const ROUNDS: u64 = 40;
+/// So many that dropping them takes as long as starting the instance.
+const EVENTS: usize = 6;
+
+/// What duroxide's runtime does with a turn: its lock is renewed meanwhile, and if it cannot be committed, a failure
+/// is, with the same token.
+async fn run_turn(provider: &CosmosProvider, instance: &str, turn: TurnItem) {
+    let begins = Decision::of(vec![started(instance, 1)]);
+    let token = turn.lock_token.as_str();
+    let renewing = provider.renew_orchestration_item_lock(token, LOCK);
+    let (outcome, _renewed) = futures::join!(commit(provider, token, begins), renewing);
+    if let Err(error) = outcome {
+        let fails = Decision {
+            events: vec![started(instance, 1)],
+            metadata: ended("Failed", &error.to_string()),
+            ..Decision::default()
+        };
+        let outcome = commit(provider, token, fails).await;
+        assert!(outcome.is_err(), "{instance} has failed for good: {error}");
+    }
+}
+
+async fn fetch(provider: &CosmosProvider, instance: &str) -> bool {
+    let fetched = provider.fetch_turn(instance, LOCK, None).await;
+    match fetched.expect("the fetch succeeds") {
+        Fetched::Ready(turn) => {
+            run_turn(provider, instance, turn).await;
+            true
+        }
+        Fetched::Nothing | Fetched::Busy { .. } | Fetched::Foreign { .. } => false,
+    }
+}
+
+/// A process whose requests take a moment more or less, so that many orders of events are met.
+async fn jittery(world: &World, clock: &Arc<ManualClock>, seed: u64) -> Arc<CosmosProvider> {
+    let (listener, provider) = world.process_at(clock).await;
+    listener.set_faults(Faults {
+        seed,
+        jitter: Duration::from_millis(10),
+        ..Faults::default()
+    });
+    provider
+}
+
+/// A4, by chance instead of by design (see `interleavings`).
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_start_that_races_with_events_is_always_processed() {
+    let world = World::local(ServerOptions::default()).await;
+    let clock = Arc::new(ManualClock::default());
+    let client = world.provider_at(&clock).await;
+    let (one, other) = (jittery(&world, &clock, 1).await, jittery(&world, &clock, 2).await);
+    for round in 0..ROUNDS {
+        let instance = &format!("raced-{round}");
+        for data in 0..EVENTS {
+            let early = WorkItem::QueueMessage {
+                instance: instance.clone(),
+                name: "inbox".to_owned(),
+                data: data.to_string(),
+            };
+            enqueue(&client, early).await;
+        }
+        let dropping = async {
+            for _ in 0..3 {
+                fetch(&one, instance).await;
+            }
+        };
+        let starting = async {
+            tokio::time::sleep(Duration::from_micros(round % 10 * 1_000)).await;
+            enqueue(&client, start_of(instance)).await;
+            fetch(&other, instance).await;
+        };
+        futures::join!(dropping, starting);
+        for _ in 0..5 {
+            if fetch(&other, instance).await || other.get_instance_info(instance).await.is_ok() {
+                continue;
+            }
+            // A lock that was renewed while it was given back is held until it expires.
+            clock.advance(LATER);
+        }
+        let info = other.get_instance_info(instance).await.expect("the start is processed");
+        assert_eq!(info.status, "Running", "{instance}");
+        assert!(!fetch(&other, instance).await, "{instance} has nothing left to do");
+    }
+}

@@ -1,0 +1,201 @@
+//! Exactly once across partitions: a message that an intent owes arrives, and arrives once.
+
+use cosmos::{PartitionKey, Retry};
+use cosmos_emulator::{CrashPoint, ServerOptions};
+use duroxide::providers::{ProviderAdmin, WorkItem};
+use duroxide_cosmos::{CosmosProvider, Fetched};
+use serde_json::Value;
+use std::sync::Arc;
+use tests::turns::*;
+use tests::{ManualClock, World, connect, until_crash};
+
+struct Owed {
+    world: World,
+    clock: Arc<ManualClock>,
+    provider: Arc<CosmosProvider>,
+}
+
+impl Owed {
+    async fn new() -> Owed {
+        let world = World::local(ServerOptions::default()).await;
+        let clock = Arc::new(ManualClock::default());
+        let provider = world.provider_at(&clock).await;
+        Owed { world, clock, provider }
+    }
+
+    /// Commits a turn of `instance` in a process that dies before it delivers. Answers the intent it left.
+    async fn commit_and_die(&self, instance: &str, decision: Decision) -> Value {
+        let listener = self.world.open_listener().await;
+        let clock: Arc<dyn cosmos::Clock> = Arc::clone(&self.clock) as Arc<dyn cosmos::Clock>;
+        let dying = connect(self.world.builder_through(&listener).clock(clock)).await;
+        let turn = turn(&dying, instance).await;
+        listener.crash_at_write(2, CrashPoint::BeforeApplied);
+        let said = until_crash(&listener, commit(&dying, &turn.lock_token, decision)).await;
+        assert!(said.is_none(), "the delivery met no crash: {said:?}");
+        let intents = self.world.documents_of("intent").await;
+        intents
+            .into_iter()
+            .find(|doc| doc["pk"] == instance)
+            .expect("the intent is owed")
+    }
+
+    /// Puts an intent back, as if the process had died before deleting it.
+    async fn owe_again(&self, intent: &Value) {
+        let mut doc = intent.clone();
+        doc.as_object_mut()
+            .expect("a document")
+            .retain(|name, _| !name.starts_with('_'));
+        let pk = PartitionKey::new(doc["pk"].as_str().expect("a partition")).expect("a valid partition key");
+        self.world
+            .raw()
+            .create(&pk, &doc, Retry::Idempotent)
+            .await
+            .expect("the intent was gone");
+    }
+
+    /// Lets time pass and repairs; answers how many intents were paid.
+    async fn repair(&self) -> u64 {
+        self.clock.advance(REPAIRABLE);
+        let repaired = self.provider.repair(100).await.expect("the repair runs");
+        assert_eq!(repaired.failed, 0, "{repaired:?}");
+        repaired.intents
+    }
+
+    async fn messages_of(&self, instance: &str) -> usize {
+        self.world
+            .documents_of("message")
+            .await
+            .iter()
+            .filter(|doc| doc["pk"] == instance)
+            .count()
+    }
+
+    async fn assert_nothing_for(&self, instance: &str) {
+        assert_eq!(self.messages_of(instance).await, 0, "a second message for {instance}");
+        let fetched = self
+            .provider
+            .fetch_turn(instance, LOCK, None)
+            .await
+            .expect("the fetch succeeds");
+        assert!(matches!(fetched, Fetched::Nothing), "{instance}: {fetched:?}");
+        assert!(self.world.documents_of("intent").await.is_empty(), "the intent is paid");
+    }
+}
+
+fn starts(child: &str) -> Decision {
+    Decision {
+        events: vec![started("parent", 1)],
+        messages: vec![start_of(child)],
+        ..Decision::default()
+    }
+}
+
+fn completes(parent: &str) -> Decision {
+    let result = WorkItem::SubOrchCompleted {
+        parent_instance: parent.to_owned(),
+        parent_execution_id: 1,
+        parent_id: 2,
+        result: "done".to_owned(),
+    };
+    Decision {
+        events: vec![started("child", 1)],
+        messages: vec![result],
+        metadata: ended("Completed", "done"),
+        ..Decision::default()
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_childs_start_that_is_delivered_twice_starts_it_once() {
+    let owed = Owed::new().await;
+    enqueue(&owed.provider, start_of("parent")).await;
+    let intent = owed.commit_and_die("parent", starts("child")).await;
+    assert_eq!(owed.messages_of("child").await, 0, "nothing was delivered yet");
+    assert_eq!(owed.repair().await, 1);
+    assert_eq!(owed.messages_of("child").await, 1);
+
+    // Before the child consumed it.
+    owed.owe_again(&intent).await;
+    assert_eq!(owed.repair().await, 1);
+    assert_eq!(owed.messages_of("child").await, 1, "the message is there already");
+
+    let first = turn(&owed.provider, "child").await;
+    let decision = Decision::of(vec![started("child", 1)]);
+    commit(&owed.provider, &first.lock_token, decision)
+        .await
+        .expect("the child begins");
+    owed.owe_again(&intent).await;
+    assert_eq!(owed.repair().await, 1);
+    owed.assert_nothing_for("child").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_childs_completion_that_is_delivered_twice_is_seen_once() {
+    let owed = Owed::new().await;
+    begin(&owed.provider, "parent").await;
+    enqueue(&owed.provider, start_of("child")).await;
+    let intent = owed.commit_and_die("child", completes("parent")).await;
+    assert_eq!(owed.repair().await, 1);
+    let second = turn(&owed.provider, "parent").await;
+    assert!(
+        matches!(second.item.messages[..], [WorkItem::SubOrchCompleted { .. }]),
+        "{:?}",
+        second.item.messages
+    );
+    let decision = Decision::of(vec![heard("parent", 1, 2)]);
+    commit(&owed.provider, &second.lock_token, decision)
+        .await
+        .expect("the parent goes on");
+    owed.owe_again(&intent).await;
+    assert_eq!(owed.repair().await, 1);
+    owed.assert_nothing_for("parent").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_redelivery_does_not_bring_a_deleted_child_back() {
+    let owed = Owed::new().await;
+    enqueue(&owed.provider, start_of("parent")).await;
+    let intent = owed.commit_and_die("parent", starts("child")).await;
+    owed.repair().await;
+    let first = turn(&owed.provider, "child").await;
+    let decision = Decision {
+        events: vec![started("child", 1)],
+        metadata: ended("Completed", "done"),
+        ..Decision::default()
+    };
+    commit(&owed.provider, &first.lock_token, decision)
+        .await
+        .expect("the child ends");
+    owed.provider
+        .delete_instance("child", false)
+        .await
+        .expect("the child is deleted");
+    owed.owe_again(&intent).await;
+    assert_eq!(owed.repair().await, 1);
+    owed.assert_nothing_for("child").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_intent_that_is_still_owed_does_not_hinder_the_next_turn() {
+    let owed = Owed::new().await;
+    enqueue(&owed.provider, start_of("parent")).await;
+    owed.commit_and_die("parent", starts("first")).await;
+    enqueue(&owed.provider, raised("parent", "more")).await;
+    let decision = Decision {
+        messages: vec![start_of("second")],
+        ..Decision::default()
+    };
+    let more = turn(&owed.provider, "parent").await;
+    commit(&owed.provider, &more.lock_token, decision)
+        .await
+        .expect("the second turn commits");
+    assert_eq!(
+        (owed.messages_of("first").await, owed.messages_of("second").await),
+        (0, 1)
+    );
+    assert_eq!(owed.repair().await, 1);
+    assert_eq!(
+        (owed.messages_of("first").await, owed.messages_of("second").await),
+        (1, 1)
+    );
+}

@@ -1,0 +1,29 @@
+//! Invariants that hold whatever happens: one module per topic.
+//!
+//! Most tests make turns by hand on a clock that only the test moves, so a lock expires without waiting. Where the whole
+//! life of an orchestration matters, duroxide's runtime drives the provider.
+//!
+//! | module | topic |
+//! |---|---|
+//! | `fencing` | who lost a lock commits nothing, who has it commits once |
+//! | `exactly_once` | messages to other partitions arrive, once |
+//! | `roll_forward` | slots divide instances; whoever meets an unfinished commit completes it |
+//! | `interleavings`, `early_events` | races by design and by chance |
+//! | `deletion`, `admin` | trees go whole or not at all; counts, queues and pruning are exact |
+//! | `starvation` | what nobody can serve hides nothing, and nothing grows for ever |
+//! | `instance_ids`, `sizes`, `clocks` | any name, any size within the limits, clocks that differ |
+//! | `connection_errors`, `secrets` | errors that say what to do; no key in any log |
+
+mod admin;
+mod clocks;
+mod connection_errors;
+mod deletion;
+mod early_events;
+mod exactly_once;
+mod fencing;
+mod instance_ids;
+mod interleavings;
+mod roll_forward;
+mod secrets;
+mod sizes;
+mod starvation;
