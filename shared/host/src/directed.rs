@@ -64,7 +64,7 @@ impl Directed for CosmosProvider {
     }
 
     async fn hold_session(&self, session: &str, claim: &SessionFetchConfig) -> Result<Fetched<()>, ProviderError> {
-        CosmosProvider::hold_session(self, session, claim).await
+        CosmosProvider::claim_session(self, session, claim).await
     }
 
     fn consistency_token(&self) -> Option<String> {

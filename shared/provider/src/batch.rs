@@ -98,7 +98,11 @@ pub(crate) async fn write_fenced(
 ) -> Result<Option<Locked>, Failure> {
     loop {
         let batch = lock_first(next, &lock.etag)?;
-        let error = match store.container.batch(pk, &extend(batch, &ops)?, Retry::Idempotent).await {
+        let error = match store
+            .container
+            .batch(pk, &extend(batch, &ops)?, Retry::Idempotent)
+            .await
+        {
             Ok(results) => return Ok(Some(store.written_lock(pk, next.clone(), &results).await?)),
             Err(error) => error,
         };
@@ -173,7 +177,11 @@ pub(crate) async fn without_missing(
     ops: Vec<StagedOp>,
 ) -> Result<Vec<StagedOp>, Failure> {
     let is_discard = |op: &StagedOp| matches!(op.op, StagedOpKind::Discard);
-    let ids: Vec<&str> = ops.iter().filter(|op| is_discard(op)).map(|op| op.id.as_str()).collect();
+    let ids: Vec<&str> = ops
+        .iter()
+        .filter(|op| is_discard(op))
+        .map(|op| op.id.as_str())
+        .collect();
     let query = Query::new("SELECT VALUE c.id FROM c WHERE ARRAY_CONTAINS(@ids, c.id)").param("@ids", &ids);
     let existing: HashSet<String> = store.container.query::<String>(pk, &query).await?.into_iter().collect();
     Ok(ops

@@ -9,16 +9,11 @@ use duroxide::providers::WorkItem;
 use std::time::Duration;
 
 /// Queues a message for its instance. Returns the instance, and when the message is due.
-pub(crate) async fn message(
-    store: &Store,
-    item: &WorkItem,
-    delay: Option<Duration>,
-) -> Result<(String, u64), Failure> {
+pub(crate) async fn message(store: &Store, item: &WorkItem, delay: Option<Duration>) -> Result<(String, u64), Failure> {
     let now = store.now();
     let visible_ms = delay.map(|delay| now.saturating_add(millis(delay)));
-    let due = Due::message(item, visible_ms).ok_or_else(|| {
-        Failure::Refused("an activity is enqueued for workers, not for an orchestrator".to_owned())
-    })?;
+    let due = Due::message(item, visible_ms)
+        .ok_or_else(|| Failure::Refused("an activity is enqueued for workers, not for an orchestrator".to_owned()))?;
     let (target, due_at) = (due.target.instance(), due.at_ms.unwrap_or(now).max(now));
     let pk = PartitionKey::new(target)?;
     let envelope = Envelope {

@@ -33,7 +33,9 @@ pub(crate) enum Failure {
     Serialise(#[from] serde_json::Error),
     #[error("Invalid lock token: it was not issued by this provider")]
     InvalidToken,
-    #[error("the lock on instance '{instance}' is lost: it expired, another process claimed it, or the instance was deleted")]
+    #[error(
+        "the lock on instance '{instance}' is lost: it expired, another process claimed it, or the instance was deleted"
+    )]
     LockLost { instance: String },
     #[error(
         "the lock on activity {work} of instance '{instance}' is lost: \

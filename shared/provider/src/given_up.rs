@@ -3,8 +3,8 @@
 //! The failure itself says so: a turn's last event, or an activity's completion, has [`ErrorDetails::Poison`] with the
 //! items as JSON. An ordinary commit has no such event and no extra cost.
 
-use crate::model::{DeadLetterKind, GivenUp};
 use crate::due::TurnDecision;
+use crate::model::{DeadLetterKind, GivenUp};
 use duroxide::providers::WorkItem;
 use duroxide::{ErrorDetails, EventKind, PoisonMessageType};
 use serde_json::value::RawValue;
@@ -186,7 +186,10 @@ mod tests {
         };
         assert!(of_turn(&failed(ordinary)).is_none());
         let given_up = of_turn(&failed(poison("[1,{\"a\":2}]".to_owned()))).unwrap();
-        assert_eq!((given_up.attempts, given_up.execution, given_up.items.len()), (11, Some(3), 2));
+        assert_eq!(
+            (given_up.attempts, given_up.execution, given_up.items.len()),
+            (11, Some(3), 2)
+        );
         assert!(given_up.reason.contains("11 times") && given_up.reason.contains("10 are allowed"));
     }
 

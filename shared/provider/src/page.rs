@@ -91,7 +91,10 @@ pub(crate) async fn run<'s, I: Item + DeserializeOwned>(
         .within(request.deadline)
         .sweep::<I, _, _>(query, request.most, place.sweep.clone(), I::order)
         .await?;
-    let items = page.items.into_iter().filter(|item| !place.failed.contains(&item.key()));
+    let items = page
+        .items
+        .into_iter()
+        .filter(|item| !place.failed.contains(&item.key()));
     let (mut pass, mut failed, mut is_cut) = (PassOutcome::default(), Vec::new(), false);
     for (item, outcome) in each(items.collect(), time, work).await {
         match outcome {
@@ -101,7 +104,11 @@ pub(crate) async fn run<'s, I: Item + DeserializeOwned>(
                 failed.push(item.key());
             }
             Outcome::Slow => {
-                tracing::warn!(instance = item.pk(), key = item.key(), "an item of a pass took too long; it stays due");
+                tracing::warn!(
+                    instance = item.pk(),
+                    key = item.key(),
+                    "an item of a pass took too long; it stays due"
+                );
                 failed.push(item.key());
             }
             Outcome::Cut => {
@@ -326,6 +333,9 @@ mod tests {
         let slow = outcomes.iter().filter(|(_, outcome)| *outcome == Outcome::Slow).count();
         assert_eq!(slow, SIDE_BY_SIDE, "{outcomes:?}");
         let behind = &outcomes[SIDE_BY_SIDE..];
-        assert!(behind.iter().all(|(_, outcome)| *outcome == Outcome::Cut), "{outcomes:?}");
+        assert!(
+            behind.iter().all(|(_, outcome)| *outcome == Outcome::Cut),
+            "{outcomes:?}"
+        );
     }
 }

@@ -25,11 +25,7 @@ pub(crate) enum SessionClaim {
 }
 
 /// Claims the session, or extends it when it is the caller's already.
-pub(crate) async fn claim(
-    store: &Store,
-    session: &str,
-    config: &SessionFetchConfig,
-) -> Result<SessionClaim, Failure> {
+pub(crate) async fn claim(store: &Store, session: &str, config: &SessionFetchConfig) -> Result<SessionClaim, Failure> {
     let pk = PartitionKey::new(session)?;
     let mut now = store.now();
     for _ in 0..RENEWALS {
@@ -46,7 +42,8 @@ pub(crate) async fn claim(
         let next = SessionDoc::new(session, &config.owner_id, until, now);
         let written = match &seen {
             Some(seen) => {
-                store.container
+                store
+                    .container
                     .replace(&pk, SessionDoc::ID, &next, Some(&seen.etag), Retry::Idempotent)
                     .await
             }
@@ -80,7 +77,8 @@ async fn try_touch(store: &Store, session: &str) -> Result<(), Failure> {
     if seen.doc.until > now {
         let mut next = seen.doc;
         next.active_at = now;
-        store.container
+        store
+            .container
             .replace(&pk, SessionDoc::ID, &next, Some(&seen.etag), Retry::Idempotent)
             .await?;
     }

@@ -92,7 +92,13 @@ mod tests {
 
     #[test]
     fn any_instance_id_survives_in_a_token() {
-        for instance in ["a/b", "back\\slash", "\"q\"", "日本 \u{1F600}", "with:colons|and{braces}"] {
+        for instance in [
+            "a/b",
+            "back\\slash",
+            "\"q\"",
+            "日本 \u{1F600}",
+            "with:colons|and{braces}",
+        ] {
             let pk = PartitionKey::new(instance).unwrap();
             let nonce = "n".to_owned();
             let token = TurnToken { nonce, pk };
@@ -104,7 +110,12 @@ mod tests {
     fn a_token_of_the_other_kind_or_garbage_is_invalid() {
         let pk = PartitionKey::new("i").unwrap();
         let (nonce, id) = ("n".to_owned(), "w:1:2".to_owned());
-        let turn = TurnToken { nonce: nonce.clone(), pk: pk.clone() }.encode().unwrap();
+        let turn = TurnToken {
+            nonce: nonce.clone(),
+            pk: pk.clone(),
+        }
+        .encode()
+        .unwrap();
         let work = WorkToken { nonce, pk, id }.encode().unwrap();
         assert!(matches!(WorkToken::decode(&turn), Err(Failure::InvalidToken)));
         assert!(matches!(TurnToken::decode(&work), Err(Failure::InvalidToken)));

@@ -92,7 +92,7 @@ impl Directed for Meeting {
     }
 
     async fn hold_session(&self, session: &str, claim: &SessionFetchConfig) -> Result<Fetched<()>, ProviderError> {
-        self.store.hold_session(session, claim).await
+        self.store.claim_session(session, claim).await
     }
 
     fn consistency_token(&self) -> Option<String> {

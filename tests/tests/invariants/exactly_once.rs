@@ -7,7 +7,7 @@ use duroxide_cosmos::{CosmosProvider, Fetched};
 use serde_json::Value;
 use std::sync::Arc;
 use tests::turns::*;
-use tests::{ManualClock, World, connect, until_crash};
+use tests::{ManualClock, World, connect, recover, until_crash};
 
 struct Owed {
     world: World,
@@ -53,12 +53,12 @@ impl Owed {
             .expect("the intent was gone");
     }
 
-    /// Lets time pass and repairs; answers how many intents were paid.
-    async fn repair(&self) -> u64 {
+    /// Lets time pass and recovers; returns how many intents were delivered.
+    async fn recover(&self) -> u64 {
         self.clock.advance(REPAIRABLE);
-        let repaired = self.provider.repair(100).await.expect("the repair runs");
-        assert_eq!(repaired.failed, 0, "{repaired:?}");
-        repaired.intents
+        let recovered = recover(&self.provider).await;
+        assert_eq!(recovered.failed, 0, "{recovered:?}");
+        recovered.intents
     }
 
     async fn messages_of(&self, instance: &str) -> usize {
@@ -111,12 +111,12 @@ async fn a_childs_start_that_is_delivered_twice_starts_it_once() {
     enqueue(&owed.provider, start_of("parent")).await;
     let intent = owed.commit_and_die("parent", starts("child")).await;
     assert_eq!(owed.messages_of("child").await, 0, "nothing was delivered yet");
-    assert_eq!(owed.repair().await, 1);
+    assert_eq!(owed.recover().await, 1);
     assert_eq!(owed.messages_of("child").await, 1);
 
     // Before the child consumed it.
     owed.owe_again(&intent).await;
-    assert_eq!(owed.repair().await, 1);
+    assert_eq!(owed.recover().await, 1);
     assert_eq!(owed.messages_of("child").await, 1, "the message is there already");
 
     let first = turn(&owed.provider, "child").await;
@@ -125,7 +125,7 @@ async fn a_childs_start_that_is_delivered_twice_starts_it_once() {
         .await
         .expect("the child begins");
     owed.owe_again(&intent).await;
-    assert_eq!(owed.repair().await, 1);
+    assert_eq!(owed.recover().await, 1);
     owed.assert_nothing_for("child").await;
 }
 
@@ -135,7 +135,7 @@ async fn a_childs_completion_that_is_delivered_twice_is_seen_once() {
     begin(&owed.provider, "parent").await;
     enqueue(&owed.provider, start_of("child")).await;
     let intent = owed.commit_and_die("child", completes("parent")).await;
-    assert_eq!(owed.repair().await, 1);
+    assert_eq!(owed.recover().await, 1);
     let second = turn(&owed.provider, "parent").await;
     assert!(
         matches!(second.item.messages[..], [WorkItem::SubOrchCompleted { .. }]),
@@ -147,7 +147,7 @@ async fn a_childs_completion_that_is_delivered_twice_is_seen_once() {
         .await
         .expect("the parent goes on");
     owed.owe_again(&intent).await;
-    assert_eq!(owed.repair().await, 1);
+    assert_eq!(owed.recover().await, 1);
     owed.assert_nothing_for("parent").await;
 }
 
@@ -156,7 +156,7 @@ async fn a_redelivery_does_not_bring_a_deleted_child_back() {
     let owed = Owed::new().await;
     enqueue(&owed.provider, start_of("parent")).await;
     let intent = owed.commit_and_die("parent", starts("child")).await;
-    owed.repair().await;
+    owed.recover().await;
     let first = turn(&owed.provider, "child").await;
     let decision = Decision {
         events: vec![started("child", 1)],
@@ -171,7 +171,7 @@ async fn a_redelivery_does_not_bring_a_deleted_child_back() {
         .await
         .expect("the child is deleted");
     owed.owe_again(&intent).await;
-    assert_eq!(owed.repair().await, 1);
+    assert_eq!(owed.recover().await, 1);
     owed.assert_nothing_for("child").await;
 }
 
@@ -193,7 +193,7 @@ async fn an_intent_that_is_still_owed_does_not_hinder_the_next_turn() {
         (owed.messages_of("first").await, owed.messages_of("second").await),
         (0, 1)
     );
-    assert_eq!(owed.repair().await, 1);
+    assert_eq!(owed.recover().await, 1);
     assert_eq!(
         (owed.messages_of("first").await, owed.messages_of("second").await),
         (1, 1)

@@ -167,7 +167,7 @@ impl Which {
                 session.notify(&instance).await;
                 (instance, true)
             }
-            Redriven::Owed { instance } => (instance, false),
+            Redriven::Undelivered { instance } => (instance, false),
             Redriven::Gone => return Err(self.gone()),
         };
         let how = match delivered {

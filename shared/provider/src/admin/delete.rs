@@ -25,8 +25,7 @@ const MARKING_MS: u64 = 100;
 
 /// Deletes all of these instances, or none.
 pub(crate) async fn delete_group(store: &Store, ids: &[String], force: bool) -> Result<DeleteInstanceResult, Failure> {
-    delete_guarded(store, ids, if force { Guard::Any } else { Guard::Over }, None)
-        .await
+    delete_guarded(store, ids, if force { Guard::Any } else { Guard::Over }, None).await
 }
 
 /// Deletes a tree (the root first) that has ended, its root before then; or deletes nothing. The marks of a tree that
@@ -140,7 +139,11 @@ async fn delete_alone(store: &Store, pk: &PartitionKey, guard: Guard) -> Result<
         .filter(|doc| doc.kind != Kind::Lock)
         .map(|doc| StagedOp::discard(&doc.id))
         .collect();
-    match store.container.batch(pk, &extend(batch, &ops)?, Retry::Idempotent).await {
+    match store
+        .container
+        .batch(pk, &extend(batch, &ops)?, Retry::Idempotent)
+        .await
+    {
         Ok(_) => Ok(Some(tally(instance.as_ref(), &remains))),
         Err(error) if error.after_ambiguity() && error.is_not_found() && store.lock(pk).await?.is_none() => {
             Ok(Some(tally(instance.as_ref(), &remains)))

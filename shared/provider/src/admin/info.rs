@@ -31,7 +31,7 @@ pub(crate) async fn instance_info(store: &Store, pk: &PartitionKey) -> Result<In
 }
 
 pub(crate) async fn execution_info(store: &Store, pk: &PartitionKey, execution: u64) -> Result<ExecutionInfo, Failure> {
-    let state = read::execution(store, pk, execution)
+    let state = read::execution_state(store, pk, execution)
         .await?
         .ok_or_else(|| Failure::NoExecution {
             instance: pk.as_str().to_owned(),

@@ -44,10 +44,7 @@ async fn listed(store: &Store, clause: &str, params: &[(&str, &Value)]) -> Resul
 /// The ids of all instances (of one status), newest first.
 pub(crate) async fn list_instances(store: &Store, status: Option<&str>) -> Result<Vec<String>, Failure> {
     let mut listed = match status {
-        Some(status) => {
-            listed(store, " AND c.status = @status", &[("@status", &status.into())])
-                .await?
-        }
+        Some(status) => listed(store, " AND c.status = @status", &[("@status", &status.into())]).await?,
         None => listed(store, "", &[]).await?,
     };
     listed.sort_by(|a, b| b.created_at.cmp(&a.created_at).then_with(|| a.pk.cmp(&b.pk)));
@@ -61,10 +58,7 @@ pub(crate) async fn matching(
     eligible: impl Fn(&Listed) -> bool,
 ) -> Result<Vec<String>, Failure> {
     let mut listed = match filter.completed_before {
-        Some(before) => {
-            listed(store, " AND c.completedAt < @before", &[("@before", &before.into())])
-                .await?
-        }
+        Some(before) => listed(store, " AND c.completedAt < @before", &[("@before", &before.into())]).await?,
         None => listed(store, "", &[]).await?,
     };
     if let Some(ids) = &filter.instance_ids {

@@ -41,7 +41,11 @@ pub(crate) async fn prune(store: &Store, pk: &PartitionKey, options: &PruneOptio
 }
 
 /// `None` when there is nothing to prune.
-async fn prune_claimed(store: &Store, turn: &ClaimedTurn, options: &PruneOptions) -> Result<Option<PruneResult>, Failure> {
+async fn prune_claimed(
+    store: &Store,
+    turn: &ClaimedTurn,
+    options: &PruneOptions,
+) -> Result<Option<PruneResult>, Failure> {
     let pk = &turn.pk;
     let mut instance = turn
         .instance

@@ -122,7 +122,11 @@ fn item_of(listed: Listed) -> Option<DueItem> {
         Queue::Turn => DueWhat::Turn,
         Queue::Work => {
             let Some((execution, activity)) = WorkDoc::numbers_of(&listed.id) else {
-                tracing::warn!(instance = listed.pk, id = listed.id, "the id of a work item cannot be decoded; no wakeup is sent for it");
+                tracing::warn!(
+                    instance = listed.pk,
+                    id = listed.id,
+                    "the id of a work item cannot be decoded; no wakeup is sent for it"
+                );
                 return None;
             };
             let tag = listed.tag;

@@ -145,7 +145,7 @@ async fn start_again(store: &Store, pk: &PartitionKey, dead_letter: &DeadLetterD
 /// Name, version and input of an execution. Only the first event must be decodable.
 async fn beginning(store: &Store, pk: &PartitionKey, execution: u64) -> Result<Beginning, Failure> {
     let instance = pk.as_str().to_owned();
-    let Some(state) = read::execution(store, pk, execution).await? else {
+    let Some(state) = read::execution_state(store, pk, execution).await? else {
         return Err(Failure::NoExecution { instance, execution });
     };
     let past = read::past(store, pk, execution).await?;

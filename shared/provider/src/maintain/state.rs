@@ -37,7 +37,8 @@ pub(crate) async fn keep_maintenance_state(store: &Store, state: MaintenanceStat
     doc.sweep = state.sweep;
     let written = match &state.etag {
         Some(etag) => {
-            store.container
+            store
+                .container
                 .replace(&pk, MaintenanceDoc::ID, &doc, Some(etag), Retry::Idempotent)
                 .await
         }

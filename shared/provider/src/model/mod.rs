@@ -113,7 +113,10 @@ mod tests {
 
     #[test]
     fn queries_use_the_stored_names() {
-        assert_eq!([sql(Queue::Repair), sql(Kind::StagedHead)], ["'repair'", "'staged-head'"]);
+        assert_eq!(
+            [sql(Queue::Repair), sql(Kind::StagedHead)],
+            ["'repair'", "'staged-head'"]
+        );
         assert_eq!(sql(Status::Completed), "'Completed'");
     }
 

@@ -307,7 +307,10 @@ mod tests {
         let candidates = Candidates::<String>::new(INTERVAL);
         candidates.push("gpu".to_owned());
         candidates.push("plain".to_owned());
-        assert_eq!(candidates.pop(0, |candidate| candidate == "plain").as_deref(), Some("plain"));
+        assert_eq!(
+            candidates.pop(0, |candidate| candidate == "plain").as_deref(),
+            Some("plain")
+        );
         assert_eq!(candidates.pop(0, |_| true).as_deref(), Some("gpu"));
     }
 

@@ -116,7 +116,10 @@ impl Turns<'_> {
     async fn let_others_examine(&self, search: &Search, instance: &str) {
         let examined = self.claimed.unreserved(instance);
         if !search.waits && tokio::time::timeout(EXAMINE, examined).await.is_err() {
-            tracing::warn!(instance, "another fetch of this process takes very long; its instance is skipped");
+            tracing::warn!(
+                instance,
+                "another fetch of this process takes very long; its instance is skipped"
+            );
         }
     }
 
@@ -140,7 +143,10 @@ impl Turns<'_> {
             Default::default()
         });
         let found = !recovered.targets.is_empty();
-        recovered.targets.into_iter().for_each(|target| self.candidates.push(target));
+        recovered
+            .targets
+            .into_iter()
+            .for_each(|target| self.candidates.push(target));
         found
     }
 }

@@ -43,7 +43,8 @@ impl Source for Works<'_> {
     }
 
     fn serves(&self, candidate: &WorkCandidate) -> bool {
-        self.request.serves(candidate.tag.as_deref(), candidate.session.as_deref())
+        self.request
+            .serves(candidate.tag.as_deref(), candidate.session.as_deref())
     }
 
     fn key(candidate: &WorkCandidate) -> String {

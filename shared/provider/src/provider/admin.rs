@@ -23,7 +23,9 @@ impl ProviderAdmin for CosmosProvider {
     }
 
     async fn list_instances_by_status(&self, status: &str) -> Result<Vec<String>, ProviderError> {
-        admin::list_instances(&self.store, Some(status)).await.of("list_instances_by_status")
+        admin::list_instances(&self.store, Some(status))
+            .await
+            .of("list_instances_by_status")
     }
 
     async fn list_executions(&self, instance: &str) -> Result<Vec<u64>, ProviderError> {
@@ -92,11 +94,15 @@ impl ProviderAdmin for CosmosProvider {
         ids: &[String],
         force: bool,
     ) -> Result<DeleteInstanceResult, ProviderError> {
-        admin::delete_group(&self.store, ids, force).await.of("delete_instances_atomic")
+        admin::delete_group(&self.store, ids, force)
+            .await
+            .of("delete_instances_atomic")
     }
 
     async fn delete_instance_bulk(&self, filter: InstanceFilter) -> Result<DeleteInstanceResult, ProviderError> {
-        admin::delete_bulk(&self.store, &filter).await.of("delete_instance_bulk")
+        admin::delete_bulk(&self.store, &filter)
+            .await
+            .of("delete_instance_bulk")
     }
 
     async fn prune_executions(&self, instance_id: &str, options: PruneOptions) -> Result<PruneResult, ProviderError> {
@@ -109,6 +115,8 @@ impl ProviderAdmin for CosmosProvider {
         filter: InstanceFilter,
         options: PruneOptions,
     ) -> Result<PruneResult, ProviderError> {
-        admin::prune_bulk(&self.store, &filter, &options).await.of("prune_executions_bulk")
+        admin::prune_bulk(&self.store, &filter, &options)
+            .await
+            .of("prune_executions_bulk")
     }
 }

@@ -62,10 +62,12 @@ impl CosmosProvider {
     /// # Errors
     /// When the store cannot be reached, or the id cannot be a session's.
     pub async fn claim_session(&self, session: &str, claim: &SessionFetchConfig) -> Result<Fetched<()>, ProviderError> {
-        Ok(match session::claim(&self.store, session, claim).await.of("claim_session")? {
-            SessionClaim::Owned => Fetched::Ready(()),
-            SessionClaim::Busy { until_ms } => Fetched::Busy { until_ms },
-        })
+        Ok(
+            match session::claim(&self.store, session, claim).await.of("claim_session")? {
+                SessionClaim::Owned => Fetched::Ready(()),
+                SessionClaim::Busy { until_ms } => Fetched::Busy { until_ms },
+            },
+        )
     }
 
     /// Commits a turn. The result names who becomes due by it before it is written.

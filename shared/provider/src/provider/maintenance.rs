@@ -17,7 +17,9 @@ impl CosmosProvider {
     /// # Errors
     /// When the search itself fails; failed deliveries are counted instead.
     pub async fn maintain_outbox(&self, request: PageRequest) -> Result<PassOutcome, ProviderError> {
-        let pass = recovery::outbox_page(&self.store, request).await.of("maintain_outbox")?;
+        let pass = recovery::outbox_page(&self.store, request)
+            .await
+            .of("maintain_outbox")?;
         self.add_targets(&pass);
         Ok(pass)
     }
@@ -39,7 +41,9 @@ impl CosmosProvider {
     /// # Errors
     /// When the search itself fails; what fails to be removed is counted instead.
     pub async fn maintain_sessions(&self, request: PageRequest) -> Result<PassOutcome, ProviderError> {
-        maintain::sessions_page(&self.store, request).await.of("maintain_sessions")
+        maintain::sessions_page(&self.store, request)
+            .await
+            .of("maintain_sessions")
     }
 
     /// Does one page of what the policy asks for: deletes trees that have ended, oldest first, then prunes executions.
@@ -180,7 +184,9 @@ impl CosmosProvider {
 
     // A runtime that polls in this process need not wait for a sweep.
     fn add_targets(&self, pass: &PassOutcome) {
-        pass.targets.iter().for_each(|target| self.turn_candidates.push(target.clone()));
+        pass.targets
+            .iter()
+            .for_each(|target| self.turn_candidates.push(target.clone()));
     }
 
     fn add_tried(&self, tried: &[Tried]) {

@@ -110,7 +110,9 @@ impl Provider for CosmosProvider {
         let Ok(pk) = PartitionKey::new(instance) else {
             return Ok(Vec::new());
         };
-        read::history_of(&self.store, &pk, execution_id).await.of("read_with_execution")
+        read::history_of(&self.store, &pk, execution_id)
+            .await
+            .of("read_with_execution")
     }
 
     async fn append_with_execution(
@@ -224,7 +226,9 @@ impl Provider for CosmosProvider {
         let Ok(pk) = PartitionKey::new(instance) else {
             return Ok(None);
         };
-        read::custom_status(&self.store, &pk, last_seen_version).await.of("get_custom_status")
+        read::custom_status(&self.store, &pk, last_seen_version)
+            .await
+            .of("get_custom_status")
     }
 
     async fn get_kv_value(&self, instance: &str, key: &str) -> Result<Option<String>, ProviderError> {

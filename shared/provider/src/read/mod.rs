@@ -8,9 +8,7 @@ mod load;
 pub(crate) use load::{Past, View, past, view};
 
 use crate::error::Failure;
-use crate::model::{
-    ExecutionDoc, ExecutionState, HistoryDoc, HistoryError, InstanceDoc, Kind, KvDoc, assemble, sql,
-};
+use crate::model::{ExecutionDoc, ExecutionState, HistoryDoc, HistoryError, InstanceDoc, Kind, KvDoc, assemble, sql};
 use crate::store::{Store, Stored};
 use cosmos::{PageOptions, PartitionKey, Query};
 use duroxide::{Event, SystemStats};
@@ -95,7 +93,11 @@ async fn latest_documents(store: &Store, pk: &PartitionKey) -> Result<(Option<In
 }
 
 /// The state of one execution; `None` when it never existed, or was pruned.
-pub(crate) async fn execution(store: &Store, pk: &PartitionKey, execution: u64) -> Result<Option<ExecutionState>, Failure> {
+pub(crate) async fn execution_state(
+    store: &Store,
+    pk: &PartitionKey,
+    execution: u64,
+) -> Result<Option<ExecutionState>, Failure> {
     let Some(instance) = instance(store, pk).await? else {
         return Ok(None);
     };
@@ -113,7 +115,7 @@ pub(crate) async fn execution(store: &Store, pk: &PartitionKey, execution: u64) 
 pub(crate) async fn history_of(store: &Store, pk: &PartitionKey, execution: u64) -> Result<Vec<Event>, Failure> {
     let mut short = None;
     for _ in 0..REREADS {
-        let Some(state) = execution(store, pk, execution).await? else {
+        let Some(state) = execution_state(store, pk, execution).await? else {
             return Ok(Vec::new());
         };
         let past = past(store, pk, execution).await?;

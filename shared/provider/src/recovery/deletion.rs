@@ -81,8 +81,11 @@ pub(super) async fn finish(store: &Store, pk: &PartitionKey, lock: &Locked) -> R
         None if mark.expires > store.now() => Ok(Progress::Underway { until_ms: mark.expires }),
         None => {
             let only = [pk.as_str().to_owned()];
-            abort(store, &DeletionDoc::new(&mark.root, &mark.group, store.repair_due(), &only))
-                .await?;
+            abort(
+                store,
+                &DeletionDoc::new(&mark.root, &mark.group, store.repair_due(), &only),
+            )
+            .await?;
             Ok(Progress::Changed)
         }
     }

@@ -47,8 +47,7 @@ pub(crate) async fn carry_out(store: &Store, decision: &DeletionDoc) -> Result<D
         done?.iter().for_each(|one| add(&mut total, one));
     }
     if !decision.aborted {
-        batch::discard_all(store, &PartitionKey::new(&decision.pk)?, vec![decision.id.clone()])
-            .await?;
+        batch::discard_all(store, &PartitionKey::new(&decision.pk)?, vec![decision.id.clone()]).await?;
     }
     Ok(total)
 }

@@ -19,7 +19,7 @@ mod outbox;
 mod roll_forward;
 
 pub(crate) use deletion::{abort, decide};
-pub(crate) use deliver::{AT_ONCE as DELIVERIES_AT_ONCE, deliver};
+pub(crate) use deliver::deliver;
 pub(crate) use erase::{AT_ONCE, ATTEMPTS, add, carry_out, remains, tally};
 pub(crate) use outbox::outbox_page;
 pub(crate) use roll_forward::{Progress, StagedOps, publish, roll_forward};

@@ -13,12 +13,7 @@ use serde_json::value::RawValue;
 ///
 /// The lock names a decided commit as unfinished until its parts and its head are gone. So a part that exists in a state
 /// no older than the lock's belongs to an undecided commit, and the removal prevents its decision by writing the lock.
-pub(super) async fn recover_staged(
-    store: &Store,
-    pk: &PartitionKey,
-    commit: &str,
-    id: &str,
-) -> Result<bool, Failure> {
+pub(super) async fn recover_staged(store: &Store, pk: &PartitionKey, commit: &str, id: &str) -> Result<bool, Failure> {
     // The lock is read before the part: see above.
     let lock = store.lock(pk).await?;
     let Some(met) = store.container.read::<Box<RawValue>>(pk, id).await? else {
@@ -47,7 +42,11 @@ pub(super) async fn recover_staged(
     if by_maker && lock.doc.until > store.now() {
         return Ok(false);
     }
-    tracing::info!(instance = pk.as_str(), commit, "removing what an undecided commit has staged");
+    tracing::info!(
+        instance = pk.as_str(),
+        commit,
+        "removing what an undecided commit has staged"
+    );
     let doc = if by_maker { lock.doc.released(false) } else { lock.doc };
     let fence = Locked { doc, etag: lock.etag };
     Ok(batch::discard_fenced(store, pk, fence, leftovers).await?.is_some())

@@ -89,7 +89,9 @@ pub(super) async fn deliver_found(store: &Store, intents: &[IntentDoc], deadline
     }
     let follow_up = async {
         let removals = delivered.into_iter().map(|(pk, ids)| forget(store, pk, ids));
-        let failures = failing.iter().map(|(intent, failure)| after_failure(store, intent, failure));
+        let failures = failing
+            .iter()
+            .map(|(intent, failure)| after_failure(store, intent, failure));
         let ((), given_up) = futures::join!(async { drop(join_all(removals).await) }, join_all(failures));
         given_up
     };

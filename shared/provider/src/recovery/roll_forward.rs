@@ -74,7 +74,11 @@ pub(crate) async fn publish(
         let id = StagedDoc::id(&unfinished.commit, unfinished.next);
         let staged = match known.take(&unfinished) {
             Some(ops) => Some(ops),
-            None => store.container.read::<StagedDoc>(pk, &id).await?.map(|found| found.doc.ops),
+            None => store
+                .container
+                .read::<StagedDoc>(pk, &id)
+                .await?
+                .map(|found| found.doc.ops),
         };
         let Some(mut ops) = staged else {
             rereads += 1;
@@ -85,7 +89,9 @@ pub(crate) async fn publish(
                 });
             }
             tokio::time::sleep(REREAD_WAIT).await;
-            let Some(now) = store.lock(pk).await? else { return Ok(()) };
+            let Some(now) = store.lock(pk).await? else {
+                return Ok(());
+            };
             lock = now;
             continue;
         };

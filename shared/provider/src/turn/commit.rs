@@ -15,9 +15,7 @@ use super::release::unclaim;
 use crate::batch::{self, BATCH_BYTES, BATCH_OPS, Split, extend, lock_first, pack};
 use crate::due::TurnDecision;
 use crate::error::Failure;
-use crate::model::{
-    ExecutionDoc, LockDoc, Queue, StagedDoc, StagedHead, StagedOp, StagedOpKind, Unfinished, sql,
-};
+use crate::model::{ExecutionDoc, LockDoc, Queue, StagedDoc, StagedHead, StagedOp, StagedOpKind, Unfinished, sql};
 use crate::recovery::{self, StagedOps};
 use crate::store::{Locked, Store};
 use cosmos::{Batch, Container, Etag, Query, Retry};
@@ -218,7 +216,10 @@ impl<'a> Commit<'a> {
             #[serde(rename = "_etag")]
             etag: String,
         }
-        let query = Query::new(format!("SELECT c.id, c._etag FROM c WHERE c.queue = {}", sql(Queue::Turn)));
+        let query = Query::new(format!(
+            "SELECT c.id, c._etag FROM c WHERE c.queue = {}",
+            sql(Queue::Turn)
+        ));
         let seen = self.container().query::<Seen>(&self.turn.pk, &query).await?;
         let there = seen
             .iter()

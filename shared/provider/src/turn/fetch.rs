@@ -147,7 +147,11 @@ async fn load_coherent(
         if coherent && whole {
             return Ok((instance, past));
         }
-        tracing::debug!(instance = pk.as_str(), coherent, "a lagging replica answered: reading again");
+        tracing::debug!(
+            instance = pk.as_str(),
+            coherent,
+            "a lagging replica answered: reading again"
+        );
         tokio::time::sleep(wait).await;
         wait = wait.saturating_mul(2).min(Duration::from_millis(200));
         if !coherent {

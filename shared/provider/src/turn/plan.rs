@@ -7,11 +7,11 @@ use super::claimed::ClaimedTurn;
 use crate::clock::Sequence;
 use crate::due::{Due, TurnDecision};
 use crate::error::Failure;
+use crate::given_up;
 use crate::model::{
     DeadLetterDoc, Envelope, ExecutionDoc, ExecutionState, HistoryDoc, HistoryPart, InstanceDoc, IntentDoc, KvDoc,
     MessageDoc, ReceiptDoc, Scope, StagedOp, Status, WorkDoc, target_of,
 };
-use crate::given_up;
 use crate::store::{MAX_DOCUMENT, check_session, check_size};
 use cosmos::PartitionKey;
 use duroxide::providers::{ExecutionMetadata, ScheduledActivityIdentifier, WorkItem};

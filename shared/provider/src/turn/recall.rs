@@ -38,7 +38,11 @@ pub(crate) async fn recall(store: &Store, pk: &PartitionKey, nonce: &str) -> Res
     let ids = lock.doc.claimed_messages();
     let messages = messages_of(store, pk, ids).await?;
     if messages.len() != ids.len() {
-        return Err(stale(format!("{} of {} claimed messages were read", messages.len(), ids.len())));
+        return Err(stale(format!(
+            "{} of {} claimed messages were read",
+            messages.len(),
+            ids.len()
+        )));
     }
     Ok(ClaimedTurn {
         pk: pk.clone(),

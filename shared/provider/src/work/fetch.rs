@@ -84,7 +84,9 @@ async fn claim(
         id: doc.id.clone(),
     };
     let next = doc.claimed(&token.nonce, now.saturating_add(millis(request.lock_timeout)));
-    let replaced = store.container.replace(pk, &doc.id, &next, Some(&seen), Retry::Idempotent);
+    let replaced = store
+        .container
+        .replace(pk, &doc.id, &next, Some(&seen), Retry::Idempotent);
     let etag = match replaced.await {
         Ok(etag) => etag,
         Err(error) if error.is_not_found() => return Ok(Fetched::Nothing),

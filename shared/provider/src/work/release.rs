@@ -59,7 +59,9 @@ async fn rewrite(
     let mut work = works.of(store, token).await?;
     for _ in 0..ATTEMPTS {
         let doc = next(&work.doc).ok_or_else(|| token.lost())?;
-        let replaced = store.container.replace(pk, id, &doc, Some(&work.etag), Retry::Idempotent);
+        let replaced = store
+            .container
+            .replace(pk, id, &doc, Some(&work.etag), Retry::Idempotent);
         match replaced.await {
             Ok(etag) => return Ok(Found { doc, etag }),
             Err(error) if error.is_precondition_failed() || error.is_not_found() => {
