@@ -3,11 +3,13 @@
 use crate::support::*;
 use cosmos::{Clock, PartitionKey, Retry};
 use cosmos_emulator::{Faults, Refusing};
+use duroxide::providers::Provider as _;
 use duroxide_cosmos::{Cursor, DeadLetterKind, Outbox, PageRequest};
 use serde_json::json;
 use std::sync::Arc;
 use std::time::Duration;
 use tests::connect;
+use tests::turns::LOCK;
 use tokio::time::Instant;
 
 #[tokio::test]
@@ -119,7 +121,10 @@ async fn a_polling_sweep_counts_attempts_and_gives_up_like_the_pass() {
             _ => None,
         });
     fixture.clock.advance(OVERDUE);
-    let polled = fixture.provider.fetch_orchestration_item(LOCK, Duration::ZERO, None).await;
+    let polled = fixture
+        .provider
+        .fetch_orchestration_item(LOCK, Duration::ZERO, None)
+        .await;
     let (item, _, _) = polled.expect("the poll succeeds").expect("a turn is found");
     assert_eq!(item.instance, "fine");
     assert_eq!(fixture.world.documents_of("dead-letter").await.len(), 1);

@@ -57,6 +57,7 @@ async fn every_item_tells_when_it_was_queued_whatever_its_origin() {
     fixture.clock.advance(minute / 2);
     let item = only(&fixture, "delayed").await;
     assert_eq!((item.queued_ms, item.due_ms), (Some(t0), t0 + 60_000));
+    assert!(!item.is_timer, "a delayed message");
 
     // From a commit: a timer of its own, an activity, and a message that another delivers much later.
     enqueue(provider, start_of("source")).await;
@@ -87,6 +88,7 @@ async fn every_item_tells_when_it_was_queued_whatever_its_origin() {
         own.iter().map(|item| item.due_ms).collect::<Vec<_>>(),
         [t1, t1 + 500_000]
     );
+    assert_eq!(own.iter().map(|item| item.is_timer).collect::<Vec<_>>(), [false, true]);
 
     // From a worker, and again after a release with a delay.
     let claimed = claim(provider, "source").await;

@@ -1,5 +1,6 @@
 //! The sweep: what is notified, when, and how often.
 
+use crate::due::timer;
 use crate::function::*;
 use crate::support::*;
 use cosmos::Clock;
@@ -11,7 +12,7 @@ use duroxide_lambda::{MaintenanceSettings, Target};
 use futures::StreamExt as _;
 use std::collections::BTreeMap;
 use std::time::Duration;
-use tests::turns::{activity, enqueue, raised, start_of};
+use tests::turns::{Decision, activity, commit, enqueue, raised, start_of, started, turn};
 
 /// Queues messages that are due after a delay.
 async fn put_off(fixture: &Fixture, prefix: &str, count: usize, delay: Duration) {
@@ -47,6 +48,36 @@ async fn what_is_overdue_is_notified_at_growing_ages_and_not_at_every_run() {
         }
     }
     assert_eq!(ages, [1, 2, 4, 8, 16, 32]);
+}
+
+/// The period is shorter than the threshold here, as on a developer's machine.
+#[tokio::test]
+async fn a_timer_whose_commit_came_after_the_run_for_it_is_woken_by_the_next_run() {
+    let fixture = Fixture::new().await;
+    let period = Duration::from_secs(10);
+    let settings = MaintenanceSettings { period, ..settings() };
+    assert!(settings.overdue > 2 * period);
+    let (maintenance, bell) = maintenance(&fixture.provider, &fixture.clock, settings);
+    enqueue(&fixture.provider, start_of("slow")).await;
+    let turn = turn(&fixture.provider, "slow").await;
+    let due = fixture.clock.now_ms() + 1_000;
+    fixture.clock.advance(period);
+    assert_complete(&run(&maintenance).await);
+    assert_eq!(notified(&bell), [""; 0]);
+    let decision = Decision {
+        events: vec![started("slow", 1)],
+        messages: vec![timer("slow", due)],
+        ..Decision::default()
+    };
+    commit(&fixture.provider, &turn.lock_token, decision)
+        .await
+        .expect("it commits");
+    fixture.clock.advance(period);
+    assert_complete(&run(&maintenance).await);
+    assert_eq!(notified(&bell), ["slow"]);
+    fixture.clock.advance(period / 2);
+    assert_complete(&run(&maintenance).await);
+    assert_eq!(notified(&bell), [""; 0], "and not again before the threshold");
 }
 
 #[tokio::test]

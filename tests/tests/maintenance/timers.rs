@@ -1,13 +1,13 @@
-//! Timers fire in time: within two seconds when notifiers work, within one period of the schedule when they are lost.
+//! Timers fire in time: within two seconds when wakeups arrive, within one period of the schedule when they are lost.
 //!
-//! These live in real time, as duroxide's timers do. What the machine itself is late is measured beside them, and
-//! allowed for.
+//! These run in real time, as duroxide's timers do. How late the machine is by itself is measured beside them and allowed
+//! for. When wakeups are lost, runs are counted rather than seconds.
 
 use crate::function::*;
 use cosmos::{Clock, SystemClock};
 use duroxide::{EventKind, OrchestrationContext, OrchestrationRegistry};
 use duroxide_lambda::{Limits, MaintenanceSettings, Notifier as _, Wakeup};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -17,12 +17,12 @@ use tests::workload;
 
 /// What is watched.
 struct Watch {
-    /// How far ahead functions wakeup.
+    /// How far ahead functions send wakeups.
     reach: Duration,
     period: Duration,
     /// Timers of these milliseconds.
     lengths: Vec<u64>,
-    /// All that is notified before its time is lost.
+    /// Every wakeup ahead of its time is lost.
     lossy: bool,
 }
 
@@ -31,10 +31,12 @@ struct Watch {
 struct Seen {
     /// How late each timer fired, in ms.
     late: BTreeMap<u64, u64>,
-    /// Which of them maintenance rang ahead of their time, in order.
-    wakeups: Vec<String>,
-    /// Which of them it rang after their time, in order.
-    again: Vec<String>,
+    /// The instances that maintenance woke ahead of their time, in order.
+    ahead: Vec<String>,
+    /// The instances that it woke after their time, in order.
+    after: Vec<String>,
+    /// Instances that a run did not wake, though their timers were committed and due before it, and nothing had woken them.
+    missed: Vec<String>,
     /// How late the machine was by itself, in ms.
     stall: u64,
 }
@@ -48,8 +50,8 @@ fn waits() -> OrchestrationRegistry {
     OrchestrationRegistry::builder().register("Wait", wait).build()
 }
 
-/// When the timer of an instance was due, and when its turn had it (Unix ms).
-async fn fired(cloud: &Cloud, instance: &str) -> Option<(u64, u64)> {
+/// When the timer of an instance is due, and when its turn had it (Unix ms). `None` before its commit.
+async fn timer_of(cloud: &Cloud, instance: &str) -> Option<(u64, Option<u64>)> {
     let history = cloud.client.read_execution_history(instance, 1).await.ok()?;
     let due = history.iter().find_map(|event| match &event.kind {
         EventKind::TimerCreated { fire_at_ms } => Some(*fire_at_ms),
@@ -57,8 +59,8 @@ async fn fired(cloud: &Cloud, instance: &str) -> Option<(u64, u64)> {
     })?;
     let fired = history
         .iter()
-        .find(|event| matches!(event.kind, EventKind::TimerFired { .. }))?;
-    Some((due, fired.timestamp_ms))
+        .find(|event| matches!(event.kind, EventKind::TimerFired { .. }));
+    Some((due, fired.map(|event| event.timestamp_ms)))
 }
 
 impl Watch {
@@ -97,32 +99,52 @@ impl Watch {
         let (mut seen, mut ticks) = (Seen::default(), tokio::time::interval(self.period));
         let last = self.lengths.iter().max().copied().unwrap_or_default();
         let patience = Instant::now() + Duration::from_millis(last) + Duration::from_secs(120);
+        let mut woken = BTreeSet::new();
         while seen.late.len() < self.lengths.len() {
             assert!(Instant::now() < patience, "not all have fired: {seen:?}");
             ticks.tick().await;
+            let waiting = self.waiting(cloud).await;
             assert_complete(&run(&maintenance).await);
             let due = queue.take();
             let now = SystemClock.now_ms();
             for delayed in &due {
                 let is_ahead = delayed.wakeup.due_ms > Some(now);
-                let wakeups = if is_ahead { &mut seen.wakeups } else { &mut seen.again };
+                let wakeups = if is_ahead { &mut seen.ahead } else { &mut seen.after };
                 wakeups.push(delayed.wakeup.target.instance().to_owned());
+                woken.insert(delayed.wakeup.target.instance().to_owned());
             }
             assert!(cloud.queue.notify(&due).await.is_empty());
+            seen.missed
+                .extend(waiting.into_iter().filter(|name| !woken.contains(name)));
             for length in &self.lengths {
-                if let Some((due, fired)) = fired(cloud, &format!("wait-{length}")).await {
+                if let Some((due, Some(fired))) = timer_of(cloud, &format!("wait-{length}")).await {
                     seen.late.insert(*length, fired.saturating_sub(due));
+                    // Its own wakeup may have reached it during the run.
+                    seen.missed
+                        .retain(|name| *name != format!("wait-{length}") || fired > now);
                 }
             }
         }
         done.store(true, Ordering::SeqCst);
-        seen.wakeups.sort();
-        seen.again.sort();
+        seen.ahead.sort();
+        seen.after.sort();
         seen
     }
 
+    /// The instances whose timers are due and did not fire.
+    async fn waiting(&self, cloud: &Cloud) -> Vec<String> {
+        let (mut waiting, now) = (Vec::new(), SystemClock.now_ms());
+        for name in self.lengths.iter().map(|length| format!("wait-{length}")) {
+            match timer_of(cloud, &name).await {
+                Some((due, None)) if due < now => waiting.push(name),
+                _ => {}
+            }
+        }
+        waiting
+    }
+
     async fn functions(&self, cloud: &Cloud, done: &AtomicBool) {
-        // What is notified for its own time has it not before it: the clocks are one.
+        // The clocks are one.
         let is_ahead = |wakeup: &Wakeup| wakeup.due_ms.is_some_and(|due| due > SystemClock.now_ms());
         while !done.load(Ordering::SeqCst) {
             let post = |wakeup: Wakeup| {
@@ -182,21 +204,21 @@ async fn timers_of_a_second_to_a_minute_and_beyond_the_reach_fire_within_two_sec
     let (within, beyond) = futures::join!(within.see(), beyond.see());
     within.assert_within(Duration::from_secs(2));
     beyond.assert_within(Duration::from_secs(2));
-    // Maintenance wakeups only those ahead that the functions could not; and once more, in vain, for one that is due when a
-    // run begins: queues count in whole seconds, so its own wakeup may still be on its way.
+    // Maintenance wakes ahead only those that the functions could not; and once more, in vain, one that is due when a
+    // run begins: queues count in whole seconds, so its own wakeup may still be in flight.
     if within.stall.max(beyond.stall) < 200 {
-        assert_eq!(within.wakeups, [""; 0]);
-        assert_eq!(beyond.wakeups, ["wait-5500", "wait-8500"], "once each");
+        assert_eq!(within.ahead, [""; 0]);
+        assert_eq!(beyond.ahead, ["wait-5500", "wait-8500"], "once each");
         for seen in [&within, &beyond] {
-            let mut once = seen.again.clone();
+            let mut once = seen.after.clone();
             once.dedup();
-            assert_eq!(seen.again, once, "at most one in vain: {seen:?}");
+            assert_eq!(seen.after, once, "at most one in vain: {seen:?}");
         }
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn timers_fire_within_one_period_when_every_notifier_is_lost() {
+async fn a_timer_waits_for_one_run_at_most_when_every_wakeup_is_lost() {
     let period = Duration::from_secs(10);
     // At each second between two runs, and the long one.
     let lengths = [1_000].into_iter().chain((5..15).map(|n| n * 1_000)).chain([60_000]);
@@ -207,9 +229,11 @@ async fn timers_fire_within_one_period_when_every_notifier_is_lost() {
         lossy: true,
     };
     let seen = watch.see().await;
-    seen.assert_within(period + Duration::from_millis(500));
-    // On a machine that stalls, a timer may be queued so late that the run for it is already due.
+    println!("late, in ms: {:?}; the machine itself: {} ms", seen.late, seen.stall);
+    assert_eq!(seen.missed, [""; 0], "{seen:?}");
+    // On a machine that stalls, a commit may take longer than its timer, and functions longer than a period.
     if seen.stall < 200 {
+        seen.assert_within(period + Duration::from_millis(500));
         assert!(
             seen.late.values().all(|late| *late >= 2_000),
             "a wakeup ahead came through: {seen:?}"

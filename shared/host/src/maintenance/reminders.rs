@@ -1,47 +1,51 @@
-//! Which due items a run of the sweep wakeups: pure decisions, no I/O.
+//! The reminder schedule: which due items a run wakes. Pure decisions, no I/O.
 //!
-//! An item that is overdue is notified when it reaches certain *ages*: a threshold, twice the threshold, four times, and so
-//! on up to a day; from then on once a day. A run answers for the time since the run before, so each item is notified once
-//! at each age, whoever runs how often, and nothing needs to be remembered of single items:
+//! An overdue item is woken at certain *ages*: the threshold, twice the threshold, four times, and so on up to a day; from
+//! then on once a day. A run covers the time since the run before, so each item is woken once at each age however often
+//! maintenance runs, and nothing is remembered of single items:
 //!
 //! ```text
 //!   due            +30 s    +60 s         +120 s                        +240 s
 //!    |──────────────|────────|──────────────|──────────────────────────────|────>
 //!          runs:  |        |        |        |        |        |        |
-//!                 no      wakeup     wakeup     wakeup     no       wakeup ...
+//!                 no      wake     wake     wake      no       no      wake ...
 //! ```
 //!
-//! A timer was notified for its moment when it was queued, or by a former run. If it is still there soon after, that wakeup
-//! was lost: it need not wait for the threshold, which gives functions the time to take what was queued just now. The
-//! first run after its moment wakeups it, so that a lost wakeup costs one period at most; a run that comes so early that the
-//! first wakeup may still be under way wakeups with a delay.
+//! The threshold gives the functions time to serve what was queued just now. A timer does not need it: its wakeup was sent
+//! for its own time, when it was queued or by an earlier run. If the timer is still there, that wakeup was lost. So the first
+//! run after its time wakes it, and a lost wakeup costs one period at most; a run that comes so soon that the wakeup may
+//! still be in flight wakes it with a delay. A timer whose commit took longer than the timer itself may be missed by that
+//! run. So the next run wakes it again, if the threshold would come later (it does when the period is shorter).
 
 use duroxide_cosmos::{DueItem, DueWhat, DueWindow};
 
 const DAY_MS: u64 = 24 * 60 * 60 * 1000;
-/// How long after its time a timer should have been taken. Schedules run more seldom than this.
+/// The time in which a timer's wakeup may still be in flight. Schedules run less often than this.
 const TIMER_GRACE_MS: u64 = 2_000;
-/// What is put off by less is no timer.
-const LEAST_TIMER_MS: u64 = 1_000;
+/// A message that was put off by at least this much was woken for its own time, like a timer.
+const LEAST_PUT_OFF_MS: u64 = 1_000;
 
-/// The time that a run answers for, from the run before to now, without what is served already.
+/// The time that a run covers: from the run before until now, without what was woken already.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Overdue {
-    /// The first age, in ms.
+    /// The first age of an item, in ms.
     pub threshold_ms: u64,
+    /// The time between two runs, in ms.
+    pub period_ms: u64,
     pub last_run_ms: u64,
     pub now_ms: u64,
-    /// What was due up to here is served.
+    /// Items that were due up to here were woken.
     pub after_ms: u64,
 }
 
 impl Overdue {
-    /// Where the items are that may be notified: in order, without overlaps.
+    /// The due times of the items that may be woken: in order, without overlaps.
     pub(super) fn windows(&self) -> Vec<DueWindow> {
         if self.now_ms <= self.last_run_ms {
             return Vec::new();
         }
-        let mut spans: Vec<(u64, u64)> = std::iter::once(0)
+        let mut spans: Vec<(u64, u64)> = self
+            .timer_ages()
             .chain(self.ages())
             .map(|age| (self.last_run_ms.saturating_sub(age), self.now_ms.saturating_sub(age)))
             .collect();
@@ -61,12 +65,13 @@ impl Overdue {
         windows
     }
 
-    /// Whether this run wakeups an item of the windows.
-    pub(super) fn wakeups(&self, item: &DueItem) -> bool {
-        item.due_ms > self.after_ms && (self.is_of_age(item) || (is_timer(item) && self.passed(item, 0)))
+    /// Whether this run wakes an item of the windows.
+    pub(super) fn wakes(&self, item: &DueItem) -> bool {
+        let is_timer_of_age = || is_timer(item) && self.timer_ages().any(|age| self.reaches(item, age));
+        item.due_ms > self.after_ms && (self.is_of_age(item) || is_timer_of_age())
     }
 
-    /// How long from `now_ms` on the wakeup of such an item should wait.
+    /// How long after `now_ms` the wakeup of such an item should arrive.
     pub(super) fn wait_ms(&self, item: &DueItem, now_ms: u64) -> u64 {
         if self.is_of_age(item) {
             return 0;
@@ -74,13 +79,13 @@ impl Overdue {
         item.due_ms.saturating_add(TIMER_GRACE_MS).saturating_sub(now_ms)
     }
 
-    /// Whether this is the run in which an item comes to one of its ages.
+    /// Whether the item reaches one of the ages of every item in this run.
     fn is_of_age(&self, item: &DueItem) -> bool {
         let is_old = item.due_ms.saturating_add(DAY_MS) <= self.now_ms;
-        self.ages().any(|age| self.passed(item, age)) || (is_old && self.is_new_day())
+        self.ages().any(|age| self.reaches(item, age)) || (is_old && self.is_new_day())
     }
 
-    fn passed(&self, item: &DueItem, age: u64) -> bool {
+    fn reaches(&self, item: &DueItem, age: u64) -> bool {
         let moment = item.due_ms.saturating_add(age);
         moment > self.last_run_ms && moment <= self.now_ms
     }
@@ -91,24 +96,31 @@ impl Overdue {
         std::iter::successors(Some(first), |age| age.checked_mul(2)).take_while(|age| *age < DAY_MS)
     }
 
+    /// The ages at which a timer is woken before the threshold. When the period is no shorter than the threshold, some age
+    /// of every item lies in each period anyway.
+    fn timer_ages(&self) -> impl Iterator<Item = u64> {
+        let one_period = Some(self.period_ms).filter(|period| *period < self.threshold_ms);
+        std::iter::once(0).chain(one_period)
+    }
+
     fn is_new_day(&self) -> bool {
         self.now_ms / DAY_MS > self.last_run_ms / DAY_MS
     }
 }
 
-/// The timers that come within reach: those that were out of reach of the notifier when they were queued.
+/// The timers that come within reach: no wakeup could be sent for them when they were queued, because a delay has a limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Coming {
-    /// Up to here all are notified.
+    /// Wakeups were sent for all timers up to here.
     pub after_ms: u64,
     pub until_ms: u64,
-    /// How far the notifier reaches.
+    /// The longest delay of a wakeup.
     pub reach_ms: u64,
 }
 
 impl Coming {
-    /// From where the last run ended, to `ahead_ms` from now. What became due since the run before is late already, and is
-    /// notified at once; what is later than that is overdue, and not our business.
+    /// From the end of the run before, to `ahead_ms` from now. A timer that became due a moment ago is woken at once; one
+    /// that is later than that is overdue.
     pub(super) fn new(notified_until_ms: u64, now_ms: u64, ahead_ms: u64, reach_ms: u64) -> Coming {
         Coming {
             after_ms: notified_until_ms.max(now_ms.saturating_sub(TIMER_GRACE_MS)),
@@ -125,26 +137,28 @@ impl Coming {
         Vec::from_iter((window.after_ms < window.until_ms).then_some(window))
     }
 
-    /// An activity that is due later is held, or was put off by somebody who rang for it.
-    pub(super) fn wakeups(&self, item: &DueItem) -> bool {
-        let is_not_notified = item
+    /// Whether this run sends a wakeup for an item of the window. An activity that is due later is claimed, or its wakeup
+    /// was sent by the function that put it off.
+    pub(super) fn wakes(&self, item: &DueItem) -> bool {
+        let was_out_of_reach = item
             .queued_ms
             .is_none_or(|queued| item.due_ms.saturating_sub(queued) > self.reach_ms);
-        matches!(item.what, DueWhat::Turn) && is_not_notified
+        matches!(item.what, DueWhat::Turn) && was_out_of_reach
     }
 }
 
+/// Whether a wakeup was sent for the item's due time, rather than when it was queued.
 fn is_timer(item: &DueItem) -> bool {
-    let put_off = |queued: u64| item.due_ms.saturating_sub(queued) >= LEAST_TIMER_MS;
-    matches!(item.what, DueWhat::Turn) && item.queued_ms.is_some_and(put_off)
+    let is_put_off = |queued: u64| item.due_ms.saturating_sub(queued) >= LEAST_PUT_OFF_MS;
+    matches!(item.what, DueWhat::Turn) && (item.is_timer || item.queued_ms.is_some_and(is_put_off))
 }
 
-/// Up to which due time a phase serves what it has seen, when all that is due before `reached_ms` was on its pages.
+/// Up to which due time a phase has woken everything, when all items due before `reached_ms` were on its pages.
 ///
-/// A page has items of every physical range, and the ranges do not come forward alike: what is later than all of them have
-/// reached waits, so that a phase that stops there and is gone on with by the next run wakeups nothing twice. If that is no
-/// progress, because a whole run saw one single moment, what was seen of that moment is served and the rest of it is given
-/// up to the next age: better late than never.
+/// A page has items of every physical partition, and the partitions do not advance alike. Items beyond what all of them have
+/// reached wait, so that the next run can continue a phase that stopped and wakes nothing twice. If that is no progress,
+/// because a whole run saw items of one single moment, those that were seen are woken and the rest of that moment waits
+/// for its next age: better late than never.
 pub(super) fn watermark(after_ms: u64, reached_ms: u64) -> u64 {
     reached_ms.saturating_sub(1).max(after_ms.saturating_add(1))
 }

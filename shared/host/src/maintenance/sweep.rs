@@ -97,6 +97,7 @@ impl Sweep {
         let state = not_ahead(state, ms(settings.period), now_ms);
         let overdue = Overdue {
             threshold_ms: ms(settings.overdue),
+            period_ms: ms(settings.period),
             last_run_ms: state.last_run_ms,
             now_ms,
             after_ms: 0,

@@ -100,7 +100,7 @@ pub(super) fn overdue_wakeups(
     now_ms: u64,
     known: &mut HashSet<Target>,
 ) -> Vec<Delayed> {
-    let wanted = items.iter().filter(|item| overdue.wakeups(item));
+    let wanted = items.iter().filter(|item| overdue.wakes(item));
     let fresh = wanted.filter(|item| known.insert(target_of(item)));
     fresh.map(|item| delayed(item, overdue.wait_ms(item, now_ms))).collect()
 }
@@ -114,7 +114,7 @@ pub(super) fn coming_wakeups(
     known: &mut HashSet<Target>,
 ) -> Vec<Delayed> {
     let mut wakeups: BTreeMap<(u64, Target), &DueItem> = BTreeMap::new();
-    for item in items.iter().filter(|item| coming.wakeups(item)) {
+    for item in items.iter().filter(|item| coming.wakes(item)) {
         let second = item.due_ms.saturating_sub(now_ms).div_ceil(1000);
         let last = wakeups.entry((second, target_of(item))).or_insert(item);
         if last.due_ms < item.due_ms {
@@ -172,6 +172,7 @@ mod tests {
             what: DueWhat::Turn,
             due_ms,
             queued_ms: None,
+            is_timer: false,
         }
     }
 
@@ -190,6 +191,7 @@ mod tests {
     fn an_overdue_target_is_notified_once_a_run() {
         let overdue = Overdue {
             threshold_ms: 30_000,
+            period_ms: 60_000,
             last_run_ms: 0,
             now_ms: NOW,
             after_ms: 0,
@@ -217,6 +219,7 @@ mod tests {
     fn a_timer_whose_wakeup_may_be_under_way_is_notified_a_little_later() {
         let overdue = Overdue {
             threshold_ms: 30_000,
+            period_ms: 60_000,
             last_run_ms: NOW - 60_000,
             now_ms: NOW,
             after_ms: 0,

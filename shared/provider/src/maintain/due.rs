@@ -48,6 +48,8 @@ pub struct DueItem {
     pub due_ms: u64,
     /// When it was queued (Unix ms), if the document has it.
     pub queued_ms: Option<u64>,
+    /// Whether it is a timer.
+    pub is_timer: bool,
 }
 
 /// One page of what is due.
@@ -72,6 +74,7 @@ struct Listed {
     due_at: u64,
     sort_key: Option<String>,
     tag: Option<String>,
+    is_timer: bool,
 }
 
 /// One page of what is due in one of the windows.
@@ -103,7 +106,7 @@ fn query_of(windows: &[DueWindow]) -> Query {
         .map(|n| format!("(c.dueAt > @after{n} AND c.dueAt <= @until{n})"))
         .collect();
     let query = Query::new(format!(
-        "SELECT c.id, c.pk, c.queue, c.dueAt, c.sortKey, c.tag FROM c \
+        "SELECT c.id, c.pk, c.queue, c.dueAt, c.sortKey, c.tag, IS_DEFINED(c.item.TimerFired) AS isTimer FROM c \
          WHERE c.queue IN ({}, {}) AND ({}) ORDER BY c.dueAt",
         sql(Queue::Turn),
         sql(Queue::Work),
@@ -143,5 +146,6 @@ fn item_of(listed: Listed) -> Option<DueItem> {
         instance: listed.pk,
         what,
         due_ms: listed.due_at,
+        is_timer: listed.is_timer,
     })
 }

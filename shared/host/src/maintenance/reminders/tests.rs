@@ -7,6 +7,7 @@ const NOW: u64 = 20_000 * DAY_MS + DAY_MS / 2;
 fn overdue(last_run_ms: u64, now_ms: u64) -> Overdue {
     Overdue {
         threshold_ms: 30 * S,
+        period_ms: now_ms - last_run_ms.min(now_ms),
         last_run_ms,
         now_ms,
         after_ms: 0,
@@ -19,11 +20,13 @@ fn message(due_ms: u64) -> DueItem {
         what: DueWhat::Turn,
         due_ms,
         queued_ms: Some(due_ms),
+        is_timer: false,
     }
 }
 
 fn timer(due_ms: u64, ahead_ms: u64) -> DueItem {
     DueItem {
+        is_timer: true,
         queued_ms: Some(due_ms - ahead_ms),
         ..message(due_ms)
     }
@@ -46,35 +49,35 @@ fn is_within(windows: &[DueWindow], due_ms: u64) -> bool {
         .any(|window| window.after_ms < due_ms && due_ms <= window.until_ms)
 }
 
-/// The ages, in seconds, at which a run each `period` seconds wakeups an item.
-fn notified_at(item: &DueItem, period: u64, runs: u64) -> Vec<u64> {
+/// The ages, in seconds, at which runs every `period` seconds wake an item.
+fn woken_at(item: &DueItem, period: u64, runs: u64) -> Vec<u64> {
     let begin = item.due_ms - period * S / 2;
     let run = |n: u64| overdue(begin + n * period * S, begin + (n + 1) * period * S);
-    let notified = (0..runs).map(run).filter(|run| {
-        let wakeups = run.wakeups(item);
+    let woken = (0..runs).map(run).filter(|run| {
+        let wakes = run.wakes(item);
         assert!(
-            !wakeups || is_within(&run.windows(), item.due_ms),
-            "{run:?} wakeups what it does not look for"
+            !wakes || is_within(&run.windows(), item.due_ms),
+            "{run:?} wakes what it does not look for"
         );
-        wakeups
+        wakes
     });
-    notified.map(|run| (run.now_ms - item.due_ms) / S).collect()
+    woken.map(|run| (run.now_ms - item.due_ms) / S).collect()
 }
 
 #[test]
-fn an_item_is_notified_at_growing_ages_and_then_once_a_day() {
-    let notified = notified_at(&message(NOW), 60, 3 * 24 * 60);
-    assert_eq!(notified[..9], [30, 90, 150, 270, 510, 990, 1_950, 3_870, 7_710]);
+fn an_item_is_woken_at_growing_ages_and_then_once_a_day() {
+    let woken = woken_at(&message(NOW), 60, 3 * 24 * 60);
+    assert_eq!(woken[..9], [30, 90, 150, 270, 510, 990, 1_950, 3_870, 7_710]);
     // Twelve ages below a day; then three midnights, of which the first comes before the item is a day old.
-    assert_eq!(notified.len(), 12 + 2, "{notified:?}");
-    assert_eq!(notified_at(&work(NOW), 60, 3 * 24 * 60), notified);
+    assert_eq!(woken.len(), 12 + 2, "{woken:?}");
+    assert_eq!(woken_at(&work(NOW), 60, 3 * 24 * 60), woken);
 }
 
 #[test]
-fn a_timer_is_notified_soon_after_its_time() {
-    assert_eq!(notified_at(&timer(NOW, 5 * S), 60, 5), [30, 90, 150, 270]);
-    assert_eq!(notified_at(&timer(NOW, 5 * S), 10, 8), [5, 35, 65]);
-    assert_eq!(notified_at(&message(NOW), 10, 8), [35, 65]);
+fn a_timer_is_woken_by_the_first_run_after_its_time() {
+    assert_eq!(woken_at(&timer(NOW, 5 * S), 60, 5), [30, 90, 150, 270]);
+    assert_eq!(woken_at(&timer(NOW, 5 * S), 10, 8), [5, 15, 35, 65]);
+    assert_eq!(woken_at(&message(NOW), 10, 8), [35, 65]);
 }
 
 #[test]
@@ -82,21 +85,21 @@ fn each_age_belongs_to_exactly_one_run() {
     for offset in [0, 1, S, 29 * S, 30 * S] {
         let item = message(NOW - offset);
         let cuts = [NOW, NOW + 1, NOW + 31 * S, NOW + 31 * S + 1, NOW + 55 * S];
-        let notified: Vec<bool> = cuts
+        let woken: Vec<bool> = cuts
             .windows(2)
-            .map(|cut| overdue(cut[0], cut[1]).wakeups(&item))
+            .map(|cut| overdue(cut[0], cut[1]).wakes(&item))
             .collect();
-        let whole = overdue(NOW, NOW + 55 * S).wakeups(&item);
+        let whole = overdue(NOW, NOW + 55 * S).wakes(&item);
         assert_eq!(
-            notified.iter().filter(|notified| **notified).count(),
+            woken.iter().filter(|woken| **woken).count(),
             usize::from(whole),
-            "{offset}: {notified:?}"
+            "{offset}: {woken:?}"
         );
     }
 }
 
 #[test]
-fn the_first_run_wakeups_everything_overdue() {
+fn the_first_run_wakes_everything_overdue() {
     let first = overdue(0, NOW);
     assert_eq!(
         first.windows(),
@@ -106,9 +109,9 @@ fn the_first_run_wakeups_everything_overdue() {
         }]
     );
     for age in [30 * S, 31 * S, DAY_MS, 1_000 * DAY_MS] {
-        assert!(first.wakeups(&message(NOW - age)), "{age}");
+        assert!(first.wakes(&message(NOW - age)), "{age}");
     }
-    assert!(!first.wakeups(&message(NOW - 30 * S + 1)));
+    assert!(!first.wakes(&message(NOW - 30 * S + 1)));
 }
 
 #[test]
@@ -129,18 +132,18 @@ fn windows_are_few_in_order_and_apart() {
 }
 
 #[test]
-fn a_sweep_that_goes_on_leaves_out_what_is_served() {
+fn a_sweep_that_continues_leaves_out_what_was_woken() {
     let served = NOW - 90 * S;
     let rest = Overdue {
         after_ms: served,
         ..overdue(0, NOW)
     };
     assert_eq!(rest.windows()[0].after_ms, served);
-    assert!(!rest.wakeups(&message(served)) && rest.wakeups(&message(served + 1)));
+    assert!(!rest.wakes(&message(served)) && rest.wakes(&message(served + 1)));
 }
 
 #[test]
-fn a_coming_timer_is_notified_when_the_notifier_did_not_reach_it() {
+fn a_coming_timer_is_woken_if_it_was_out_of_reach_when_it_was_queued() {
     let coming = Coming::new(NOW + 10 * S, NOW, 150 * S, 900 * S);
     assert_eq!((coming.after_ms, coming.until_ms), (NOW + 10 * S, NOW + 150 * S));
     let due = NOW + 20 * S;
@@ -148,7 +151,7 @@ fn a_coming_timer_is_notified_when_the_notifier_did_not_reach_it() {
         queued_ms: None,
         ..message(due)
     };
-    for (item, notified) in [
+    for (item, woken) in [
         (timer(due, 900 * S), false),
         (timer(due, 900 * S + 1), true),
         (timer(due, 9_000 * S), true),
@@ -156,12 +159,12 @@ fn a_coming_timer_is_notified_when_the_notifier_did_not_reach_it() {
         (unknown, true),
         (work(due), false),
     ] {
-        assert_eq!(coming.wakeups(&item), notified, "{item:?}");
+        assert_eq!(coming.wakes(&item), woken, "{item:?}");
     }
 }
 
 #[test]
-fn successive_runs_wakeup_each_coming_timer_once() {
+fn successive_runs_wake_each_coming_timer_once() {
     let mut notified_until = 0;
     let mut windows = Vec::new();
     for now in [NOW, NOW + 60 * S, NOW + 60 * S, NOW + 61 * S, NOW + 800 * S] {
@@ -173,13 +176,13 @@ fn successive_runs_wakeup_each_coming_timer_once() {
         windows.windows(2).all(|pair| pair[0].until_ms <= pair[1].after_ms),
         "{windows:?}"
     );
-    // Nothing of the past: a long silence is the business of the overdue.
+    // Nothing of the past: after a long silence those timers are overdue.
     assert_eq!(windows[0].after_ms, NOW - 2 * S);
     assert_eq!(windows.last().map(|window| window.after_ms), Some(NOW + 798 * S));
 }
 
 #[test]
-fn a_phase_that_stops_goes_on_where_all_ranges_were_and_always_comes_forward() {
+fn a_phase_that_stops_continues_where_all_partitions_were_and_always_advances() {
     assert_eq!(watermark(0, 100), 99);
     assert_eq!(watermark(98, 100), 99);
     assert_eq!(watermark(99, 100), 100);
@@ -187,28 +190,62 @@ fn a_phase_that_stops_goes_on_where_all_ranges_were_and_always_comes_forward() {
 }
 
 #[test]
-fn a_lost_timer_is_notified_within_one_period_whenever_its_time_is() {
+fn a_timer_whose_wakeup_was_lost_is_woken_within_one_period() {
     for period in [10, 60] {
         for before in (0..period * S).step_by(100) {
-            // It comes to its time so long before a run.
+            // It is due this long before a run.
             let (now, item) = (NOW, timer(NOW - before, 5 * S));
             let first = overdue(now - period * S, now);
             assert!(
-                first.wakeups(&item) && is_within(&first.windows(), item.due_ms),
+                first.wakes(&item) && is_within(&first.windows(), item.due_ms),
                 "{before}"
             );
             let late = before + first.wait_ms(&item, now);
             assert!(late <= period * S, "{before}: {late}");
-            assert!(late >= 2 * S, "the first wakeup may be under way: {before}");
+            assert!(late >= 2 * S, "the first wakeup may be in flight: {before}");
             let next = overdue(now, now + period * S);
-            assert!(!next.wakeups(&item) || next.is_of_age(&item), "{before}");
+            let again = next.wakes(&item) && !next.is_of_age(&item);
+            assert!(
+                !again || period < 30,
+                "only a period below the threshold has an age of its own: {before}"
+            );
         }
     }
-    // What was queued just now is no timer, and an age does not wait.
-    assert!(!overdue(NOW - 60 * S, NOW).wakeups(&message(NOW - S)));
+    // A message that was queued just now is not a timer, and an age does not wait.
+    assert!(!overdue(NOW - 60 * S, NOW).wakes(&message(NOW - S)));
     let hasty = Overdue {
         threshold_ms: S,
         ..overdue(NOW - 60 * S, NOW)
     };
     assert_eq!(hasty.wait_ms(&timer(NOW - S, 5 * S), NOW), 0);
+}
+
+/// A short timer, or a commit that took longer than the timer: for both the wakeup is sent when the item is queued.
+#[test]
+fn a_timer_is_woken_within_one_period_however_short_it_is() {
+    for ahead in [0, 1, 200, 999] {
+        let item = timer(NOW - 5 * S, ahead);
+        assert!(overdue(NOW - 10 * S, NOW).wakes(&item), "{ahead}");
+    }
+    let late = DueItem {
+        queued_ms: Some(NOW - S),
+        ..timer(NOW - 5 * S, 0)
+    };
+    assert!(overdue(NOW - 10 * S, NOW).wakes(&late));
+}
+
+#[test]
+fn a_timer_that_the_run_after_its_time_could_not_see_yet_is_woken_by_the_next() {
+    for (period, threshold) in [(5, 30), (10, 30), (10, 3_600), (60, 30), (60, 60), (300, 30)] {
+        for before in (0..period * S).step_by(500) {
+            // It is due this long before a run, and its commit comes after the run.
+            let item = timer(NOW - before, 0);
+            let next = Overdue {
+                threshold_ms: threshold * S,
+                ..overdue(NOW, NOW + period * S)
+            };
+            let is_woken = next.wakes(&item) && is_within(&next.windows(), item.due_ms);
+            assert!(is_woken, "period {period}, threshold {threshold}, {before}");
+        }
+    }
 }
