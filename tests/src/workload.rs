@@ -40,13 +40,14 @@ const KINDS: usize = 10;
 const CITIES: [&str; 3] = ["Tokyo", "Paris", "Oslo"];
 /// More activities than one batch has room for.
 const WIDE: usize = 120;
+const LARGE: usize = 30;
 
-/// The first `count` jobs of the workload.
+/// The first `count` jobs of the workload. A large workload has one fan-out that does not fit a batch.
 pub fn jobs(count: usize) -> Vec<Job> {
-    (0..count).map(job).collect()
+    (0..count).map(|n| job(n, n < KINDS && count >= LARGE)).collect()
 }
 
-fn job(n: usize) -> Job {
+fn job(n: usize, is_wide: bool) -> Job {
     let named = |orchestration: &'static str, input: String, output: String| Job {
         instance: format!("{orchestration}-{n}"),
         orchestration,
@@ -63,7 +64,7 @@ fn job(n: usize) -> Job {
             CITIES.map(|city| format!("Hello {city} {n}!")).join(" "),
         ),
         1 => {
-            let width = if n < KINDS { WIDE } else { 10 };
+            let width = if is_wide { WIDE } else { 10 };
             named("FanOut", width.to_string(), (1..=width).sum::<usize>().to_string())
         }
         2 => named("Timer", n.to_string(), format!("Hello {n}!")),

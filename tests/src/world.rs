@@ -162,7 +162,6 @@ impl World {
                 activity: parts.next().expect("an activity"),
                 tag: None,
                 orchestration: None,
-                version: None,
             })
         };
         docs.iter().map(wakeup).collect()

@@ -81,15 +81,15 @@ mod tests {
         assert!(is_idle(&run(0, Value::Null)));
         assert!(!is_idle(&run(1, Value::Null)));
         assert!(!is_idle(&run(0, json!("no"))));
-        assert!(!is_idle(&line(r#"{"message":"a cycle ended"}"#)));
+        assert!(!is_idle(&line(r#"{"message":"a step ended"}"#)));
     }
 
     #[test]
     fn a_record_is_told_in_one_line_and_nothing_reaches_the_terminal_unescaped() {
         let record =
-            r#"{"timestamp":"t","level":"INFO","message":"a cycle ended","instance":"a\u001b[2J","turn":2,"x":null}"#;
+            r#"{"timestamp":"t","level":"INFO","message":"a step ended","instance":"a\u001b[2J","turn":2,"x":null}"#;
         let told = readable(&line(record));
-        assert!(told.starts_with("worker#3         INFO  a cycle ended "), "{told}");
+        assert!(told.starts_with("worker#3         INFO  a step ended "), "{told}");
         assert!(
             told.contains(" turn=2") && !told.contains('\u{1b}') && !told.contains("x="),
             "{told}"

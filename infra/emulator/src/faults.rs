@@ -41,15 +41,6 @@ pub struct Faults {
     pub limit: Option<u64>,
 }
 
-/// Where in a write the endpoint dies.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CrashPoint {
-    /// Nothing was written.
-    BeforeApplied,
-    /// It was written, and nobody is told.
-    AfterApplied,
-}
-
 /// The fate of one request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fate {

@@ -25,15 +25,18 @@
 
 mod catalog;
 mod count;
+mod crash;
 mod emulator;
 mod expiry;
 mod faults;
 mod http;
+pub mod http_server;
 mod kind;
 mod listener;
 mod options;
 mod paging;
 mod pause;
+mod pipeline;
 mod refuse;
 mod replica;
 mod request_log;
@@ -44,7 +47,8 @@ mod storage;
 mod strict;
 
 pub use count::{Counts, RequestRecord, sequential_round_trips};
-pub use faults::{CrashPoint, Faults};
+pub use crash::CrashPoint;
+pub use faults::Faults;
 pub use kind::RequestKind;
 pub use listener::Listener;
 pub use options::{DEFAULT_KEY, Lag, ServerOptions, StartError};

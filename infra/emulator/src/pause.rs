@@ -1,17 +1,17 @@
-//! Holding one request at the listener, so that a test decides what happens before it is done, whatever the machine's speed.
+//! Pausing one request at a listener, so that a test decides what happens before it, independent of the machine's speed.
 
 use tokio::sync::{oneshot, watch};
 
 use crate::count::RequestRecord;
 
-/// Tells, of the requests that arrived before, whether the next one is meant.
+/// Decides from the requests that arrived before whether to pause the next one.
 pub(super) type When = Box<dyn Fn(&[RequestRecord]) -> bool + Send>;
 
-/// A request that is, or will be, held; dropping this lets it go.
+/// A request that is paused or will be. Dropping this lets it continue.
 #[derive(Debug)]
 pub struct Pause {
     reached: watch::Receiver<bool>,
-    // Never sent on: that it is dropped is the message.
+    // Never used to send: dropping it is the signal.
     _release: oneshot::Sender<()>,
 }
 
@@ -26,12 +26,12 @@ impl Pause {
     pub(super) fn plan(when: When) -> (Pause, PlannedPause) {
         let (reached, watching) = watch::channel(false);
         let (release, released) = oneshot::channel();
-        let hold = Pause {
+        let pause = Pause {
             reached: watching,
             _release: release,
         };
         (
-            hold,
+            pause,
             PlannedPause {
                 when,
                 reached,
@@ -40,7 +40,7 @@ impl Pause {
         )
     }
 
-    /// Whether the request is being held.
+    /// Whether the request has arrived and is paused.
     pub fn is_reached(&self) -> bool {
         *self.reached.borrow()
     }
@@ -54,7 +54,7 @@ impl PlannedPause {
     /// Returns when the [`Pause`] is dropped.
     pub(super) async fn wait(self) {
         self.reached.send_replace(true);
-        // An error is what dropping the other side gives; there is no other outcome.
+        // Always an error: the other side is dropped, never used to send.
         drop(self.released.await);
     }
 }

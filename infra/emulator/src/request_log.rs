@@ -1,7 +1,7 @@
-//! The book of one listener: counters and, where it is kept, a log of every request in the order of arrival.
+//! The request log of one listener: counters and, optionally, a record of every request in the order of arrival.
 //!
-//! A request is counted when it arrives, whatever becomes of it. Its answer, and what it wrote, is added when it
-//! is done; a request that is cut off keeps `None` for a status.
+//! A request is counted when it arrives, whatever its outcome. Its status and what it wrote are added when it ends; a request
+//! without a reply keeps `None` as its status.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
@@ -9,7 +9,7 @@ use std::time::Instant;
 use crate::count::{Counts, RequestRecord};
 use crate::http::{Call, PARTITION_KEY};
 
-/// What is known of a request when it is done.
+/// What is known of a request when it has ended.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Outcome {
     pub(crate) status: Option<u16>,
@@ -22,14 +22,14 @@ pub(crate) struct Outcome {
 /// The counters and the log of one listener.
 pub(crate) struct RequestLog {
     keeps_log: bool,
-    pages: Mutex<Pages>,
+    state: Mutex<State>,
 }
 
 #[derive(Default)]
-struct Pages {
+struct State {
     counts: Counts,
     log: Vec<Entry>,
-    /// Which reset the log is of, so that a late answer does not land in a later log.
+    /// How often the log was reset, so that a late outcome is not added to a later log.
     resets: u64,
 }
 
@@ -38,8 +38,8 @@ struct Entry {
     done: bool,
 }
 
-/// The records of these entries. A request under way ends just now, whenever that is.
-fn shown(entries: &[Entry]) -> Vec<RequestRecord> {
+/// The records of these entries. A request in progress gets the current time as its end.
+fn records(entries: &[Entry]) -> Vec<RequestRecord> {
     let now = Instant::now();
     let record = |entry: &Entry| RequestRecord {
         finished: if entry.done { entry.record.finished } else { now },
@@ -48,9 +48,9 @@ fn shown(entries: &[Entry]) -> Vec<RequestRecord> {
     entries.iter().map(record).collect()
 }
 
-/// A request under way: where its entry is.
+/// The place of a request in the log.
 #[derive(Clone, Copy)]
-pub(crate) struct Ticket {
+pub(crate) struct EntryId {
     /// `None` without a log.
     index: Option<usize>,
     resets: u64,
@@ -60,11 +60,11 @@ impl RequestLog {
     pub(crate) fn new(keeps_log: bool) -> RequestLog {
         RequestLog {
             keeps_log,
-            pages: Mutex::default(),
+            state: Mutex::default(),
         }
     }
 
-    /// A request of which nothing but its arrival is known.
+    /// The record of a request that has just arrived.
     pub(crate) fn record_of(call: &Call) -> RequestRecord {
         let now = Instant::now();
         RequestRecord {
@@ -78,33 +78,33 @@ impl RequestLog {
         }
     }
 
-    pub(crate) fn arrived(&self, call: &Call) -> Ticket {
+    pub(crate) fn arrived(&self, call: &Call) -> EntryId {
         let record = self.keeps_log.then(|| Self::record_of(call));
-        let mut pages = self.pages();
-        pages.counts.count(call.kind);
-        pages.counts.request_bytes += call.body.len() as u64;
+        let mut state = self.state();
+        state.counts.count(call.kind);
+        state.counts.request_bytes += call.body.len() as u64;
         let index = record.map(|record| {
-            pages.log.push(Entry { record, done: false });
-            pages.log.len() - 1
+            state.log.push(Entry { record, done: false });
+            state.log.len() - 1
         });
-        Ticket {
+        EntryId {
             index,
-            resets: pages.resets,
+            resets: state.resets,
         }
     }
 
-    pub(crate) fn finished(&self, ticket: Ticket, outcome: Outcome) {
+    pub(crate) fn finished(&self, entry_id: EntryId, outcome: Outcome) {
         let now = Instant::now();
-        let mut pages = self.pages();
-        if pages.resets != ticket.resets {
+        let mut state = self.state();
+        if state.resets != entry_id.resets {
             return;
         }
-        pages.counts.batch_operations += outcome.operations as u64;
-        pages.counts.documents_written += outcome.documents_written;
-        pages.counts.response_bytes += outcome.response_bytes;
-        pages.counts.refused += u64::from(outcome.refused);
-        let Some(index) = ticket.index else { return };
-        let entry = &mut pages.log[index];
+        state.counts.batch_operations += outcome.operations as u64;
+        state.counts.documents_written += outcome.documents_written;
+        state.counts.response_bytes += outcome.response_bytes;
+        state.counts.refused += u64::from(outcome.refused);
+        let Some(index) = entry_id.index else { return };
+        let entry = &mut state.log[index];
         entry.done = true;
         entry.record.status = outcome.status;
         entry.record.operations = outcome.operations;
@@ -112,32 +112,32 @@ impl RequestLog {
     }
 
     pub(crate) fn counts(&self) -> Counts {
-        self.pages().counts.clone()
+        self.state().counts.clone()
     }
 
     pub(crate) fn log(&self) -> Vec<RequestRecord> {
-        shown(&self.pages().log)
+        records(&self.state().log)
     }
 
-    /// What had arrived before a request; `None` when that is not known any more.
-    pub(crate) fn log_before(&self, ticket: Ticket) -> Option<Vec<RequestRecord>> {
-        let pages = self.pages();
-        let index = ticket.index.filter(|_| pages.resets == ticket.resets)?;
-        Some(shown(&pages.log[..index]))
+    /// The requests that arrived before this one; `None` without a log or after a reset.
+    pub(crate) fn log_before(&self, entry_id: EntryId) -> Option<Vec<RequestRecord>> {
+        let state = self.state();
+        let index = entry_id.index.filter(|_| state.resets == entry_id.resets)?;
+        Some(records(&state.log[..index]))
     }
 
     pub(crate) fn reset(&self) {
-        let mut pages = self.pages();
-        let resets = pages.resets + 1;
-        *pages = Pages {
+        let mut state = self.state();
+        let resets = state.resets + 1;
+        *state = State {
             resets,
-            ..Pages::default()
+            ..State::default()
         };
     }
 
-    fn pages(&self) -> MutexGuard<'_, Pages> {
-        // Counters are whole after every statement: a panic elsewhere does not make them wrong.
-        self.pages.lock().unwrap_or_else(PoisonError::into_inner)
+    fn state(&self) -> MutexGuard<'_, State> {
+        // Counters are consistent after every statement, so a panic elsewhere does no harm.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -151,35 +151,35 @@ mod tests {
     }
 
     #[test]
-    fn without_a_log_requests_are_counted_and_nothing_is_kept_of_them() {
-        let book = RequestLog::new(false);
+    fn without_a_log_requests_are_counted_and_not_recorded() {
+        let log = RequestLog::new(false);
         for _ in 0..3 {
-            let ticket = book.arrived(&a_read());
+            let entry_id = log.arrived(&a_read());
             let outcome = Outcome {
                 response_bytes: 5,
                 ..Outcome::default()
             };
-            book.finished(ticket, outcome);
+            log.finished(entry_id, outcome);
         }
-        assert_eq!((book.counts().reads, book.counts().response_bytes), (3, 15));
-        assert_eq!(book.pages().log.capacity(), 0);
+        assert_eq!((log.counts().reads, log.counts().response_bytes), (3, 15));
+        assert_eq!(log.state().log.capacity(), 0);
     }
 
     #[test]
-    fn an_answer_that_comes_after_a_reset_is_not_counted() {
-        let book = RequestLog::new(true);
+    fn an_outcome_after_a_reset_is_not_counted() {
+        let log = RequestLog::new(true);
         let call = a_read();
-        let ticket = book.arrived(&call);
-        assert_eq!(book.counts().reads, 1);
-        book.reset();
-        book.finished(
-            ticket,
+        let entry_id = log.arrived(&call);
+        assert_eq!(log.counts().reads, 1);
+        log.reset();
+        log.finished(
+            entry_id,
             Outcome {
                 response_bytes: 5,
                 ..Outcome::default()
             },
         );
-        assert_eq!(book.counts(), Counts::default());
-        assert!(book.log().is_empty());
+        assert_eq!(log.counts(), Counts::default());
+        assert!(log.log().is_empty());
     }
 }

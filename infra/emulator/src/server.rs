@@ -1,74 +1,81 @@
-//! The server: owns the account, listens at its listeners, and closes them when it is dropped.
+//! The server: owns the account and the ports of its listeners.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use hyper::server::conn::http1;
-use hyper::service::service_fn;
-use hyper_util::rt::TokioIo;
-use tokio::net::{TcpListener, TcpStream};
-
 use crate::expiry;
-use crate::listener::{Life, Listener};
+use crate::http_server::{BoundPort, HttpServer};
+use crate::listener::Listener;
 use crate::options::{ServerOptions, StartError};
 use crate::service::Service;
 use crate::storage::Recovered;
 
-/// A strict Cosmos account on this machine. Dropping it stops listening and closes every listener.
+/// None here: the strict checks refuse what is too large, in the service's words.
+const BODY_LIMIT: usize = usize::MAX;
+
+/// A strict Cosmos DB account on this machine. Dropping it closes all ports and connections.
 pub struct CosmosServer {
     service: Arc<Service>,
-    first: Listener,
-    others: Mutex<Vec<Listener>>,
+    listener: Listener,
+    /// One for each listener.
+    ports: Mutex<Vec<HttpServer>>,
 }
 
 impl CosmosServer {
-    /// Starts an account with one listener: empty, or with what its data directory holds. Needs a Tokio runtime, and lives no
-    /// longer than it.
+    /// Starts an account with one listener. The account is empty, or has what its data directory holds.
+    ///
+    /// Needs a Tokio runtime, and works as long as that runs.
+    ///
+    /// # Errors
+    /// If the port or the data directory cannot be used.
     pub async fn start(options: ServerOptions) -> Result<CosmosServer, StartError> {
-        // First: a port that is taken leaves the data directory untouched.
-        let bound = bind(options.port).await?;
+        // First the port: if it is taken, the data directory stays untouched.
+        let port = bind(options.port).await?;
         let service = Service::start(&options).await?;
-        let first = serve(bound, &service);
+        let (listener, server) = serve(port, &service);
         Ok(CosmosServer {
             service,
-            first,
-            others: Mutex::default(),
+            listener,
+            ports: Mutex::new(vec![server]),
         })
     }
 
     /// The first listener.
     pub fn listener(&self) -> &Listener {
-        &self.first
+        &self.listener
     }
 
-    /// What was in the data directory at the start; `None` without one.
+    /// What the data directory held at the start; `None` without one.
     pub fn recovered(&self) -> Option<Recovered> {
         self.service.recovered()
     }
 
-    /// Deletes what would have expired so much later; what is written afterwards lives its whole time.
+    /// Deletes the documents that would have expired after this time. Documents that are written afterwards live their whole time.
     pub async fn expire_as_if(&self, later: Duration) {
         let later = u64::try_from(later.as_millis()).unwrap_or(u64::MAX);
         self.service.expire(expiry::now().saturating_add(later)).await;
     }
 
-    /// Closes every listener, forces the data directory to the disk, and gives it free for another server.
+    /// Closes every listener, forces the data directory to the disk, and releases it for another server.
     ///
-    /// A server that is dropped instead loses nothing, but its directory is free only when its last request has ended.
+    /// A server that is dropped instead loses nothing, but releases its directory only when its last request has ended.
+    ///
+    /// # Errors
+    /// If the data cannot be forced to the disk.
     pub async fn shutdown(self) -> std::io::Result<()> {
         let service = Arc::clone(&self.service);
         drop(self);
         service.close().await
     }
 
-    /// Opens another port to the same account, with faults, counters and a log of its own.
+    /// Opens another listener of the same account, with faults, counters and a log of its own.
+    ///
+    /// # Errors
+    /// If no port can be opened.
     pub async fn open_listener(&self) -> Result<Listener, StartError> {
-        let listener = serve(bind(0).await?, &self.service);
-        self.others
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .push(listener.clone());
+        let (listener, server) = serve(bind(0).await?, &self.service);
+        self.ports.lock().unwrap_or_else(PoisonError::into_inner).push(server);
         Ok(listener)
     }
 
@@ -89,64 +96,20 @@ impl CosmosServer {
     }
 }
 
-impl Drop for CosmosServer {
-    fn drop(&mut self) {
-        self.first.stop();
-        let others = self.others.get_mut().unwrap_or_else(PoisonError::into_inner);
-        others.iter().for_each(Listener::stop);
-    }
+async fn bind(port: u16) -> Result<BoundPort, StartError> {
+    HttpServer::bind(port).await.map_err(|source| StartError::Listen {
+        address: SocketAddr::from((Ipv4Addr::LOCALHOST, port)),
+        source,
+    })
 }
 
-async fn bind(port: u16) -> Result<(TcpListener, SocketAddr), StartError> {
-    let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
-    let failed = |source| StartError::Listen { address, source };
-    let listener = TcpListener::bind(address).await.map_err(failed)?;
-    let bound = listener.local_addr().map_err(failed)?;
-    Ok((listener, bound))
-}
-
-fn serve((socket, address): (TcpListener, SocketAddr), service: &Arc<Service>) -> Listener {
-    let listener = Listener::new(address, Arc::clone(service));
-    tokio::spawn(accept(socket, listener.clone()));
-    listener
-}
-
-async fn accept(socket: TcpListener, listener: Listener) {
-    let mut life = listener.watch();
-    loop {
-        let accepted = tokio::select! {
-            _ = life.wait_for(|life| *life == Life::Stopped) => return,
-            accepted = socket.accept() => accepted,
-        };
-        match accepted {
-            Ok((stream, _)) if listener.life() == Life::Open => {
-                tokio::spawn(connection(stream, listener.clone()));
-            }
-            // A dead listener takes connections only to close them.
-            Ok(_) => {}
-            Err(error) => {
-                tracing::warn!(%error, "a connection was not accepted");
-                // Out of file descriptors, most likely: trying again at once would only burn the processor.
-                tokio::time::sleep(Duration::from_millis(10)).await;
-            }
-        }
-    }
-}
-
-async fn connection(stream: TcpStream, listener: Listener) {
-    if let Err(error) = stream.set_nodelay(true) {
-        tracing::debug!(%error, "the connection ended before it began");
-        return;
-    }
-    let mut life = listener.watch();
-    let serve = service_fn(|request| listener.serve(request));
-    let connection = http1::Builder::new()
-        .header_read_timeout(None)
-        .serve_connection(TokioIo::new(stream), serve);
-    tokio::select! {
-        _ = life.wait_for(|life| *life != Life::Open) => {}
-        served = connection => if let Err(error) = served {
-            tracing::debug!(%error, "a connection was closed");
-        }
-    }
+/// Serves the account at a port. The listener works as long as the server lives.
+fn serve(port: BoundPort, service: &Arc<Service>) -> (Listener, HttpServer) {
+    let listener = Listener::new(port.address(), port.switch(), Arc::clone(service));
+    let handler = listener.clone();
+    let server = port.serve(BODY_LIMIT, move |request| {
+        let listener = handler.clone();
+        async move { listener.serve(request).await }
+    });
+    (listener, server)
 }

@@ -1,4 +1,4 @@
-//! A data directory that cannot be used is refused with a clear message, and left as it was.
+//! Data directories that cannot be used are refused with a clear message and left as they were.
 
 mod common;
 
@@ -9,7 +9,8 @@ use common::{Scratch, all_documents, make, start};
 use cosmos_emulator::{CosmosServer, ServerOptions, StartError, StorageError};
 use serde_json::json;
 
-async fn refused(path: &Path) -> StorageError {
+/// Why a server does not start on a directory.
+async fn refusal(path: &Path) -> StorageError {
     let options = ServerOptions {
         data: Some(path.to_owned()),
         ..ServerOptions::default()
@@ -21,8 +22,8 @@ async fn refused(path: &Path) -> StorageError {
     }
 }
 
-/// What the command says when it does not start.
-fn said(path: &Path) -> String {
+/// What the binary prints when it does not start.
+fn message(path: &Path) -> String {
     let done = Command::new(env!("CARGO_BIN_EXE_cosmos-emulator"))
         .args(["--port", "0", "--data"])
         .arg(path)
@@ -30,10 +31,10 @@ fn said(path: &Path) -> String {
         .expect("it runs");
     assert_eq!(done.status.code(), Some(1));
     assert!(done.stdout.is_empty());
-    String::from_utf8(done.stderr).expect("it speaks UTF-8")
+    String::from_utf8(done.stderr).expect("it prints UTF-8")
 }
 
-/// A directory with a few documents, that nobody has open.
+/// A directory with three documents, which no server has open.
 async fn filled() -> Scratch {
     let scratch = Scratch::new();
     let (server, client) = start(&scratch).await;
@@ -46,36 +47,48 @@ async fn filled() -> Scratch {
 }
 
 #[tokio::test]
-async fn one_of_a_newer_version_is_refused() {
+async fn a_directory_of_a_newer_version_is_refused() {
     let scratch = filled().await;
-    let mut bytes = std::fs::read(scratch.journal()).unwrap();
-    bytes[8] += 1;
-    std::fs::write(scratch.journal(), bytes).unwrap();
-    // Not even the lock file is made again.
+    std::fs::rename(scratch.storage_file(), scratch.path().join("cosmos-3.redb")).unwrap();
+    // Not even the lock file is created again.
     std::fs::remove_file(scratch.path().join("cosmos.lock")).unwrap();
     let before = scratch.files();
-    let error = refused(scratch.path()).await;
+    let error = refusal(scratch.path()).await;
     assert!(
-        matches!(error, StorageError::Newer { found: 2, known: 1, .. }),
+        matches!(error, StorageError::Newer { found: 3, known: 2, .. }),
         "{error}"
     );
-    let said = said(scratch.path());
+    let message = message(scratch.path());
     assert!(
-        said.contains("newer version") && said.contains(scratch.path().to_str().unwrap()),
-        "{said}"
+        message.contains("newer version") && message.contains(scratch.path().to_str().unwrap()),
+        "{message}"
     );
     assert_eq!(scratch.files(), before);
 }
 
 #[tokio::test]
-async fn one_that_is_in_use_is_refused() {
+async fn a_directory_of_the_old_journal_format_is_refused() {
+    let scratch = Scratch::new();
+    std::fs::create_dir_all(scratch.path()).unwrap();
+    std::fs::write(scratch.path().join("cosmos.journal"), b"DXCOSMOS\x01\0\0\0\0\0\0\0").unwrap();
+    std::fs::write(scratch.path().join("cosmos.lock"), b"").unwrap();
+    let before = scratch.files();
+    let error = refusal(scratch.path()).await;
+    assert!(matches!(error, StorageError::Older(_)), "{error}");
+    let message = message(scratch.path());
+    assert!(message.contains("start with a new directory"), "{message}");
+    assert_eq!(scratch.files(), before);
+}
+
+#[tokio::test]
+async fn a_directory_in_use_is_refused() {
     let scratch = Scratch::new();
     let (server, client) = start(&scratch).await;
     make(&client, json!({})).await;
     let before = scratch.files();
-    assert!(matches!(refused(scratch.path()).await, StorageError::InUse(_)));
-    let said = said(scratch.path());
-    assert!(said.contains("in use by another process"), "{said}");
+    assert!(matches!(refusal(scratch.path()).await, StorageError::InUse(_)));
+    let message = message(scratch.path());
+    assert!(message.contains("in use by another process"), "{message}");
     assert_eq!(scratch.files(), before);
     client.create("p", "a").ok().await.is(201);
     server.shutdown().await.unwrap();
@@ -84,126 +97,70 @@ async fn one_that_is_in_use_is_refused() {
 }
 
 #[tokio::test]
-async fn one_with_other_files_is_refused() {
-    for (name, contents) in [
-        ("notes.txt", "mine"),
-        ("cosmos.journal", "mine"),
-        ("cosmos.journal", ""),
-    ] {
-        let scratch = Scratch::new();
-        std::fs::create_dir_all(scratch.path()).unwrap();
-        std::fs::write(scratch.path().join(name), contents).unwrap();
-        let before = scratch.files();
-        assert!(
-            matches!(refused(scratch.path()).await, StorageError::NotOurs(_)),
-            "{name}"
-        );
-        assert!(said(scratch.path()).contains("holds other files"));
-        assert_eq!(scratch.files(), before);
-    }
-}
-
-#[tokio::test]
-async fn a_file_or_a_place_where_nothing_can_be_made_is_refused() {
-    let scratch = filled().await;
-    let file = scratch.journal();
-    assert!(matches!(refused(&file).await, StorageError::NotADirectory(_)));
-    assert!(said(&file).contains("is not a directory"));
-    let nowhere = Path::new("/proc/self/nowhere");
-    assert!(matches!(refused(nowhere).await, StorageError::Io { .. }));
-    let said = said(nowhere);
-    assert!(
-        said.contains("cannot make the directory /proc/self/nowhere: "),
-        "{said}"
-    );
-}
-
-#[tokio::test]
-async fn damage_in_the_middle_is_refused_and_at_the_end_cut_off() {
-    let scratch = filled().await;
-    let good = std::fs::read(scratch.journal()).unwrap();
-    // The first document, whose record is followed by two others.
-    let first = good.windows(8).position(|window| window == b"\"id\":\"a\"").unwrap();
-    let mut bad = good.clone();
-    bad[first + 6] = b'z';
-    std::fs::write(scratch.journal(), &bad).unwrap();
-    let before = scratch.files();
-    let error = refused(scratch.path()).await;
-    assert!(matches!(error, StorageError::Damaged { .. }), "{error}");
-    let said = said(scratch.path());
-    assert!(
-        said.contains("is damaged at byte") && said.contains("restore a copy"),
-        "{said}"
-    );
-    assert_eq!(scratch.files(), before);
-
-    let mut bad = good.clone();
-    *bad.last_mut().unwrap() ^= 1;
-    std::fs::write(scratch.journal(), &bad).unwrap();
-    let (server, client) = start(&scratch).await;
-    assert_eq!(all_documents(&client).await.len(), 2);
-    assert!(server.recovered().unwrap().cut_bytes > 100);
-    // It goes on from there.
-    client.create("p", "d").ok().await.is(201);
-    server.shutdown().await.unwrap();
-    let (server, client) = start(&scratch).await;
-    assert_eq!(all_documents(&client).await.len(), 3);
-    assert_eq!(server.recovered().unwrap().cut_bytes, 0);
-}
-
-#[tokio::test]
-async fn a_journal_cut_within_its_last_batches_has_them_whole_or_not_at_all() {
-    let scratch = filled().await;
-    let batch = |n: u32| {
-        let create = |id: String| json!({ "operationType": "Create", "resourceBody": { "id": id, "pk": "p" } });
-        let id = ["a", "b"][n as usize];
-        let gone = json!({ "operationType": "Delete", "id": id });
-        json!([
-            create(format!("x{n}")),
-            create(format!("y{n}")),
-            create(format!("z{n}")),
-            gone
-        ])
-    };
-    let mut ends = vec![std::fs::read(scratch.journal()).unwrap().len()];
-    let (server, client) = start(&scratch).await;
-    for n in 0..2 {
-        client.batch("p", batch(n)).ok().await.is(200);
-        ends.push(std::fs::read(scratch.journal()).unwrap().len());
-    }
-    server.shutdown().await.unwrap();
-    let bytes = std::fs::read(scratch.journal()).unwrap();
-    // At every byte this is tried inside the storage; here the server's own batches are cut, and a start takes its time.
-    let near = |cut: usize| ends.iter().any(|end| cut.abs_diff(*end) <= 1);
-    for cut in (ends[0]..=bytes.len()).filter(|cut| cut % 7 == 0 || near(*cut)) {
-        std::fs::write(scratch.journal(), &bytes[..cut]).unwrap();
-        let (server, client) = start(&scratch).await;
-        let whole = ends.iter().filter(|&&end| end <= cut).count() - 1;
-        let found = server.recovered().unwrap();
-        assert_eq!(found.documents as usize, 3 + 2 * whole, "cut at {cut}");
-        assert_eq!(found.cut_bytes as usize, cut - ends[whole], "cut at {cut}");
-        if cut % 50 == 0 {
-            assert_eq!(all_documents(&client).await.len(), 3 + 2 * whole);
-        }
-        server.shutdown().await.unwrap();
-    }
-}
-
-#[tokio::test]
-async fn what_a_compaction_left_unfinished_is_not_looked_at() {
-    let scratch = filled().await;
-    let unfinished = scratch.path().join("cosmos.journal.new");
-    for contents in [&b""[..], b"DXCOSMOS", b"anything"] {
-        std::fs::write(&unfinished, contents).unwrap();
-        let (server, client) = start(&scratch).await;
-        assert_eq!(all_documents(&client).await.len(), 3);
-        assert!(!unfinished.exists());
-        server.shutdown().await.unwrap();
-    }
-    // A crash before the very first journal was in its place: there was nothing yet.
+async fn a_directory_with_other_files_is_refused() {
     let scratch = Scratch::new();
     std::fs::create_dir_all(scratch.path()).unwrap();
-    std::fs::write(scratch.path().join("cosmos.journal.new"), b"DXCO").unwrap();
-    let (server, _) = start(&scratch).await;
-    assert_eq!(server.recovered().unwrap().documents, 0);
+    std::fs::write(scratch.path().join("notes.txt"), "mine").unwrap();
+    let before = scratch.files();
+    assert!(matches!(refusal(scratch.path()).await, StorageError::NotOurs(_)));
+    assert!(message(scratch.path()).contains("holds other files"));
+    assert_eq!(scratch.files(), before);
+}
+
+#[tokio::test]
+async fn a_file_and_a_path_where_nothing_can_be_created_are_refused() {
+    let scratch = filled().await;
+    let file = scratch.storage_file();
+    assert!(matches!(refusal(&file).await, StorageError::NotADirectory(_)));
+    assert!(message(&file).contains("is not a directory"));
+    let nowhere = Path::new("/proc/self/nowhere");
+    assert!(matches!(refusal(nowhere).await, StorageError::Io { .. }));
+    let message = message(nowhere);
+    assert!(
+        message.contains("cannot create the directory /proc/self/nowhere: "),
+        "{message}"
+    );
+}
+
+#[tokio::test]
+async fn a_damaged_storage_file_is_refused_and_left_as_it_was() {
+    let scratch = filled().await;
+    let good = std::fs::read(scratch.storage_file()).unwrap();
+    let document = good.windows(8).position(|window| window == b"\"id\":\"a\"").unwrap();
+    let mut flipped = good.clone();
+    flipped[document + 6] = b'z';
+    let truncated = good[..good.len() - 4_096].to_vec();
+    for bad in [flipped, truncated, b"mine".to_vec(), Vec::new()] {
+        std::fs::write(scratch.storage_file(), &bad).unwrap();
+        let before = scratch.files();
+        let error = refusal(scratch.path()).await;
+        assert!(matches!(error, StorageError::Damaged { .. }), "{error}");
+        let message = message(scratch.path());
+        assert!(
+            message.contains("is damaged") && message.contains("restore a copy"),
+            "{message}"
+        );
+        assert_eq!(scratch.files(), before);
+    }
+    std::fs::write(scratch.storage_file(), &good).unwrap();
+    let (_server, client) = start(&scratch).await;
+    assert_eq!(all_documents(&client).await.len(), 3);
+}
+
+#[tokio::test]
+async fn a_storage_file_whose_creation_was_interrupted_is_created_again() {
+    for leftover in [&b""[..], b"redb", b"anything"] {
+        let scratch = Scratch::new();
+        std::fs::create_dir_all(scratch.path()).unwrap();
+        let new = scratch.path().join("cosmos-2.redb.new");
+        std::fs::write(&new, leftover).unwrap();
+        let (server, client) = start(&scratch).await;
+        assert_eq!(server.recovered().unwrap().documents, 0);
+        assert!(!new.exists());
+        make(&client, json!({})).await;
+        client.create("p", "a").ok().await.is(201);
+        server.shutdown().await.unwrap();
+        let (server, _) = start(&scratch).await;
+        assert_eq!(server.recovered().unwrap().documents, 1);
+    }
 }

@@ -1,27 +1,17 @@
-//! A small HTTP server on the loopback interface: what Lambda's Runtime API and SQS are spoken through.
-//!
-//! Requests are read whole before they are handled, and no larger than the services take. Dropping the server closes its
-//! port and every connection, handlers in the middle included.
+//! Requests and replies of the local cloud's servers (Lambda's Runtime API, SQS), on the HTTP server of the emulator crate.
 
 use bytes::Bytes;
-use http_body_util::{BodyExt, Full, Limited};
-use hyper::body::Incoming;
+use cosmos_emulator::http_server::{BoundPort, HttpServer};
+use http_body_util::Full;
 use hyper::header::{CONTENT_TYPE, HeaderMap, HeaderValue};
-use hyper::server::conn::http1;
-use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
-use hyper_util::rt::TokioIo;
 use serde_json::Value;
-use std::convert::Infallible;
-use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
-use tokio::net::{TcpListener, TcpStream};
-use tokio::task::{JoinHandle, JoinSet};
 
-/// More than Lambda (6 MB) and SQS (1 MB) let pass.
+/// More than Lambda (6 MB) and SQS (1 MB) accept.
 const LARGEST_BODY: usize = 8 * 1024 * 1024;
 
-/// One request, read to its end.
+/// One request with its whole body.
 #[derive(Debug)]
 pub(crate) struct Call {
     pub(crate) method: Method,
@@ -31,6 +21,16 @@ pub(crate) struct Call {
 }
 
 impl Call {
+    fn new(request: Request<Bytes>) -> Call {
+        let (parts, body) = request.into_parts();
+        Call {
+            method: parts.method,
+            path: parts.uri.path().to_owned(),
+            headers: parts.headers,
+            body,
+        }
+    }
+
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
         self.headers.get(name)?.to_str().ok()
     }
@@ -41,119 +41,28 @@ impl Call {
     }
 }
 
-/// Who answers requests.
+/// Replies to requests.
 pub(crate) trait Handler: Send + Sync + 'static {
-    /// Answers one request.
+    /// Replies to one request.
     fn handle(&self, call: Call) -> impl Future<Output = Response<Full<Bytes>>> + Send;
 }
 
-/// A server; see the module.
-#[derive(Debug)]
-pub(crate) struct HttpServer {
-    address: SocketAddr,
-    accepting: JoinHandle<()>,
+/// Serves a port. Dropping the server closes the port and every connection, and cancels requests in progress.
+pub(crate) fn serve(port: BoundPort, handler: Arc<impl Handler>) -> HttpServer {
+    port.serve(LARGEST_BODY, move |request| {
+        let handler = Arc::clone(&handler);
+        async move { Some(handler.handle(Call::new(request)).await) }
+    })
 }
 
-impl HttpServer {
-    /// Listens on `127.0.0.1`; port 0 takes any free one.
-    pub(crate) async fn bind(port: u16) -> std::io::Result<Bound> {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await?;
-        let address = listener.local_addr()?;
-        Ok(Bound { listener, address })
-    }
-
-    /// Where it listens.
-    pub(crate) fn address(&self) -> SocketAddr {
-        self.address
-    }
-}
-
-/// A port that is ours, and not served yet: its address can be told to whoever is needed to serve it.
-#[derive(Debug)]
-pub(crate) struct Bound {
-    listener: TcpListener,
-    address: SocketAddr,
-}
-
-impl Bound {
-    pub(crate) fn address(&self) -> SocketAddr {
-        self.address
-    }
-
-    pub(crate) fn serve(self, handler: Arc<impl Handler>) -> HttpServer {
-        HttpServer {
-            address: self.address,
-            accepting: tokio::spawn(accept(self.listener, handler)),
-        }
-    }
-}
-
-impl Drop for HttpServer {
-    fn drop(&mut self) {
-        self.accepting.abort();
-    }
-}
-
-async fn accept(listener: TcpListener, handler: Arc<impl Handler>) {
-    // The connections end with this task, because they are in its set.
-    let mut connections = JoinSet::new();
-    loop {
-        tokio::select! {
-            accepted = listener.accept() => match accepted {
-                Ok((stream, _)) => {
-                    connections.spawn(connection(stream, Arc::clone(&handler)));
-                }
-                Err(error) => {
-                    tracing::warn!(%error, "a connection was not accepted");
-                    // Out of file descriptors, most likely: trying again at once would only burn the processor.
-                    tokio::time::sleep(std::time::Duration::from_millis(10)).await;
-                }
-            },
-            Some(_) = connections.join_next() => {}
-        }
-    }
-}
-
-async fn connection(stream: TcpStream, handler: Arc<impl Handler>) {
-    if stream.set_nodelay(true).is_err() {
-        // The other side is gone already.
-        return;
-    }
-    let serve = service_fn(|request| answer(request, Arc::clone(&handler)));
-    let connection = http1::Builder::new()
-        .header_read_timeout(None)
-        .serve_connection(TokioIo::new(stream), serve);
-    if let Err(error) = connection.await {
-        tracing::debug!(%error, "a connection was closed");
-    }
-}
-
-async fn answer(request: Request<Incoming>, handler: Arc<impl Handler>) -> Result<Response<Full<Bytes>>, Infallible> {
-    let (parts, body) = request.into_parts();
-    let body = match Limited::new(body, LARGEST_BODY).collect().await {
-        Ok(body) => body.to_bytes(),
-        Err(error) => {
-            let said = format!("the body cannot be read: {error}");
-            return Ok(text(StatusCode::PAYLOAD_TOO_LARGE, said));
-        }
-    };
-    let call = Call {
-        method: parts.method,
-        path: parts.uri.path().to_owned(),
-        headers: parts.headers,
-        body,
-    };
-    Ok(handler.handle(call).await)
-}
-
-/// An answer that is JSON.
+/// A JSON reply.
 pub(crate) fn json(status: StatusCode, value: &Value) -> Response<Full<Bytes>> {
     with_type(status, "application/json", value.to_string())
 }
 
-/// An answer for people.
-pub(crate) fn text(status: StatusCode, said: impl Into<String>) -> Response<Full<Bytes>> {
-    with_type(status, "text/plain; charset=utf-8", said.into())
+/// A plain-text reply.
+pub(crate) fn text(status: StatusCode, message: impl Into<String>) -> Response<Full<Bytes>> {
+    with_type(status, "text/plain; charset=utf-8", message.into())
 }
 
 fn with_type(status: StatusCode, kind: &'static str, body: String) -> Response<Full<Bytes>> {

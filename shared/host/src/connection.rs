@@ -8,7 +8,7 @@ use crate::config::Limits;
 use crate::environment::Parts;
 use crate::metrics::Metrics;
 use crate::notifier::{Delayed, NotSent, Notifier};
-use crate::wakeup::Wakeup;
+use crate::wakeup::{Wakeup, recent_consistency_token};
 use duroxide::Client;
 use duroxide_cosmos::{ConnectError, CosmosConfig, CosmosProvider, Ids as _, RandomIds};
 use std::fmt;
@@ -72,7 +72,7 @@ impl Connection {
     /// what was not taken: maintenance finds its target later.
     pub async fn notify(&self, instance: &str) -> Vec<NotSent> {
         let mut wakeup = Wakeup::turn(instance);
-        wakeup.consistency_token = self.parts.directed.consistency_token();
+        wakeup.consistency_token = recent_consistency_token(&self.store);
         self.parts.notifier().notify(vec![Delayed::now(wakeup)]).await
     }
 }

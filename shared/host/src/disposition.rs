@@ -1,4 +1,4 @@
-//! What follows for a wakeup from the outcome of its cycle: pure decisions, no I/O.
+//! What becomes of an SQS record after its step: pure decisions, no I/O.
 //!
 //! | outcome | the record | another wakeup |
 //! |---|---|---|
@@ -7,12 +7,12 @@
 //! | busy | served | soon, growing with the tries, not long after the lock ends |
 //! | deferred | served | in a second, when another invocation has time; failed when that never helps |
 //! | abandoned, timed out | served | when it may be tried again |
-//! | cancelled | served | in a second: should the lock have run out only, the activity is still to be done |
-//! | failed | failed: SQS delivers it again, and puts it aside after some times | |
+//! | cancelled | served | in a second: if the lock has only expired, the activity is still to be done |
+//! | failed | failed: SQS delivers it again, and moves it to the dead-letter queue after some times | |
 //!
-//! A new wakeup is better than a failed record where nothing is wrong: a record comes back only after the queue's
-//! visibility timeout, and each return counts towards the dead-letter queue. When the new wakeup cannot be sent, the
-//! record fails after all. And a wakeup that came before its time is notified again for that time, whatever the outcome.
+//! Where nothing is wrong, a new wakeup is better than a failed record: a record comes back only after the queue's
+//! visibility timeout, and each return counts towards the dead-letter queue. If the new wakeup cannot be sent, the
+//! record fails after all. A wakeup that came before its time is sent again for that time, whatever the outcome.
 
 use crate::gate::Outcome;
 use std::time::Duration;
@@ -20,21 +20,21 @@ use std::time::Duration;
 /// The longest pause between two wakeups to a busy target.
 const LONGEST: u64 = 16;
 
-/// How often a wakeup may find too little time. Beyond, time is not short by chance: the function's timeout is.
+/// How often a wakeup may find too little time. Beyond that, the function's timeout is too short.
 const DEFERRALS: u32 = 5;
 
-/// What to do about a wakeup.
+/// What to do with a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Disposition {
     /// Nothing more.
     Served,
-    /// Wakeup again after a while.
+    /// Send another wakeup, after a while.
     Again(Duration),
     /// Report the record as failed.
     Failed,
 }
 
-/// The disposition on a wakeup that was sent again `tries` times.
+/// The disposition of a record whose wakeup was sent again `tries` times.
 pub(crate) fn disposition(outcome: &Outcome, more: bool, tries: u32, now_ms: u64) -> Disposition {
     match outcome {
         Outcome::Committed if more => Disposition::Again(Duration::ZERO),
@@ -47,11 +47,11 @@ pub(crate) fn disposition(outcome: &Outcome, more: bool, tries: u32, now_ms: u64
     }
 }
 
-/// A turn takes some milliseconds, so the first pauses are short; a long activity or a session holds for long.
+/// A turn takes some milliseconds, so the first pauses are short; a lock of an activity or a session may last long.
 fn busy_for(until_ms: u64, tries: u32, now_ms: u64) -> Duration {
     let growing = (1_u64 << tries.min(8)).min(LONGEST);
-    let held = until_ms.saturating_sub(now_ms).div_ceil(1000);
-    Duration::from_secs(growing.min(held.max(1)))
+    let locked = until_ms.saturating_sub(now_ms).div_ceil(1000);
+    Duration::from_secs(growing.min(locked.max(1)))
 }
 
 #[cfg(test)]
@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn a_busy_target_is_notified_at_growing_pauses_and_soon_after_its_lock_ends() {
+    fn a_busy_target_is_woken_at_growing_pauses_and_soon_after_its_lock_ends() {
         let pause = |until_ms, tries| match disposition(&Outcome::Busy { until_ms }, false, tries, 10_000) {
             Disposition::Again(pause) => pause.as_secs(),
             other => panic!("{other:?}"),

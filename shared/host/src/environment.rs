@@ -4,11 +4,9 @@
 //! activities, never both, so each function scales and fails by itself.
 
 use crate::config::Limits;
-use crate::directed::Directed;
-use crate::gate::Gate;
+use crate::gate::{FIRST_RENEWAL, Gate};
 use crate::metrics::Metrics;
-use crate::notifier::BoundedNotifier;
-use crate::notifier::Notifier;
+use crate::notifier::{BoundedNotifier, Notifier};
 use crate::notifying_provider::NotifyingProvider;
 use cosmos::Clock;
 use duroxide::OrchestrationRegistry;
@@ -20,27 +18,23 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The runtime cleans up sessions at this interval, which the gate turns into nothing.
+/// How often the runtime cleans up affinity sessions. The gate ignores it: maintenance does it.
 const NEVER: Duration = Duration::from_secs(24 * 60 * 60);
-/// How long after its start the runtime first asks to renew an activity's lock. From then on the gate can stop it.
-pub(crate) const FIRST_RENEWAL: Duration = Duration::from_secs(1);
 
-/// What an environment is made from.
+/// The parts of an environment.
 #[derive(Clone)]
 pub struct Parts {
     /// The store.
-    pub provider: Arc<dyn Provider>,
-    /// The store's directed fetches.
-    pub directed: Arc<dyn Directed>,
+    pub store: Arc<CosmosProvider>,
     /// How wakeups are sent.
     pub notifier: Arc<dyn Notifier>,
-    /// What counts. It should also observe the store's requests.
+    /// The counters. They should also observe the store's requests.
     pub metrics: Arc<Metrics>,
     /// The clock of the store.
     pub clock: Arc<dyn Clock>,
     /// The numbers.
     pub limits: Limits,
-    /// The identity of this environment, by which it owns sessions.
+    /// The identity of this environment, by which it owns affinity sessions.
     pub id: String,
 }
 
@@ -54,8 +48,7 @@ impl Parts {
         id: impl Into<String>,
     ) -> Parts {
         Parts {
-            provider: Arc::clone(&store) as Arc<dyn Provider>,
-            directed: store,
+            store,
             notifier,
             metrics,
             clock: Arc::new(cosmos::SystemClock),
@@ -64,11 +57,10 @@ impl Parts {
         }
     }
 
-    /// A provider for clients: what it queues is notified for.
+    /// A provider for clients: it wakes the functions for what it queues.
     pub fn notifying(&self) -> NotifyingProvider {
         NotifyingProvider::new(
-            Arc::clone(&self.provider),
-            Arc::clone(&self.directed),
+            Arc::clone(&self.store),
             self.notifier(),
             Arc::clone(&self.clock),
             self.limits.wakeup_reach,
@@ -97,7 +89,7 @@ pub enum Role {
 pub struct Environment {
     pub(crate) role: Role,
     pub(crate) gate: Arc<Gate>,
-    pub(crate) directed: Arc<dyn Directed>,
+    pub(crate) store: Arc<CosmosProvider>,
     pub(crate) notifier: BoundedNotifier,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) clock: Arc<dyn Clock>,
@@ -141,7 +133,7 @@ impl Environment {
             activity_cancellation_grace_period: limits.cancel_grace,
             session_lock_timeout: limits.session_lock,
             session_lock_renewal_buffer: limits.session_lock / 3,
-            // At capacity the runtime would skip sessions, and their wakeups would be lost.
+            // At capacity the runtime would skip activities with affinity sessions, and their wakeups would be lost.
             max_sessions_per_runtime: limits.concurrency.saturating_add(1),
             worker_node_id: Some(parts.id.clone()),
             ..common(&parts)
@@ -158,18 +150,18 @@ impl Environment {
         options: RuntimeOptions,
     ) -> Environment {
         let gate = Arc::new(Gate::new(
-            Arc::new(parts.notifying()),
-            Arc::clone(&parts.directed),
+            Arc::clone(&parts.store),
+            parts.notifying(),
             Arc::clone(&parts.clock),
             parts.limits.clone(),
         ));
-        let store = Arc::clone(&gate) as Arc<dyn Provider>;
-        let runtime = Runtime::start_with_options(store, activities, orchestrations, options).await;
+        let provider = Arc::clone(&gate) as Arc<dyn Provider>;
+        let runtime = Runtime::start_with_options(provider, activities, orchestrations, options).await;
         Environment {
             role,
             gate,
             notifier: parts.notifier(),
-            directed: parts.directed,
+            store: parts.store,
             metrics: parts.metrics,
             clock: parts.clock,
             runtime,

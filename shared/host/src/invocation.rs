@@ -1,25 +1,31 @@
 //! One invocation: a batch of wakeups, served together.
 //!
-//! Wakeups for one target are one cycle. Different targets are served at once, as far as there are dispatchers. Each
-//! record is answered for by itself: a malformed or failed one does not spoil the others of its batch.
+//! Wakeups for one target lead to one step. Different targets are served at once, as far as there are dispatchers. Each
+//! record is answered by itself: a malformed or failed one does not fail the others of its batch.
+//!
+//! Each step is a span with the fields of its target and, at its end, of what was claimed, so that every log line of
+//! the step can be found by instance.
 
 use crate::budget::Budget;
 use crate::disposition::{Disposition, disposition};
 use crate::environment::{Environment, Role};
 use crate::event::{BatchResponse, SqsEvent, SqsRecord};
-use crate::gate::{Cycle, Ended, Outcome};
+use crate::gate::{Ended, Outcome, Step};
 use crate::metrics;
 use crate::notifier::Delayed;
-use crate::wakeup::{Target, Wakeup};
+use crate::wakeup::{Wakeup, recent_consistency_token};
+use duroxide_cosmos::Target;
 use futures::future::join_all;
 use std::collections::HashMap;
 use std::time::Duration;
 use tokio::time::Instant;
+use tracing::Instrument as _;
+use tracing::field::Empty;
 
-/// How far notifying may reach into the margin between the budget's end and the deadline.
+/// How much of the margin between the budget's end and the deadline may be used to send wakeups.
 const LAST_WAKEUPS: Duration = Duration::from_millis(150);
 
-/// The records of one batch that wakeup for the same target.
+/// The records of one batch with the same target.
 #[derive(Debug)]
 struct Group {
     target: Target,
@@ -37,35 +43,47 @@ impl Environment {
         BatchResponse::of(failed)
     }
 
-    /// One cycle, and the ids of its records if they must come again.
+    /// Takes one step, and answers the ids of its records if they must come again.
     async fn serve_group(&self, group: Group, budget: Budget) -> Vec<String> {
+        let span = tracing::info_span!(
+            "step",
+            instance = group.target.instance(),
+            activity = group.target.activity(),
+            turn = Empty,
+            execution = Empty,
+            attempt = Empty,
+        );
+        self.take_step(group, budget).instrument(span).await
+    }
+
+    async fn take_step(&self, group: Group, budget: Budget) -> Vec<String> {
         let started = Instant::now();
         let tokens = group
             .wakeups
             .iter()
             .filter_map(|wakeup| wakeup.consistency_token.as_deref());
-        tokens.for_each(|token| self.directed.absorb_consistency_token(token));
-        let asked_ms = self.clock.now_ms();
-        let mut cycle = self.gate.serve(group.target.clone(), budget).await;
-        let disposition = disposition(&cycle.outcome, cycle.more, group.tries(), self.clock.now_ms());
+        tokens.for_each(|token| self.store.absorb_consistency_token(token));
+        let fetched_ms = self.clock.now_ms();
+        let mut step = self.gate.serve(group.target.clone(), budget).await;
+        let disposition = disposition(&step.outcome, step.more, group.tries(), self.clock.now_ms());
         let again = match disposition {
             Disposition::Failed => Vec::new(),
-            Disposition::Served => self.early(&group, asked_ms),
+            Disposition::Served => self.early(&group, fetched_ms),
             Disposition::Again(delay) => {
-                let mut again = self.early(&group, asked_ms);
-                again.push(self.again(&group, &cycle.outcome, delay));
+                let mut again = self.early(&group, fetched_ms);
+                again.push(self.again(&group, &step.outcome, delay));
                 again
             }
         };
         // Those for this record come first: without them it fails.
         let mut wakeups = again.clone();
-        wakeups.append(&mut cycle.wakeups);
-        let owed = wakeups.len();
+        wakeups.append(&mut step.wakeups);
+        let sent = wakeups.len();
         let not_sent = self.notifier.notify_within(budget.left() + LAST_WAKEUPS, wakeups).await;
         let lost = not_sent
             .iter()
             .any(|lost| again.iter().any(|delayed| delayed.wakeup == lost.wakeup));
-        self.tell(&group, &cycle, owed, started.elapsed());
+        self.report(&group, &step, sent, started.elapsed());
         if lost || disposition == Disposition::Failed {
             group.messages
         } else {
@@ -74,14 +92,14 @@ impl Environment {
     }
 
     /// The wakeups that came before their time, for that time.
-    fn early(&self, group: &Group, asked_ms: u64) -> Vec<Delayed> {
+    fn early(&self, group: &Group, fetched_ms: u64) -> Vec<Delayed> {
         let mut dues: Vec<u64> = group.wakeups.iter().filter_map(|wakeup| wakeup.due_ms).collect();
-        dues.retain(|due| *due > asked_ms);
+        dues.retain(|due| *due > fetched_ms);
         dues.sort_unstable();
         dues.dedup();
         let wakeup_at = |due: u64| {
             let mut wakeup = Wakeup::to(group.target.clone());
-            wakeup.consistency_token = self.directed.consistency_token();
+            wakeup.consistency_token = recent_consistency_token(&self.store);
             wakeup.due_ms = Some(due);
             let delay = Duration::from_millis(due.saturating_sub(self.clock.now_ms()));
             Delayed { wakeup, delay }
@@ -91,10 +109,10 @@ impl Environment {
 
     fn again(&self, group: &Group, outcome: &Outcome, delay: Duration) -> Delayed {
         let mut wakeup = Wakeup::to(group.target.clone());
-        wakeup.consistency_token = self.directed.consistency_token();
+        wakeup.consistency_token = recent_consistency_token(&self.store);
         match outcome {
             Outcome::Busy { .. } | Outcome::Deferred => wakeup.tries = group.tries().saturating_add(1),
-            // What was given back is not due before: a wakeup that comes early must know it.
+            // What was released is not due before: a wakeup that comes early must know it.
             Outcome::Abandoned { .. } | Outcome::TimedOut if !delay.is_zero() => {
                 wakeup.due_ms = Some(self.clock.now_ms().saturating_add(delay.as_millis() as u64));
             }
@@ -103,7 +121,7 @@ impl Environment {
         Delayed { wakeup, delay }
     }
 
-    /// Groups the records by target; those that are no wakeups for this function have failed.
+    /// Groups the records by target. Those that are no wakeups for this function have failed.
     fn grouped(&self, records: Vec<SqsRecord>, failed: &mut Vec<String>) -> Vec<Group> {
         let mut groups: Vec<Group> = Vec::new();
         let mut places: HashMap<Identity, usize> = HashMap::new();
@@ -145,69 +163,46 @@ impl Environment {
         }
     }
 
-    /// One line of log and the counts of one cycle.
-    fn tell(&self, group: &Group, cycle: &Cycle, wakeups: usize, duration: Duration) {
+    /// One log line and the counts of one step.
+    fn report(&self, group: &Group, step: &Step, wakeups: usize, duration: Duration) {
+        let span = tracing::Span::current();
+        span.record("execution", step.execution);
+        span.record("attempt", step.attempt);
         let kind = match self.role {
-            Role::Orchestrator => metrics::Kind::Turn,
+            Role::Orchestrator => {
+                span.record("turn", step.number);
+                metrics::Kind::Turn
+            }
             Role::Worker => metrics::Kind::Activity,
         };
-        self.metrics.cycle(kind, cycle.outcome.name());
-        let instance = group.target.instance();
-        let (execution, attempt) = (cycle.execution, cycle.attempt);
-        let (turn, activity) = match self.role {
-            Role::Orchestrator => (cycle.step, None),
-            Role::Worker => (None, cycle.step),
-        };
-        let outcome = cycle.outcome.name();
+        let outcome = step.outcome.name();
+        self.metrics.cycle(kind, outcome);
         let duration_ms = duration.as_millis() as u64;
-        if cycle.outcome == Outcome::Deferred {
+        if step.outcome == Outcome::Deferred {
             tracing::warn!(
-                instance,
                 tries = group.tries(),
                 "too little time was left to begin: give the function a timeout well above its reserves \
                  (DUROXIDE_TURN_RESERVE_MS, DUROXIDE_CANCEL_GRACE_MS, DUROXIDE_COMMIT_RESERVE_MS)"
             );
         }
-        if let Outcome::Failed { error } = &cycle.outcome {
-            tracing::error!(
-                instance,
-                execution,
-                turn,
-                activity,
-                attempt,
-                outcome,
-                error,
-                duration_ms,
-                "a cycle failed"
-            );
+        if let Outcome::Failed { error } = &step.outcome {
+            tracing::error!(outcome, error, duration_ms, "a step failed");
         } else {
             tracing::info!(
-                instance,
-                execution,
-                turn,
-                activity,
-                attempt,
                 outcome,
                 records = group.messages.len(),
                 wakeups,
                 duration_ms,
-                "a cycle ended"
+                "a step ended"
             );
         }
-        if let Some(Ended::Failed { error }) = &cycle.ended {
+        if let Some(Ended::Failed { error }) = &step.ended {
             self.metrics.orchestration_failed();
-            tracing::error!(instance, execution, turn, error, "an orchestration failed");
+            tracing::error!(error, "an orchestration failed");
         }
-        if cycle.poisoned {
+        if step.given_up {
             self.metrics.poisoned();
-            tracing::error!(
-                instance,
-                execution,
-                turn,
-                activity,
-                attempt,
-                "tried too often, and given up"
-            );
+            tracing::error!("given up: it was tried as often as allowed");
         }
     }
 }
@@ -218,7 +213,7 @@ impl Group {
     }
 }
 
-/// What makes two wakeups the same errand: their hints may differ.
+/// What makes two wakeups one step: the rest of them may differ.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Identity {
     instance: String,

@@ -50,9 +50,8 @@ mod budget;
 pub mod config;
 mod connection;
 mod delegate;
-#[cfg_attr(not(feature = "testing"), allow(dead_code, reason = "a part is for tests"))]
-mod directed;
 mod disposition;
+mod due;
 #[cfg_attr(not(feature = "testing"), allow(dead_code, reason = "a part is for tests"))]
 mod environment;
 mod event;
@@ -64,7 +63,6 @@ mod maintenance;
 mod metrics;
 pub mod notifier;
 mod notifying_provider;
-mod plan;
 mod secret;
 #[cfg(feature = "testing")]
 pub mod testing;
@@ -75,7 +73,8 @@ mod wakeup;
 pub use async_trait::async_trait;
 pub use config::{Config, ConfigError, Limits, MaintenanceSettings};
 pub use connection::Connection;
+pub use duroxide_cosmos::{Orchestration, Target, WorkTarget};
 pub use function::{client, maintenance, orchestrator, worker};
 pub use lambda_runtime::Error;
 pub use notifier::{Delayed, NotSent, Notifier};
-pub use wakeup::{Target, Wakeup, WakeupError, WorkTarget};
+pub use wakeup::{Wakeup, WakeupError};

@@ -1,10 +1,9 @@
 //! Internals for the tests of this workspace, behind the feature `testing`. Nothing here is stable.
 
 pub use crate::budget::Budget;
-pub use crate::directed::{Directed, Undirected};
 pub use crate::environment::{Environment, Parts, Role};
 pub use crate::event::{BatchItemFailure, BatchResponse, SqsEvent, SqsRecord};
-pub use crate::gate::{Cycle, Ended, Gate, Outcome};
+pub use crate::gate::{Ended, Gate, Outcome, Step};
 pub use crate::log::JsonLayer;
 pub use crate::maintenance::dead_letters::{DeadLetterFailure, DeadLetterSelection, DeadLettersReport, Settled};
 pub use crate::maintenance::{

@@ -1,4 +1,4 @@
-//! The wire format of a wakeup: what one notifier message says.
+//! A wakeup and its wire format: the body of one SQS message.
 //!
 //! ```json
 //! {"v":1,"turn":{"instance":"order-7"},"consistency":"0:-1#12"}
@@ -6,17 +6,19 @@
 //!                "orchestration":"fulfil-order","version":"1.0.0"},"due":1760000000000,"tries":2}
 //! ```
 //!
-//! A wakeup is a hint: it names a target, and carries nothing that the store does not know better. Fields that this
-//! version does not know are ignored, so that a newer sender can add hints; another `v` is refused, because there the
-//! meaning has changed. The text is pure ASCII: SQS refuses some characters that an instance id may have.
+//! A wakeup names a target. Whatever else it carries only spares the reader a request: the store decides. Fields that
+//! this version does not know are ignored, so that a newer sender can add some; another `v` is refused, because there the
+//! meaning has changed. The text is pure ASCII, because SQS refuses some characters that an instance id may have.
 
-use duroxide::providers::ScheduledActivityIdentifier;
+use duroxide_cosmos::{CosmosProvider, Orchestration, Target, WorkTarget};
 use serde::{Deserialize, Serialize};
 
 /// The version that this build writes and reads.
 const VERSION: u64 = 1;
+/// The most bytes of consistency tokens that a wakeup carries: those of some sixty physical partitions.
+const TOKEN_BYTES: usize = 2_000;
 
-/// A hint that an instance or a work item has something to do.
+/// The message that a target has something to do.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Wakeup {
     /// Who has something to do.
@@ -29,74 +31,14 @@ pub struct Wakeup {
     pub tries: u32,
 }
 
-/// What a wakeup points at.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Target {
-    /// The next turn of an instance.
-    Turn {
-        /// Its id.
-        instance: String,
-    },
-    /// One activity.
-    Work(WorkTarget),
-}
-
-/// One activity, and what spares the worker a read.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct WorkTarget {
-    /// The instance that scheduled it.
-    pub instance: String,
-    /// The execution that scheduled it.
-    pub execution: u64,
-    /// The id of its event.
-    pub activity: u64,
-    /// Its tag, which decides the queue.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub tag: Option<String>,
-    /// The orchestration's name, for the activity's context.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub orchestration: Option<String>,
-    /// The orchestration's version, for the activity's context.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub version: Option<String>,
-}
-
-impl WorkTarget {
-    /// The activity as duroxide names it.
-    pub fn identifier(&self) -> ScheduledActivityIdentifier {
-        ScheduledActivityIdentifier {
-            instance: self.instance.clone(),
-            execution_id: self.execution,
-            activity_id: self.activity,
-        }
-    }
-}
-
-impl Target {
-    /// The instance that it is about.
-    pub fn instance(&self) -> &str {
-        match self {
-            Target::Turn { instance } => instance,
-            Target::Work(work) => &work.instance,
-        }
-    }
-
-    /// The activity's id, if it is one.
-    pub fn activity(&self) -> Option<u64> {
-        match self {
-            Target::Turn { .. } => None,
-            Target::Work(work) => Some(work.activity),
-        }
-    }
-}
-
 /// Why a message is not a wakeup.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum WakeupError {
     /// It is not the JSON of a wakeup.
     #[error(
-        "the message is not a wakeup: {0}; only this application may send to its notifier queues, look for a stranger"
+        "the message is not a wakeup: {0}; only this application should send to this queue, check who else has \
+         `sqs:SendMessage`"
     )]
     Malformed(#[source] serde_json::Error),
     /// It was written by another version.
@@ -125,9 +67,9 @@ struct Version {
 struct Wire {
     v: u64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    turn: Option<TurnTarget>,
+    turn: Option<WireTurn>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    work: Option<WorkTarget>,
+    work: Option<WireWork>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     consistency: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -137,8 +79,48 @@ struct Wire {
 }
 
 #[derive(Serialize, Deserialize)]
-struct TurnTarget {
+struct WireTurn {
     instance: String,
+}
+
+#[derive(Serialize, Deserialize)]
+struct WireWork {
+    instance: String,
+    execution: u64,
+    activity: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    tag: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    orchestration: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    version: Option<String>,
+}
+
+impl From<WorkTarget> for WireWork {
+    fn from(work: WorkTarget) -> WireWork {
+        let (orchestration, version) = work.orchestration.map(|of| (of.name, of.version)).unzip();
+        WireWork {
+            instance: work.instance,
+            execution: work.execution,
+            activity: work.activity,
+            tag: work.tag,
+            orchestration,
+            version,
+        }
+    }
+}
+
+impl From<WireWork> for WorkTarget {
+    fn from(wire: WireWork) -> WorkTarget {
+        let orchestration = wire.orchestration.zip(wire.version);
+        WorkTarget {
+            instance: wire.instance,
+            execution: wire.execution,
+            activity: wire.activity,
+            tag: wire.tag,
+            orchestration: orchestration.map(|(name, version)| Orchestration { name, version }),
+        }
+    }
 }
 
 fn is_zero(tries: &u32) -> bool {
@@ -171,8 +153,8 @@ impl Wakeup {
     /// The message's body.
     pub fn encode(&self) -> String {
         let (turn, work) = match self.target.clone() {
-            Target::Turn { instance } => (Some(TurnTarget { instance }), None),
-            Target::Work(work) => (None, Some(work)),
+            Target::Turn { instance } => (Some(WireTurn { instance }), None),
+            Target::Work(work) => (None, Some(work.into())),
         };
         let wire = Wire {
             v: VERSION,
@@ -197,8 +179,8 @@ impl Wakeup {
         }
         let wire: Wire = serde_json::from_str(body).map_err(WakeupError::Malformed)?;
         let target = match (wire.turn, wire.work) {
-            (Some(TurnTarget { instance }), None) => Target::Turn { instance },
-            (None, Some(work)) => Target::Work(work),
+            (Some(WireTurn { instance }), None) => Target::Turn { instance },
+            (None, Some(work)) => Target::Work(work.into()),
             _ => return Err(WakeupError::NoTarget),
         };
         if target.instance().is_empty() {
@@ -211,6 +193,11 @@ impl Wakeup {
             tries: wire.tries,
         })
     }
+}
+
+/// The newest part of what this process has seen of the store, to be carried by a wakeup: it has what was just written.
+pub(crate) fn recent_consistency_token(store: &CosmosProvider) -> Option<String> {
+    store.recent_consistency_token(TOKEN_BYTES)
 }
 
 /// The same JSON with every other character escaped. Outside of strings JSON is ASCII anyway.
@@ -238,8 +225,10 @@ mod tests {
             execution: 2,
             activity: 3,
             tag: None,
-            orchestration: Some("O".to_owned()),
-            version: Some("1.0.0".to_owned()),
+            orchestration: Some(Orchestration {
+                name: "O".to_owned(),
+                version: "1.0.0".to_owned(),
+            }),
         }
     }
 

@@ -62,7 +62,7 @@ pub use maintain::{
     Backlog, BacklogQuery, DeadLetter, DeadLetterCursor, DeadLetterFilter, DeadLetterId, DeadLetterPage,
     DeadLetterSummary, DueItem, DuePage, DueWhat, DueWindow, MaintenanceState, Redriven, Redrives, Retention, Tried,
 };
-pub use model::{DeadLetterKind, UnfinishedSweep, target_of};
+pub use model::{DeadLetterKind, UnfinishedSweep};
 pub use page::{Cursor, PageRequest, PassOutcome};
 pub use provider::CosmosProvider;
 pub use schema::{PARTITION_KEY_PATH, container_spec};

@@ -147,6 +147,7 @@ pub fn of_tags(dashboard: &Value) -> Vec<String> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "exhaustive: sam and moto from PyPI"]
 async fn alarms_and_dashboard_look_at_metrics_that_are_written() -> Result<()> {
     let stack = Stack::create(&parameters(&[("WorkerTag", "gpu"), ("MetricsNamespace", "my/flow")])).await?;
     let mut there = written(&stack).await?;
@@ -188,7 +189,8 @@ async fn alarms_and_dashboard_look_at_metrics_that_are_written() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn each_trouble_has_an_alarm_that_says_what_to_do() -> Result<()> {
+#[ignore = "exhaustive: sam and moto from PyPI"]
+async fn each_problem_has_an_alarm_that_says_what_to_do() -> Result<()> {
     let stack = Stack::create(&parameters(&[("WorkerTag", "gpu"), ("WorkerTimeout", "300")])).await?;
     let alarms = stack.made["alarms"].as_array().unwrap();
     let on = |name: &str, value: &str| {

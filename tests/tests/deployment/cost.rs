@@ -122,7 +122,7 @@ async fn idle_run() -> cosmos_emulator::Counts {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_guide_knows_what_an_idle_month_asks_for() -> Result<()> {
+async fn the_guide_has_the_requests_of_an_idle_month() -> Result<()> {
     const RUNS: f64 = 43_200.0;
     let guide = guide()?;
     let mut rows = Vec::new();
@@ -177,7 +177,7 @@ fn the_idle_month_is_the_sum_of_its_parts() -> Result<()> {
 }
 
 #[test]
-fn the_guide_knows_how_many_metrics_are_written() -> Result<()> {
+fn the_guide_has_the_number_of_metrics() -> Result<()> {
     let guide = guide()?;
     let metrics = Metrics::new(Some("space".to_owned()));
     // The first line of an environment also tells of its cold start.

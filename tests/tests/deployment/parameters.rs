@@ -59,6 +59,7 @@ fn refused(parameter: &Value, value: &str) -> Option<&'static str> {
 }
 
 #[tokio::test]
+#[ignore = "exhaustive: sam from PyPI"]
 async fn what_the_guide_says_can_be_deployed() -> Result<()> {
     let template = Template::read(&parameters(&[])).await?;
     let topic = "arn:aws:sns:eu-west-1:123456789012:operators";
@@ -88,6 +89,7 @@ async fn what_the_guide_says_can_be_deployed() -> Result<()> {
 }
 
 #[tokio::test]
+#[ignore = "exhaustive: sam from PyPI"]
 async fn each_mistake_is_refused_and_named() -> Result<()> {
     let template = Template::read(&parameters(&[])).await?;
     for (name, wrong) in [
@@ -159,6 +161,7 @@ async fn each_mistake_is_refused_and_named() -> Result<()> {
 }
 
 #[tokio::test]
+#[ignore = "exhaustive: sam from PyPI"]
 async fn every_parameter_is_judged_explained_and_used() -> Result<()> {
     let template = Template::read(&parameters(&[])).await?;
     let mut rest = template.source.clone();
@@ -186,7 +189,8 @@ async fn every_parameter_is_judged_explained_and_used() -> Result<()> {
 
 /// The code is the judge of what it can dial: the pattern lets through nothing that it refuses.
 #[tokio::test]
-async fn an_endpoint_that_is_let_through_is_one_that_the_client_takes() -> Result<()> {
+#[ignore = "exhaustive: sam from PyPI"]
+async fn the_client_accepts_every_endpoint_that_the_template_accepts() -> Result<()> {
     let template = Template::read(&parameters(&[])).await?;
     let key = StaticKey::new(Key::from_base64("YW55")?);
     for endpoint in [

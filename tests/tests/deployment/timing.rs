@@ -60,6 +60,7 @@ fn timing(template: &Template, of: &str, all: &Parameters) -> Timing {
 }
 
 #[tokio::test]
+#[ignore = "exhaustive: sam from PyPI"]
 async fn the_times_agree_whatever_is_chosen() -> Result<()> {
     let template = Template::read(&parameters(&[])).await?;
     let mut checked = 0;
@@ -91,7 +92,8 @@ async fn the_times_agree_whatever_is_chosen() -> Result<()> {
 }
 
 #[tokio::test]
-async fn each_table_is_what_its_keys_make() -> Result<()> {
+#[ignore = "exhaustive: sam from PyPI"]
+async fn each_table_is_consistent_with_its_keys() -> Result<()> {
     let template = Template::read(&parameters(&[])).await?;
     let tables = template.section("Mappings");
     for (timeout, row) in tables["Timeout"].as_object().unwrap() {

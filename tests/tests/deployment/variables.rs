@@ -10,6 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 const NOT_DEPLOYED: &str = "COSMOS_KEY";
 
 #[tokio::test]
+#[ignore = "exhaustive: sam and moto from PyPI"]
 async fn the_template_sets_what_the_code_reads_and_the_code_reads_what_it_sets() -> Result<()> {
     let template = Template::read(&parameters(&[])).await?;
     let known: BTreeSet<&str> = VARIABLES.iter().map(|variable| variable.name).collect();
@@ -30,6 +31,7 @@ async fn the_template_sets_what_the_code_reads_and_the_code_reads_what_it_sets()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "exhaustive: sam and moto from PyPI"]
 async fn each_function_can_read_what_it_is_given() -> Result<()> {
     let given = [
         ("WorkerTag", "gpu"),

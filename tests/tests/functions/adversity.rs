@@ -18,7 +18,7 @@ use tests::cloud::{Cloud, CloudOptions, INVOCATION, event};
 use tests::{ShiftedClock, connect, workload};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_a_fast_clock_queued_is_not_lost_on_a_function_that_is_behind() {
+async fn work_queued_by_a_fast_clock_is_not_lost_on_a_function_with_a_slow_clock() {
     // The client, and all but one function, are ahead of the true time.
     const AHEAD: Duration = Duration::from_secs(600);
     let fast = Arc::new(ShiftedClock::default());
@@ -121,7 +121,7 @@ async fn a_key_that_is_refused_at_the_commit_does_not_fail_the_orchestration() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_function_whose_timeout_is_too_short_says_so_instead_of_notifying_for_ever() {
+async fn a_function_whose_timeout_is_too_short_reports_it_instead_of_sending_wakeups_for_ever() {
     let cloud = Cloud::start(workload::orchestrations(), workload::activities()).await;
     let mut wakeup = start(&cloud, "order", "HelloCities", "1").await;
     let too_short = Limits::default().turn_reserve / 2;
@@ -145,7 +145,7 @@ async fn a_function_whose_timeout_is_too_short_says_so_instead_of_notifying_for_
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_only_another_release_can_run_is_not_taken_for_nothing() {
+async fn work_that_only_another_release_can_run_is_not_dropped() {
     let cloud = Cloud::start(workload::orchestrations(), workload::activities()).await;
     let wakeup = start(&cloud, "pinned", "HelloCities", "1").await;
     serve(&cloud.orchestrator, &[wakeup]).await;

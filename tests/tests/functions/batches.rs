@@ -2,21 +2,14 @@
 //! answered for by itself.
 
 use crate::support::*;
-use async_trait::async_trait;
-use cosmos_emulator::Faults;
-use duroxide::providers::{
-    DispatcherCapabilityFilter, ProviderError, ScheduledActivityIdentifier, SessionFetchConfig, TagFilter,
-};
+use cosmos_emulator::{Faults, RequestKind};
 use duroxide::runtime::registry::ActivityRegistry;
 use duroxide::{ActivityContext, OrchestrationContext, OrchestrationRegistry};
-use duroxide_cosmos::{ClaimedWork, CosmosProvider, Fetched, TurnItem};
-use duroxide_lambda::testing::Metrics;
-use duroxide_lambda::testing::{Budget, Directed, Environment, Parts};
 use duroxide_lambda::{Limits, Wakeup};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
-use tests::cloud::{Cloud, CloudOptions, INVOCATION, event};
+use tests::cloud::{Cloud, CloudOptions};
 use tests::workload;
 use tokio::sync::Barrier;
 use tokio::time::timeout;
@@ -62,61 +55,25 @@ async fn ten_activities_of_a_batch_run_at_once() {
     assert_eq!(output(&cloud, "i9").await, "met");
 }
 
-/// A store whose fetches wait for each other.
-#[derive(Debug)]
-struct Meeting {
-    store: Arc<CosmosProvider>,
-    barrier: Barrier,
-}
-
-#[async_trait]
-impl Directed for Meeting {
-    async fn fetch_turn(
-        &self,
-        instance: &str,
-        lock_timeout: Duration,
-        filter: Option<&DispatcherCapabilityFilter>,
-    ) -> Result<Fetched<TurnItem>, ProviderError> {
-        self.barrier.wait().await;
-        self.store.fetch_turn(instance, lock_timeout, filter).await
-    }
-
-    async fn fetch_work(
-        &self,
-        activity: &ScheduledActivityIdentifier,
-        lock_timeout: Duration,
-        session: Option<&SessionFetchConfig>,
-        tags: &TagFilter,
-    ) -> Result<Fetched<ClaimedWork>, ProviderError> {
-        self.store.fetch_work(activity, lock_timeout, session, tags).await
-    }
-
-    async fn hold_session(&self, session: &str, claim: &SessionFetchConfig) -> Result<Fetched<()>, ProviderError> {
-        self.store.claim_session(session, claim).await
-    }
-
-    fn consistency_token(&self) -> Option<String> {
-        self.store.consistency_token()
-    }
-
-    fn absorb_consistency_token(&self, token: &str) {
-        self.store.absorb_consistency_token(token);
-    }
-}
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn ten_turns_of_a_batch_run_at_once() {
     let cloud = Cloud::start(orchestrations(&Arc::default()), workload::activities()).await;
-    let metrics = Arc::new(Metrics::new(None));
-    let store = Arc::clone(&cloud.orchestrator.store);
-    let queue = Arc::clone(&cloud.queue);
-    let mut parts = Parts::of(Arc::clone(&store), queue, metrics, Limits::default(), "meeting");
-    let barrier = Barrier::new(10);
-    parts.directed = Arc::new(Meeting { store, barrier });
-    let environment = Environment::orchestrator(parts, orchestrations(&Arc::default())).await;
     let starts = started(&cloud, 10).await;
-    let met = timeout(LIMIT, environment.serve(event(&starts), Budget::of(INVOCATION))).await;
-    assert_eq!(failed(&met.expect("none waits for another's end")), [""; 0]);
+    cloud.orchestrator.listener.reset();
+    cloud.orchestrator.listener.set_faults(Faults {
+        delay: Some(Duration::from_secs(1)),
+        ..Faults::default()
+    });
+    serve(&cloud.orchestrator, &starts).await;
+    let log = cloud.orchestrator.listener.log();
+    let fetches: Vec<_> = log.iter().filter(|record| record.kind == RequestKind::Query).collect();
+    assert_eq!(fetches.len(), 10, "{log:?}");
+    let last_sent = fetches.iter().map(|fetch| fetch.started).max();
+    let first_answered = fetches.iter().map(|fetch| fetch.finished).min();
+    assert!(
+        last_sent < first_answered,
+        "all fetches are under way at once: {fetches:?}"
+    );
     assert_eq!(cloud.queue.take().len(), 10, "each has committed");
 }
 
@@ -134,7 +91,7 @@ async fn ten_wakeups_for_one_instance_are_one_turn() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn wakeups_for_one_target_are_one_cycle_whatever_else_they_say() {
+async fn wakeups_for_one_target_are_one_step_whatever_else_they_say() {
     let runs = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&runs);
     let work = move |_: ActivityContext, _: String| {
@@ -157,7 +114,7 @@ async fn wakeups_for_one_target_are_one_cycle_whatever_else_they_say() {
     assert_eq!(works.len(), 3);
     let mut bare = works[0].clone();
     if let duroxide_lambda::Target::Work(work) = &mut bare.target {
-        (work.orchestration, work.version) = (None, None);
+        work.orchestration = None;
     }
     serve(
         &cloud.worker,

@@ -29,7 +29,7 @@ async fn hold_turn(cloud: &Cloud, instance: &str) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_wakeup_that_meets_a_held_turn_costs_one_request_and_leads_to_the_turn_later() {
+async fn a_wakeup_for_a_claimed_turn_costs_one_request_and_is_sent_again() {
     let cloud = Cloud::start(workload::orchestrations(), workload::activities()).await;
     let first = start(&cloud, "order", "HelloCities", "1").await;
     let token = hold_turn(&cloud, "order").await;
@@ -54,7 +54,7 @@ async fn a_wakeup_that_meets_a_held_turn_costs_one_request_and_leads_to_the_turn
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_busy_instance_is_notified_at_growing_pauses() {
+async fn a_wakeup_for_a_busy_instance_is_sent_again_at_growing_intervals() {
     let cloud = Cloud::start(workload::orchestrations(), workload::activities()).await;
     let mut wakeup = start(&cloud, "order", "HelloCities", "1").await;
     hold_turn(&cloud, "order").await;
@@ -73,7 +73,7 @@ async fn a_busy_instance_is_notified_at_growing_pauses() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_wakeup_that_meets_a_held_activity_costs_one_request_and_leads_to_it_later() {
+async fn a_wakeup_for_a_claimed_activity_costs_one_request_and_is_sent_again() {
     let cloud = Cloud::start(workload::orchestrations(), workload::activities()).await;
     let first = start(&cloud, "order", "HelloCities", "1").await;
     serve(&cloud.orchestrator, &[first]).await;
@@ -150,7 +150,7 @@ async fn a_message_that_arrives_during_a_turn_leads_to_another_turn_without_main
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn of_two_environments_that_race_for_an_instance_one_has_the_turn() {
+async fn of_two_environments_that_race_for_an_instance_one_runs_the_turn() {
     let turns = Arc::new(AtomicUsize::new(0));
     let orchestrations = || {
         let turns = Arc::clone(&turns);

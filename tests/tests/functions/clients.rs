@@ -48,7 +48,7 @@ fn assert_notified(cloud: &Cloud, instance: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_queued_for_later_is_notified_for_later() {
+async fn a_delayed_message_gets_a_delayed_wakeup() {
     let cloud = Cloud::start(workload::orchestrations(), workload::activities()).await;
     let message = |instance: &str| WorkItem::QueueMessage {
         instance: instance.to_owned(),
@@ -106,7 +106,7 @@ async fn a_client_with_a_hanging_notifier_is_answered_in_bounded_time() {
 
 /// An activity raises an event for its own instance's friend, and starts another.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_an_activity_queues_by_its_client_is_notified_for() {
+async fn what_an_activity_queues_by_its_client_gets_a_wakeup() {
     let orchestrations = OrchestrationRegistry::builder()
         .register("Host", |ctx: OrchestrationContext, _: String| async move {
             ctx.schedule_activity("Invite", "").await

@@ -45,7 +45,7 @@ async fn serves_on(cloud: &Cloud, instance: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_activity_that_outlives_its_invocation_is_told_in_time_and_given_back() {
+async fn an_activity_that_outlives_its_invocation_is_cancelled_in_time_and_abandoned() {
     let (cloud, stage, clock) = cloud(limits()).await;
     let wakeup = schedule(&cloud, "order", "Patient").await;
     let began = Instant::now();
@@ -74,7 +74,7 @@ async fn an_activity_that_outlives_its_invocation_is_told_in_time_and_given_back
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_wakeup_for_what_was_given_back_is_not_lost_when_it_comes_early() {
+async fn an_early_wakeup_for_abandoned_work_is_not_lost() {
     let (cloud, stage, clock) = cloud(limits()).await;
     let wakeup = schedule(&cloud, "order", "Patient").await;
     served(&cloud.worker.invoke_within(&[wakeup], SHORT).await);
@@ -93,7 +93,7 @@ async fn a_wakeup_for_what_was_given_back_is_not_lost_when_it_comes_early() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_activity_that_never_fits_ends_as_poison_and_nothing_goes_on_for_ever() {
+async fn an_activity_that_never_fits_its_invocation_is_given_up() {
     let (cloud, stage, clock) = cloud(limits()).await;
     let mut wakeup = schedule(&cloud, "order", "Patient").await;
     for attempt in 1..=2 {
@@ -164,7 +164,7 @@ async fn an_activity_that_ignores_its_token_is_aborted_after_the_grace() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn an_activity_that_blocks_its_thread_does_not_hold_the_invocation_up() {
+async fn an_activity_that_blocks_its_thread_does_not_block_the_invocation() {
     let (cloud, stage, clock) = cloud(limits()).await;
     let wakeup = schedule(&cloud, "order", "Blocking").await;
     let (failed, took) = timed(&cloud.worker, from_ref(&wakeup), SHORT).await;
@@ -252,7 +252,7 @@ async fn a_wakeup_that_no_dispatcher_had_time_for_is_deferred_and_not_failed() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_turn_that_outlives_its_invocation_is_not_committed_behind_its_back() {
+async fn a_turn_that_outlives_its_invocation_is_not_committed_later() {
     let short = Limits {
         turn_reserve: Duration::from_millis(500),
         ..limits()
@@ -275,7 +275,7 @@ async fn a_turn_that_outlives_its_invocation_is_not_committed_behind_its_back() 
 
 /// The commit takes most of what is left, and then the notifier hangs.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn notifying_does_not_go_on_after_the_invocation() {
+async fn no_wakeup_is_sent_after_the_invocation() {
     let patient = Limits {
         notify_timeout: Duration::from_secs(60),
         ..limits()

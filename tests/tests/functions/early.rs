@@ -49,7 +49,7 @@ fn assert_for_the_rest(again: &Delayed, due: u64, asked: u64) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_wakeup_before_its_timer_is_due_is_notified_again_for_the_rest() {
+async fn a_wakeup_before_its_timer_is_due_is_sent_again_for_the_rest() {
     let clock = Arc::new(ShiftedClock::default());
     let options = CloudOptions {
         clock: Arc::clone(&clock) as Arc<dyn Clock>,
@@ -121,7 +121,7 @@ async fn an_early_wakeup_is_kept_when_its_instance_is_busy() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_wakeup_before_an_activity_may_be_tried_again_is_notified_again_for_the_rest() {
+async fn a_wakeup_before_an_activity_may_be_retried_is_sent_again_for_the_rest() {
     let clock = Arc::new(ShiftedClock::default());
     let options = CloudOptions {
         clock: Arc::clone(&clock) as Arc<dyn Clock>,
@@ -171,7 +171,7 @@ impl Clock for Late {
 
 /// The wakeup comes when the timer is due by everybody's clock but the function's.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_function_whose_clock_is_late_wakeups_again_for_its_own_time() {
+async fn a_function_whose_clock_is_late_sends_the_wakeup_again_for_its_own_time() {
     let cloud = Cloud::start(orchestrations(), workload::activities()).await;
     let clock = Arc::new(Late(AtomicU64::new(now() - 3_000)));
     let same = Arc::clone(&clock) as Arc<dyn Clock>;

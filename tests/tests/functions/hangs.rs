@@ -128,12 +128,12 @@ async fn a_hanging_turn_happens_once(done: Done) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_commit_that_hangs_and_is_not_done_leaves_its_turn_to_a_later_wakeup() {
+async fn a_commit_that_hangs_before_it_was_applied_leaves_the_turn_to_a_later_wakeup() {
     a_hanging_turn_happens_once(Done::No).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_commit_that_hangs_and_is_done_is_not_repeated() {
+async fn a_commit_that_hangs_after_it_was_applied_is_not_repeated() {
     a_hanging_turn_happens_once(Done::Yes).await;
 }
 
@@ -170,12 +170,12 @@ async fn a_hanging_completion_is_one_result(done: Done) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_completion_that_hangs_and_is_not_done_is_repeated_when_the_lock_ends() {
+async fn a_completion_that_hangs_before_it_was_applied_is_repeated_when_the_lock_expires() {
     a_hanging_completion_is_one_result(Done::No).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_completion_that_hangs_and_is_done_is_not_repeated() {
+async fn a_completion_that_hangs_after_it_was_applied_is_not_repeated() {
     a_hanging_completion_is_one_result(Done::Yes).await;
 }
 

@@ -95,7 +95,7 @@ async fn a_lock_is_renewed_while_its_activity_runs_by_one_request_each_time() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_store_that_is_away_for_less_than_the_lock_does_not_stop_an_activity() {
+async fn an_outage_shorter_than_the_lock_does_not_stop_an_activity() {
     let longer = Limits {
         work_lock: 2 * LOCK,
         ..limits()
@@ -118,7 +118,7 @@ async fn a_store_that_is_away_for_less_than_the_lock_does_not_stop_an_activity()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_activity_whose_lock_ran_out_is_told_at_once_and_runs_again_later() {
+async fn an_activity_whose_lock_expired_is_cancelled_at_once_and_runs_again_later() {
     let (cloud, stage, _) = cloud(limits()).await;
     let wakeup = schedule(&cloud, "order", "Patient").await;
     let began = Instant::now();
@@ -149,7 +149,7 @@ async fn an_activity_whose_lock_ran_out_is_told_at_once_and_runs_again_later() {
 
 /// As after a pause of the whole machine: the store says that the lock is over, though nobody has taken it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_activity_whose_lock_ran_out_unnoticed_is_notified_for_again() {
+async fn an_activity_whose_lock_expired_unnoticed_is_woken_again() {
     let (cloud, stage, clock) = cloud(limits()).await;
     let wakeup = schedule(&cloud, "order", "Patient").await;
     let watch = async {
@@ -169,7 +169,7 @@ async fn an_activity_whose_lock_ran_out_unnoticed_is_notified_for_again() {
 
 /// The store takes the renewal and does not answer, until after the moment when the activity must be told.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_renewal_that_hangs_does_not_keep_an_activity_from_being_told() {
+async fn a_renewal_that_hangs_does_not_delay_the_cancellation_of_its_activity() {
     let (cloud, stage, _) = cloud(limits()).await;
     let wakeup = schedule(&cloud, "order", "Patient").await;
     let _held = pause_next(&stage, &cloud.worker);

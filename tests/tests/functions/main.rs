@@ -19,6 +19,5 @@ mod sessions;
 mod steps;
 mod support;
 mod tags;
-mod undirected;
 mod wakeups;
 mod workloads;

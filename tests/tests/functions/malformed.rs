@@ -57,7 +57,6 @@ async fn malformed_records_fail_alone_and_are_logged_and_counted() {
         activity: 2,
         tag: None,
         orchestration: None,
-        version: None,
     };
     let bodies = vec![
         "not JSON".to_owned(),

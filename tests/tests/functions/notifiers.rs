@@ -16,7 +16,6 @@ fn first_activity() -> Wakeup {
         activity: 2,
         tag: None,
         orchestration: None,
-        version: None,
     })
 }
 
@@ -50,14 +49,14 @@ async fn assert_only_wakeups_are_lost(cloud: &Cloud, broken: impl FnOnce(), mend
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_failing_notifier_fails_no_commit_and_repeats_none() {
+async fn a_failing_notifier_neither_fails_nor_repeats_a_commit() {
     let cloud = Cloud::start(workload::orchestrations(), workload::activities()).await;
     assert_only_wakeups_are_lost(&cloud, || cloud.queue.fail_all(true), || cloud.queue.fail_all(false)).await;
     assert_eq!(cloud.queue.failed(), 2);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_hanging_notifier_holds_no_invocation_up_and_repeats_no_commit() {
+async fn a_hanging_notifier_blocks_no_invocation_and_repeats_no_commit() {
     let options = CloudOptions {
         limits: Limits {
             notify_timeout: Duration::from_millis(300),
@@ -73,7 +72,7 @@ async fn a_hanging_notifier_holds_no_invocation_up_and_repeats_no_commit() {
 
 /// All groups of a batch wait for the notifier together, not one after the other.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_hanging_notifier_holds_a_whole_batch_up_only_once() {
+async fn a_hanging_notifier_delays_a_batch_only_once() {
     let notify_timeout = Duration::from_secs(3);
     let options = CloudOptions {
         limits: Limits {
@@ -112,7 +111,7 @@ async fn one_wakeup_that_is_refused_does_not_hold_back_the_others() {
 /// A notifier may be configured to be waited for longer than an invocation has time. Lambda would kill the function at
 /// its deadline, and deliver the whole batch again.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_hanging_notifier_holds_no_invocation_up_past_its_budget() {
+async fn a_hanging_notifier_delays_no_invocation_beyond_its_budget() {
     let options = CloudOptions {
         limits: Limits {
             notify_timeout: 4 * INVOCATION,

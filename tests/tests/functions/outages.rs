@@ -31,7 +31,7 @@ fn leaves(stage: &Stage, function: &Function) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_store_that_is_away_for_a_moment_delays_a_commit_and_nothing_else() {
+async fn a_short_outage_of_the_store_only_delays_a_commit() {
     let (cloud, stage, _) = cloud(limits()).await;
     let wakeup = start(&cloud, "order", "Run", "Quick").await;
     leaves(&stage, &cloud.orchestrator);
@@ -58,7 +58,7 @@ async fn a_store_that_is_away_for_a_moment_delays_a_commit_and_nothing_else() {
 
 /// It comes back when the lock is over. The runtime then tries to fail the orchestration in place of the commit.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_store_that_is_away_for_longer_than_the_lock_does_not_fail_the_orchestration() {
+async fn an_outage_longer_than_the_lock_does_not_fail_the_orchestration() {
     let (cloud, stage, clock) = cloud(limits()).await;
     let wakeup = start(&cloud, "order", "Turn", "").await;
     leaves(&stage, &cloud.orchestrator);
@@ -84,7 +84,7 @@ async fn a_store_that_is_away_for_longer_than_the_lock_does_not_fail_the_orchest
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_store_that_is_away_for_longer_than_the_lock_loses_no_activity() {
+async fn an_outage_longer_than_the_lock_loses_no_activity() {
     let (cloud, stage, clock) = cloud(limits()).await;
     let wakeup = schedule(&cloud, "order", "Quick").await;
     leaves(&stage, &cloud.worker);

@@ -134,7 +134,7 @@ fn assert_panicked(details: &ErrorDetails, expected: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_orchestration_that_is_not_registered_is_tried_again_and_ends_as_poison() {
+async fn an_orchestration_that_is_not_registered_is_retried_and_given_up() {
     let (cloud, _, clock) = cloud(limits()).await;
     let wakeup = start(&cloud, "order", "Missing", "").await;
     // Given back for one second, then two; the third attempt is one too many.
@@ -156,7 +156,7 @@ async fn an_orchestration_that_is_not_registered_is_tried_again_and_ends_as_pois
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_child_that_ends_as_poison_fails_its_parent() {
+async fn a_child_that_is_given_up_fails_its_parent() {
     let (cloud, _, clock) = cloud(limits()).await;
     let wakeup = start(&cloud, "parent", "Parent", "Missing").await;
     // The parent's turn, the child's three attempts, and the turn that takes its failure.
@@ -189,7 +189,7 @@ async fn an_orchestration_that_is_registered_in_time_runs() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_activity_that_is_not_registered_is_tried_again_and_ends_as_poison() {
+async fn an_activity_that_is_not_registered_is_retried_and_given_up() {
     let (cloud, _, clock) = cloud(limits()).await;
     let wakeup = schedule(&cloud, "order", "Missing").await;
     // Given back for one second, then two; then it fails, and a turn takes the failure.
@@ -248,7 +248,7 @@ async fn an_orchestration_that_changed_under_a_running_instance_fails_visibly() 
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_instance_with_a_corrupt_history_ends_as_poison_and_others_are_served() {
+async fn an_instance_with_a_corrupt_history_is_given_up_and_others_are_served() {
     let (cloud, _, clock) = cloud(limits()).await;
     let wakeup = schedule(&cloud, "order", "Quick").await;
     corrupt(&cloud, "order").await;

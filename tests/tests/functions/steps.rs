@@ -158,7 +158,7 @@ async fn a_work_wakeup_for_a_cancelled_activity_finds_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_work_wakeup_without_its_orchestration_costs_a_read_and_the_activity_knows_no_less() {
+async fn a_work_wakeup_without_its_orchestration_costs_a_read_and_loses_no_information() {
     let runs = Runs::default();
     let cloud = runs.cloud().await;
     let first = start(&cloud, "order", "One", "").await;
@@ -166,7 +166,6 @@ async fn a_work_wakeup_without_its_orchestration_costs_a_read_and_the_activity_k
     let told = only(cloud.queue.take()).wakeup;
     let bare = Wakeup::work(WorkTarget {
         orchestration: None,
-        version: None,
         ..work_of(&told).clone()
     });
     let (response, cost) = cost_of(&cloud.worker.listener, cloud.worker.invoke(&[bare])).await;

@@ -5,7 +5,7 @@ use cosmos::{Clock, SystemClock};
 use cosmos_emulator::{Faults, Lag, ServerOptions};
 use duroxide::providers::{Provider, WorkItem};
 use duroxide::{OrchestrationContext, OrchestrationRegistry, OrchestrationStatus};
-use duroxide_lambda::{Delayed, Wakeup, WorkTarget};
+use duroxide_lambda::{Delayed, Orchestration, Wakeup, WorkTarget};
 use futures::StreamExt as _;
 use std::time::Duration;
 use tests::cloud::{Cloud, CloudOptions};
@@ -76,7 +76,7 @@ async fn notified_by(cloud: &Cloud, wakeups: &[Wakeup]) -> Vec<String> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn new_activities_are_notified_for_in_one_call_with_all_that_spares_a_read() {
+async fn wakeups_for_new_activities_are_sent_in_one_call_and_spare_a_read() {
     let cloud = cloud().await;
     let first = start(&cloud, "wide", "Wide", "25").await;
     let calls = cloud.queue.calls();
@@ -95,8 +95,10 @@ async fn new_activities_are_notified_for_in_one_call_with_all_that_spares_a_read
             execution: 1,
             activity,
             tag: None,
-            orchestration: Some("Wide".to_owned()),
-            version: Some("1.2.3".to_owned()),
+            orchestration: Some(Orchestration {
+                name: "Wide".to_owned(),
+                version: "1.2.3".to_owned(),
+            }),
         };
         Delayed::now(Wakeup {
             consistency_token: Some(token.clone()),
@@ -119,7 +121,7 @@ async fn new_activities_are_notified_for_in_one_call_with_all_that_spares_a_read
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_activity_that_failed_is_notified_for_and_so_is_one_of_a_later_turn() {
+async fn a_failed_activity_wakes_its_turn_and_so_does_one_of_a_later_turn() {
     let cloud = Cloud::start(workload::orchestrations(), workload::activities()).await;
     let first = start(&cloud, "refused", "Refusal", "it").await;
     serve(&cloud.orchestrator, &[first]).await;
@@ -134,13 +136,15 @@ async fn an_activity_that_failed_is_notified_for_and_so_is_one_of_a_later_turn()
     serve(&cloud.orchestrator, &[first]).await;
     for activity in [2, 4, 6] {
         let work = only(cloud.queue.take()).wakeup;
-        let named = (work_of(&work).activity, work_of(&work).orchestration.as_deref());
+        let named = (
+            work_of(&work).activity,
+            work_of(&work).orchestration.as_ref().map(|of| of.name.as_str()),
+        );
         assert_eq!(
             named,
             (activity, Some("HelloCities")),
             "a later turn knows the name from its history"
         );
-        assert!(work_of(&work).version.is_some());
         serve(&cloud.worker, &[work]).await;
         serve(&cloud.orchestrator, &plain(cloud.queue.take())).await;
     }
@@ -148,7 +152,7 @@ async fn an_activity_that_failed_is_notified_for_and_so_is_one_of_a_later_turn()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn children_and_parents_wakeup_each_other() {
+async fn children_and_parents_wake_each_other() {
     for (how, said) in [("complete", "Completed"), ("fail", "Failed")] {
         let cloud = cloud().await;
         let first = start(&cloud, "parent", "Parent", how).await;
@@ -161,7 +165,7 @@ async fn children_and_parents_wakeup_each_other() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_cancelled_parent_wakeups_its_child() {
+async fn a_cancelled_parent_wakes_its_child() {
     let cloud = cloud().await;
     let first = start(&cloud, "parent", "Parent", "wait").await;
     assert_eq!(notified_by(&cloud, &[first]).await, ["child"]);
@@ -182,7 +186,7 @@ async fn a_cancelled_parent_wakeups_its_child() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn detached_starts_and_the_next_execution_are_notified_for() {
+async fn detached_starts_and_the_next_execution_get_wakeups() {
     let cloud = cloud().await;
     let launch = start(&cloud, "launch", "Launch", "").await;
     assert_eq!(notified_by(&cloud, &[launch]).await, ["one", "two"]);
@@ -196,7 +200,7 @@ async fn detached_starts_and_the_next_execution_are_notified_for() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_activity_is_notified_for_with_the_version_of_its_own_execution() {
+async fn the_wakeup_of_an_activity_has_the_version_of_its_own_execution() {
     let cloud = cloud().await;
     let started = cloud
         .client
@@ -206,11 +210,17 @@ async fn an_activity_is_notified_for_with_the_version_of_its_own_execution() {
     serve(&cloud.orchestrator, &plain(cloud.queue.take())).await;
     let work = only(cloud.queue.take()).wakeup;
     let work = work_of(&work);
-    assert_eq!((work.execution, work.version.as_deref()), (2, Some("2.0.0")));
+    assert_eq!(
+        (
+            work.execution,
+            work.orchestration.as_ref().map(|of| of.version.as_str())
+        ),
+        (2, Some("2.0.0"))
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn timers_within_fifteen_minutes_are_notified_for_their_time_and_later_ones_are_not() {
+async fn timers_within_fifteen_minutes_get_a_wakeup_for_their_time_and_later_ones_do_not() {
     let cloud = cloud().await;
     let asked = SystemClock.now_ms();
     let first = start(&cloud, "timers", "Timers", "60 890 910 86400").await;
@@ -229,7 +239,7 @@ async fn timers_within_fifteen_minutes_are_notified_for_their_time_and_later_one
 
 /// One turn takes what one page of the store holds; what counts comes last.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_turn_that_leaves_messages_behind_wakeups_for_itself() {
+async fn a_turn_that_leaves_messages_behind_wakes_its_instance_again() {
     let cloud = cloud().await;
     let first = start(&cloud, "mailbox", "Child", "wait").await;
     assert_eq!(notified_by(&cloud, &[first]).await, [""; 0]);

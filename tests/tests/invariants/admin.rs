@@ -125,7 +125,7 @@ async fn earlier_executions_keep_their_own_output_times_and_events() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn queue_depths_count_what_nobody_holds() {
+async fn queue_depths_count_what_is_not_claimed() {
     let world = World::start().await;
     let clock = Arc::new(ManualClock::default());
     let provider = world.provider_at(&clock).await;

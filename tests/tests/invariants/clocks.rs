@@ -9,7 +9,7 @@ use tests::turns::*;
 use tests::{ManualClock, World};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_clock_that_runs_ahead_takes_the_lock_early_and_doubles_nothing() {
+async fn a_process_whose_clock_is_ahead_claims_early_and_repeats_nothing() {
     let world = World::start().await;
     let (on_time, ahead) = (Arc::new(ManualClock::default()), Arc::new(ManualClock::default()));
     ahead.advance(Duration::from_secs(600));

@@ -48,7 +48,7 @@ fn assert_says(words: &str, parts: &[&str]) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_wrong_key_is_called_a_wrong_key() {
+async fn the_error_about_a_wrong_key_names_it() {
     let world = World::local(ServerOptions::default()).await;
     let (database, container) = world.names();
     let endpoint = world.listener().endpoint();
@@ -63,7 +63,7 @@ async fn a_wrong_key_is_called_a_wrong_key() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_endpoint_that_refuses_or_stays_silent_is_named_in_time() {
+async fn an_endpoint_that_refuses_or_never_answers_is_named_within_the_timeout() {
     // Bound and listening, and nobody ever answers.
     let silent = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     let (refused, _refusing) = tests::refused_address();
@@ -86,7 +86,7 @@ async fn an_endpoint_that_refuses_or_stays_silent_is_named_in_time() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_cannot_be_an_endpoint_or_a_key_is_refused_without_repeating_it() {
+async fn an_invalid_endpoint_or_key_is_refused_without_printing_it() {
     let words = first_words(config("http://name.documents.azure.com", WRONG_KEY), &[WRONG_KEY]).await;
     assert_says(&words, &["plain http", "https", "name.documents.azure.com"]);
     let string = format!("AccountEndpoint=https://x.documents.azure.com:443/;AccountKey={WRONG_KEY};");
@@ -103,7 +103,7 @@ async fn what_cannot_be_an_endpoint_or_a_key_is_refused_without_repeating_it() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_container_with_another_partition_key_is_told_apart() {
+async fn a_container_with_another_partition_key_is_named_in_the_error() {
     let world = World::local(ServerOptions::default()).await;
     let (database, _) = world.names();
     let (endpoint, key) = (world.listener().endpoint(), world.listener().key());
@@ -133,7 +133,7 @@ async fn a_container_with_another_partition_key_is_told_apart() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_missing_container_or_database_is_to_be_created() {
+async fn the_error_about_a_missing_container_or_database_says_to_create_it() {
     let world = World::local(ServerOptions::default()).await;
     let (database, container) = world.names();
     let (endpoint, key) = (world.listener().endpoint(), world.listener().key());
@@ -154,7 +154,7 @@ impl Clock for Skewed {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_clock_that_is_twenty_minutes_off_is_blamed() {
+async fn a_clock_that_is_twenty_minutes_off_is_named_in_the_error() {
     let world = World::local(ServerOptions::default()).await;
     let (database, container) = world.names();
     let (endpoint, key) = (world.listener().endpoint(), world.listener().key());

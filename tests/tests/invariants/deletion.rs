@@ -119,7 +119,7 @@ async fn assert_whole(world: &World, provider: &CosmosProvider, names: &[String]
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_deletion_that_dies_at_any_write_leaves_all_or_nothing() {
+async fn a_deletion_that_crashes_at_any_write_deletes_all_or_nothing() {
     let world = World::local(ServerOptions::default()).await;
     let clock = Arc::new(ManualClock::default());
     let provider = world.provider_at(&clock).await;
@@ -151,7 +151,7 @@ async fn a_deletion_that_dies_at_any_write_leaves_all_or_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_interrupted_deletion_met_by_a_fetch_is_finished_or_given_up() {
+async fn an_interrupted_deletion_met_by_a_fetch_is_completed_or_given_up() {
     let world = World::local(ServerOptions::default()).await;
     let clock = Arc::new(ManualClock::default());
     let provider = world.provider_at(&clock).await;

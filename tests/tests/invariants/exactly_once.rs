@@ -152,7 +152,7 @@ async fn a_childs_completion_that_is_delivered_twice_is_seen_once() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_redelivery_does_not_bring_a_deleted_child_back() {
+async fn a_second_delivery_does_not_recreate_a_deleted_child() {
     let owed = Owed::new().await;
     enqueue(&owed.provider, start_of("parent")).await;
     let intent = owed.commit_and_die("parent", starts("child")).await;
@@ -176,7 +176,7 @@ async fn a_redelivery_does_not_bring_a_deleted_child_back() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_intent_that_is_still_owed_does_not_hinder_the_next_turn() {
+async fn an_undelivered_intent_does_not_block_the_next_turn() {
     let owed = Owed::new().await;
     enqueue(&owed.provider, start_of("parent")).await;
     owed.commit_and_die("parent", starts("first")).await;

@@ -164,7 +164,7 @@ async fn a_worker_whose_lock_expired_commits_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_late_worker_commits_nothing_after_a_takeover_a_deletion_or_a_rebirth() {
+async fn a_late_worker_commits_nothing_after_a_takeover_a_deletion_or_a_recreation() {
     for what in [
         Meanwhile::Claimed,
         Meanwhile::TakenOver,

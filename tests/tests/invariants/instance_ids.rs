@@ -144,7 +144,7 @@ async fn live(client: Client, name: String) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn strange_names_live_their_whole_lives_side_by_side() {
+async fn instances_with_unusual_names_run_side_by_side() {
     let world = World::start().await;
     let provider = world.provider().await;
     let runtime = run(&provider, activities(), orchestrations()).await;
@@ -211,7 +211,7 @@ async fn a_name_that_no_partition_can_hold_is_refused_before_any_request() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_a_turn_cannot_address_fails_it_with_a_reason_and_disturbs_nobody() {
+async fn a_turn_that_addresses_an_impossible_name_fails_with_a_reason_and_affects_no_other() {
     let world = World::start().await;
     let provider = world.provider().await;
     let runtime = run(&provider, activities(), orchestrations()).await;

@@ -71,7 +71,7 @@ async fn ids_of(world: &World, kind: &str, instance: &str) -> BTreeSet<String> {
 /// The first committer's second publication stalls; another rolls it forward, completes one of its activities, and
 /// dies in the middle of publishing a commit of its own, which the first one then meets.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_committer_that_stalls_while_publishing_does_not_publish_into_the_next_commit() {
+async fn a_stalled_publisher_does_not_publish_into_the_next_commit() {
     let world = World::local(ServerOptions::default()).await;
     let clock = Arc::new(ManualClock::default());
     let (first, other) = (Slow::new(&world, &clock).await, world.provider_at(&clock).await);
@@ -172,7 +172,7 @@ async fn own_ids(world: &World, instance: &str) -> BTreeSet<String> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_deleter_that_stalls_does_not_touch_what_was_started_since() {
+async fn a_stalled_deletion_does_not_touch_an_instance_that_was_started_since() {
     let world = World::local(ServerOptions::default()).await;
     let clock = Arc::new(ManualClock::default());
     let stalled = futures::future::join_all((0..8).map(|n| erase_late(&world, &clock, n))).await;
@@ -229,7 +229,7 @@ async fn settle_late(world: &World, clock: &Arc<ManualClock>, n: usize) -> bool 
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_repairer_that_stalls_does_not_remove_what_a_commit_wrote_that_happened() {
+async fn a_stalled_repair_does_not_remove_documents_of_a_decided_commit() {
     let settled = (1..=3).map(|n| async move {
         let world = World::local(ServerOptions::default()).await;
         settle_late(&world, &Arc::new(ManualClock::default()), n).await
@@ -313,7 +313,7 @@ async fn looking(world: &World) -> (Slow, Pause, Fetch) {
 /// The fetch is dropped, as by a runtime that shuts down. Another that asked at the same time, and would not wait, is not
 /// told that there is nothing.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_fetch_that_is_dropped_before_its_claim_hides_nothing_from_another_of_its_process() {
+async fn a_dropped_fetch_hides_nothing_from_another_fetch_of_its_process() {
     let world = World::local(ServerOptions::default()).await;
     let (slow, _hold, first) = looking(&world).await;
     let second = slow.fetch(Duration::ZERO);
@@ -330,7 +330,7 @@ async fn a_fetch_that_is_dropped_before_its_claim_hides_nothing_from_another_of_
 
 /// The hint of a dropped fetch is the next one's: it needs no sweep to learn of the instance.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_hint_outlives_the_fetch_that_is_dropped_with_it() {
+async fn a_candidate_outlives_the_fetch_that_is_dropped_with_it() {
     let world = World::local(ServerOptions::default()).await;
     let (slow, hold, dropped) = looking(&world).await;
     dropped.abort();

@@ -161,7 +161,7 @@ async fn an_input_of_almost_two_megabytes_goes_through_an_activity_and_back() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn at_the_very_limit_everything_works_or_fails_and_nothing_hangs() {
+async fn at_the_size_limit_everything_succeeds_or_fails_and_nothing_hangs() {
     let site = Site::new().await;
     for bytes in [LIMIT - 1_500, LIMIT - 500, LIMIT] {
         for orchestration in ["Schedule", "Inflate", "Child", "Boast"] {

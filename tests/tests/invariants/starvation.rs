@@ -192,7 +192,7 @@ async fn an_append_that_fails_midway_leaves_no_lock() {
 
 /// D2
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_commit_from_elsewhere_consumes_what_lies_behind_many_timers() {
+async fn a_commit_by_another_process_consumes_messages_behind_many_timers() {
     const TIMERS: u64 = 1_100;
     let world = World::start().await;
     let clock = Arc::new(ManualClock::default());
@@ -239,7 +239,7 @@ async fn an_instance_that_is_named_twice_is_deleted_once() {
 
 /// Executions that only an append has made known.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn executions_that_an_append_made_known_are_pruned_and_counted() {
+async fn executions_known_only_by_an_append_are_pruned_and_counted() {
     let world = World::start().await;
     let provider = world.provider().await;
     enqueue(&provider, start_of("order")).await;
@@ -276,7 +276,7 @@ async fn executions_that_an_append_made_known_are_pruned_and_counted() {
 
 /// E1
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_backlog_that_is_given_back_again_and_again_does_not_make_the_lock_grow() {
+async fn a_backlog_that_is_abandoned_repeatedly_does_not_grow_the_lock_document() {
     const BACKLOG: usize = 3_000;
     let world = World::start().await;
     let clock = Arc::new(ManualClock::default());

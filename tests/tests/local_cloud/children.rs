@@ -8,7 +8,7 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn any_process_may_be_killed_at_any_time() -> Result<()> {
+async fn function_processes_may_be_killed_at_any_time() -> Result<()> {
     let binaries = Binaries::built().await?;
     let up = Up::start(&binaries, &[]).await?;
     let orders: Vec<String> = (0..6).map(|number| format!("order-{number}")).collect();
@@ -57,30 +57,13 @@ async fn an_interrupt_or_a_request_to_end_stops_all_processes() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_function_that_crashes_or_does_not_start_again_is_told_also_by_a_quiet_cloud() -> Result<()> {
+async fn a_quiet_cloud_still_reports_a_function_that_crashes_or_does_not_restart() -> Result<()> {
     let binaries = Binaries::built().await?;
     let directory = fresh_directory("told")?;
     // The first environment crashes in its first invocation, and no other one starts.
-    let crashes = script(
-        &directory,
-        "crashes",
-        "#!/usr/bin/env python3\nimport os, sys, urllib.request\n\
-         if os.path.exists(os.environ['NOTE']): sys.exit(7)\n\
-         open(os.environ['NOTE'], 'w').close()\n\
-         urllib.request.urlopen('http://%s/2018-06-01/runtime/invocation/next' % os.environ['AWS_LAMBDA_RUNTIME_API'])\n\
-         os._exit(3)\n",
-    )?;
-    let path = format!("PATH={}", std::env::var("PATH")?);
     let note = format!("NOTE={}", directory.join("note").display());
-    let mut command = binaries.local(&["up", "--port", "0", "--cosmos-port", "0", "--quiet"]);
-    command.args(["--env", &path, "--env", &note]);
-    command
-        .arg("--orchestrator")
-        .arg(&crashes)
-        .arg("--worker")
-        .arg(&binaries.functions.worker)
-        .arg("--maintenance")
-        .arg(&binaries.functions.maintenance);
+    let mut command = binaries.with_fake("orchestrator", "crash-once");
+    command.args(["--quiet", "--env", &note]);
     let mut up = Up::of(command, &binaries).await?;
     for (id, said) in [
         ("first", "REPORT Status: error: its process ended: exit status: 3"),
@@ -97,23 +80,8 @@ async fn a_function_that_crashes_or_does_not_start_again_is_told_also_by_a_quiet
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_cloud_whose_output_nobody_reads_serves_and_can_be_stopped() -> Result<()> {
     let binaries = Binaries::built().await?;
-    let directory = fresh_directory("unread")?;
-    // Writes more than any pipe holds, and then answers.
-    let talks = script(
-        &directory,
-        "talks",
-        "#!/usr/bin/env python3\nimport os, urllib.request\n\
-         base = 'http://%s/2018-06-01/runtime/invocation/' % os.environ['AWS_LAMBDA_RUNTIME_API']\n\
-         while True:\n\
-         \x20   id = urllib.request.urlopen(base + 'next').headers['Lambda-Runtime-Aws-Request-Id']\n\
-         \x20   for _ in range(30000): print('x' * 100)\n\
-         \x20   urllib.request.urlopen(urllib.request.Request(base + id + '/response', b'{}'))\n",
-    )?;
-    let path = format!("PATH={}", std::env::var("PATH")?);
-    let mut command = binaries.local(&["up", "--port", "0", "--cosmos-port", "0", "--env", &path]);
-    command.arg("--worker").arg(&talks);
-    command.arg("--orchestrator").arg(&binaries.functions.orchestrator);
-    command.arg("--maintenance").arg(&binaries.functions.maintenance);
+    // Its worker writes more than any pipe holds, and then answers.
+    let command = binaries.with_fake("worker", "talk");
     let mut cloud = Unread::start(command)?;
     let http = reqwest::Client::builder().no_proxy().timeout(PATIENCE).build()?;
     let url = format!("{}/2015-03-31/functions/worker/invocations", cloud.endpoint);
@@ -164,27 +132,11 @@ impl Drop for Unread {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_cloud_that_is_killed_takes_its_processes_with_it_busy_and_frozen_ones() -> Result<()> {
+async fn killing_a_cloud_ends_its_busy_and_frozen_processes() -> Result<()> {
     let binaries = Binaries::built().await?;
-    let directory = fresh_directory("hang")?;
-    // A function that asks for work and then never comes back, as one that hangs in the middle.
-    let hangs = script(
-        &directory,
-        "hangs",
-        "#!/usr/bin/env python3\nimport os, time, urllib.request\n\
-         urllib.request.urlopen('http://%s/2018-06-01/runtime/invocation/next' % os.environ['AWS_LAMBDA_RUNTIME_API'])\n\
-         time.sleep(600)\n",
-    )?;
-    let path = std::env::var("PATH")?;
-    let variable = format!("PATH={path}");
-    let mut command = binaries.local(&["up", "--port", "0", "--cosmos-port", "0", "--quiet", "--env", &variable]);
-    command
-        .arg("--orchestrator")
-        .arg(&hangs)
-        .arg("--worker")
-        .arg(&binaries.functions.worker)
-        .arg("--maintenance")
-        .arg(&binaries.functions.maintenance);
+    // The orchestrator takes an invocation and never answers.
+    let mut command = binaries.with_fake("orchestrator", "hang");
+    command.arg("--quiet");
     let up = Up::of(command, &binaries).await?;
     up.json(&["start", "fulfil-order", "--id", "stuck", "--input", "{}"])?;
     let limit = Instant::now() + PATIENCE;

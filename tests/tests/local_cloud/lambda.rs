@@ -1,52 +1,14 @@
-//! Lambda as functions see it: a small function in Python shows that nothing here is made for ours alone.
+//! Lambda as functions see it.
 
 use crate::support::*;
 use anyhow::{Context as _, Result, ensure};
 use local_cloud::lambda::LogSink;
-use local_cloud::{Cloud, CloudOptions, Functions};
+use local_cloud::{Cloud, CloudOptions};
 use serde_json::{Value, json};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
-
-/// Does what its event says.
-const FUNCTION: &str = r#"#!/usr/bin/env python3
-import json, os, sys, time, urllib.request, urllib.error
-base = 'http://%s/2018-06-01/runtime' % os.environ['AWS_LAMBDA_RUNTIME_API']
-def post(path, value):
-    data = value if isinstance(value, bytes) else json.dumps(value).encode()
-    try:
-        return urllib.request.urlopen(urllib.request.Request(base + path, data)).status
-    except urllib.error.HTTPError as error:
-        return error.code
-if os.environ.get('AT_START') == 'report':
-    post('/init/error', {'errorType': 'Moon.Closed', 'errorMessage': 'the moon is closed'})
-    sys.exit(1)
-if os.environ.get('AT_START') == 'hang':
-    with open(os.environ['NOTE'], 'w') as note:
-        note.write('%d\n' % os.getpid())
-    time.sleep(600)
-served = 0
-while True:
-    with urllib.request.urlopen(base + '/invocation/next') as asked:
-        id, deadline = asked.headers['Lambda-Runtime-Aws-Request-Id'], int(asked.headers['Lambda-Runtime-Deadline-Ms'])
-        event = json.load(asked)
-    served += 1
-    do = event.get('do')
-    if do == 'crash':
-        os._exit(3)
-    if do == 'sleep':
-        time.sleep(event['seconds'])
-    if do == 'fail':
-        post('/invocation/%s/error' % id, {'errorType': 'Sad', 'errorMessage': 'it did not work'})
-        continue
-    if do == 'large':
-        post('/invocation/%s/response' % id, b'x' * (6 * 1024 * 1024 + 1))
-        continue
-    stale = post('/invocation/no-such-id/response', {}) if do == 'stale' else None
-    left = deadline - time.time() * 1000
-    post('/invocation/%s/response' % id, {'pid': os.getpid(), 'served': served, 'left': left, 'stale': stale, 'event': event})
-"#;
 
 struct Stage {
     cloud: Arc<Cloud>,
@@ -54,8 +16,8 @@ struct Stage {
 }
 
 impl Stage {
-    async fn set(name: &str, change: impl FnOnce(&mut CloudOptions)) -> Result<Stage> {
-        let mut options = options(name)?;
+    async fn set(change: impl FnOnce(&mut CloudOptions)) -> Result<Stage> {
+        let mut options = options();
         change(&mut options);
         let http = reqwest::Client::builder().no_proxy().build()?;
         let cloud = Arc::new(Cloud::start(options).await?);
@@ -88,21 +50,13 @@ impl Stage {
     }
 }
 
-fn options(name: &str) -> Result<CloudOptions> {
-    let directory = fresh_directory(name)?;
-    let function: PathBuf = script(&directory, "function", FUNCTION)?;
-    let mut options = CloudOptions::of(Functions {
-        orchestrator: function.clone(),
-        worker: function.clone(),
-        maintenance: function,
-    });
-    options.variables = vec![("PATH".to_owned(), std::env::var("PATH")?)];
-    Ok(options)
+fn options() -> CloudOptions {
+    CloudOptions::of(fake_functions())
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_warm_environment_serves_again_and_is_frozen_meanwhile() -> Result<()> {
-    let stage = Stage::set("warm", |_| {}).await?;
+    let stage = Stage::set(|_| {}).await?;
     let first = stage.invoke(json!({"do": "echo", "text": "☃"})).await?;
     ensure!(first["event"]["text"] == "☃" && first["served"] == 1, "{first}");
     let left = first["left"].as_f64().context("time is left")?;
@@ -122,10 +76,10 @@ async fn a_warm_environment_serves_again_and_is_frozen_meanwhile() -> Result<()>
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn errors_crashes_and_overruns_are_told_apart_and_only_the_dead_are_replaced() -> Result<()> {
+async fn errors_crashes_and_timeouts_are_distinguished_and_only_ended_processes_are_replaced() -> Result<()> {
     let told: Arc<Mutex<Vec<String>>> = Arc::default();
     let teller = Arc::clone(&told);
-    let stage = Stage::set("errors", |options| {
+    let stage = Stage::set(|options| {
         options.timeout = Duration::from_secs(15);
         options.logs = LogSink::new(move |line| {
             if line.report && line.function == "worker" {
@@ -181,17 +135,32 @@ async fn errors_crashes_and_overruns_are_told_apart_and_only_the_dead_are_replac
     Ok(())
 }
 
+/// A script that may be executed.
+///
+/// Another process writes it. A file that is open for writing cannot be executed, and a child that some other test forks
+/// meanwhile would hold it open, had we opened it here.
+fn script(directory: &Path, text: &str) -> Result<PathBuf> {
+    let path = directory.join("wrapper");
+    let mut writer = Command::new("sh");
+    writer.args(["-c", "printf %s \"$1\" > \"$0\" && chmod 755 \"$0\""]);
+    ensure!(
+        writer.arg(&path).arg(text).status()?.success(),
+        "{} cannot be written",
+        path.display()
+    );
+    Ok(path)
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_a_function_started_is_frozen_with_it_and_ends_with_it_however_it_ends() -> Result<()> {
-    let stage = Stage::set("group", |options| {
+async fn processes_that_a_function_started_are_frozen_and_killed_with_it() -> Result<()> {
+    // The script stays, and the function is a child of it.
+    let wrapper = script(
+        &fresh_directory("group")?,
+        &format!("#!/bin/sh\n'{FAKE_FUNCTION}'\nexit $?\n"),
+    )?;
+    let stage = Stage::set(|options| {
         options.timeout = Duration::from_secs(15);
-        // The script stays, and the function is a child of it.
-        let script = "#!/bin/sh\n\"$REAL\"\nexit $?\n";
-        let real = options.functions.worker.clone();
-        let wrapper = real.with_file_name("wrapper");
-        options.variables.push(("REAL".to_owned(), real.display().to_string()));
-        options.functions.worker =
-            super::support::script(wrapper.parent().unwrap_or(&real), "wrapper", script).expect("it can be written");
+        options.functions.worker = wrapper.clone();
     })
     .await?;
     let function_of = async |event: Value| -> Result<u32> {
@@ -219,7 +188,7 @@ async fn what_a_function_started_is_frozen_with_it_and_ends_with_it_however_it_e
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn environments_are_started_on_demand_up_to_the_limit_and_end_when_idle() -> Result<()> {
-    let stage = Stage::set("demand", |options| {
+    let stage = Stage::set(|options| {
         options.concurrency = 3;
         options.idle = Duration::from_secs(2);
     })
@@ -239,15 +208,17 @@ async fn environments_are_started_on_demand_up_to_the_limit_and_end_when_idle() 
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_schedule_begins_with_a_run_at_once() -> Result<()> {
-    let stage = Stage::set("schedule", |options| options.schedule = PATIENCE * 10).await?;
+    let stage = Stage::set(|options| options.schedule = PATIENCE * 10).await?;
     let runs = || stage.cloud.status().functions["maintenance"].counts.invocations;
     until("maintenance runs", || runs() == 1).await
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_a_function_reports_of_its_start_is_told() -> Result<()> {
-    let mut options = options("init")?;
-    options.variables.push(("AT_START".to_owned(), "report".to_owned()));
+async fn an_error_that_a_function_reports_of_its_start_is_shown() -> Result<()> {
+    let mut options = options();
+    options
+        .variables
+        .push(("BEHAVIOUR".to_owned(), "report-start".to_owned()));
     let error = Cloud::start(options).await.err().context("it does not start")?;
     ensure!(error.to_string().contains("Moon.Closed: the moon is closed"), "{error}");
     Ok(())
@@ -256,7 +227,7 @@ async fn what_a_function_reports_of_its_start_is_told() -> Result<()> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn dropping_a_cloud_ends_its_processes() -> Result<()> {
     // Idle ones end by themselves, but not within this test.
-    let stage = Stage::set("drop", |options| options.idle = PATIENCE * 10).await?;
+    let stage = Stage::set(|options| options.idle = PATIENCE * 10).await?;
     stage.invoke(json!({})).await?;
     let pids = stage.environments();
     ensure!(!pids.is_empty());
@@ -266,7 +237,7 @@ async fn dropping_a_cloud_ends_its_processes() -> Result<()> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn dropping_a_cloud_ends_a_process_that_hangs_in_an_invocation() -> Result<()> {
-    let stage = Stage::set("drop-busy", |options| options.timeout = Duration::from_secs(600)).await?;
+    let stage = Stage::set(|options| options.timeout = Duration::from_secs(600)).await?;
     let url = format!("{}/2015-03-31/functions/worker/invocations", stage.cloud.endpoint());
     let hang = json!({"do": "sleep", "seconds": 600}).to_string();
     let asked = stage.http.post(url).header("x-amz-invocation-type", "Event").body(hang);
@@ -279,7 +250,7 @@ async fn dropping_a_cloud_ends_a_process_that_hangs_in_an_invocation() -> Result
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_invocation_whose_client_hangs_up_goes_on_and_its_environment_serves_again() -> Result<()> {
-    let stage = Stage::set("hung-up", |options| options.concurrency = 1).await?;
+    let stage = Stage::set(|options| options.concurrency = 1).await?;
     let first = stage.invoke(json!({})).await?;
     let url = format!("{}/2015-03-31/functions/worker/invocations", stage.cloud.endpoint());
     let event = json!({"do": "sleep", "seconds": 2}).to_string();
@@ -296,10 +267,12 @@ async fn an_invocation_whose_client_hangs_up_goes_on_and_its_environment_serves_
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_start_that_is_given_up_leaves_no_process() -> Result<()> {
-    let mut options = options("given-up")?;
+    let mut options = options();
     let note = fresh_directory("given-up-note")?.join("pid");
     let text = note.to_string_lossy().into_owned();
-    options.variables.push(("AT_START".to_owned(), "hang".to_owned()));
+    options
+        .variables
+        .push(("BEHAVIOUR".to_owned(), "hang-at-start".to_owned()));
     options.variables.push(("NOTE".to_owned(), text));
     let starting = tokio::spawn(Cloud::start(options));
     let noted = || {
@@ -313,8 +286,8 @@ async fn a_start_that_is_given_up_leaves_no_process() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_request_under_another_name_learns_nothing() -> Result<()> {
-    let stage = Stage::set("host", |_| {}).await?;
+async fn a_request_with_another_host_name_is_refused() -> Result<()> {
+    let stage = Stage::set(|_| {}).await?;
     let url = format!("{}/cloud/variables", stage.cloud.endpoint());
     let own = stage.http.get(&url).send().await?;
     ensure!(own.status() == 200, "{}", own.status());

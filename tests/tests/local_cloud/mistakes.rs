@@ -60,19 +60,9 @@ async fn a_binary_that_cannot_be_used_is_named() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_function_that_ends_in_its_start_is_told_with_its_last_words() -> Result<()> {
+async fn the_error_of_a_function_that_ends_in_its_start_has_its_last_lines() -> Result<()> {
     let binaries = Binaries::built().await?;
-    let directory = fresh_directory("crashes")?;
-    let crashes = script(
-        &directory,
-        "crashes",
-        "#!/bin/sh\necho 'no connection to the moon' >&2\nexit 7\n",
-    )?;
-    let mut command = binaries.local(&FREE);
-    command.arg("--worker").arg(crashes);
-    command.arg("--orchestrator").arg(&binaries.functions.orchestrator);
-    command.arg("--maintenance").arg(&binaries.functions.maintenance);
-    let said = refused(command).await?;
+    let said = refused(binaries.with_fake("worker", "end-at-start")).await?;
     for part in [
         "the function worker does not start",
         "exit status: 7",
@@ -92,7 +82,7 @@ async fn a_function_that_ends_in_its_start_is_told_with_its_last_words() -> Resu
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_timeout_in_which_nothing_would_be_begun_is_refused() -> Result<()> {
+async fn a_timeout_too_short_to_begin_anything_is_refused() -> Result<()> {
     let binaries = Binaries::built().await?;
     for (timeout, reserve) in [
         ("15", "DUROXIDE_TURN_RESERVE_MS=3000"),
@@ -116,7 +106,7 @@ async fn a_timeout_in_which_nothing_would_be_begun_is_refused() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_function_that_crashes_leaves_the_data_as_they_were() -> Result<()> {
+async fn a_function_that_crashes_leaves_the_data_directory_unchanged() -> Result<()> {
     let binaries = Binaries::built().await?;
     let data = fresh_directory("kept")?;
     let path = data.to_string_lossy().into_owned();
@@ -134,7 +124,7 @@ async fn a_function_that_crashes_leaves_the_data_as_they_were() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_data_directory_of_a_newer_version_or_of_somebody_else_is_left_alone() -> Result<()> {
+async fn a_newer_or_foreign_data_directory_is_refused_and_left_alone() -> Result<()> {
     let binaries = Binaries::built().await?;
     let strange = fresh_directory("strange")?;
     std::fs::write(strange.join("thesis.txt"), "years of work")?;
@@ -152,16 +142,15 @@ async fn a_data_directory_of_a_newer_version_or_of_somebody_else_is_left_alone()
     let children = up.children().await?;
     drop(up);
     until_gone(&children).await?;
-    let journal = newer.join("cosmos.journal");
-    let mut bytes = std::fs::read(&journal)?;
-    // The version stands behind a mark of eight bytes.
-    bytes[8] += 1;
-    std::fs::write(&journal, &bytes)?;
+    // The file's name says its format.
+    let storage = newer.join("cosmos-3.redb");
+    std::fs::rename(newer.join("cosmos-2.redb"), &storage)?;
+    let bytes = std::fs::read(&storage)?;
     let mut command = binaries.with_functions(&FREE);
     command.args(["--data", &path]);
     let said = refused(command).await?;
     ensure!(said.contains("newer version") && said.contains(&path), "{said}");
-    ensure!(std::fs::read(&journal)? == bytes, "it is left as it was");
+    ensure!(std::fs::read(&storage)? == bytes, "it is left as it was");
     Ok(())
 }
 

@@ -26,7 +26,7 @@ fn pasted(text: &str) -> Vec<Vec<&str>> {
 }
 
 #[test]
-fn what_is_pasted_has_no_comments_which_some_shells_take_for_words() -> Result<()> {
+fn commands_in_the_readme_have_no_comments_which_some_shells_take_for_arguments() -> Result<()> {
     let text = readme()?;
     let blocks = pasted(&text);
     ensure!(blocks.len() >= 4, "{blocks:?}");
@@ -37,7 +37,8 @@ fn what_is_pasted_has_no_comments_which_some_shells_take_for_words() -> Result<(
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_workflow_of_ones_own_runs_as_it_is_pasted() -> Result<()> {
+#[ignore = "exhaustive: builds a crate with its dependencies"]
+async fn your_own_workflow_runs_as_pasted_from_the_readme() -> Result<()> {
     let text = readme()?;
     let section = text.split("\n## Your own workflow\n").nth(1).context("the section")?;
     let section = section.split("\n## ").next().context("its end")?;

@@ -5,10 +5,11 @@ use duroxide::{Event, EventKind};
 use local_cloud::Functions;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 use tests::real::{Process, build};
 use tests::workload::assert_sound;
+use tokio::sync::OnceCell;
 
 /// How long a test waits for what must come.
 pub const PATIENCE: Duration = Duration::from_secs(120);
@@ -21,17 +22,35 @@ pub struct Binaries {
 }
 
 impl Binaries {
+    /// Builds them once per test process.
     pub async fn built() -> Result<Binaries> {
-        let [local, orchestrator, worker, maintenance] =
-            build(["duroxide-lambda", "orchestrator", "worker", "maintenance"]).await?;
-        Ok(Binaries {
-            local,
-            functions: Functions {
+        static BUILT: OnceCell<Binaries> = OnceCell::const_new();
+        let built = BUILT.get_or_try_init(async || {
+            let names = ["duroxide-lambda", "orchestrator", "worker", "maintenance"];
+            let [local, orchestrator, worker, maintenance] = build(names).await?;
+            let functions = Functions {
                 orchestrator,
                 worker,
                 maintenance,
-            },
-        })
+            };
+            anyhow::Ok(Binaries { local, functions })
+        });
+        Ok(built.await?.clone())
+    }
+
+    /// `up` on free ports, with the fake function as orchestrator or worker.
+    pub fn with_fake(&self, role: &str, behaviour: &str) -> Command {
+        let mut command = self.local(&["up", "--port", "0", "--cosmos-port", "0"]);
+        command.args(["--env", &format!("BEHAVIOUR={behaviour}")]);
+        for (name, binary) in [
+            ("orchestrator", &self.functions.orchestrator),
+            ("worker", &self.functions.worker),
+            ("maintenance", &self.functions.maintenance),
+        ] {
+            let binary = if name == role { Path::new(FAKE_FUNCTION) } else { binary };
+            command.arg(format!("--{name}")).arg(binary);
+        }
+        command
     }
 
     /// `duroxide-lambda` with these arguments, and without what the test's own environment may say.
@@ -230,21 +249,14 @@ pub async fn refused(mut command: Command) -> Result<String> {
     Ok(said)
 }
 
-/// A script that may be executed.
-///
-/// Another process writes it. A file that is open for writing cannot be executed, and a child that some other test forks
-/// meanwhile would hold it open, had we opened it here.
-pub fn script(directory: &Path, name: &str, text: &str) -> Result<PathBuf> {
-    use std::io::Write as _;
-    let path = directory.join(name);
-    let mut writer = Command::new("sh")
-        .args(["-c", "cat > \"$0\" && chmod 755 \"$0\""])
-        .arg(&path)
-        .stdin(Stdio::piped())
-        .spawn()?;
-    let mut input = writer.stdin.take().context("its input is piped")?;
-    input.write_all(text.as_bytes())?;
-    drop(input);
-    ensure!(writer.wait()?.success(), "{} cannot be written", path.display());
-    Ok(path)
+/// The fake function, a binary of this package; its variable `BEHAVIOUR` says what it does.
+pub const FAKE_FUNCTION: &str = env!("CARGO_BIN_EXE_fake_function");
+
+/// The fake function in all three places.
+pub fn fake_functions() -> Functions {
+    Functions {
+        orchestrator: FAKE_FUNCTION.into(),
+        worker: FAKE_FUNCTION.into(),
+        maintenance: FAKE_FUNCTION.into(),
+    }
 }

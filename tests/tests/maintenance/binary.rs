@@ -23,7 +23,8 @@ impl Clock for Ago {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_deployed_binary_serves_the_schedule_wakeups_and_refuses_garbage() -> Result<()> {
+#[ignore = "exhaustive: cargo-lambda and moto from PyPI"]
+async fn the_deployed_binary_serves_the_schedule_sends_wakeups_and_refuses_garbage() -> Result<()> {
     let world = World::local(ServerOptions::default()).await;
     let past = connect(world.builder().clock(Arc::new(Ago))).await;
     enqueue(&past, start_of("forgotten")).await;

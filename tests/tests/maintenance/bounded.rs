@@ -138,7 +138,7 @@ async fn two_runs_at_once_deliver_once() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_run_that_dies_at_any_write_is_finished_by_the_next() {
+async fn a_run_that_crashes_at_any_write_is_completed_by_the_next() {
     // Three deliveries, a removal, three sessions, the state; and then it lives.
     let scenes = BOTH.into_iter().flat_map(|point| (1..=9).map(move |n| (n, point)));
     let deaths: Vec<(u64, CrashPoint, bool)> = futures::stream::iter(scenes)

@@ -29,7 +29,7 @@ async fn only_dead_letter(provider: &CosmosProvider) -> DeadLetterId {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_delivery_that_dies_at_any_write_is_finished_once() {
+async fn a_delivery_that_crashes_at_any_write_is_completed_once() {
     let deaths = at_every_write(|n, point| async move {
         let fixture = Fixture::new().await;
         fixture.leave_starts_undelivered("one", &["a", "b"]).await;
@@ -62,7 +62,7 @@ async fn a_delivery_that_dies_at_any_write_is_finished_once() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn giving_up_that_dies_at_any_write_leaves_one_dead_letter() {
+async fn giving_up_that_crashes_at_any_write_leaves_one_dead_letter() {
     let deaths = at_every_write(|n, point| async move {
         let fixture = Fixture::new().await;
         fixture.leave_starts_undelivered("source", &["full"]).await;
@@ -89,7 +89,7 @@ async fn giving_up_that_dies_at_any_write_leaves_one_dead_letter() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn putting_off_that_dies_at_any_write_counts_at_most_once() {
+async fn a_failed_delivery_that_crashes_at_any_write_counts_at_most_once() {
     let deaths = at_every_write(|n, point| async move {
         let fixture = Fixture::new().await;
         fixture.leave_starts_undelivered("source", &["broken"]).await;
@@ -159,7 +159,7 @@ async fn redrive_twice(fixture: &Fixture, id: &DeadLetterId, target: &str, n: u6
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_redrive_of_a_message_that_dies_at_any_write_delivers_it_once() {
+async fn a_redrive_of_a_message_that_crashes_at_any_write_delivers_it_once() {
     let deaths = at_every_write(|n, point| async move {
         let fixture = Fixture::new().await;
         let id = undeliverable(&fixture, "target").await;
@@ -170,7 +170,7 @@ async fn a_redrive_of_a_message_that_dies_at_any_write_delivers_it_once() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_redrive_of_a_poisoned_turn_that_dies_at_any_write_starts_one_instance() {
+async fn a_redrive_of_a_given_up_turn_that_crashes_at_any_write_starts_one_instance() {
     let deaths = at_every_write(|n, point| async move {
         let fixture = Fixture::new().await;
         crate::giving_up::poison_turn(&fixture.provider, "bad", "[]").await;

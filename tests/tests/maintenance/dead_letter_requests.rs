@@ -39,7 +39,7 @@ fn ids(listed: &Value) -> Vec<Value> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_operator_lists_reads_redrives_and_discards() {
+async fn an_operator_can_list_read_redrive_and_discard_dead_letters() {
     let fixture = Fixture::new().await;
     give_up(&fixture, "source", starts(&["a", "b", "c"])).await;
     fixture.clock.advance(Duration::from_secs(1));
@@ -88,7 +88,7 @@ async fn an_operator_lists_reads_redrives_and_discards() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn many_are_redriven_in_pages_and_one_that_fails_stops_no_other() {
+async fn many_dead_letters_are_redriven_in_pages_and_one_that_fails_stops_no_other() {
     let fixture = Fixture::new().await;
     give_up(&fixture, "source", starts(&["a", "b", "c", "d", "e"])).await;
     fixture.clock.advance(Duration::from_secs(1));
@@ -155,7 +155,7 @@ async fn only_what_matches_is_redriven() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_execution_with_several_dead_letters_runs_again_once() {
+async fn redriving_an_execution_with_several_dead_letters_runs_it_once() {
     let fixture = Fixture::new().await;
     poison_activities(&fixture.provider, "bad", 3).await;
     let before = fixture.dead_letters().await.len();
@@ -196,7 +196,7 @@ async fn redrive_all(provider: &CosmosProvider, time: Duration) -> Vec<Redriven>
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn redriving_many_that_dies_at_any_write_is_finished_by_the_next_and_delivers_once() {
+async fn redriving_many_that_crashes_at_any_write_is_completed_by_the_next_and_delivers_once() {
     let deaths = at_every_write(|n, point| async move {
         let fixture = Fixture::new().await;
         give_up(&fixture, "source", starts(&["a", "b"])).await;
@@ -237,7 +237,7 @@ async fn redriving_many_that_dies_at_any_write_is_finished_by_the_next_and_deliv
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn of_two_who_redrive_many_at_once_each_dead_letter_has_one() {
+async fn two_bulk_redrives_at_once_redrive_each_dead_letter_once() {
     let fixture = Fixture::new().await;
     let targets: Vec<String> = (0..40).map(|n| format!("t-{n}")).collect();
     let names: Vec<&str> = targets.iter().map(String::as_str).collect();
@@ -255,7 +255,7 @@ async fn of_two_who_redrive_many_at_once_each_dead_letter_has_one() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn redriving_many_stops_with_its_time_and_is_gone_on_with() {
+async fn redriving_many_stops_with_its_time_and_can_be_continued() {
     let fixture = Fixture::new().await;
     let targets: Vec<String> = (0..60).map(|n| format!("t-{n}")).collect();
     let names: Vec<&str> = targets.iter().map(String::as_str).collect();
@@ -296,7 +296,7 @@ async fn redriving_many_stops_with_its_time_and_is_gone_on_with() {
 }
 
 #[tokio::test]
-async fn dead_letters_that_cannot_be_asked_for_are_an_error_and_without_time_nothing_happens() {
+async fn unreadable_dead_letters_are_an_error_and_without_time_nothing_happens() {
     let fixture = Fixture::new().await;
     give_up(&fixture, "source", starts(&["a"])).await;
     let (listener, provider) = fixture.process().await;

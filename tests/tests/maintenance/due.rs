@@ -50,7 +50,7 @@ fn names(items: &[DueItem]) -> Vec<&str> {
 }
 
 #[tokio::test]
-async fn windows_are_exact_at_their_borders() {
+async fn windows_have_exact_boundaries() {
     let fixture = Fixture::new().await;
     let t = fixture.clock.now_ms() + 100_000;
     for n in 0..10 {
@@ -104,7 +104,7 @@ async fn three_hundred_items_come_page_by_page_oldest_first_each_once_for_one_re
 }
 
 #[tokio::test]
-async fn what_others_add_and_take_between_pages_hides_nothing() {
+async fn changes_between_pages_hide_nothing() {
     let fixture = Fixture::new().await;
     let t = fixture.clock.now_ms();
     let start = async |name: String, due: u64| {
@@ -145,7 +145,7 @@ async fn what_others_add_and_take_between_pages_hides_nothing() {
 }
 
 #[tokio::test]
-async fn a_held_activity_is_shown_when_its_lock_ends_and_not_before() {
+async fn a_claimed_activity_is_due_when_its_lock_expires_and_not_before() {
     let fixture = Fixture::new().await;
     begin_with(&fixture.provider, "i", 1, named()).await;
     let queued = fixture.clock.now_ms();
@@ -178,7 +178,7 @@ async fn a_held_activity_is_shown_when_its_lock_ends_and_not_before() {
 }
 
 #[tokio::test]
-async fn without_time_nothing_is_asked_and_the_place_is_kept() {
+async fn a_page_without_time_sends_no_request_and_keeps_its_cursor() {
     let fixture = Fixture::new().await;
     enqueue(&fixture.provider, start_of("i")).await;
     let windows = [window(0, fixture.clock.now_ms())];

@@ -72,7 +72,7 @@ pub fn notified(queue: &Memory) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn the_schedule_runs_everything_and_answers_a_report() {
+async fn the_schedule_runs_every_pass_and_returns_a_report() {
     let fixture = Fixture::new().await;
     fixture.leave_starts_undelivered("source", &["target"]).await;
     enqueue(&fixture.provider, start_of("forgotten")).await;
@@ -104,7 +104,7 @@ async fn the_schedule_runs_everything_and_answers_a_report() {
 }
 
 #[tokio::test]
-async fn a_bad_request_is_told_and_changes_nothing() {
+async fn a_bad_request_is_refused_and_changes_nothing() {
     let fixture = Fixture::new().await;
     fixture.leave_starts_undelivered("source", &["target"]).await;
     fixture.clock.advance(OVERDUE);
@@ -164,7 +164,7 @@ async fn a_direct_invocation_does_what_it_names_and_no_more() {
 }
 
 #[tokio::test]
-async fn retention_is_off_until_it_is_asked_for() {
+async fn retention_is_off_by_default() {
     let fixture = Fixture::new().await;
     let (off, _) = maintenance(&fixture.provider, &fixture.clock, settings());
     let report = run(&off).await;
@@ -207,7 +207,7 @@ async fn a_run_without_time_changes_nothing_and_says_what_is_left() {
 }
 
 #[tokio::test]
-async fn an_idle_run_is_cheap_and_wakeups_nobody() {
+async fn an_idle_run_is_cheap_and_sends_no_wakeup() {
     let fixture = Fixture::new().await;
     let (listener, provider) = fixture.process().await;
     let (maintenance, queue) = maintenance(&provider, &fixture.clock, settings());
@@ -225,7 +225,7 @@ async fn an_idle_run_is_cheap_and_wakeups_nobody() {
 }
 
 #[tokio::test]
-async fn a_pass_that_cannot_ask_the_store_does_not_keep_the_others_from_theirs() {
+async fn a_pass_that_cannot_reach_the_store_does_not_stop_the_others() {
     let fixture = Fixture::new().await;
     fixture.leave_starts_undelivered("source", &["target"]).await;
     fixture.clock.advance(Duration::from_secs(40));

@@ -70,7 +70,7 @@ pub async fn poison_activities(provider: &CosmosProvider, instance: &str, count:
 }
 
 #[tokio::test]
-async fn a_poisoned_turn_leaves_a_dead_letter_with_its_messages() {
+async fn a_given_up_turn_leaves_a_dead_letter_with_its_messages() {
     let fixture = Fixture::new().await;
     poison_turn(&fixture.provider, "bad", "[{\"TimerFired\":{}},{\"other\":\"日本\"}]").await;
     let page = fixture
@@ -102,7 +102,7 @@ async fn a_poisoned_turn_leaves_a_dead_letter_with_its_messages() {
 }
 
 #[tokio::test]
-async fn a_poisoned_activity_leaves_a_dead_letter_with_its_completion() {
+async fn a_given_up_activity_leaves_a_dead_letter_with_its_completion() {
     let fixture = Fixture::new().await;
     begin_with(&fixture.provider, "i", 1, named()).await;
     let claimed = work(&fixture.provider, "i", 2).await;
@@ -135,7 +135,7 @@ async fn a_poisoned_activity_leaves_a_dead_letter_with_its_completion() {
 }
 
 #[tokio::test]
-async fn an_ordinary_failure_leaves_none() {
+async fn an_ordinary_failure_leaves_no_dead_letter() {
     let fixture = Fixture::new().await;
     enqueue(&fixture.provider, start_of("i")).await;
     let turn = turn(&fixture.provider, "i").await;
@@ -151,7 +151,7 @@ async fn an_ordinary_failure_leaves_none() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn three_megabytes_of_poison_are_recorded_without_them() {
+async fn a_given_up_turn_of_three_megabytes_is_recorded_without_its_payload() {
     let fixture = Fixture::new().await;
     let large = format!("\"{}\"", "語".repeat(512 * 1024));
     let items = format!("[{large},{large},\"small\"]");
@@ -192,7 +192,7 @@ async fn assert_together(fixture: &Fixture, instance: &str, context: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_poisoned_turn_and_its_dead_letter_are_one_at_every_crash() {
+async fn a_given_up_turn_and_its_dead_letter_are_atomic_at_every_crash() {
     // The second has more messages than a batch takes operations: its commit is staged.
     for (messages, deaths) in [(1, 1), (150, 3)] {
         for point in BOTH {
@@ -229,7 +229,7 @@ async fn a_poisoned_turn_and_its_dead_letter_are_one_at_every_crash() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_poisoned_activity_and_its_dead_letter_are_one_at_every_crash() {
+async fn a_given_up_activity_and_its_dead_letter_are_atomic_at_every_crash() {
     for point in BOTH {
         for n in 1.. {
             let fixture = Fixture::new().await;

@@ -28,7 +28,7 @@ async fn old_dead_letter(fixture: &Fixture, target: &str) -> DeadLetterId {
 }
 
 #[tokio::test]
-async fn a_message_that_is_delivered_after_an_outage_and_whose_wakeup_is_lost_is_notified_by_the_next_run() {
+async fn the_next_run_wakes_the_target_of_a_late_delivery_whose_wakeup_was_lost() {
     let fixture = Fixture::new().await;
     let (maintenance, queue) = maintenance(&fixture.provider, &fixture.clock, settings());
     fixture.leave_starts_undelivered("source", &["target"]).await;
@@ -56,7 +56,7 @@ async fn a_message_that_is_delivered_after_an_outage_and_whose_wakeup_is_lost_is
 }
 
 #[tokio::test]
-async fn a_dead_letter_that_is_redriven_after_days_and_whose_wakeup_is_lost_is_notified_by_the_next_run() {
+async fn the_next_run_wakes_a_redriven_target_whose_wakeup_was_lost() {
     let fixture = Fixture::new().await;
     let (maintenance, queue) = maintenance(&fixture.provider, &fixture.clock, settings());
     let dead_letter = old_dead_letter(&fixture, "target").await;
@@ -75,7 +75,7 @@ async fn a_dead_letter_that_is_redriven_after_days_and_whose_wakeup_is_lost_is_n
 }
 
 #[tokio::test]
-async fn a_redriven_message_is_owed_since_its_redrive() {
+async fn the_age_of_a_redriven_intent_begins_with_its_redrive() {
     let fixture = Fixture::new().await;
     let dead_letter = old_dead_letter(&fixture, "target").await;
     refuse(fixture.world.listener(), &["target"], Refusing::with(403));

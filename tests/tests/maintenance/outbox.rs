@@ -13,7 +13,7 @@ use tests::turns::LOCK;
 use tokio::time::Instant;
 
 #[tokio::test]
-async fn an_overdue_message_is_delivered_and_its_target_named_and_not_before() {
+async fn an_overdue_intent_is_delivered_with_its_target_and_not_before() {
     let fixture = Fixture::new().await;
     fixture.leave_starts_undelivered("source", &["target"]).await;
     let early = deliver_all(&fixture.provider, 10).await;
@@ -29,7 +29,7 @@ async fn an_overdue_message_is_delivered_and_its_target_named_and_not_before() {
 }
 
 #[tokio::test]
-async fn failed_deliveries_are_put_off_farther_each_time_and_end_as_a_dead_letter() {
+async fn failed_deliveries_are_retried_at_growing_intervals_and_end_as_a_dead_letter() {
     let fixture = Fixture::new().await;
     fixture.leave_starts_undelivered("source", &["broken"]).await;
     let new = &fixture.intents().await[0];
@@ -133,7 +133,7 @@ async fn a_polling_sweep_counts_attempts_and_gives_up_like_the_pass() {
 }
 
 #[tokio::test]
-async fn what_fails_hides_nothing_behind_it() {
+async fn a_failing_delivery_hides_none_behind_it() {
     let fixture = Fixture::new().await;
     let raw = fixture.world.raw();
     let garbage = json!({ "id": "o:x", "pk": "a", "type": "intent", "queue": "repair", "dueAt": 1, "slot": 0 });
@@ -158,7 +158,7 @@ async fn what_fails_hides_nothing_behind_it() {
 }
 
 #[tokio::test]
-async fn a_target_that_does_not_answer_takes_its_patience_and_no_more() {
+async fn a_delivery_without_an_answer_ends_with_its_timeout() {
     let fixture = Fixture::new().await;
     fixture.leave_starts_undelivered("source", &["silent"]).await;
     let outbox = Outbox {
@@ -195,7 +195,7 @@ async fn two_at_once_deliver_once_and_count_a_failure_once() {
 }
 
 #[tokio::test]
-async fn a_late_failure_does_not_undo_what_others_counted_since() {
+async fn a_late_failure_does_not_undo_attempts_that_others_counted_since() {
     let fixture = Fixture::new().await;
     fixture.leave_starts_undelivered("source", &["broken"]).await;
     fixture.clock.advance(OVERDUE);

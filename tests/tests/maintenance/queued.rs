@@ -43,7 +43,7 @@ async fn an_activity_is_named_with_its_execution_and_its_tag() {
 }
 
 #[tokio::test]
-async fn every_item_tells_when_it_was_queued_whatever_its_origin() {
+async fn every_item_has_the_time_it_was_queued_whatever_its_origin() {
     let fixture = Fixture::new().await;
     let minute = Duration::from_secs(60);
     let provider = &fixture.provider;

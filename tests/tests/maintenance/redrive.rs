@@ -124,7 +124,7 @@ async fn an_undeliverable_start_runs_to_completion_after_the_fault_is_gone() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_poisoned_turn_runs_as_a_new_instance_when_its_code_is_there() {
+async fn redriving_a_given_up_turn_starts_a_new_instance() {
     let (_world, provider) = hasty().await;
     let client = Client::new(Arc::clone(&provider) as Arc<dyn Provider>);
     let without = impatient(&provider, activities(), OrchestrationRegistry::builder().build()).await;
@@ -151,7 +151,7 @@ async fn a_poisoned_turn_runs_as_a_new_instance_when_its_code_is_there() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_poisoned_activity_runs_again_with_its_whole_orchestration() {
+async fn redriving_a_given_up_activity_runs_its_whole_orchestration_again() {
     let (_world, provider) = hasty().await;
     let client = Client::new(Arc::clone(&provider) as Arc<dyn Provider>);
     let without = impatient(&provider, ActivityRegistry::builder().build(), orchestrations()).await;

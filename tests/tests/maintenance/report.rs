@@ -22,7 +22,7 @@ async fn an_empty_store_has_nothing_to_report() {
 }
 
 #[tokio::test]
-async fn due_pending_and_overdue_are_counted_apart_and_exactly_at_the_border() {
+async fn due_pending_and_overdue_are_counted_apart_with_exact_boundaries() {
     let fixture = Fixture::new().await;
     let t = fixture.clock.now_ms();
     for n in 0..4 {
@@ -47,7 +47,7 @@ async fn due_pending_and_overdue_are_counted_apart_and_exactly_at_the_border() {
 }
 
 #[tokio::test]
-async fn work_is_due_unless_somebody_runs_it() {
+async fn work_is_due_unless_it_is_claimed() {
     let fixture = Fixture::new().await;
     begin_with(&fixture.provider, "i", 3, named()).await;
     let t = fixture.clock.now_ms();

@@ -63,7 +63,7 @@ pub fn set(names: &[&str]) -> BTreeSet<String> {
 }
 
 #[tokio::test]
-async fn nothing_is_removed_unless_somebody_asks() {
+async fn nothing_is_removed_by_default() {
     let fixture = Fixture::new().await;
     plant(&fixture.provider, "old", None, Some("Completed")).await;
     fixture.clock.advance(AGE * 100);
@@ -102,7 +102,7 @@ async fn an_instance_is_deleted_when_it_is_older_than_the_age_and_not_before() {
 }
 
 #[tokio::test]
-async fn a_tree_goes_as_a_whole_and_only_by_its_root() {
+async fn a_tree_is_deleted_whole_and_only_by_its_root() {
     let fixture = Fixture::new().await;
     let provider = &fixture.provider;
     for (name, parent) in [("root", None), ("child", Some("root")), ("grandchild", Some("child"))] {
@@ -222,7 +222,7 @@ pub async fn continued(provider: &CosmosProvider, instance: &str, executions: u6
 }
 
 #[tokio::test]
-async fn executions_beyond_those_to_keep_are_forgotten_once() {
+async fn executions_beyond_those_to_keep_are_pruned_once() {
     let fixture = Fixture::new().await;
     for (name, executions) in [("one", 1), ("two", 2), ("five", 5), ("held", 4)] {
         continued(&fixture.provider, name, executions).await;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tests::turns::*;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_run_that_dies_at_any_write_is_finished_by_the_next() {
+async fn a_run_that_crashes_at_any_write_is_completed_by_the_next() {
     let mut deaths = 0;
     for point in BOTH {
         for n in 1.. {
@@ -43,7 +43,7 @@ async fn a_run_that_dies_at_any_write_is_finished_by_the_next() {
 /// A run has found an old instance; before each of its further requests another run deletes it and a client starts an
 /// instance of the same name, which must live.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_was_started_again_under_its_old_name_is_never_deleted() {
+async fn an_instance_that_was_started_again_under_its_name_is_never_deleted() {
     let mut met = 0;
     for n in 1..60 {
         let fixture = Fixture::new().await;

@@ -150,7 +150,7 @@ async fn a_session_that_is_claimed_again_meanwhile_stays() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_cleanup_that_dies_at_any_write_is_finished_by_the_next() {
+async fn a_cleanup_that_crashes_at_any_write_is_completed_by_the_next() {
     for point in BOTH {
         for n in 1.. {
             let fixture = Fixture::new().await;

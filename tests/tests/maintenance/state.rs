@@ -28,7 +28,7 @@ fn at(state: &MaintenanceState, last_run_ms: u64) -> MaintenanceState {
 }
 
 #[tokio::test]
-async fn the_first_run_has_nothing_to_remember_and_the_next_has_all_of_it() {
+async fn the_first_run_has_no_state_and_the_next_has_all_of_it() {
     let fixture = Fixture::new().await;
     assert_eq!(read(&fixture.provider).await, MaintenanceState::default());
     let mut state = MaintenanceState::default();
@@ -51,7 +51,7 @@ async fn the_first_run_has_nothing_to_remember_and_the_next_has_all_of_it() {
 }
 
 #[tokio::test]
-async fn of_two_runs_that_read_the_same_one_keeps_its_state() {
+async fn of_two_runs_with_the_same_state_one_keeps_its_own() {
     let fixture = Fixture::new().await;
     let (_, other) = fixture.process().await;
     // Nothing was there, and then something.
@@ -102,7 +102,7 @@ async fn a_state_of_a_newer_version_is_read_and_replaced() {
 }
 
 #[tokio::test]
-async fn a_lost_answer_does_not_make_a_writer_lose_to_itself() {
+async fn a_writer_whose_answer_is_lost_does_not_lose_to_itself() {
     let fixture = Fixture::new().await;
     let (listener, provider) = fixture.process().await;
     for seed in 0..12 {
@@ -120,7 +120,7 @@ async fn a_lost_answer_does_not_make_a_writer_lose_to_itself() {
 }
 
 #[tokio::test]
-async fn an_instance_of_the_same_name_lives_and_dies_by_itself() {
+async fn instances_of_the_same_name_do_not_share_dead_letters() {
     let fixture = Fixture::new().await;
     assert!(keep(&fixture.provider, at(&MaintenanceState::default(), 5)).await);
     begin_with(&fixture.provider, NAME, 1, ended("Completed", "out")).await;

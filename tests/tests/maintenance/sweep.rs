@@ -25,7 +25,7 @@ async fn put_off(fixture: &Fixture, prefix: &str, count: usize, delay: Duration)
 }
 
 #[tokio::test]
-async fn what_is_overdue_is_notified_at_growing_ages_and_not_at_every_run() {
+async fn overdue_items_are_woken_at_growing_ages_and_not_by_every_run() {
     let fixture = Fixture::new().await;
     let (maintenance, queue) = maintenance(&fixture.provider, &fixture.clock, settings());
     run(&maintenance).await;
@@ -147,7 +147,7 @@ async fn far_timers_cost_no_wakeup_until_they_are_near_and_then_one() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_sweep_that_stops_is_gone_on_with_where_it_stopped() {
+async fn a_sweep_continues_where_the_last_run_stopped() {
     let fixture = Fixture::new().await;
     let (listener, provider) = fixture.process().await;
     let small = MaintenanceSettings { page: 2, ..settings() };

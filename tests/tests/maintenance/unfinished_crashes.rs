@@ -55,7 +55,7 @@ async fn end_twice(fixture: &Fixture, n: u64, point: CrashPoint) -> (bool, PassO
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn rolling_a_decided_commit_forward_that_dies_at_any_write_is_finished_by_the_next() {
+async fn rolling_forward_that_crashes_at_any_write_is_completed_by_the_next() {
     let deaths = at_every_write(|n, point| async move {
         let fixture = Fixture::new().await;
         // What does not fit is staged, then the decision falls; nothing is published.
@@ -83,7 +83,7 @@ async fn rolling_a_decided_commit_forward_that_dies_at_any_write_is_finished_by_
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn sweeping_an_undecided_commit_that_dies_at_any_write_is_finished_by_the_next() {
+async fn sweeping_an_undecided_commit_that_crashes_at_any_write_is_completed_by_the_next() {
     let deaths = at_every_write(|n, point| async move {
         let fixture = Fixture::new().await;
         leave_a_commit(&fixture, 1).await;
@@ -115,7 +115,7 @@ async fn begin_again(fixture: &Fixture) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn ending_a_decided_deletion_that_dies_at_any_write_is_finished_by_the_next() {
+async fn completing_a_decided_deletion_that_crashes_at_any_write_is_completed_by_the_next() {
     let deaths = at_every_write(|n, point| async move {
         let fixture = Fixture::new().await;
         for instance in ["a", "b"] {
@@ -138,7 +138,7 @@ async fn ending_a_decided_deletion_that_dies_at_any_write_is_finished_by_the_nex
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn pruning_that_dies_at_any_write_is_finished_by_the_next() {
+async fn pruning_that_crashes_at_any_write_is_completed_by_the_next() {
     let keep = Retention {
         keep_executions: Some(2),
         ..Retention::default()

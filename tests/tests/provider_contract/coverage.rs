@@ -18,7 +18,7 @@ const BY_HAND: [&str; 4] = [
 
 /// Reads the suite's source, as cargo has it on disk, and compares.
 #[test]
-fn nothing_of_the_suite_is_left_out() {
+fn no_function_of_the_suite_is_left_out() {
     let source = suite_source();
     let exported = std::fs::read_to_string(source.join("provider_validations.rs")).expect("the suite's list");
     let race_replay =

@@ -1,4 +1,4 @@
-//! Changes that are kept: applied and appended to the journal in one step.
+//! Changes with a data directory: each is applied to the emulator and committed to the storage file, one request at a time.
 
 use std::sync::Arc;
 
@@ -10,53 +10,47 @@ use super::{Service, manage, unavailable};
 use crate::expiry;
 use crate::http::{Call, PARTITION_KEY, Reply};
 use crate::kind::RequestKind;
-use crate::storage::{Change, Record, Storage, canonical_key};
+use crate::storage::{Change, Storage, canonical_key};
 use crate::strict::Checked;
 
 impl Service {
-    /// Does what a request asks for; with a data directory, keeps it before it is answered.
+    /// Carries out a request that changes something; with a data directory, commits it before the reply.
     pub(super) async fn change(self: &Arc<Self>, call: &Call, checked: &Checked) -> Reply {
         let Some(storage) = &self.storage else {
             return self.apply(call, checked).await;
         };
-        let (service, keeper) = (Arc::clone(self), Arc::clone(storage));
+        let (service, owned) = (Arc::clone(self), Arc::clone(storage));
         let (call, checked) = (call.clone(), checked.clone());
-        // A client that hangs up ends its request wherever that waits. Today nothing waits between applying and keeping, but
-        // that is the emulator's business: as a task of its own the change is finished in any case.
-        let task = tokio::spawn(async move { service.apply_and_keep(&keeper, &call, &checked).await });
+        // A client that disconnects cancels its request at the next await. A task of its own always finishes the change, so that
+        // memory and file agree.
+        let task = tokio::spawn(async move { service.apply_and_commit(&owned, &call, &checked).await });
         task.await.unwrap_or_else(|error| {
-            let why = format!("a change was not finished ({error})");
+            let why = format!("a change was interrupted ({error})");
             storage.fail(&why);
             Reply::error(StatusCode::INTERNAL_SERVER_ERROR, None, &why)
         })
     }
 
-    async fn apply_and_keep(&self, storage: &Arc<Storage>, call: &Call, checked: &Checked) -> Reply {
-        let mut turn = match storage.turn().await {
-            Ok(turn) => turn,
+    async fn apply_and_commit(&self, storage: &Storage, call: &Call, checked: &Checked) -> Reply {
+        let mut writer = match storage.writer().await {
+            Ok(writer) => writer,
             Err(why) => return unavailable(&why),
         };
         let reply = self.apply(call, checked).await;
         if !reply.is_success() {
             return reply;
         }
-        let kept = self
-            .changes(call, checked)
-            .map_err(|error| {
-                let why = format!("a change could not be put down ({error})");
+        let committed = match self.changes(call, checked) {
+            // A batch of reads alone.
+            Ok(changes) if changes.is_empty() => Ok(()),
+            Ok(changes) => writer.commit(expiry::now(), &changes),
+            Err(error) => {
+                let why = format!("a change could not be stored ({error})");
                 storage.fail(&why);
-                why
-            })
-            .and_then(|changes| {
-                let at = expiry::now();
-                // A batch of reads alone leaves nothing to keep.
-                if changes.is_empty() {
-                    Ok(())
-                } else {
-                    turn.append(&Record { at, changes })
-                }
-            });
-        match kept {
+                Err(why)
+            }
+        };
+        match committed {
             Ok(()) => reply,
             Err(why) => Reply::error(
                 StatusCode::INTERNAL_SERVER_ERROR,
@@ -74,7 +68,7 @@ impl Service {
         }
     }
 
-    /// What a request that succeeded has changed.
+    /// What a successful request has changed.
     fn changes(&self, call: &Call, checked: &Checked) -> Result<Vec<Change>, serde_json::Error> {
         if !call.kind.is_write() {
             return self.managed(call);
@@ -129,7 +123,7 @@ impl Service {
             },
             _ => return Ok(Vec::new()),
         };
-        debug_assert!(manage::is_change(call), "only changes are kept");
+        debug_assert!(manage::is_change(call), "only changes are stored");
         Ok(vec![change])
     }
 }
@@ -151,7 +145,7 @@ struct Operation {
 }
 
 impl Place<'_> {
-    /// What an operation changes, if it is no read.
+    /// What an operation changes; `None` for a read.
     fn operation(&self, operation: Operation) -> Result<Option<Change>, serde_json::Error> {
         match (operation.operation_type.as_str(), operation.resource_body) {
             ("Read", _) => Ok(None),

@@ -88,10 +88,13 @@ impl Service {
             recovered: None,
         };
         if let Some(path) = &options.data {
-            let (storage, state, recovered) = Storage::open(path)?;
-            service.restore(state).await?;
+            let (storage, contents) = Storage::open(path)?;
+            service.recovered = Some(Recovered {
+                containers: contents.containers.len() as u64,
+                documents: contents.documents.len() as u64,
+            });
+            service.restore(contents).await?;
             service.storage = Some(storage);
-            service.recovered = Some(recovered);
         }
         if let Some(lag) = options.lag {
             let replicas = Replicas::start(Arc::clone(&service.emulator), lag);

@@ -1,6 +1,5 @@
-//! The journal's state, put into the emulator before the listener opens.
+//! Loads the contents of the data directory into the emulator, before the listener opens.
 
-use bytes::Bytes;
 use hyper::Method;
 use hyper::header::{HeaderMap, HeaderName, HeaderValue};
 use serde_json::{Value, json};
@@ -11,67 +10,65 @@ use crate::emulator::Region;
 use crate::expiry::Hint;
 use crate::http::{Call, IS_UPSERT, PARTITION_KEY, Reply};
 use crate::options::StartError;
-use crate::storage::{Container, Document, State};
+use crate::storage::{Contents, StoredDocument};
 use crate::strict;
 
 impl Service {
-    /// Makes everything that there was. ETags and times are new; when a document expires is not.
-    pub(super) async fn restore(&self, state: State) -> Result<(), StartError> {
-        for (db, database) in state.databases {
-            let body = Bytes::from(String::from(database.definition.get()));
-            let make = Call::new(Method::POST, "/dbs", HeaderMap::new(), body);
-            done(&self.emulator.execute(Region::Write, &make).await, &db)?;
-            for (name, container) in database.containers {
-                self.restore_container(&db, &name, container).await?;
-            }
+    /// Creates everything that the data directory holds. ETags and `_ts` are new; expiry times are not.
+    pub(super) async fn restore(&self, contents: Contents) -> Result<(), StartError> {
+        for (db, definition) in contents.databases {
+            let call = Call::new(Method::POST, "/dbs", HeaderMap::new(), definition);
+            succeeded(&self.emulator.execute(Region::Write, &call).await, &db)?;
+        }
+        for container in contents.containers {
+            let new = NewContainer {
+                db: &container.db,
+                name: &container.id,
+                definition: container.definition,
+                partitions: container.partitions,
+                headers: HeaderMap::new(),
+            };
+            succeeded(&self.make_container(new).await, &container.id)?;
+        }
+        for document in contents.documents {
+            self.restore_document(document).await?;
         }
         Ok(())
     }
 
-    async fn restore_container(&self, db: &str, name: &str, container: Container) -> Result<(), StartError> {
-        let new = NewContainer {
+    async fn restore_document(&self, document: StoredDocument) -> Result<(), StartError> {
+        let StoredDocument {
             db,
-            name,
-            definition: Bytes::from(String::from(container.definition.get())),
-            partitions: container.partitions,
-            headers: HeaderMap::new(),
-        };
-        done(&self.make_container(new).await, name)?;
-        let path = format!("/dbs/{}/colls/{}/docs", escaped(db), escaped(name));
-        for ((key, id), document) in container.documents {
-            self.restore_document(&path, &key, &id, document).await?;
-        }
-        Ok(())
-    }
-
-    async fn restore_document(&self, path: &str, key: &str, id: &str, document: Document) -> Result<(), StartError> {
-        let header = ascii(key);
-        let mut headers = HeaderMap::new();
-        headers.insert(HeaderName::from_static(IS_UPSERT), HeaderValue::from_static("True"));
-        let value = HeaderValue::from_str(&header).map_err(|error| StartError::Restore {
-            what: id.to_owned(),
+            container: name,
+            key,
+            id,
+            at,
+            body,
+        } = document;
+        let key = ascii(&key);
+        let value = HeaderValue::from_str(&key).map_err(|error| StartError::Restore {
+            what: id.clone(),
             message: error.to_string(),
         })?;
+        let mut headers = HeaderMap::new();
+        headers.insert(HeaderName::from_static(IS_UPSERT), HeaderValue::from_static("True"));
         headers.insert(HeaderName::from_static(PARTITION_KEY), value);
-        let body = Bytes::from(String::from(document.body.get()));
-        let call = Call::new(Method::POST, path, headers, body);
+        let path = format!("/dbs/{}/colls/{}/docs", escaped(&db), escaped(&name));
+        let call = Call::new(Method::POST, &path, headers, body.clone());
         let reply = self.emulator.execute(Region::Write, &call).await;
-        done(&reply, id)?;
-        let Some(container) = self.catalog.container(&self.emulator, &call).await else {
+        succeeded(&reply, &id)?;
+        let container = self.catalog.container(&self.emulator, &call).await;
+        let Some(container) = container.filter(|container| container.default_ttl.is_some()) else {
             return Ok(());
         };
-        if container.default_ttl.is_none() {
-            return Ok(());
-        }
-        let body: Value = serde_json::from_str(document.body.get()).unwrap_or_default();
-        let lifetime = strict::lifetime(&container, &body).ok().flatten();
-        if let (Some(lifetime), Some((db, container))) = (lifetime, call.container()) {
+        let body: Value = serde_json::from_slice(&body).unwrap_or_default();
+        if let Ok(Some(lifetime)) = strict::lifetime(&container, &body) {
             self.expiry.add(Hint {
-                at: document.at.saturating_add(lifetime * 1_000),
-                db: db.to_owned(),
-                container: container.to_owned(),
-                key: header,
-                id: id.to_owned(),
+                at: at.saturating_add(lifetime * 1_000),
+                db,
+                container: name,
+                key,
+                id,
                 etag: reply.header("etag").unwrap_or_default().to_owned(),
             });
         }
@@ -79,7 +76,7 @@ impl Service {
     }
 }
 
-fn done(reply: &Reply, what: &str) -> Result<(), StartError> {
+fn succeeded(reply: &Reply, what: &str) -> Result<(), StartError> {
     if reply.is_success() {
         return Ok(());
     }

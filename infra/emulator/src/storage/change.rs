@@ -1,20 +1,10 @@
-//! What one request changed, as it is kept.
+//! What one request changed, as it is stored.
 
-use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-/// What one request left behind: the contents of one frame.
-#[derive(Debug, Deserialize, Serialize)]
-pub(crate) struct Record {
-    /// When, in milliseconds since 1970: a document's time to live counts from here.
-    pub(crate) at: u64,
-    pub(crate) changes: Vec<Change>,
-}
-
-/// One change. `key` is a partition key as [`canonical_key`] has it.
-#[derive(Debug, Deserialize, Serialize)]
-#[serde(rename_all = "camelCase")]
+/// One change. `key` is a partition key as [`canonical_key`] writes it.
+#[derive(Debug)]
 pub(crate) enum Change {
     Database {
         id: String,
@@ -23,7 +13,7 @@ pub(crate) enum Change {
     DropDatabase {
         id: String,
     },
-    /// Made, or defined anew: then `partitions` stays what it was.
+    /// A new container, or a new definition of an existing one, which keeps its `partitions`.
     Container {
         db: String,
         id: String,

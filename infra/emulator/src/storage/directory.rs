@@ -1,69 +1,71 @@
-//! The data directory: whose it is, who uses it, and what its files are called.
+//! The data directory: its files, its lock, and which directories are refused.
 //!
-//! | file | what it is |
+//! | file | role |
 //! |---|---|
-//! | `cosmos.journal` | the journal; a directory without one is new |
-//! | `cosmos.journal.new` | a compaction that has not happened yet; removed at the next start |
+//! | `cosmos-2.redb` | the storage file; the number is the format. A directory without one is new |
+//! | `cosmos-2.redb.new` | a storage file whose creation was interrupted; the next start replaces it |
 //! | `cosmos.lock` | locked by the process that has the directory open, and empty |
 //!
-//! A directory is looked at before anything in it is touched: what is refused is left as it was.
+//! A directory is inspected before anything in it is changed: one that is refused is left as it was.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::journal;
+/// The format that this program writes. Raise it with every change that an older program would misread. Format 1 was a journal
+/// in files of its own (`cosmos.journal`).
+const FORMAT: u32 = 2;
 
-const JOURNAL: &str = "cosmos.journal";
-const NEW_JOURNAL: &str = "cosmos.journal.new";
 const LOCK: &str = "cosmos.lock";
+const FORMAT_1: [&str; 2] = ["cosmos.journal", "cosmos.journal.new"];
 
 /// Why a data directory cannot be used. Nothing in it was changed.
 #[derive(Debug, thiserror::Error)]
 pub enum StorageError {
-    /// The path is something else.
-    #[error("{0} is not a directory: name one that is, or one that does not exist yet")]
+    /// The path is a file or something else.
+    #[error("{0} is not a directory: name a directory, or a path that does not exist yet")]
     NotADirectory(PathBuf),
-    /// There are files in it that are not ours.
+    /// The directory has files that are not ours.
     #[error(
         "{0} holds other files and no data of this server: name an empty directory, or one that does not exist yet"
     )]
     NotOurs(PathBuf),
     /// Another process has it open.
-    #[error("{0} is in use by another process: stop that one first, or name another directory")]
+    #[error("{0} is in use by another process: stop that process first, or name another directory")]
     InUse(PathBuf),
+    /// An older version of this program wrote it, in a format that this version cannot read.
+    #[error(
+        "{0} was written by an older version of this program, in a format that this version cannot read: start with a new directory"
+    )]
+    Older(PathBuf),
     /// A newer version of this program wrote it.
     #[error(
-        "{path} was written by a newer version of this program (format {found}, this one reads up to {known}): use that version, or name another directory"
+        "{path} was written by a newer version of this program (format {found}, this one reads format {known}): use that version, or name another directory"
     )]
     Newer {
         /// The directory.
         path: PathBuf,
-        /// The version of what was found.
+        /// The format of its storage file.
         found: u32,
-        /// The version that this program writes.
+        /// The format that this program reads and writes.
         known: u32,
     },
-    /// Part of the journal is broken, and what follows it is not.
-    #[error(
-        "{path} is damaged at byte {at} ({what}), and this is not the end of it: restore a copy, or move it away to begin anew"
-    )]
+    /// The storage file is damaged.
+    #[error("{path} is damaged ({what}): restore a copy, or move it away to start with an empty store")]
     Damaged {
-        /// The file.
+        /// The storage file.
         path: PathBuf,
-        /// Where the damage begins.
-        at: u64,
-        /// What is wrong there.
+        /// What is wrong with it.
         what: String,
     },
-    /// The system said no.
+    /// The operating system reported an error.
     #[error("cannot {what} {path}")]
     Io {
         /// What was tried.
         what: &'static str,
-        /// With which file or directory.
+        /// The file or directory.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
 }
@@ -75,7 +77,7 @@ impl StorageError {
     }
 }
 
-/// A directory that is ours alone as long as this lives, or until it is released.
+/// A directory that this process has locked, until this is dropped or released.
 #[derive(Debug)]
 pub(super) struct Directory {
     path: PathBuf,
@@ -87,9 +89,9 @@ impl Directory {
         if path.exists() && !path.is_dir() {
             return Err(StorageError::NotADirectory(path.to_owned()));
         }
-        std::fs::create_dir_all(path).map_err(StorageError::io("make the directory", path))?;
+        std::fs::create_dir_all(path).map_err(StorageError::io("create the directory", path))?;
         let path = path.canonicalize().map_err(StorageError::io("find", path))?;
-        refuse_foreign(&path)?;
+        refuse_unreadable(&path)?;
         let lock_path = path.join(LOCK);
         let lock = OpenOptions::new()
             .create(true)
@@ -108,38 +110,55 @@ impl Directory {
         &self.path
     }
 
-    pub(super) fn journal(&self) -> PathBuf {
-        self.path.join(JOURNAL)
+    /// The storage file.
+    pub(super) fn file(&self) -> PathBuf {
+        self.path.join(format!("cosmos-{FORMAT}.redb"))
     }
 
-    pub(super) fn new_journal(&self) -> PathBuf {
-        self.path.join(NEW_JOURNAL)
+    /// The storage file while it is being created.
+    pub(super) fn new_file(&self) -> PathBuf {
+        self.path.join(format!("cosmos-{FORMAT}.redb.new"))
     }
 
-    /// Makes a rename in it survive a power cut.
+    /// Forces the storage file and its name to the disk.
     pub(super) fn sync(&self) -> io::Result<()> {
+        File::open(self.file())?.sync_all()?;
         File::open(&self.path)?.sync_all()
     }
 
-    /// Lets others open it.
+    /// Lets other processes open it.
     pub(super) fn release(&self) -> io::Result<()> {
         self.lock.unlock()
     }
 }
 
-/// Refuses a directory that is neither empty nor ours, and one that we cannot read.
-fn refuse_foreign(path: &Path) -> Result<(), StorageError> {
-    let journal_path = path.join(JOURNAL);
-    if journal_path.exists() {
-        let mut file = File::open(&journal_path).map_err(StorageError::io("read", &journal_path))?;
-        return journal::read_header(&mut file, path);
-    }
+/// Refuses a directory that a newer or older version wrote, and one that holds files but no storage file.
+fn refuse_unreadable(path: &Path) -> Result<(), StorageError> {
     let entries = std::fs::read_dir(path).map_err(StorageError::io("read", path))?;
-    for entry in entries {
-        let name = entry.map_err(StorageError::io("read", path))?.file_name();
-        if name != LOCK && name != NEW_JOURNAL {
-            return Err(StorageError::NotOurs(path.to_owned()));
-        }
+    let names = entries
+        .map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned()))
+        .collect::<io::Result<Vec<String>>>()
+        .map_err(StorageError::io("read", path))?;
+    let formats = || names.iter().filter_map(|name| format_of(name));
+    match formats().max() {
+        Some(found) if found > FORMAT => Err(StorageError::Newer {
+            path: path.to_owned(),
+            found,
+            known: FORMAT,
+        }),
+        Some(FORMAT) => Ok(()),
+        Some(_) => Err(StorageError::Older(path.to_owned())),
+        None if names.iter().all(|name| name == LOCK) => Ok(()),
+        None => Err(StorageError::NotOurs(path.to_owned())),
     }
-    Ok(())
+}
+
+/// The format of a storage file, by its name; `None` for any other file.
+fn format_of(name: &str) -> Option<u32> {
+    if FORMAT_1.contains(&name) {
+        return Some(1);
+    }
+    let number = name.strip_prefix("cosmos-")?;
+    let number = number.strip_suffix(".new").unwrap_or(number);
+    number.strip_suffix(".redb")?.parse().ok()
 }

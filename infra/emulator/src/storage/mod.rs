@@ -1,185 +1,155 @@
-//! What was committed survives a restart: a directory with one journal of applied writes.
+//! The data directory: committed writes survive a restart of the server.
 //!
 //! ```text
-//!   request -> turn -> emulator applies -> journal appends -> answer
-//!                        (memory)            (disk)
-//!   start:  journal -> scan (whole frames) -> State (live documents) -> emulator -> listener opens
+//!   write:  request -> Writer (one at a time) -> emulator applies -> redb commits -> reply
+//!                                                  (memory)            (file)
+//!   start:  file -> checked copy in memory -> Contents -> emulator -> listener opens
 //! ```
 //!
-//! The journal is one file: a header with a format version, then frames (`frame`), one for each request that changed
-//! something. A frame holds what the request left behind (`change`): whole documents, deletions, containers. A batch is
-//! one frame, so it is there whole or not at all. Frames are made from the request, not from the answer: what is stored is
-//! the document that was sent, whatever `Prefer` says about the answer, and each operation of a batch is a put, a
-//! deletion or nothing.
+//! | file | role |
+//! |---|---|
+//! | `change` | what one request changed |
+//! | `tables` | the tables of the embedded store (redb), and how a change becomes a transaction |
+//! | `file` | the storage file under redb, and when it is forced to the disk |
+//! | `directory` | the directory: its file names, its lock, and which directories are refused |
 //!
-//! **Order.** Applying and appending are one step, one request at a time ([`Storage::turn`]): the journal is the order in
-//! which the writes became visible. So what a crash leaves is a prefix of what anybody saw: never a write without the
-//! one that its writer had read before. Reads take no turn: one may show a write in the moment before it is kept, and a crash
-//! in that very moment takes it back, which the service would not do. A server without a directory has no turns at all.
+//! **Atomicity and order.** Each request that changes something is one redb transaction, so a batch is stored as a whole or not
+//! at all. Changes are derived from the request, not from the reply: `Prefer: return=minimal` stores whole documents too. A
+//! [`Writer`] applies a request to the emulator and commits it before the next one starts, so the transactions have the order
+//! in which the writes became visible, and a crash leaves a prefix of them. Reads do not wait for a `Writer`: a read may see a
+//! write just before its commit, and a crash in that moment undoes the write. The service would not do that.
 //!
-//! **Durability.** A frame is written to the operating system before the answer is sent: that survives `kill -9` of the
-//! server. It is forced to the disk only by compaction and by an orderly stop: a power cut may take the last seconds, and a disk
-//! that wrote the end before the middle may leave damage, which is refused as below.
+//! **Durability.** A commit reaches the operating system before the reply is sent, so acknowledged writes survive `kill -9`.
+//! The file is forced to the disk only when the server shuts down: a power cut may lose or damage recent writes.
 //!
-//! **A torn tail** is what a crash in the middle of an append leaves: bytes at the end that are no whole frame. They are
-//! cut off, with a warning and in [`Recovered::cut_bytes`]. Damage with whole frames after it is something else: the server
-//! refuses to start and changes nothing.
+//! **Damage.** A start reads the file into memory and checks every checksum there before it opens the file itself. A damaged
+//! file is refused and left as it was.
 //!
-//! **Compaction** (`compact`) folds the journal into one put for each live document, in a second file that takes the first one's
-//! place by a rename. Before the rename the old file counts, after it the new one; both hold the same.
+//! **A failed commit** (a full disk) leaves the memory ahead of the file. That write gets 500, and every later request, reads
+//! included, gets 503 with the reason, so that nobody builds on data that is not stored. A restart shows the last committed
+//! state.
 //!
-//! **When the disk refuses a write** the memory is ahead of the journal and cannot be turned back. That write is answered
-//! with 500, and from then on every request, reads too, with 503 and the reason: nobody builds on what is not kept.
-//! Starting again, with room, shows the last state that was kept.
-//!
-//! **What is new after a restart**: ETags, `_ts`, `_rid` and session tokens. An `If-Match` with an ETag of before fails
-//! with 412, as after any write by somebody else; ETags are random, so an old one never fits by chance. A session token of
-//! before may be ahead of every replica (404/1002): our client forgets a session that no replica meets. How long a
-//! document lives is counted from the time in its frame, not from the restart. A container keeps the number of partitions
-//! that it was made with, but not its splits.
+//! **What a restart changes**: ETags, `_ts`, `_rid` and session tokens are new. An `If-Match` with an older ETag fails with 412;
+//! ETags are random, so an old one never matches by chance. An older session token may be ahead of every replica (404/1002). A
+//! document's time to live counts from its original write. A container keeps the number of partitions with which it was
+//! created, but not its splits.
 
 mod change;
-mod compact;
 mod directory;
-mod frame;
-mod journal;
-mod state;
+mod file;
+mod tables;
 
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
+use redb::Database;
 use tokio::sync::{Mutex, MutexGuard};
 
-pub(crate) use change::{Change, Record, canonical_key};
+pub(crate) use change::{Change, canonical_key};
 pub use directory::StorageError;
-pub(crate) use state::{Container, Document, State};
+pub(crate) use tables::{Contents, StoredDocument};
 
 use directory::Directory;
-use journal::Journal;
 
 /// What a server found in its data directory when it started.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Recovered {
-    /// How many containers there are.
+    /// The number of containers.
     pub containers: u64,
-    /// How many documents they hold.
+    /// The number of documents in all containers.
     pub documents: u64,
-    /// How long the torn tail was that had to be cut off; 0 after an orderly stop, and nearly always.
-    pub cut_bytes: u64,
 }
 
 impl Recovered {
-    /// What was found in the data directory, for people.
+    /// One line for the user.
     pub fn describe(&self, data: &Path) -> String {
-        let mut text = format!(
+        format!(
             "The data directory {} has {} documents in {} containers.",
             data.display(),
             self.documents,
             self.containers
-        );
-        if self.cut_bytes > 0 {
-            text += &format!(
-                "\nThe last write there was cut short by a crash; {} bytes of it were dropped.",
-                self.cut_bytes
-            );
-        }
-        text
+        )
     }
 }
 
 /// An open data directory. No other process can open it meanwhile.
 pub(crate) struct Storage {
     directory: Directory,
-    journal: Mutex<Journal>,
-    /// Held while the journal is being compacted.
-    compaction: Mutex<()>,
-    /// Why nothing is written any more.
+    /// `None` after [`Storage::close`].
+    database: Mutex<Option<Database>>,
+    /// Why the store has stopped.
     failure: OnceLock<String>,
 }
 
-/// The right to change the store and the journal, together.
-pub(crate) struct Turn<'a> {
-    storage: &'a Arc<Storage>,
-    journal: MutexGuard<'a, Journal>,
+/// The exclusive right to change the emulator and the file.
+pub(crate) struct Writer<'a> {
+    storage: &'a Storage,
+    database: MutexGuard<'a, Option<Database>>,
 }
 
 impl Storage {
-    /// Opens a directory, makes it if it is not there, and gives what is in it.
-    pub(crate) fn open(path: &Path) -> Result<(Arc<Storage>, State, Recovered), StorageError> {
+    /// Opens a directory, creates it if necessary, and returns what it holds.
+    pub(crate) fn open(path: &Path) -> Result<(Arc<Storage>, Contents), StorageError> {
         let directory = Directory::open(path)?;
-        let (mut journal, state, cut_bytes) = Journal::open(&directory)?;
-        if cut_bytes > 0 {
-            tracing::warn!(
-                directory = %path.display(),
-                cut_bytes,
-                "the journal ended in the middle of a record, which was cut off"
-            );
-        }
-        if journal.is_worth_compacting_at_start(&state) {
-            compact::at_start(&directory, &mut journal, &state);
-        }
-        let recovered = Recovered {
-            containers: state.containers() as u64,
-            documents: state.documents() as u64,
-            cut_bytes,
-        };
+        let (database, contents) = tables::open(&directory)?;
         let storage = Storage {
             directory,
-            journal: Mutex::new(journal),
-            compaction: Mutex::new(()),
+            database: Mutex::new(Some(database)),
             failure: OnceLock::new(),
         };
-        Ok((Arc::new(storage), state, recovered))
+        Ok((Arc::new(storage), contents))
     }
 
-    /// Why nothing is written any more, if so.
+    /// Why the store has stopped; `None` while it works.
     pub(crate) fn failure(&self) -> Option<&str> {
         self.failure.get().map(String::as_str)
     }
 
-    /// Stops everything: memory and journal differ, or may.
+    /// Stops the store, because memory and file differ or may differ.
     pub(crate) fn fail(&self, why: &str) {
         if self.failure.set(why.to_owned()).is_ok() {
             tracing::error!(directory = %self.directory.path().display(), why, "the store has stopped");
         }
     }
 
-    /// Waits for the right to change something.
-    pub(crate) async fn turn(self: &Arc<Self>) -> Result<Turn<'_>, String> {
-        let journal = self.journal.lock().await;
+    /// Waits until no other request is changing anything.
+    pub(crate) async fn writer(&self) -> Result<Writer<'_>, String> {
+        let database = self.database.lock().await;
         match self.failure() {
             Some(why) => Err(why.to_owned()),
-            None => Ok(Turn { storage: self, journal }),
+            None => Ok(Writer {
+                storage: self,
+                database,
+            }),
         }
     }
 
-    /// Forces everything to the disk and gives the directory free. Nothing is written afterwards.
+    /// Forces everything to the disk and releases the directory. Nothing is written afterwards.
     pub(crate) async fn close(&self) -> std::io::Result<()> {
-        let _quiet = self.compaction.lock().await;
-        let journal = self.journal.lock().await;
-        // A second one changes nothing, and the first is the reason that matters.
+        let mut database = self.database.lock().await;
+        // If this fails, the store had stopped before: the first reason is the one to keep.
         drop(self.failure.set("the server has been stopped".to_owned()));
-        journal.sync()?;
+        // Dropping it writes redb's own state and closes the file.
+        drop(database.take());
+        self.directory.sync()?;
         self.directory.release()
     }
 }
 
-impl Turn<'_> {
-    /// Keeps what was just applied. An error stops the store for good: see the module.
-    pub(crate) fn append(&mut self, record: &Record) -> Result<(), String> {
-        if let Err(error) = self.journal.append(record) {
+impl Writer<'_> {
+    /// Commits what was just applied to the emulator. An error stops the store: see the module.
+    pub(crate) fn commit(&mut self, at: u64, changes: &[Change]) -> Result<(), String> {
+        let database = self.database.as_ref().ok_or("the server has been stopped")?;
+        tables::write(database, at, changes).map_err(|error| {
             let why = format!(
-                "the data directory {} took no write ({error}); make room and start the server again",
+                "a write to the data directory {} failed ({error}); make room and start the server again",
                 self.storage.directory.path().display()
             );
             self.storage.fail(&why);
-            return Err(why);
-        }
-        if self.journal.is_worth_compacting() && self.storage.compaction.try_lock().is_ok() {
-            let storage = Arc::clone(self.storage);
-            // It runs beside the requests, and says itself when it fails.
-            drop(tokio::task::spawn_blocking(move || compact::while_running(&storage)));
-        }
-        Ok(())
+            why
+        })
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -83,7 +83,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::IndexPolicy;
+    use crate::strict::IndexPolicy;
 
     fn container() -> Container {
         Container {

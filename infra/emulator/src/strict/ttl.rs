@@ -65,7 +65,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::IndexPolicy;
+    use crate::strict::IndexPolicy;
 
     fn lived(default_ttl: Option<i64>, document: Value) -> Option<Option<u64>> {
         let container = Container {

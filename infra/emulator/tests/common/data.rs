@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::{Client, DOCS};
 
-/// A directory of one test's own, not there yet, and removed at the end.
+/// A directory path of one test; nothing is there yet, and it is removed at the end.
 pub struct Scratch(PathBuf);
 
 impl Scratch {
@@ -27,8 +27,8 @@ impl Scratch {
         &self.0
     }
 
-    pub fn journal(&self) -> PathBuf {
-        self.0.join("cosmos.journal")
+    pub fn storage_file(&self) -> PathBuf {
+        self.0.join("cosmos-2.redb")
     }
 
     /// The names and contents of all files, to see that nothing was changed.
@@ -48,7 +48,7 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // What is left is in the target directory, and is nobody's.
+        // A leftover in the target directory does no harm.
         drop(std::fs::remove_dir_all(&self.0));
     }
 }
@@ -64,7 +64,7 @@ pub async fn start(scratch: &Scratch) -> (CosmosServer, Client) {
     (server, client)
 }
 
-/// Makes the database `db` and the container `items`, partitioned by `/pk`.
+/// Creates the database `db` and the container `items`, partitioned by `/pk`.
 pub async fn make(client: &Client, properties: Value) {
     let mut container = json!({ "id": "items", "partitionKey": { "paths": ["/pk"], "kind": "Hash", "version": 2 } });
     for (name, value) in properties.as_object().unwrap() {
@@ -74,7 +74,7 @@ pub async fn make(client: &Client, properties: Value) {
     client.post("/dbs/db/colls").json(container).ok().await.is(201);
 }
 
-/// Every document of the container, without what the service adds, in the order of key and id.
+/// Every document of the container without system properties, sorted by key and id.
 pub async fn all_documents(client: &Client) -> Vec<Value> {
     let mut found = Vec::new();
     let mut next = None;
@@ -98,7 +98,7 @@ pub async fn all_documents(client: &Client) -> Vec<Value> {
     found
 }
 
-/// A server in a process of its own, killed when this is dropped.
+/// A server in a separate process, killed on drop.
 pub struct Process {
     child: Child,
     pub client: Client,
@@ -114,13 +114,13 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // It may be dead already.
+        // It may have ended already.
         drop(self.child.kill());
         drop(self.child.wait());
     }
 }
 
-/// Starts `local cosmos --data`; `prelude` is shell that runs before it, in the same process.
+/// Starts the `cosmos-emulator` binary with `--data`; `prelude` is shell code that runs before it, in the same process.
 pub fn process(data: &Path, prelude: &str) -> Process {
     let mut child = Command::new("sh")
         .arg("-c")
@@ -133,8 +133,8 @@ pub fn process(data: &Path, prelude: &str) -> Process {
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
     let endpoint = lines
         .find_map(|line| line.unwrap().strip_prefix("Cosmos DB listens at ").map(str::to_owned))
-        .expect("it says where it listens");
-    // What it says afterwards must find a reader, or it would end with a broken pipe.
+        .expect("it prints its endpoint");
+    // Keep reading its output: a closed pipe would end it.
     std::thread::spawn(move || lines.for_each(drop));
     let client = Client::to(&endpoint, cosmos_emulator::DEFAULT_KEY);
     Process { child, client }

@@ -22,10 +22,11 @@ pub use status::{CloudStatus, FunctionStatus, QueueStatus};
 pub(crate) use variables::{TURNS, WORKS};
 
 use crate::lambda::{Function, FunctionSettings, Hands, Launcher, Spawner};
-use crate::net::HttpServer;
+use crate::net;
 use crate::sqs::{Mapping, MappingSettings, QueueSettings, Redrive, Sqs, SqsApi};
 use bytes::Bytes;
 use cosmos::{Clock, Key, StaticKey, SystemClock, Throughput};
+use cosmos_emulator::http_server::HttpServer;
 use cosmos_emulator::{CosmosServer, Listener};
 use duroxide_cosmos::{CosmosConfig, CosmosProvider};
 use duroxide_lambda::log::rfc3339;
@@ -75,11 +76,12 @@ impl Cloud {
         let functions = functions(&options, &variables);
         let inside = Arc::new(Inside { functions, sqs });
         // Served before the functions start: one may wakeup in its start.
-        let server = bound.serve(Arc::new(Endpoint {
+        let api = Endpoint {
             sqs: SqsApi::new(Arc::clone(&inside.sqs), endpoint.clone()),
             inside: Arc::clone(&inside),
             variables: variables::handed_out(&options.store, &variables),
-        }));
+        };
+        let server = net::serve(bound, Arc::new(api));
         warm_up(&inside).await?;
         Ok(Cloud {
             mappings: mappings(&options, &inside),

@@ -58,7 +58,7 @@ impl Tally {
             counted.log = None;
         }
         let cycle = serde_json::from_str::<Cycle>(&line.text).ok();
-        let committed = |cycle: &Cycle| cycle.message == "a cycle ended" && cycle.outcome == "Committed";
+        let committed = |cycle: &Cycle| cycle.message == "a step ended" && cycle.outcome == "Committed";
         if let Some(cycle) = cycle.filter(committed) {
             counted.turns.insert((cycle.instance, cycle.execution, cycle.turn));
         }
@@ -74,7 +74,7 @@ mod tests {
         let tally = Tally::default();
         for (turn, outcome) in [(1, "Committed"), (1, "Committed"), (2, "Committed"), (3, "Busy")] {
             let text = format!(
-                r#"{{"message":"a cycle ended","outcome":"{outcome}","instance":"a","execution":1,"turn":{turn},"x":1}}"#
+                r#"{{"message":"a step ended","outcome":"{outcome}","instance":"a","execution":1,"turn":{turn},"x":1}}"#
             );
             tally.take(&LogLine {
                 function: "orchestrator".to_owned(),

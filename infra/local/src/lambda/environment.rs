@@ -6,8 +6,9 @@ use super::function::{FunctionSettings, Hands, InvokeError};
 use super::logs::Lines;
 use super::process::Group;
 use super::runtime_api::{Answer, Invocation, Life, RuntimeApi};
-use crate::net::HttpServer;
+use crate::net;
 use bytes::Bytes;
+use cosmos_emulator::http_server::HttpServer;
 use duroxide_cosmos::{Ids, RandomIds};
 use std::path::Path;
 use std::sync::Arc;
@@ -43,7 +44,7 @@ impl Environment {
             .env_clear()
             .envs(variables(settings, number, &bound.address().to_string()))
             .envs(settings.variables.iter().map(|(name, value)| (name, value)));
-        let server = bound.serve(Arc::clone(&api));
+        let server = net::serve(bound, Arc::clone(&api));
         let mut group = hands.spawner.spawn(command).await?;
         let id = group.id();
         if hands.freeze {

@@ -1,108 +1,121 @@
-//! The gate: one fetch-execute-ack cycle of duroxide's runtime per wakeup.
+//! The gate: one step of duroxide's runtime per wakeup.
 //!
 //! duroxide has no call for one turn: its runtime owns dispatchers that poll. The gate is the provider that they poll.
-//! Its `fetch_*` waits for a *ticket*, makes one directed fetch for it, and hands the runtime what it found; the
-//! `ack_*` or `abandon_*` that follows answers the ticket's holder with the [`Cycle`] that happened.
+//! Its `fetch_*` waits for a *request*, makes one directed fetch for it, and hands the runtime what it found; the
+//! `ack_*` or `abandon_*` that follows answers the request with the [`Step`] that happened.
 //!
 //! ```text
-//!   invocation --ticket--> fetch_* --directed fetch--> store          ticket: answered by
+//!   invocation --request--> fetch_* --directed fetch--> store         request: answered by
 //!        ^                    | Ready                                   fetch_*    nothing, busy, deferred, failed
 //!        |                    v                                         ack_*      committed, cancelled
 //!        |              runtime executes                                abandon_*  abandoned
 //!        |                    v                                         the next fetch_* of the same dispatcher,
-//!        +------answer--- ack_* / abandon_* ----commit----> store         when the runtime gave up: failed
+//!        +------answer--- ack_* / abandon_* ----commit----> store         when the runtime gave the step up: failed
 //! ```
 //!
-//! Between invocations all dispatchers are parked in `fetch_*`, so nothing polls and nothing runs in a frozen process.
+//! Between invocations all dispatchers wait in `fetch_*`, so nothing polls and nothing runs in a frozen process.
 //!
 //! Invariants:
-//! - A ticket leads to at most one fetch, one execution and one commit, and is answered exactly once.
+//! - A request leads to at most one fetch, one execution and one commit, and is answered exactly once.
 //! - `fetch_*` never answers the runtime "nothing" or an error, which would make the dispatcher sleep inside an
-//!   invocation. It answers the ticket instead, and waits for the next.
-//! - Nothing is sent to the store for a ticket whose budget is spent. What it held is left to its lock.
-//! - The runtime's own errands (session renewal, session cleanup, metrics) cost no request outside a cycle.
+//!   invocation. It answers the request instead, and waits for the next.
+//! - Nothing is sent to the store for a request whose budget is spent. What it had claimed is left to its lock.
+//! - The runtime's background work (session renewal, session cleanup, metrics) costs no request outside a step.
 //!
-//! What could go wrong, and what is done: a dispatcher that never comes back (it cannot be aborted) leaves its ticket
-//! to the holder's time limit; a commit whose answer does not come in time is reported as failed although it may have
-//! happened, so it is notified for as if it had, and the next wakeup finds out; a lock whose renewal fails because the store is away is tried again until it
-//! expires, because giving up early would throw a running activity away.
+//! What can go wrong:
+//! - A dispatcher never comes back (it cannot be aborted): the request ends with the budget of its invocation.
+//! - The answer of a commit does not come in time: the step is reported as failed although it may have happened. Its
+//!   wakeups are sent as if it had, and the next wakeup finds out.
+//! - A renewal fails because the store does not answer: it is tried again until the lock expires, because giving up
+//!   early would throw a running activity away.
 
-mod cycle;
 mod open;
-mod ticket;
+mod request;
+mod step;
 mod turn;
 mod verbs;
 mod work;
 
 use crate::budget::Budget;
 use crate::config::Limits;
-use crate::directed::Directed;
-use crate::wakeup::{Target, WorkTarget};
+use crate::due::Schedule;
+use crate::notifier::Delayed;
+use crate::notifying_provider::NotifyingProvider;
+use crate::wakeup::recent_consistency_token;
 use cosmos::Clock;
-use duroxide::providers::{Provider, ProviderError};
-use open::OpenCycles;
+use duroxide::providers::{Provider as _, ProviderError};
+use duroxide_cosmos::{CosmosProvider, Due, Target, WorkTarget};
+use open::OpenSteps;
+use request::{RequestQueue, StepRequest};
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
-use ticket::{Ticket, Tickets};
 use tokio::sync::oneshot;
 
-pub use cycle::{Cycle, Ended, Outcome};
+pub use step::{Ended, Outcome, Step};
+pub(crate) use work::FIRST_RENEWAL;
 
-/// How long a holder waits beyond the budget's end: a request that is cut off there still has something to say.
-const LAST_WORD: Duration = Duration::from_millis(100);
+/// How long an invocation waits beyond the end of its budget: a request to the store that is cut off there still
+/// produces an error that names it.
+const LAST_ANSWER: Duration = Duration::from_millis(100);
 
 /// See the module.
 pub struct Gate {
-    inner: Arc<dyn Provider>,
-    directed: Arc<dyn Directed>,
+    store: Arc<CosmosProvider>,
+    /// The same store for activities that start or raise something: it sends the wakeups.
+    client: NotifyingProvider,
     clock: Arc<dyn Clock>,
     limits: Limits,
-    turns: Tickets<String>,
-    works: Tickets<WorkTarget>,
-    open: OpenCycles,
+    turns: RequestQueue<String>,
+    works: RequestQueue<WorkTarget>,
+    open: OpenSteps,
 }
 
 impl fmt::Debug for Gate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Gate")
-            .field("inner", &self.inner.name())
+            .field("store", &self.store.name())
             .field("limits", &self.limits)
             .finish_non_exhaustive()
     }
 }
 
 impl Gate {
-    /// A gate in front of a provider and its directed fetches.
-    pub fn new(inner: Arc<dyn Provider>, directed: Arc<dyn Directed>, clock: Arc<dyn Clock>, limits: Limits) -> Gate {
+    /// A gate in front of a store.
+    pub(crate) fn new(
+        store: Arc<CosmosProvider>,
+        client: NotifyingProvider,
+        clock: Arc<dyn Clock>,
+        limits: Limits,
+    ) -> Gate {
         Gate {
-            inner,
-            directed,
+            store,
+            client,
             clock,
             limits,
-            turns: Tickets::default(),
-            works: Tickets::default(),
-            open: OpenCycles::default(),
+            turns: RequestQueue::default(),
+            works: RequestQueue::default(),
+            open: OpenSteps::default(),
         }
     }
 
-    /// Has the runtime do one cycle for the target, and waits for its end or the budget's.
-    pub async fn serve(&self, target: Target, budget: Budget) -> Cycle {
+    /// Has the runtime take one step for the target, and waits for its end or the budget's.
+    pub(crate) async fn serve(&self, target: Target, budget: Budget) -> Step {
         let (answer, answered) = oneshot::channel();
         match target {
-            Target::Turn { instance } => self.turns.push(Ticket::new(instance, budget, answer)),
-            Target::Work(work) => self.works.push(Ticket::new(work, budget, answer)),
+            Target::Turn { instance } => self.turns.push(StepRequest::new(instance, budget, answer)),
+            Target::Work(work) => self.works.push(StepRequest::new(work, budget, answer)),
         }
-        match tokio::time::timeout_at(budget.end() + LAST_WORD, answered).await {
-            Ok(Ok(cycle)) => cycle,
-            Ok(Err(_)) => Cycle::failed("the runtime dropped the ticket: it is shutting down"),
-            Err(_) => Cycle::failed(
-                "the cycle did not end within the invocation: its lock expires by itself, then another wakeup repeats it",
+        match tokio::time::timeout_at(budget.end() + LAST_ANSWER, answered).await {
+            Ok(Ok(step)) => step,
+            Ok(Err(_)) => Step::failed("the runtime dropped the request: it is shutting down"),
+            Err(_) => Step::failed(
+                "the step did not end within the invocation: its lock expires, then another wakeup repeats it",
             ),
         }
     }
 
-    /// Runs a request for a cycle, within its budget.
+    /// Awaits a request to the store, within the budget of its step.
     async fn within<T>(
         budget: Budget,
         operation: &str,
@@ -116,17 +129,29 @@ impl Gate {
             Err(_) => Err(too_late(operation)),
         }
     }
+
+    /// The wakeups for whoever a commit made due that was decided at that time, and is written now.
+    fn wakeups(&self, decided_ms: u64, due: Vec<Due>) -> Vec<Delayed> {
+        let schedule = Schedule {
+            decided_ms,
+            written_ms: self.clock.now_ms(),
+            reach: self.limits.wakeup_reach,
+            consistency_token: recent_consistency_token(&self.store),
+        };
+        schedule.wakeups(due)
+    }
 }
 
 fn too_late(operation: &str) -> ProviderError {
-    let message = "the invocation's time is over: give the function a longer timeout, or see why the store is slow";
+    let message =
+        "the invocation's time is over: give the function a longer timeout, or find out why the store is slow";
     ProviderError::permanent(operation, message)
 }
 
-/// The runtime asked for something that no open cycle covers.
+/// The runtime calls for a step that is not open.
 fn not_open(operation: &str) -> ProviderError {
     ProviderError::permanent(
         operation,
-        "the cycle of this lock has ended: its invocation was answered",
+        "the step of this lock has ended: its invocation was answered",
     )
 }

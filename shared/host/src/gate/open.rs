@@ -1,14 +1,14 @@
-//! The cycles that are under way: from the fetch that claimed until the ticket's answer.
+//! The steps that are under way: from the fetch that claimed until the request is answered.
 //!
-//! A cycle is known by its lock token, and by its *seat*: the dispatcher's task. The runtime may give a cycle up
-//! without a word to the provider (duroxide drops some of its abandons unsent); that its dispatcher fetches again is
-//! the sign. The seat also tells the runtime's own reads for a cycle from those of user code, which runs elsewhere.
+//! A step is known by its lock token, and by the task of the dispatcher that executes it. duroxide drops some of its
+//! abandons unsent, so the runtime may give a step up silently: it has, when the same dispatcher fetches again. The
+//! task also distinguishes the runtime's own reads for a step from those of user code, which runs on other tasks.
 
-use super::cycle::{Cycle, Outcome};
-use super::ticket::reply;
+use super::request::reply;
+use super::step::{Outcome, Step};
 use crate::budget::Budget;
 use crate::notifier::Delayed;
-use crate::plan::Orchestration;
+use duroxide_cosmos::Orchestration;
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use tokio::sync::oneshot;
@@ -17,17 +17,17 @@ use tokio::time::Instant;
 
 /// A claimed turn or activity.
 #[derive(Debug)]
-pub(super) struct Open {
+pub(super) struct OpenStep {
     pub claim: Claim,
-    pub answer: oneshot::Sender<Cycle>,
-    /// What the runtime was last told about it.
-    pub trouble: Option<String>,
-    /// What its commit makes due, once one was tried: it may have been applied although the runtime was told otherwise,
-    /// so these are notified even when the cycle fails. A wakeup too many finds nothing.
-    pub owed: Vec<Delayed>,
-    /// Why a running activity was told to stop.
+    pub answer: oneshot::Sender<Step>,
+    /// The last error that the runtime got for it.
+    pub error: Option<String>,
+    /// The wakeups of its commit, once one was tried. The commit may have been applied although the runtime got an
+    /// error, so they are sent even when the step fails. A wakeup too many finds nothing.
+    pub wakeups: Vec<Delayed>,
+    /// Why a running activity was stopped.
     pub stopped: Option<Stop>,
-    seat: Option<task::Id>,
+    dispatcher: Option<task::Id>,
 }
 
 /// What is known of a claim from the beginning.
@@ -35,41 +35,42 @@ pub(super) struct Open {
 pub(super) struct Claim {
     pub instance: String,
     pub execution: u64,
-    pub step: u64,
+    /// The number of the turn, or the activity's id.
+    pub number: u64,
     pub attempt: u32,
     pub more: bool,
-    /// The session of an activity.
-    pub session: Option<String>,
-    /// The orchestration, if it is known.
-    pub of: Option<Orchestration>,
+    /// The affinity session of an activity.
+    pub affinity_session: Option<String>,
+    /// The orchestration of an activity, if its wakeup named it.
+    pub orchestration: Option<Orchestration>,
     pub budget: Budget,
     pub since: Instant,
 }
 
-/// Why a running activity was told to stop.
+/// Why a running activity was stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stop {
     /// The invocation ends.
     BudgetSpent,
-    /// The lock was taken away: the orchestration cancelled it, or another holds it.
+    /// The lock was lost: the orchestration cancelled the activity, or another environment claimed it.
     LockLost,
-    /// The lock could not be renewed in time. Nobody may have taken it.
+    /// The lock could not be renewed in time. It may still be unclaimed.
     LockExpired,
 }
 
 #[derive(Debug, Default)]
-pub(super) struct OpenCycles(Mutex<HashMap<String, Open>>);
+pub(super) struct OpenSteps(Mutex<HashMap<String, OpenStep>>);
 
-impl OpenCycles {
-    /// Opens a cycle on the calling dispatcher's seat.
-    pub(super) fn open(&self, token: &str, claim: Claim, answer: oneshot::Sender<Cycle>) {
-        let open = Open {
+impl OpenSteps {
+    /// Opens a step of the calling dispatcher.
+    pub(super) fn open(&self, token: &str, claim: Claim, answer: oneshot::Sender<Step>) {
+        let open = OpenStep {
             claim,
             answer,
-            trouble: None,
-            owed: Vec::new(),
+            error: None,
+            wakeups: Vec::new(),
             stopped: None,
-            seat: task::try_id(),
+            dispatcher: task::try_id(),
         };
         self.lock().insert(token.to_owned(), open);
     }
@@ -78,7 +79,7 @@ impl OpenCycles {
         self.lock().get(token).map(|open| open.claim.clone())
     }
 
-    /// Why the activity was told to stop, if it was.
+    /// Why the activity was stopped, if it was.
     pub(super) fn stopped(&self, token: &str) -> Option<Stop> {
         self.lock().get(token).and_then(|open| open.stopped)
     }
@@ -89,75 +90,75 @@ impl OpenCycles {
         }
     }
 
-    /// A commit was tried, and the runtime is told that it failed.
-    pub(super) fn note(&self, token: &str, trouble: &str, owed: Vec<Delayed>) {
+    /// Notes a commit that failed as far as the runtime knows.
+    pub(super) fn note_failed_commit(&self, token: &str, error: &str, wakeups: Vec<Delayed>) {
         if let Some(open) = self.lock().get_mut(token) {
-            open.trouble = Some(trouble.to_owned());
-            open.owed.extend(owed);
+            open.error = Some(error.to_owned());
+            open.wakeups.extend(wakeups);
         }
     }
 
-    /// Ends a cycle: its holder gets the answer.
+    /// Ends a step and answers its request.
     pub(super) fn close(&self, token: &str, outcome: Outcome) {
         self.close_with(token, outcome, |_| {});
     }
 
-    pub(super) fn close_with(&self, token: &str, outcome: Outcome, detail: impl FnOnce(&mut Cycle)) {
+    pub(super) fn close_with(&self, token: &str, outcome: Outcome, detail: impl FnOnce(&mut Step)) {
         let Some(open) = self.lock().remove(token) else {
             return;
         };
-        let mut cycle = Cycle {
+        let mut step = Step {
             execution: Some(open.claim.execution),
-            step: Some(open.claim.step),
+            number: Some(open.claim.number),
             attempt: Some(open.claim.attempt),
             more: open.claim.more,
-            wakeups: open.owed,
-            ..Cycle::not_begun(outcome)
+            wakeups: open.wakeups,
+            ..Step::not_begun(outcome)
         };
-        detail(&mut cycle);
-        reply(open.answer, cycle);
+        detail(&mut step);
+        reply(open.answer, step);
     }
 
-    /// The dispatcher fetches again: what it had open, it has given up.
-    pub(super) fn leave_seat(&self) {
-        let Some(seat) = task::try_id() else {
+    /// The calling dispatcher fetches again: whatever it had open, it has given up.
+    pub(super) fn close_abandoned(&self) {
+        let Some(dispatcher) = task::try_id() else {
             return;
         };
         let left: Vec<(String, Option<String>)> = self
             .lock()
             .iter()
-            .filter(|(_, open)| open.seat == Some(seat))
-            .map(|(token, open)| (token.clone(), open.trouble.clone()))
+            .filter(|(_, open)| open.dispatcher == Some(dispatcher))
+            .map(|(token, open)| (token.clone(), open.error.clone()))
             .collect();
-        for (token, trouble) in left {
-            let error = trouble.unwrap_or_else(|| "the runtime gave the cycle up without a reason".to_owned());
+        for (token, error) in left {
+            let error = error.unwrap_or_else(|| "the runtime gave the step up without a reason".to_owned());
             self.close(&token, Outcome::Failed { error });
         }
     }
 
-    /// The claim of the cycle that the calling dispatcher executes.
-    pub(super) fn on_this_seat(&self) -> Option<Claim> {
-        let seat = task::try_id()?;
+    /// The claim of the step that the calling dispatcher executes.
+    pub(super) fn of_this_dispatcher(&self) -> Option<Claim> {
+        let dispatcher = task::try_id()?;
         let open = self.lock();
         open.values()
-            .find(|open| open.seat == Some(seat))
+            .find(|open| open.dispatcher == Some(dispatcher))
             .map(|open| open.claim.clone())
     }
 
-    /// The sessions of activities that are under way, in invocations that still go on.
-    pub(super) fn sessions(&self) -> Vec<(String, Budget)> {
+    /// The affinity sessions of activities that are under way, in invocations that have not ended.
+    pub(super) fn affinity_sessions(&self) -> Vec<(String, Budget)> {
         let open = self.lock();
         let mut sessions: Vec<(String, Budget)> = open
             .values()
             .filter(|open| !open.claim.budget.is_spent())
-            .filter_map(|open| Some((open.claim.session.clone()?, open.claim.budget)))
+            .filter_map(|open| Some((open.claim.affinity_session.clone()?, open.claim.budget)))
             .collect();
         sessions.sort_by(|a, b| a.0.cmp(&b.0));
         sessions.dedup_by(|a, b| a.0 == b.0);
         sessions
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<String, Open>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, OpenStep>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,13 +1,13 @@
 //! `impl Provider` for the gate: it only delegates.
 
 use super::Gate;
-use super::turn::TurnResult;
 use crate::delegate_provider;
 use duroxide::providers::{
     DispatcherCapabilityFilter, ExecutionMetadata, OrchestrationItem, ProviderAdmin, ProviderError,
     ScheduledActivityIdentifier, SessionFetchConfig, TagFilter, WorkItem,
 };
 use duroxide::{Event, EventKind};
+use duroxide_cosmos::TurnDecision;
 use std::time::Duration;
 
 delegate_provider! {
@@ -31,7 +31,7 @@ delegate_provider! {
             metadata: ExecutionMetadata,
             cancelled_activities: Vec<ScheduledActivityIdentifier>,
         ) -> Result<(), ProviderError> {
-            let result = TurnResult {
+            let decision = TurnDecision {
                 execution: execution_id,
                 events: history_delta,
                 work: worker_items,
@@ -39,7 +39,7 @@ delegate_provider! {
                 metadata,
                 cancelled: cancelled_activities,
             };
-            self.commit_turn(lock_token, result).await
+            self.commit_turn(lock_token, decision).await
         }
 
         async fn abandon_orchestration_item(
@@ -55,15 +55,15 @@ delegate_provider! {
             self.renew_turn(token, extend_for).await
         }
 
-        /// The runtime reads a whole history before each activity, only for the orchestration's name and version. Those
+        /// The runtime reads a whole history before each activity, only for the orchestration's name and version. Both
         /// are in the wakeup. Reads of user code run on other tasks, and go to the store.
         async fn read(&self, instance: &str) -> Result<Vec<Event>, ProviderError> {
-            let Some(claim) = self.open.on_this_seat() else {
-                return self.inner.read(instance).await;
+            let Some(claim) = self.open.of_this_dispatcher() else {
+                return self.store.read(instance).await;
             };
-            let of = claim.of.clone().filter(|_| claim.instance == instance);
+            let of = claim.orchestration.filter(|_| claim.instance == instance);
             let Some(of) = of else {
-                return Self::within(claim.budget, "read", self.inner.read(instance)).await;
+                return Self::within(claim.budget, "read", self.store.read(instance)).await;
             };
             let started = EventKind::OrchestrationStarted {
                 name: of.name,
@@ -93,7 +93,7 @@ delegate_provider! {
         }
 
         async fn renew_work_item_lock(&self, token: &str, extend_for: Duration) -> Result<(), ProviderError> {
-            self.hold_work(token, extend_for).await
+            self.keep_work(token, extend_for).await
         }
 
         async fn abandon_work_item(
@@ -112,7 +112,7 @@ delegate_provider! {
             _idle_timeout: Duration,
         ) -> Result<usize, ProviderError> {
             match owner_ids.first() {
-                Some(owner) => self.hold_sessions(owner, extend_for).await,
+                Some(owner) => self.keep_sessions(owner, extend_for).await,
                 None => Ok(0),
             }
         }
@@ -122,11 +122,11 @@ delegate_provider! {
             Ok(0)
         }
 
-        /// None: the runtime would count all instances at every cold start.
+        /// None, because the runtime would count all instances at every cold start.
         fn as_management_capability(&self) -> Option<&dyn ProviderAdmin> {
             None
         }
     }
-    inner: name version read_with_execution append_with_execution enqueue_for_orchestrator enqueue_for_worker
+    client: name version read_with_execution append_with_execution enqueue_for_orchestrator enqueue_for_worker
         get_custom_status get_kv_value get_kv_all_values get_instance_stats
 }

@@ -2,7 +2,7 @@
 //!
 //! ```json
 //! {"timestamp":"2026-01-31T12:00:00.250Z","level":"INFO","target":"duroxide_lambda::invocation",
-//!  "message":"a cycle ended","requestId":"8a3c...","instance":"order-7","execution":1,"turn":3,"outcome":"Committed"}
+//!  "message":"a step ended","requestId":"8a3c...","instance":"order-7","execution":1,"turn":3,"outcome":"Committed"}
 //! ```
 //!
 //! Fields of the event and of the spans around it stand beside each other; where two have one name, the innermost

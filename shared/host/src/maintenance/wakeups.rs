@@ -2,12 +2,11 @@
 
 use super::Maintenance;
 use super::reminders::{Coming, Overdue};
-use crate::directed::Directed;
 use crate::notifier::BoundedNotifier;
 use crate::notifier::Delayed;
-use crate::wakeup::{Target, Wakeup, WorkTarget};
+use crate::wakeup::{Wakeup, recent_consistency_token};
 use cosmos::Clock;
-use duroxide_cosmos::{CosmosProvider, DueItem, DueWhat};
+use duroxide_cosmos::{CosmosProvider, DueItem, DueWhat, Target, WorkTarget};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 use tokio::time::Instant;
@@ -72,7 +71,7 @@ impl RunWakeups {
 
     /// Sends wakeups. Who is not reached is still due, and found by a later sweep.
     pub(super) async fn notify(&mut self, mut wakeups: Vec<Delayed>) -> SentWakeups {
-        let token = Directed::consistency_token(&*self.provider);
+        let token = recent_consistency_token(&self.provider);
         for delayed in &mut wakeups {
             delayed.wakeup.consistency_token.clone_from(&token);
         }
@@ -152,9 +151,8 @@ fn target_of(item: &DueItem) -> Target {
             execution: *execution,
             activity: *activity,
             tag: tag.clone(),
-            // The worker reads them when the wakeup does not tell.
+            // The worker reads it, when the wakeup does not carry it.
             orchestration: None,
-            version: None,
         }),
     }
 }

@@ -8,10 +8,11 @@
 
 use super::{Delayed, NotSent, Notifier};
 use crate::aws;
-use crate::wakeup::{Target, Wakeup};
+use crate::wakeup::Wakeup;
 use async_trait::async_trait;
 use aws_sdk_sqs::Client;
 use aws_sdk_sqs::types::SendMessageBatchRequestEntry;
+use duroxide_cosmos::Target;
 use duroxide_cosmos::{Ids, RandomIds};
 use futures::StreamExt as _;
 use futures::stream;

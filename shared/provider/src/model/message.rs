@@ -112,7 +112,7 @@ pub(crate) fn queued_at(sort_key: &str) -> Option<u64> {
 }
 
 /// The instance whose turn consumes this item; `None` for an activity, which no turn consumes.
-pub fn target_of(item: &WorkItem) -> Option<&str> {
+pub(crate) fn target_of(item: &WorkItem) -> Option<&str> {
     match item {
         WorkItem::StartOrchestration { instance, .. }
         | WorkItem::ActivityCompleted { instance, .. }

@@ -32,8 +32,8 @@ pub(crate) use kv::{KvDoc, Scope};
 pub(crate) use lock::{Deleting, LockDoc, Unfinished};
 pub(crate) use maintenance::MaintenanceDoc;
 pub use maintenance::UnfinishedSweep;
-pub use message::target_of;
-pub(crate) use message::{Envelope, MessageDoc, ReceiptDoc, queued_at};
+
+pub(crate) use message::{Envelope, MessageDoc, ReceiptDoc, queued_at, target_of};
 pub(crate) use session::SessionDoc;
 pub(crate) use staged::{StagedDoc, StagedHead, StagedOp, StagedOpKind};
 pub(crate) use work::WorkDoc;

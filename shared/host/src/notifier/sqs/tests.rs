@@ -1,6 +1,6 @@
 use super::*;
 use crate::aws::scripted::{Scripted, nobody, sdk};
-use crate::wakeup::WorkTarget;
+use duroxide_cosmos::WorkTarget;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -27,7 +27,6 @@ fn work(tag: Option<&str>) -> Wakeup {
         activity: 2,
         tag: tag.map(str::to_owned),
         orchestration: None,
-        version: None,
     })
 }
 

@@ -1,9 +1,9 @@
-//! What became of a ticket.
+//! The result of one step.
 
 use crate::notifier::Delayed;
 use std::time::Duration;
 
-/// How a cycle ended.
+/// How a step ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Outcome {
@@ -11,23 +11,24 @@ pub enum Outcome {
     Committed,
     /// There was nothing to do: the wakeup was late or repeated.
     Nothing,
-    /// Another invocation has it. The wakeup must come again: the holder may have fetched before the message arrived.
+    /// Another invocation works on the target. The wakeup must come again, because that invocation may have fetched
+    /// before the message arrived.
     Busy {
-        /// Until when, unless it is released earlier (Unix ms).
+        /// When its lock ends, unless it is released earlier (Unix ms).
         until_ms: u64,
     },
     /// Too little of the budget was left to begin.
     Deferred,
-    /// It was given back, to be tried again.
+    /// It was released, to be tried again.
     Abandoned {
         /// Not before this time has passed.
         delay: Duration,
     },
-    /// The activity outlived the invocation: it was told, and given back to be tried again.
+    /// The activity outlived the invocation: it was stopped and released, to be tried again.
     TimedOut,
-    /// The lock was gone: the orchestration did not want the activity any more, or another had taken it over.
+    /// The lock was lost: the orchestration cancelled the activity, or another environment claimed it.
     Cancelled,
-    /// It did not work out.
+    /// It failed.
     Failed {
         /// Why.
         error: String,
@@ -50,7 +51,7 @@ impl Outcome {
     }
 }
 
-/// What a commit ended for good.
+/// How an execution ended with a turn.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Ended {
@@ -65,43 +66,43 @@ pub enum Ended {
     ContinuedAsNew,
 }
 
-/// One fetch-execute-ack cycle, as far as it went.
+/// One turn or one activity, as far as it went.
 #[derive(Clone, Debug)]
-pub struct Cycle {
+pub struct Step {
     /// How it ended.
     pub outcome: Outcome,
     /// The execution, if one was claimed.
     pub execution: Option<u64>,
     /// The number of the turn in its execution, or the activity's id.
-    pub step: Option<u64>,
+    pub number: Option<u64>,
     /// How often it was fetched, this time included.
     pub attempt: Option<u32>,
-    /// What the turn ended.
+    /// How the execution ended, if it ended with this turn.
     pub ended: Option<Ended>,
-    /// It was tried too often, and failed for that.
-    pub poisoned: bool,
-    /// There is another turn at once, which nobody else announces.
+    /// It failed because it was tried as often as allowed.
+    pub given_up: bool,
+    /// Another turn is due at once, and no other wakeup announces it.
     pub more: bool,
-    /// The wakeups that its commit owes.
+    /// The wakeups for whoever its commit made due.
     pub wakeups: Vec<Delayed>,
 }
 
-impl Cycle {
-    /// A cycle that never began.
-    pub(crate) fn not_begun(outcome: Outcome) -> Cycle {
-        Cycle {
+impl Step {
+    /// A step that never began.
+    pub(crate) fn not_begun(outcome: Outcome) -> Step {
+        Step {
             outcome,
             execution: None,
-            step: None,
+            number: None,
             attempt: None,
             ended: None,
-            poisoned: false,
+            given_up: false,
             more: false,
             wakeups: Vec::new(),
         }
     }
 
-    pub(crate) fn failed(error: impl Into<String>) -> Cycle {
-        Cycle::not_begun(Outcome::Failed { error: error.into() })
+    pub(crate) fn failed(error: impl Into<String>) -> Step {
+        Step::not_begun(Outcome::Failed { error: error.into() })
     }
 }

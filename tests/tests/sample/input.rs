@@ -1,7 +1,7 @@
 //! Inputs that are no orders: told clearly, and nothing is done.
 
 use crate::ledger::Ledger;
-use crate::world::{World, order};
+use crate::site::{Site, order};
 use workflows::{FULFIL_ORDER, Order, SHIP_PARCEL};
 
 const GOOD: &str = r#"{"id":"A-1","customer":"ada","total_cents":4200,"lines":[{"sku":"teapot","quantity":1}],
@@ -10,13 +10,12 @@ const GOOD: &str = r#"{"id":"A-1","customer":"ada","total_cents":4200,"lines":[{
 #[tokio::test(flavor = "multi_thread")]
 async fn an_input_that_is_no_json_fails_the_instance_and_says_what_to_do() {
     let ledger = Ledger::default();
-    let world = World::with(ledger.clone()).await;
-    world
-        .client
+    let site = Site::with(ledger.clone()).await;
+    site.client
         .start_orchestration("a", FULFIL_ORDER, "{ oops")
         .await
         .expect("the order is taken");
-    let error = world.outcome("a").await.expect_err("the instance fails");
+    let error = site.outcome("a").await.expect_err("the instance fails");
     assert!(
         error.contains("the input of instance a is not a valid order"),
         "{error}"
@@ -27,13 +26,12 @@ async fn an_input_that_is_no_json_fails_the_instance_and_says_what_to_do() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_parcel_started_by_hand_with_a_wrong_input_fails_clearly() {
-    let world = World::with(Ledger::default()).await;
-    world
-        .client
+    let site = Site::with(Ledger::default()).await;
+    site.client
         .start_orchestration("p", SHIP_PARCEL, "[]")
         .await
         .expect("the parcel is taken");
-    let error = world.outcome("p").await.expect_err("the instance fails");
+    let error = site.outcome("p").await.expect_err("the instance fails");
     assert!(error.contains("the input of p is not a parcel"), "{error}");
 }
 

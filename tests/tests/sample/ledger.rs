@@ -52,12 +52,12 @@ impl Ledger {
         self.state().faults.insert((step, fault), times);
     }
 
-    /// What happened in the world, each once for each time it happened: `charge a/charge`, `refund a/charge`.
+    /// What happened in the site, each once for each time it happened: `charge a/charge`, `refund a/charge`.
     pub fn effects(&self) -> Vec<String> {
         self.state().effects.clone()
     }
 
-    /// How often something happened in the world.
+    /// How often something happened in the site.
     pub fn count(&self, effect: &str) -> usize {
         self.effects().iter().filter(|happened| *happened == effect).count()
     }

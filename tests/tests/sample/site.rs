@@ -1,62 +1,50 @@
-//! One test's Cosmos DB, and a runtime on it that can be stopped and started again.
+//! A shop's site: one test's Cosmos DB, and a runtime on it that can be stopped and started again.
 
-use cosmos::{Key, StaticKey, Throughput};
-use cosmos_emulator::{CosmosServer, ServerOptions};
 use duroxide::providers::Provider;
 use duroxide::runtime::registry::ActivityRegistry;
 use duroxide::runtime::{ObservabilityConfig, Runtime, RuntimeOptions};
 use duroxide::{Client, OrchestrationStatus};
-use duroxide_cosmos::{CosmosConfig, CosmosProvider};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
+use tests::{PATIENCE, World, until};
 use workflows::progress::Stage;
 use workflows::shop::Shop;
 use workflows::{APPROVAL, Decision, FULFIL_ORDER, Line, Order, Outcome, Parcel};
 
-/// How long anything is waited for before it counts as never.
-pub const NEVER: Duration = Duration::from_secs(60);
-
-/// A store that nobody else uses, with at most one runtime on it.
-pub struct World {
+/// A container with at most one runtime on it.
+pub struct Site {
     pub client: Client,
     /// How long after its worker was killed an activity is given to another.
     pub worker_lock: Duration,
     store: Arc<dyn Provider>,
     runtime: Option<Arc<Runtime>>,
-    _server: CosmosServer,
+    _world: World,
 }
 
-impl World {
-    /// A fresh store, with no runtime yet.
-    pub async fn idle() -> World {
-        let server = CosmosServer::start(ServerOptions::default())
-            .await
-            .expect("the strict server starts");
-        let key = StaticKey::new(Key::from_base64(&server.listener().key()).expect("the key is base64"));
-        let config = CosmosConfig::builder(server.listener().endpoint(), key).create_with(Throughput::Serverless);
-        let provider = CosmosProvider::connect(config.build())
-            .await
-            .expect("the provider connects");
-        let store: Arc<dyn Provider> = Arc::new(provider);
-        World {
+impl Site {
+    /// Without a runtime.
+    pub async fn idle() -> Site {
+        let world = World::start().await;
+        let store: Arc<dyn Provider> = world.provider().await;
+        Site {
             client: Client::new(Arc::clone(&store)),
             worker_lock: Duration::from_secs(30),
             store,
             runtime: None,
-            _server: server,
+            _world: world,
         }
     }
 
-    /// A fresh store, with a runtime whose activities work on this shop.
-    pub async fn with(shop: impl Shop) -> World {
-        World::of(workflows::activities_on(shop)).await
+    /// With a runtime whose activities work on this shop.
+    pub async fn with(shop: impl Shop) -> Site {
+        Site::of(workflows::activities_on(shop)).await
     }
 
-    /// A fresh store, with a runtime of these activities.
-    pub async fn of(activities: ActivityRegistry) -> World {
-        let mut world = World::idle().await;
-        world.start(activities).await;
-        world
+    /// With a runtime of these activities.
+    pub async fn of(activities: ActivityRegistry) -> Site {
+        let mut site = Site::idle().await;
+        site.start(activities).await;
+        site
     }
 
     /// Starts a runtime.
@@ -116,7 +104,7 @@ impl World {
     pub async fn outcome(&self, instance: &str) -> Result<Outcome, String> {
         match self
             .client
-            .wait_for_orchestration(instance, NEVER)
+            .wait_for_orchestration(instance, PATIENCE)
             .await
             .expect("the order ends")
         {
@@ -130,11 +118,10 @@ impl World {
 
     /// Waits until an order is at this stage.
     pub async fn reaches(&self, instance: &str, stage: Stage) {
-        let begun = Instant::now();
-        while self.custom_status(instance).await.as_deref() != Some(stage.name()) {
-            assert!(begun.elapsed() < NEVER, "{instance} never reached {stage:?}");
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
+        until(&format!("{instance} reaches {stage:?}"), async || {
+            self.custom_status(instance).await.as_deref() == Some(stage.name())
+        })
+        .await;
     }
 
     /// The custom status of an instance, running or not.
@@ -158,15 +145,6 @@ impl World {
             .get_kv_value(instance, key)
             .await
             .expect("the entry can be read")
-    }
-}
-
-/// Waits until something is so.
-pub async fn eventually(what: &str, is_so: impl Fn() -> bool) {
-    let begun = Instant::now();
-    while !is_so() {
-        assert!(begun.elapsed() < NEVER, "never: {what}");
-        tokio::time::sleep(Duration::from_millis(20)).await;
     }
 }
 

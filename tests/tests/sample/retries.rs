@@ -1,7 +1,7 @@
 //! Steps that fail at first: tried again, done once.
 
 use crate::ledger::{Fault, Ledger};
-use crate::world::{World, order, to};
+use crate::site::{Site, order, to};
 use workflows::shop::{Charge, Key};
 use workflows::{Order, Outcome, Shop, SimulatedShop};
 
@@ -9,8 +9,8 @@ use workflows::{Order, Outcome, Shop, SimulatedShop};
 async fn a_charge_whose_answer_was_lost_is_asked_for_again_and_made_once() {
     let ledger = Ledger::default();
     ledger.inject("charge", Fault::LostAfter, 2);
-    let world = World::with(ledger.clone()).await;
-    let outcome = world.fulfil(&order("a")).await;
+    let site = Site::with(ledger.clone()).await;
+    let outcome = site.fulfil(&order("a")).await;
     assert!(matches!(outcome, Ok(Outcome::Shipped { .. })), "{outcome:?}");
     assert_eq!((ledger.calls("charge"), ledger.count("charge a/charge")), (3, 1));
     assert_eq!(ledger.undoing(), [""; 0]);
@@ -19,12 +19,12 @@ async fn a_charge_whose_answer_was_lost_is_asked_for_again_and_made_once() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_carrier_that_answers_the_third_attempt_gets_the_parcel_once() {
     let ledger = Ledger::default();
-    let world = World::with(ledger.clone()).await;
+    let site = Site::with(ledger.clone()).await;
     let flaky = Order {
         parcels: vec![to("flaky")],
         ..order("a")
     };
-    let outcome = world.fulfil(&flaky).await;
+    let outcome = site.fulfil(&flaky).await;
     assert!(matches!(outcome, Ok(Outcome::Shipped { .. })), "{outcome:?}");
     assert_eq!(
         (
@@ -39,8 +39,8 @@ async fn a_carrier_that_answers_the_third_attempt_gets_the_parcel_once() {
 async fn a_carrier_whose_answer_was_lost_does_not_take_a_second_parcel() {
     let ledger = Ledger::default();
     ledger.inject("pick-up", Fault::LostAfter, 2);
-    let world = World::with(ledger.clone()).await;
-    let outcome = world.fulfil(&order("a")).await;
+    let site = Site::with(ledger.clone()).await;
+    let outcome = site.fulfil(&order("a")).await;
     assert!(matches!(outcome, Ok(Outcome::Shipped { .. })), "{outcome:?}");
     assert_eq!(
         (ledger.calls("pick-up"), ledger.effects().len()),

@@ -1,8 +1,9 @@
 //! A runtime that ends in the middle: the next one takes over, and nothing happens twice.
 
 use crate::ledger::{Fault, Ledger};
-use crate::world::{World, eventually, large_order, order, to};
+use crate::site::{Site, large_order, order, to};
 use std::time::Duration;
+use tests::until;
 use workflows::progress::Stage;
 use workflows::{Order, Outcome};
 
@@ -20,13 +21,13 @@ fn sorted(mut effects: Vec<String>) -> Vec<String> {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_runtime_started_after_the_charge_replays_it_and_does_not_repeat_it() {
     let ledger = Ledger::default();
-    let mut world = World::with(ledger.clone()).await;
-    world.place(&large_order("a")).await;
-    world.reaches("a", Stage::AwaitingApproval).await;
-    world.stop(Duration::from_secs(1)).await;
-    world.decide("a", true).await;
-    world.start(workflows::activities_on(ledger.clone())).await;
-    let outcome = world.outcome("a").await;
+    let mut site = Site::with(ledger.clone()).await;
+    site.place(&large_order("a")).await;
+    site.reaches("a", Stage::AwaitingApproval).await;
+    site.stop(Duration::from_secs(1)).await;
+    site.decide("a", true).await;
+    site.start(workflows::activities_on(ledger.clone())).await;
+    let outcome = site.outcome("a").await;
     assert!(matches!(outcome, Ok(Outcome::Shipped { .. })), "{outcome:?}");
     assert_eq!(sorted(ledger.effects()), ONCE_EACH);
     assert_eq!((ledger.calls("charge"), ledger.calls("reserve")), (1, 1));
@@ -36,12 +37,12 @@ async fn a_runtime_started_after_the_charge_replays_it_and_does_not_repeat_it() 
 async fn a_worker_killed_after_it_charged_is_followed_by_one_that_does_not_charge_again() {
     let ledger = Ledger::default();
     ledger.inject("charge", Fault::Hangs, 1);
-    let mut world = about_to_be_killed(&ledger).await;
-    world.place(&order("a")).await;
-    eventually("the card is charged", || ledger.count("charge a/charge") == 1).await;
-    world.stop(Duration::ZERO).await;
-    world.start(workflows::activities_on(ledger.clone())).await;
-    let outcome = world.outcome("a").await;
+    let mut site = about_to_be_killed(&ledger).await;
+    site.place(&order("a")).await;
+    until("the card is charged", async || ledger.count("charge a/charge") == 1).await;
+    site.stop(Duration::ZERO).await;
+    site.start(workflows::activities_on(ledger.clone())).await;
+    let outcome = site.outcome("a").await;
     assert!(matches!(outcome, Ok(Outcome::Shipped { .. })), "{outcome:?}");
     assert_eq!(sorted(ledger.effects()), ONCE_EACH);
     assert!(
@@ -54,16 +55,16 @@ async fn a_worker_killed_after_it_charged_is_followed_by_one_that_does_not_charg
 async fn a_worker_killed_after_it_refunded_is_followed_by_one_that_finishes_the_undoing() {
     let ledger = Ledger::default();
     ledger.inject("refund", Fault::Hangs, 1);
-    let mut world = about_to_be_killed(&ledger).await;
+    let mut site = about_to_be_killed(&ledger).await;
     let unshippable = Order {
         parcels: vec![to("12 Mill Lane"), to("nowhere")],
         ..order("a")
     };
-    world.place(&unshippable).await;
-    eventually("the card is refunded", || ledger.count("refund a/charge") == 1).await;
-    world.stop(Duration::ZERO).await;
-    world.start(workflows::activities_on(ledger.clone())).await;
-    let outcome = world.outcome("a").await;
+    site.place(&unshippable).await;
+    until("the card is refunded", async || ledger.count("refund a/charge") == 1).await;
+    site.stop(Duration::ZERO).await;
+    site.start(workflows::activities_on(ledger.clone())).await;
+    let outcome = site.outcome("a").await;
     assert!(matches!(outcome, Ok(Outcome::Refused { .. })), "{outcome:?}");
     let last_first = [
         "recall a::sub::parcel-1/pick-up",
@@ -77,10 +78,10 @@ async fn a_worker_killed_after_it_refunded_is_followed_by_one_that_finishes_the_
     );
 }
 
-/// A world whose activities are given to another worker soon.
-async fn about_to_be_killed(ledger: &Ledger) -> World {
-    let mut world = World::idle().await;
-    world.worker_lock = Duration::from_secs(3);
-    world.start(workflows::activities_on(ledger.clone())).await;
-    world
+/// A site whose activities are given to another worker soon.
+async fn about_to_be_killed(ledger: &Ledger) -> Site {
+    let mut site = Site::idle().await;
+    site.worker_lock = Duration::from_secs(3);
+    site.start(workflows::activities_on(ledger.clone())).await;
+    site
 }

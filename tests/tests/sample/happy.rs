@@ -1,14 +1,14 @@
 //! Orders that end well, and what can be watched meanwhile.
 
 use crate::ledger::Ledger;
-use crate::world::{World, large_order, order, to};
+use crate::site::{Site, large_order, order, to};
 use workflows::progress::Stage;
 use workflows::{Line, Order, Outcome, Why};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_order_is_reserved_charged_and_shipped_once_each() {
     let ledger = Ledger::default();
-    let world = World::with(ledger.clone()).await;
+    let site = Site::with(ledger.clone()).await;
     let two_parcels = Order {
         parcels: vec![to("12 Mill Lane"), to("3 Hill Road")],
         ..order("a")
@@ -20,7 +20,7 @@ async fn an_order_is_reserved_charged_and_shipped_once_each() {
             "tracking:a::sub::parcel-2/pick-up".to_owned(),
         ],
     };
-    assert_eq!(world.fulfil(&two_parcels).await, Ok(shipped));
+    assert_eq!(site.fulfil(&two_parcels).await, Ok(shipped));
     let mut effects = ledger.effects();
     effects.sort();
     let once_each = [
@@ -35,58 +35,58 @@ async fn an_order_is_reserved_charged_and_shipped_once_each() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_order_placed_again_is_not_charged_again() {
     let ledger = Ledger::default();
-    let world = World::with(ledger.clone()).await;
-    world.place(&order("a")).await;
-    world.place(&order("a")).await;
-    let first = world.outcome("a").await;
+    let site = Site::with(ledger.clone()).await;
+    site.place(&order("a")).await;
+    site.place(&order("a")).await;
+    let first = site.outcome("a").await;
     assert!(matches!(first, Ok(Outcome::Shipped { .. })), "{first:?}");
-    world.place(&order("a")).await;
+    site.place(&order("a")).await;
     // The one behind it has been fulfilled by the time that the repeated one would have been.
-    world.fulfil(&order("b")).await.expect("another order");
-    assert_eq!(world.outcome("a").await, first);
+    site.fulfil(&order("b")).await.expect("another order");
+    assert_eq!(site.outcome("a").await, first);
     assert_eq!((ledger.calls("charge"), ledger.count("charge a/charge")), (2, 1));
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_card_is_charged_while_the_stock_is_being_reserved() {
     let ledger = Ledger::where_both_begin_before_either_ends();
-    let world = World::with(ledger.clone()).await;
-    let outcome = world.fulfil(&order("a")).await;
+    let site = Site::with(ledger.clone()).await;
+    let outcome = site.fulfil(&order("a")).await;
     assert!(matches!(outcome, Ok(Outcome::Shipped { .. })), "{outcome:?}");
     assert_eq!((ledger.calls("reserve"), ledger.calls("charge")), (1, 1));
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_client_can_watch_an_order_from_stage_to_stage() {
-    let world = World::with(Ledger::default()).await;
+    let site = Site::with(Ledger::default()).await;
     let watched = Order {
         parcels: vec![to("flaky")],
         ..large_order("a")
     };
-    world.place(&watched).await;
-    world.reaches("a", Stage::AwaitingApproval).await;
+    site.place(&watched).await;
+    site.reaches("a", Stage::AwaitingApproval).await;
     assert_eq!(
-        world.kv("a", "reservation").await.as_deref(),
+        site.kv("a", "reservation").await.as_deref(),
         Some("reservation:a/reserve")
     );
-    assert_eq!(world.kv("a", "charge").await.as_deref(), Some("charge:a/charge"));
-    assert_eq!(world.kv("a", "parcel-1").await, None);
+    assert_eq!(site.kv("a", "charge").await.as_deref(), Some("charge:a/charge"));
+    assert_eq!(site.kv("a", "parcel-1").await, None);
 
-    world.decide("a", true).await;
-    world.outcome("a").await.expect("the order is shipped");
-    assert_eq!(world.custom_status("a").await.as_deref(), Some("shipped"));
-    assert_eq!(world.kv("a", "approval").await.as_deref(), Some("grace"));
+    site.decide("a", true).await;
+    site.outcome("a").await.expect("the order is shipped");
+    assert_eq!(site.custom_status("a").await.as_deref(), Some("shipped"));
+    assert_eq!(site.kv("a", "approval").await.as_deref(), Some("grace"));
     let tracking = Some("tracking:a::sub::parcel-1/pick-up");
-    assert_eq!(world.kv("a", "parcel-1").await.as_deref(), tracking);
+    assert_eq!(site.kv("a", "parcel-1").await.as_deref(), tracking);
     assert_eq!(
-        world.custom_status("a::sub::parcel-1").await.as_deref(),
+        site.custom_status("a::sub::parcel-1").await.as_deref(),
         Some("attempt 3 of 4")
     );
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_documented_value_leads_where_the_table_says() {
-    let world = World::of(workflows::activities()).await;
+async fn every_documented_value_has_its_documented_effect() {
+    let site = Site::of(workflows::activities()).await;
     let of_customer = |id: &str, customer: &str| Order {
         customer: customer.to_owned(),
         ..order(id)
@@ -113,10 +113,10 @@ async fn every_documented_value_leads_where_the_table_says() {
         (to_address("nowhere", "nowhere"), Ok(Some(Why::NotShippable))),
     ];
     for (order, _) in &orders {
-        world.place(order).await;
+        site.place(order).await;
     }
     for (order, expected) in orders {
-        let outcome = world.outcome(&order.id).await;
+        let outcome = site.outcome(&order.id).await;
         let why = outcome.as_ref().map_err(|_| ()).map(|outcome| match outcome {
             Outcome::Shipped { .. } => None,
             Outcome::Refused { why, .. } => Some(*why),

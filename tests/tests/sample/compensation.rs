@@ -1,7 +1,7 @@
 //! Orders that fail half-way: what was done is undone, once, last first.
 
 use crate::ledger::{ALWAYS, Fault, Ledger};
-use crate::world::{World, order, to};
+use crate::site::{Site, order, to};
 use workflows::{Line, Order, Outcome, Why};
 
 fn refused(outcome: Result<Outcome, String>) -> (Why, Vec<String>) {
@@ -25,12 +25,12 @@ fn out_of_stock(order: Order) -> Order {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_declined_card_releases_the_stock_and_refunds_nothing() {
     let ledger = Ledger::default();
-    let world = World::with(ledger.clone()).await;
+    let site = Site::with(ledger.clone()).await;
     let declined = Order {
         customer: "declined".to_owned(),
         ..order("a")
     };
-    let (why, undone) = refused(world.fulfil(&declined).await);
+    let (why, undone) = refused(site.fulfil(&declined).await);
     assert_eq!((why, undone), (Why::CardDeclined, vec!["release-stock".to_owned()]));
     assert_eq!(ledger.effects(), ["reserve a/reserve", "release a/reserve"]);
     assert_eq!(
@@ -43,8 +43,8 @@ async fn a_declined_card_releases_the_stock_and_refunds_nothing() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_charge_beside_a_refused_reservation_is_refunded_once() {
     let ledger = Ledger::where_both_begin_before_either_ends();
-    let world = World::with(ledger.clone()).await;
-    let (why, undone) = refused(world.fulfil(&out_of_stock(order("a"))).await);
+    let site = Site::with(ledger.clone()).await;
+    let (why, undone) = refused(site.fulfil(&out_of_stock(order("a"))).await);
     assert_eq!((why, undone), (Why::OutOfStock, vec!["refund-card".to_owned()]));
     assert_eq!(ledger.effects(), ["charge a/charge", "refund a/charge"]);
 }
@@ -52,12 +52,12 @@ async fn a_charge_beside_a_refused_reservation_is_refunded_once() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_order_refused_on_both_sides_undoes_nothing() {
     let ledger = Ledger::default();
-    let world = World::with(ledger.clone()).await;
+    let site = Site::with(ledger.clone()).await;
     let hopeless = Order {
         customer: "declined".to_owned(),
         ..out_of_stock(order("a"))
     };
-    let (why, undone) = refused(world.fulfil(&hopeless).await);
+    let (why, undone) = refused(site.fulfil(&hopeless).await);
     assert_eq!((why, undone), (Why::OutOfStock, vec![]));
     assert_eq!(ledger.effects(), [""; 0]);
 }
@@ -66,8 +66,8 @@ async fn an_order_refused_on_both_sides_undoes_nothing() {
 async fn a_charge_of_which_nobody_heard_is_refunded_once() {
     let ledger = Ledger::default();
     ledger.inject("charge", Fault::LostAfter, ALWAYS);
-    let world = World::with(ledger.clone()).await;
-    let (why, undone) = refused(world.fulfil(&order("a")).await);
+    let site = Site::with(ledger.clone()).await;
+    let (why, undone) = refused(site.fulfil(&order("a")).await);
     assert_eq!(
         (why, undone),
         (
@@ -86,8 +86,8 @@ async fn a_charge_of_which_nobody_heard_is_refunded_once() {
 async fn a_charge_that_never_arrived_is_not_refunded() {
     let ledger = Ledger::default();
     ledger.inject("charge", Fault::LostBefore, ALWAYS);
-    let world = World::with(ledger.clone()).await;
-    let (why, _) = refused(world.fulfil(&order("a")).await);
+    let site = Site::with(ledger.clone()).await;
+    let (why, _) = refused(site.fulfil(&order("a")).await);
     assert_eq!(why, Why::NoAnswer);
     assert_eq!(ledger.effects(), ["reserve a/reserve", "release a/reserve"]);
 }
@@ -95,12 +95,12 @@ async fn a_charge_that_never_arrived_is_not_refunded() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_parcel_that_cannot_be_shipped_undoes_the_whole_order() {
     let ledger = Ledger::default();
-    let world = World::with(ledger.clone()).await;
+    let site = Site::with(ledger.clone()).await;
     let scattered = Order {
         parcels: vec![to("12 Mill Lane"), to("nowhere"), to("flaky")],
         ..order("a")
     };
-    let (why, undone) = refused(world.fulfil(&scattered).await);
+    let (why, undone) = refused(site.fulfil(&scattered).await);
     assert_eq!(why, Why::NotShippable);
     assert_eq!(
         undone,
@@ -113,7 +113,7 @@ async fn a_parcel_that_cannot_be_shipped_undoes_the_whole_order() {
         "release a/reserve",
     ];
     assert_eq!(ledger.undoing(), last_first);
-    let tracking = world.kv("a", "parcel-1").await;
+    let tracking = site.kv("a", "parcel-1").await;
     assert_eq!(
         tracking.as_deref(),
         Some("tracking:a::sub::parcel-1/pick-up"),
@@ -125,8 +125,8 @@ async fn a_parcel_that_cannot_be_shipped_undoes_the_whole_order() {
 async fn a_parcel_of_which_nobody_heard_is_recalled() {
     let ledger = Ledger::default();
     ledger.inject("pick-up", Fault::LostAfter, ALWAYS);
-    let world = World::with(ledger.clone()).await;
-    let (why, _) = refused(world.fulfil(&order("a")).await);
+    let site = Site::with(ledger.clone()).await;
+    let (why, _) = refused(site.fulfil(&order("a")).await);
     assert_eq!(why, Why::NoAnswer);
     let last_first = [
         "recall a::sub::parcel-1/pick-up",
@@ -141,27 +141,27 @@ async fn a_compensation_that_fails_is_tried_again() {
     let ledger = Ledger::default();
     ledger.inject("refund", Fault::LostBefore, 3);
     ledger.inject("release", Fault::LostAfter, 3);
-    let world = World::with(ledger.clone()).await;
+    let site = Site::with(ledger.clone()).await;
     let unshippable = Order {
         parcels: vec![to("nowhere")],
         ..order("a")
     };
-    let (_, undone) = refused(world.fulfil(&unshippable).await);
+    let (_, undone) = refused(site.fulfil(&unshippable).await);
     assert_eq!(undone, ["refund-card", "release-stock"]);
     assert_eq!(ledger.undoing(), ["refund a/charge", "release a/reserve"]);
     assert_eq!((ledger.calls("refund"), ledger.calls("release")), (4, 4));
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_compensation_that_never_succeeds_is_left_to_a_person_and_the_others_are_not() {
+async fn a_compensation_that_never_succeeds_is_reported_and_the_others_still_run() {
     let ledger = Ledger::default();
     ledger.inject("refund", Fault::LostBefore, ALWAYS);
-    let world = World::with(ledger.clone()).await;
+    let site = Site::with(ledger.clone()).await;
     let unshippable = Order {
         parcels: vec![to("12 Mill Lane"), to("nowhere")],
         ..order("a")
     };
-    let error = world.fulfil(&unshippable).await.expect_err("the order fails");
+    let error = site.fulfil(&unshippable).await.expect_err("the order fails");
     for said in [
         "order a was refused (the carrier does not go nowhere)",
         "Do by hand: refund 4200 cents to ada, charged under a/charge",
@@ -174,5 +174,5 @@ async fn a_compensation_that_never_succeeds_is_left_to_a_person_and_the_others_a
         ledger.undoing(),
         ["recall a::sub::parcel-1/pick-up", "release a/reserve"]
     );
-    assert_eq!(world.custom_status("a").await.as_deref(), Some("needs-help"));
+    assert_eq!(site.custom_status("a").await.as_deref(), Some("needs-help"));
 }
