@@ -76,8 +76,18 @@ pub(crate) enum Failure {
 
 impl Failure {
     pub(crate) fn lock_lost(pk: &PartitionKey) -> Self {
-        Failure::LockLost {
+        let instance = pk.as_str().to_owned();
+        Failure::LockLost { instance }
+    }
+
+    pub(crate) fn busy(pk: &PartitionKey) -> Self {
+        Failure::Busy(pk.as_str().to_owned())
+    }
+
+    pub(crate) fn stale(pk: &PartitionKey, reason: impl Into<String>) -> Self {
+        Failure::Stale {
             instance: pk.as_str().to_owned(),
+            reason: reason.into(),
         }
     }
 

@@ -65,5 +65,5 @@ pub use maintain::{
 pub use model::{DeadLetterKind, UnfinishedSweep};
 pub use page::{Cursor, PageRequest, PassOutcome};
 pub use provider::CosmosProvider;
-pub use schema::{PARTITION_KEY_PATH, container_spec};
+pub use schema::container_spec;
 pub use types::{ClaimedWork, Fetched, PendingCommit, TurnItem};

@@ -5,7 +5,8 @@
 //! expires. `maintain::sessions` removes expired ones.
 
 use crate::error::Failure;
-use crate::model::{Kind, SessionDoc, sql};
+use crate::model::SessionDoc;
+use crate::model::sql::SESSION;
 use crate::store::{Store, millis};
 use cosmos::{Etag, PartitionKey, Query, Retry};
 use duroxide::providers::SessionFetchConfig;
@@ -97,8 +98,7 @@ pub(crate) async fn renew_all(
     }
     let now = store.now();
     let query = Query::new(format!(
-        "SELECT * FROM c WHERE c.type = {} AND ARRAY_CONTAINS(@owners, c.owner) AND c.until > @now",
-        sql(Kind::Session)
+        "SELECT * FROM c WHERE c.type = {SESSION} AND ARRAY_CONTAINS(@owners, c.owner) AND c.until > @now"
     ))
     .param("@owners", owners)
     .param("@now", now);

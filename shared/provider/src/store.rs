@@ -82,7 +82,7 @@ impl Store {
             }
             tokio::time::sleep(NEWEST_PAUSE).await;
         }
-        Err(Failure::Busy(pk.as_str().to_owned()))
+        Err(Failure::busy(pk))
     }
 
     /// The lock that a batch wrote as its first operation.
@@ -94,9 +94,7 @@ impl Store {
     ) -> Result<Locked, Failure> {
         match results.first().and_then(|result| result.etag.clone()) {
             Some(etag) => Ok(Locked { doc, etag }),
-            None => self.lock(pk).await?.ok_or_else(|| Failure::LockLost {
-                instance: pk.as_str().to_owned(),
-            }),
+            None => self.lock(pk).await?.ok_or_else(|| Failure::lock_lost(pk)),
         }
     }
 

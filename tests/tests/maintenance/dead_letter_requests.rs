@@ -31,7 +31,7 @@ async fn ask_within(maintenance: &Maintenance, dead_letters: Value, time: Durati
 
 /// The addresses of listed dead letters, as a request names them.
 fn ids(listed: &Value) -> Vec<Value> {
-    let dead_letters = listed["deadLetters"]["list"]["letters"].as_array().expect("a list");
+    let dead_letters = listed["deadLetters"]["list"]["deadLetters"].as_array().expect("a list");
     dead_letters
         .iter()
         .map(|dead_letter| json!({"instance": dead_letter["instance"], "id": dead_letter["id"]}))
@@ -51,7 +51,7 @@ async fn an_operator_can_list_read_redrive_and_discard_dead_letters() {
     assert_eq!((ids(&first).len(), ids(&second).len()), (3, 1), "{first} {second}");
     assert!(second["deadLetters"]["list"]["next"].is_null());
     assert_eq!(
-        first["deadLetters"]["list"]["letters"][0]["kind"], "poison-turn",
+        first["deadLetters"]["list"]["deadLetters"][0]["kind"], "poison-turn",
         "the newest first"
     );
     let poisoned = ask(&maintenance, json!({"list": {"kind": "poison-turn"}})).await;

@@ -43,7 +43,7 @@ async fn poisoned(instances: &[&str]) -> World {
 async fn dead_letters_are_listed_shown_redriven_and_discarded() {
     let world = poisoned(&["x/1", "x/2"]).await;
     let list = world.json(&["dead-letters"]).await;
-    let dead_letters = list["letters"].as_array().unwrap();
+    let dead_letters = list["deadLetters"].as_array().unwrap();
     assert_eq!((dead_letters.len(), &list["next"]), (2, &Value::Null), "{list}");
     let id = |instance: &str| {
         let dead_letter = dead_letters
@@ -60,7 +60,7 @@ async fn dead_letters_are_listed_shown_redriven_and_discarded() {
     let rest = world
         .json(&["dead-letters", "list", "--limit", "1", "--after", after])
         .await;
-    assert_ne!(page["letters"][0]["id"], rest["letters"][0]["id"]);
+    assert_ne!(page["deadLetters"][0]["id"], rest["deadLetters"][0]["id"]);
     let dead_letter = world.json(&["dead-letters", "show", "x/1", &one]).await;
     assert_eq!(
         (&dead_letter["kind"], dead_letter["items"].as_array().unwrap().len()),

@@ -162,7 +162,7 @@ async fn mark(store: &Store, instance: &str, mark: &Deleting) -> Result<(), Fail
             match recovery::roll_forward(store, pk, lock).await? {
                 Progress::Clean => {}
                 Progress::Changed => continue,
-                Progress::Underway { .. } => return Err(Failure::Busy(pk.as_str().to_owned())),
+                Progress::Underway { .. } => return Err(Failure::busy(pk)),
             }
         }
         let mut next = seen
@@ -178,7 +178,7 @@ async fn mark(store: &Store, instance: &str, mark: &Deleting) -> Result<(), Fail
             return Ok(());
         }
     }
-    Err(Failure::Busy(pk.as_str().to_owned()))
+    Err(Failure::busy(pk))
 }
 
 /// Deletes the trees of all ended roots that match.

@@ -1,7 +1,8 @@
 //! Lists over all instances: one query per physical range, merged here.
 
 use crate::error::Failure;
-use crate::model::{Kind, Queue, Status, sql};
+use crate::model::Status;
+use crate::model::sql::{DEAD, ENDED, EXECUTION, INSTANCE, LOCK, TURN, WORK};
 use crate::store::Store;
 use cosmos::{PartitionKey, Query};
 use duroxide::providers::{InstanceFilter, QueueDepths, SystemMetrics};
@@ -32,8 +33,7 @@ pub(crate) struct Listed {
 async fn listed(store: &Store, clause: &str, params: &[(&str, &Value)]) -> Result<Vec<Listed>, Failure> {
     let query = Query::new(format!(
         "SELECT c.pk, c.status, c.parent, c.createdAt, c.completedAt, c.executions, c.events, \
-         c.earlierEvents FROM c WHERE c.type = {} AND IS_DEFINED(c.name){clause}",
-        sql(Kind::Instance)
+         c.earlierEvents FROM c WHERE c.type = {INSTANCE} AND IS_DEFINED(c.name){clause}"
     ));
     let query = params
         .iter()
@@ -74,9 +74,7 @@ pub(crate) async fn matching(
 /// The executions that are kept, oldest first.
 pub(crate) async fn list_executions(store: &Store, pk: &PartitionKey) -> Result<Vec<u64>, Failure> {
     let query = Query::new(format!(
-        "SELECT VALUE c.execution FROM c WHERE c.type IN ({}, {})",
-        sql(Kind::Instance),
-        sql(Kind::Execution)
+        "SELECT VALUE c.execution FROM c WHERE c.type IN ({INSTANCE}, {EXECUTION})"
     ));
     let mut executions = store.container.query::<u64>(pk, &query).await?;
     executions.sort_unstable();
@@ -88,8 +86,7 @@ pub(crate) async fn children_of(store: &Store, parents: &[String]) -> Result<Vec
     let mut children = Vec::new();
     for group in parents.chunks(PARENTS_AT_ONCE) {
         let query = Query::new(format!(
-            "SELECT VALUE c.pk FROM c WHERE c.type = {} AND ARRAY_CONTAINS(@parents, c.parent)",
-            sql(Kind::Instance)
+            "SELECT VALUE c.pk FROM c WHERE c.type = {INSTANCE} AND ARRAY_CONTAINS(@parents, c.parent)"
         ))
         .param("@parents", group);
         children.extend(store.container.scan::<String>(&query).await?);
@@ -114,9 +111,7 @@ pub(crate) async fn tree_of(store: &Store, root: &str) -> Result<Vec<String>, Fa
 pub(crate) async fn any_runs(store: &Store, ids: &[String]) -> Result<bool, Failure> {
     for group in ids.chunks(PARENTS_AT_ONCE) {
         let query = Query::new(format!(
-            "SELECT VALUE COUNT(1) FROM c WHERE c.type = {} AND ARRAY_CONTAINS(@ids, c.pk) AND NOT (c.status IN ({}))",
-            sql(Kind::Instance),
-            Status::sql_over()
+            "SELECT VALUE COUNT(1) FROM c WHERE c.type = {INSTANCE} AND ARRAY_CONTAINS(@ids, c.pk) AND NOT (c.status IN ({ENDED}))"
         ));
         if store.sum(query.param("@ids", group)).await? > 0 {
             return Ok(true);
@@ -127,9 +122,8 @@ pub(crate) async fn any_runs(store: &Store, ids: &[String]) -> Result<bool, Fail
 
 /// Whether any of these instances has a dead letter. For a single one only its partition is queried.
 pub(crate) async fn any_dead_letters(store: &Store, ids: &[String]) -> Result<bool, Failure> {
-    let dead = sql(Queue::Dead);
     if let [only] = ids {
-        let query = Query::new(format!("SELECT VALUE c.id FROM c WHERE c.queue = {dead}"));
+        let query = Query::new(format!("SELECT VALUE c.id FROM c WHERE c.queue = {DEAD}"));
         let dead_letters = store
             .container
             .query::<String>(&PartitionKey::new(only)?, &query)
@@ -138,7 +132,7 @@ pub(crate) async fn any_dead_letters(store: &Store, ids: &[String]) -> Result<bo
     }
     for group in ids.chunks(PARENTS_AT_ONCE) {
         let query = Query::new(format!(
-            "SELECT VALUE COUNT(1) FROM c WHERE c.queue = {dead} AND ARRAY_CONTAINS(@ids, c.pk)"
+            "SELECT VALUE COUNT(1) FROM c WHERE c.queue = {DEAD} AND ARRAY_CONTAINS(@ids, c.pk)"
         ));
         if store.sum(query.param("@ids", group)).await? > 0 {
             return Ok(true);
@@ -167,16 +161,15 @@ pub(crate) async fn system_metrics(store: &Store) -> Result<SystemMetrics, Failu
 /// How many messages and activities are unclaimed. Timers that are not due yet are counted apart.
 pub(crate) async fn queue_depths(store: &Store) -> Result<QueueDepths, Failure> {
     let now = store.now();
-    let (turn, work, lock) = (sql(Queue::Turn), sql(Queue::Work), sql(Kind::Lock));
     let sum = |what: &str, condition: String| {
         let query = Query::new(format!("SELECT VALUE {what} FROM c WHERE {condition}"));
         store.sum(query.param("@now", now))
     };
     let (due, later, claimed, work) = futures::try_join!(
-        sum("COUNT(1)", format!("c.queue = {turn} AND c.dueAt <= @now")),
-        sum("COUNT(1)", format!("c.queue = {turn} AND c.dueAt > @now")),
-        sum("SUM(c.held)", format!("c.type = {lock} AND c.until > @now")),
-        sum("COUNT(1)", format!("c.queue = {work} AND c.until <= @now")),
+        sum("COUNT(1)", format!("c.queue = {TURN} AND c.dueAt <= @now")),
+        sum("COUNT(1)", format!("c.queue = {TURN} AND c.dueAt > @now")),
+        sum("SUM(c.held)", format!("c.type = {LOCK} AND c.until > @now")),
+        sum("COUNT(1)", format!("c.queue = {WORK} AND c.until <= @now")),
     )?;
     Ok(QueueDepths {
         orchestrator_queue: due.saturating_sub(claimed),

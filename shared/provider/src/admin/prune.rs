@@ -3,7 +3,8 @@
 use super::info::known_instance;
 use super::list;
 use crate::error::Failure;
-use crate::model::{ExecutionDoc, InstanceDoc, Kind, StagedOp, sql};
+use crate::model::sql::{EXECUTION, HISTORY};
+use crate::model::{ExecutionDoc, InstanceDoc, StagedOp};
 use crate::store::Store;
 use crate::turn::{self, ClaimedTurn, ClaimedTurns, Commit, Plan};
 use cosmos::{PartitionKey, Query};
@@ -51,7 +52,7 @@ async fn prune_claimed(
         .instance
         .clone()
         .ok_or_else(|| Failure::NoInstance(pk.as_str().to_owned()))?;
-    let query = Query::new(format!("SELECT * FROM c WHERE c.type = {}", sql(Kind::Execution)));
+    let query = Query::new(format!("SELECT * FROM c WHERE c.type = {EXECUTION}"));
     let earlier = store.container.query::<ExecutionDoc>(pk, &query).await?;
     let doomed = choose(earlier, options);
     if doomed.is_empty() {
@@ -60,9 +61,7 @@ async fn prune_claimed(
     let executions: HashSet<u64> = doomed.iter().map(|doc| doc.state.execution).collect();
     let events: u64 = doomed.iter().map(|doc| doc.state.events).sum();
     let query = Query::new(format!(
-        "SELECT c.id, c.execution FROM c WHERE c.type IN ({}, {})",
-        sql(Kind::History),
-        sql(Kind::Execution)
+        "SELECT c.id, c.execution FROM c WHERE c.type IN ({HISTORY}, {EXECUTION})"
     ));
     let pieces = store.container.query::<Piece>(pk, &query).await?;
     let rest = pieces

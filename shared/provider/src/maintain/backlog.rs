@@ -5,7 +5,8 @@
 
 use super::dead_letters::dead_letter_count;
 use crate::error::Failure;
-use crate::model::{Kind, Queue, queued_at, sql};
+use crate::model::queued_at;
+use crate::model::sql::{INTENT, LOCK, REPAIR, TURN, WORK};
 use crate::store::Store;
 use cosmos::Query;
 use std::collections::HashSet;
@@ -48,19 +49,17 @@ pub struct Backlog {
 /// The numbers of a report.
 pub(crate) async fn backlog(store: &Store, ask: &BacklogQuery) -> Result<Backlog, Failure> {
     let now = store.now();
-    let (turn, work, repair) = (sql(Queue::Turn), sql(Queue::Work), sql(Queue::Repair));
-    let intent = sql(Kind::Intent);
     let count = |condition: String, at: u64| {
         let query = Query::new(format!("SELECT VALUE COUNT(1) FROM c WHERE {condition}")).param("@at", at);
         async move { Ok::<u64, Failure>(store.sum(query).await? as u64) }
     };
     let (outbox, turns_due, works_due, timers_pending, overdue_timers) = futures::try_join!(
-        count(format!("c.queue = {repair} AND c.type = {intent}"), now),
-        count(format!("c.queue = {turn} AND c.dueAt <= @at"), now),
-        count(format!("c.queue = {work} AND c.dueAt <= @at"), now),
-        count(format!("c.queue = {turn} AND c.dueAt > @at"), now),
+        count(format!("c.queue = {REPAIR} AND c.type = {INTENT}"), now),
+        count(format!("c.queue = {TURN} AND c.dueAt <= @at"), now),
+        count(format!("c.queue = {WORK} AND c.dueAt <= @at"), now),
+        count(format!("c.queue = {TURN} AND c.dueAt > @at"), now),
         count(
-            format!("c.queue = {turn} AND c.dueAt < @at AND IS_DEFINED(c.item.TimerFired)"),
+            format!("c.queue = {TURN} AND c.dueAt < @at AND IS_DEFINED(c.item.TimerFired)"),
             ask.overdue_ms
         ),
     )?;
@@ -87,9 +86,7 @@ pub(crate) async fn backlog(store: &Store, ask: &BacklogQuery) -> Result<Backlog
 /// version has no sort key, and does not count.)
 async fn oldest_intent(store: &Store) -> Result<Option<u64>, Failure> {
     let query = Query::new(format!(
-        "SELECT VALUE c.sortKey FROM c WHERE c.queue = {} AND c.type = {} AND c.sortKey > '' ORDER BY c.sortKey",
-        sql(Queue::Repair),
-        sql(Kind::Intent)
+        "SELECT VALUE c.sortKey FROM c WHERE c.queue = {REPAIR} AND c.type = {INTENT} AND c.sortKey > '' ORDER BY c.sortKey"
     ));
     let (oldest, _) = store.container.first::<String, _, _>(&query, 1, String::clone).await?;
     Ok(oldest.first().and_then(|key| queued_at(key)))
@@ -97,9 +94,7 @@ async fn oldest_intent(store: &Store) -> Result<Option<u64>, Failure> {
 
 async fn oldest_due(store: &Store, now: u64) -> Result<Option<u64>, Failure> {
     let query = Query::new(format!(
-        "SELECT VALUE c.dueAt FROM c WHERE c.queue IN ({}, {}) AND c.dueAt <= @now ORDER BY c.dueAt",
-        sql(Queue::Turn),
-        sql(Queue::Work)
+        "SELECT VALUE c.dueAt FROM c WHERE c.queue IN ({TURN}, {WORK}) AND c.dueAt <= @now ORDER BY c.dueAt"
     ))
     .param("@now", now);
     let (oldest, _) = store.container.first::<u64, _, _>(&query, 1, |due| *due).await?;
@@ -108,14 +103,11 @@ async fn oldest_due(store: &Store, now: u64) -> Result<Option<u64>, Failure> {
 
 async fn stuck(store: &Store, before: u64, now: u64) -> Result<u64, Failure> {
     let due = Query::new(format!(
-        "SELECT DISTINCT VALUE c.pk FROM c WHERE c.queue IN ({}, {}) AND c.dueAt < @before ORDER BY c.pk",
-        sql(Queue::Turn),
-        sql(Queue::Work)
+        "SELECT DISTINCT VALUE c.pk FROM c WHERE c.queue IN ({TURN}, {WORK}) AND c.dueAt < @before ORDER BY c.pk"
     ))
     .param("@before", before.min(now));
     let claimed = Query::new(format!(
-        "SELECT VALUE c.pk FROM c WHERE c.type = {} AND c.until > @now",
-        sql(Kind::Lock)
+        "SELECT VALUE c.pk FROM c WHERE c.type = {LOCK} AND c.until > @now"
     ))
     .param("@now", now);
     let ((due, _), claimed) = futures::try_join!(

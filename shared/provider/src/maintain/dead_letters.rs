@@ -4,7 +4,8 @@
 //! `model::dead`): plain data that stays valid.
 
 use crate::error::Failure;
-use crate::model::{DeadLetterDoc, DeadLetterKind, GivenUp, Queue, sql};
+use crate::model::sql::DEAD;
+use crate::model::{DeadLetterDoc, DeadLetterKind, GivenUp};
 use crate::store::Store;
 use cosmos::{Found, PartitionKey, Query, Retry};
 use serde::{Deserialize, Serialize};
@@ -172,8 +173,7 @@ async fn search(
     let mut query = Query::new(format!(
         "SELECT c.id, c.pk, c.dueAt, c.sortKey, c.death.cause, c.death.reason, c.death.attempts, \
          c.death.execution, c.death.name, c.death.target \
-         FROM c WHERE c.queue = {}{clauses} ORDER BY c.sortKey DESC",
-        sql(Queue::Dead)
+         FROM c WHERE c.queue = {DEAD}{clauses} ORDER BY c.sortKey DESC"
     ));
     if let Some(after) = after {
         query = query.param("@after", &after.0);
@@ -190,7 +190,7 @@ async fn search(
 }
 
 pub(crate) async fn dead_letter_count(store: &Store) -> Result<u64, Failure> {
-    let query = format!("SELECT VALUE COUNT(1) FROM c WHERE c.queue = {}", sql(Queue::Dead));
+    let query = format!("SELECT VALUE COUNT(1) FROM c WHERE c.queue = {DEAD}");
     Ok(store.sum(Query::new(query)).await? as u64)
 }
 

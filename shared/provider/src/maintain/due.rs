@@ -5,7 +5,8 @@
 //! caller decides which wakeups to send; its windows select what it has not notified before.
 
 use crate::error::Failure;
-use crate::model::{Queue, WorkDoc, queued_at, sql};
+use crate::model::sql::{TURN, WORK};
+use crate::model::{Queue, WorkDoc, queued_at};
 use crate::page::{Cursor, PageRequest};
 use crate::store::Store;
 use cosmos::Query;
@@ -107,9 +108,7 @@ fn query_of(windows: &[DueWindow]) -> Query {
         .collect();
     let query = Query::new(format!(
         "SELECT c.id, c.pk, c.queue, c.dueAt, c.sortKey, c.tag, IS_DEFINED(c.item.TimerFired) AS isTimer FROM c \
-         WHERE c.queue IN ({}, {}) AND ({}) ORDER BY c.dueAt",
-        sql(Queue::Turn),
-        sql(Queue::Work),
+         WHERE c.queue IN ({TURN}, {WORK}) AND ({}) ORDER BY c.dueAt",
         clauses.join(" OR ")
     ));
     windows.iter().enumerate().fold(query, |query, (n, window)| {

@@ -165,10 +165,10 @@ async fn beginning(store: &Store, pk: &PartitionKey, execution: u64) -> Result<B
             instance,
             reason: format!("execution {execution} does not begin with its start event"),
         }),
-        None => Err(Failure::Stale {
-            instance,
-            reason: format!("the first event of execution {execution} cannot be read yet"),
-        }),
+        None => {
+            let reason = format!("the first event of execution {execution} cannot be read yet");
+            Err(Failure::stale(pk, reason))
+        }
     }
 }
 

@@ -6,7 +6,7 @@
 
 use crate::admin;
 use crate::error::Failure;
-use crate::model::{Kind, Status, sql};
+use crate::model::sql::{ENDED, INSTANCE};
 use crate::page::{self, Item, PageRequest, PassOutcome};
 use crate::store::{Store, millis};
 use cosmos::{PartitionKey, Query};
@@ -61,18 +61,16 @@ impl Item for Old {
 
 impl Search {
     fn query(self) -> Query {
-        let instance = sql(Kind::Instance);
         match self {
             Search::Trees { before } => Query::new(format!(
-                "SELECT c.pk, c.completedAt FROM c WHERE c.type = {instance} AND c.status IN ({}) \
+                "SELECT c.pk, c.completedAt FROM c WHERE c.type = {INSTANCE} AND c.status IN ({ENDED}) \
                  AND IS_DEFINED(c.name) AND NOT IS_DEFINED(c.parent) AND c.completedAt < @before \
-                 ORDER BY c.completedAt",
-                Status::sql_over()
+                 ORDER BY c.completedAt"
             ))
             .param("@before", before),
             // The number of the current execution is indexed; how many are left is not, and is never more.
             Search::Executions { keep } => Query::new(format!(
-                "SELECT c.pk, c.execution FROM c WHERE c.type = {instance} AND c.execution > @keep \
+                "SELECT c.pk, c.execution FROM c WHERE c.type = {INSTANCE} AND c.execution > @keep \
                  AND c.executions > @keep AND IS_DEFINED(c.name) ORDER BY c.execution"
             ))
             .param("@keep", keep),

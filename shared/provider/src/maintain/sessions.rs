@@ -5,7 +5,8 @@
 //! loses nothing: its worker claims the session again.
 
 use crate::error::Failure;
-use crate::model::{Kind, Queue, SessionDoc, sql};
+use crate::model::SessionDoc;
+use crate::model::sql::{SESSION, WORK};
 use crate::page::{PageRequest, PassOutcome};
 use crate::store::Store;
 use cosmos::{Container, Etag, PartitionKey, Query, Retry};
@@ -30,8 +31,7 @@ pub(crate) async fn sessions_page(store: &Store, request: PageRequest) -> Result
         return Ok(PassOutcome::untouched(place));
     }
     let query = Query::new(format!(
-        "SELECT * FROM c WHERE c.type = {} AND c.until < @now ORDER BY c.until",
-        sql(Kind::Session)
+        "SELECT * FROM c WHERE c.type = {SESSION} AND c.until < @now ORDER BY c.until"
     ))
     .param("@now", place.now_ms);
     let container = store.container.within(request.deadline);
@@ -88,8 +88,7 @@ pub(crate) async fn remove_orphaned_sessions(store: &Store) -> Result<usize, Fai
 async fn named_by_work(container: &Container, sessions: &[SessionDoc]) -> Result<HashSet<String>, Failure> {
     let names: Vec<&str> = sessions.iter().map(|session| session.pk.as_str()).collect();
     let query = Query::new(format!(
-        "SELECT DISTINCT VALUE c.session FROM c WHERE c.queue = {} AND ARRAY_CONTAINS(@names, c.session)",
-        sql(Queue::Work)
+        "SELECT DISTINCT VALUE c.session FROM c WHERE c.queue = {WORK} AND ARRAY_CONTAINS(@names, c.session)"
     ))
     .param("@names", &names);
     Ok(container.scan::<String>(&query).await?.into_iter().collect())

@@ -4,7 +4,7 @@
 //! into an execution document, so that earlier executions keep their times, outputs and counts, and an ordinary turn
 //! writes only the instance document.
 
-use super::{Kind, sql};
+use super::Kind;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -29,11 +29,6 @@ impl Status {
     /// Whether the instance has ended. One that continued as new has not: its next execution is about to begin.
     pub(crate) fn is_over(&self) -> bool {
         matches!(self, Status::Completed | Status::Failed)
-    }
-
-    /// The statuses of instances that have ended, as a list for a query.
-    pub(crate) fn sql_over() -> String {
-        format!("{}, {}", sql(Status::Completed), sql(Status::Failed))
     }
 }
 

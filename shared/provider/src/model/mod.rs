@@ -19,6 +19,7 @@ mod lock;
 mod maintenance;
 mod message;
 mod session;
+pub(crate) mod sql;
 mod staged;
 mod work;
 
@@ -88,12 +89,6 @@ pub(crate) fn slot(pk: &str) -> u8 {
     Sha256::digest(pk.as_bytes())[0]
 }
 
-/// A stored name as it stands in the text of a query: `'turn'`.
-pub(crate) fn sql(name: impl Serialize) -> String {
-    let json = serde_json::to_string(&name).unwrap_or_default();
-    format!("'{}'", json.trim_matches('"'))
-}
-
 /// Hex of a SHA-256, for ids made of text that an id may not hold.
 pub(crate) fn digest(text: &str) -> String {
     Sha256::digest(text.as_bytes())
@@ -109,15 +104,6 @@ mod tests {
     #[test]
     fn slots_are_stable_across_builds() {
         assert_eq!([slot("order-1"), slot("日本"), slot("")], [0x0b, 0xcf, 0xe3]);
-    }
-
-    #[test]
-    fn queries_use_the_stored_names() {
-        assert_eq!(
-            [sql(Queue::Repair), sql(Kind::StagedHead)],
-            ["'repair'", "'staged-head'"]
-        );
-        assert_eq!(sql(Status::Completed), "'Completed'");
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use super::candidates::{Candidates, Place, WorkCandidate};
 use super::{PAGE, Search, Source, begin_sweep, end_sweep, skip};
 use crate::error::Failure;
-use crate::model::{Queue, sql};
+use crate::model::sql::WORK;
 use crate::store::Store;
 use crate::types::{ClaimedWork, Fetched};
 use crate::work::{self, ClaimedWorks, WorkRequest};
@@ -111,8 +111,7 @@ impl Works<'_> {
         };
         Query::new(format!(
             "SELECT c.id, c.pk, c.dueAt, c.sortKey, c.tag, c.session FROM c \
-             WHERE c.queue = {} AND c.dueAt <= @now{tag_clause}{session_clause} ORDER BY c.dueAt",
-            sql(Queue::Work)
+             WHERE c.queue = {WORK} AND c.dueAt <= @now{tag_clause}{session_clause} ORDER BY c.dueAt"
         ))
         .param("@tags", &tags)
     }

@@ -1,20 +1,14 @@
 //! `impl ProviderAdmin`: it only delegates, and names the operation in each error.
 
-use super::{CosmosProvider, Operation as _};
+use super::{CosmosProvider, Operation as _, pk_of};
 use crate::admin;
-use crate::error::Failure;
 use crate::read;
 use async_trait::async_trait;
-use cosmos::PartitionKey;
 use duroxide::Event;
 use duroxide::providers::{
     DeleteInstanceResult, ExecutionInfo, InstanceFilter, InstanceInfo, InstanceTree, ProviderAdmin, ProviderError,
     PruneOptions, PruneResult, QueueDepths, SystemMetrics,
 };
-
-fn key(instance: &str) -> Result<PartitionKey, Failure> {
-    PartitionKey::new(instance).map_err(|_| Failure::NoInstance(instance.to_owned()))
-}
 
 #[async_trait]
 impl ProviderAdmin for CosmosProvider {
@@ -29,7 +23,7 @@ impl ProviderAdmin for CosmosProvider {
     }
 
     async fn list_executions(&self, instance: &str) -> Result<Vec<u64>, ProviderError> {
-        let Ok(pk) = key(instance) else { return Ok(Vec::new()) };
+        let Ok(pk) = pk_of(instance) else { return Ok(Vec::new()) };
         admin::list_executions(&self.store, &pk).await.of("list_executions")
     }
 
@@ -38,28 +32,28 @@ impl ProviderAdmin for CosmosProvider {
         instance: &str,
         execution_id: u64,
     ) -> Result<Vec<Event>, ProviderError> {
-        let read = async { read::history_of(&self.store, &key(instance)?, execution_id).await };
+        let read = async { read::history_of(&self.store, &pk_of(instance)?, execution_id).await };
         read.await.of("read_history_with_execution_id")
     }
 
     async fn read_history(&self, instance: &str) -> Result<Vec<Event>, ProviderError> {
-        let read = async { read::latest_history(&self.store, &key(instance)?).await };
+        let read = async { read::latest_history(&self.store, &pk_of(instance)?).await };
         read.await.of("read_history")
     }
 
     async fn latest_execution_id(&self, instance: &str) -> Result<u64, ProviderError> {
-        let found = async { admin::known_instance(&self.store, &key(instance)?).await };
+        let found = async { admin::known_instance(&self.store, &pk_of(instance)?).await };
         let instance = found.await.of("latest_execution_id")?;
         Ok(instance.current.execution)
     }
 
     async fn get_instance_info(&self, instance: &str) -> Result<InstanceInfo, ProviderError> {
-        let info = async { admin::instance_info(&self.store, &key(instance)?).await };
+        let info = async { admin::instance_info(&self.store, &pk_of(instance)?).await };
         info.await.of("get_instance_info")
     }
 
     async fn get_execution_info(&self, instance: &str, execution_id: u64) -> Result<ExecutionInfo, ProviderError> {
-        let info = async { admin::execution_info(&self.store, &key(instance)?, execution_id).await };
+        let info = async { admin::execution_info(&self.store, &pk_of(instance)?, execution_id).await };
         info.await.of("get_execution_info")
     }
 
@@ -77,7 +71,7 @@ impl ProviderAdmin for CosmosProvider {
     }
 
     async fn get_parent_id(&self, instance_id: &str) -> Result<Option<String>, ProviderError> {
-        let found = async { admin::known_instance(&self.store, &key(instance_id)?).await };
+        let found = async { admin::known_instance(&self.store, &pk_of(instance_id)?).await };
         Ok(found.await.of("get_parent_id")?.parent)
     }
 
@@ -106,7 +100,7 @@ impl ProviderAdmin for CosmosProvider {
     }
 
     async fn prune_executions(&self, instance_id: &str, options: PruneOptions) -> Result<PruneResult, ProviderError> {
-        let pruned = async { admin::prune(&self.store, &key(instance_id)?, &options).await };
+        let pruned = async { admin::prune(&self.store, &pk_of(instance_id)?, &options).await };
         pruned.await.of("prune_executions")
     }
 

@@ -1,4 +1,7 @@
 //! The passes of the scheduled function, and what operators do with dead letters.
+//!
+//! Every call fails when the store cannot be reached. A pass fails only when its search does; it counts the items that
+//! fail.
 
 use super::{CosmosProvider, Operation as _};
 use crate::maintain::{
@@ -13,9 +16,6 @@ use tokio::time::Instant;
 impl CosmosProvider {
     /// Delivers one page of due intents. One that fails is deferred, longer each time, and becomes a dead letter when it
     /// has failed too often or can never succeed (see [`crate::Outbox`]).
-    ///
-    /// # Errors
-    /// When the search itself fails; failed deliveries are counted instead.
     pub async fn maintain_outbox(&self, request: PageRequest) -> Result<PassOutcome, ProviderError> {
         let pass = recovery::outbox_page(&self.store, request)
             .await
@@ -26,9 +26,6 @@ impl CosmosProvider {
 
     /// Finishes one page of commits and deletions that were begun and not finished: rolled forward if they were decided,
     /// removed if they were not.
-    ///
-    /// # Errors
-    /// When the search itself fails; what fails to be finished is counted instead.
     pub async fn maintain_unfinished(&self, request: PageRequest) -> Result<PassOutcome, ProviderError> {
         let pass = recovery::unfinished_page(&self.store, request).await;
         let pass = pass.of("maintain_unfinished")?;
@@ -37,9 +34,6 @@ impl CosmosProvider {
     }
 
     /// Removes one page of expired affinity sessions; those that a queued activity names are kept.
-    ///
-    /// # Errors
-    /// When the search itself fails; what fails to be removed is counted instead.
     pub async fn maintain_sessions(&self, request: PageRequest) -> Result<PassOutcome, ProviderError> {
         maintain::sessions_page(&self.store, request)
             .await
@@ -48,9 +42,6 @@ impl CosmosProvider {
 
     /// Does one page of what the policy asks for: deletes trees that have ended, oldest first, then prunes executions.
     /// `done` counts trees and instances.
-    ///
-    /// # Errors
-    /// When the search itself fails; what fails to be removed is counted instead.
     pub async fn maintain_retention(
         &self,
         policy: &Retention,
@@ -62,44 +53,29 @@ impl CosmosProvider {
 
     /// Messages and work items whose due time lies in one of the windows, oldest first: one page of every physical range.
     /// With a cursor the windows must be the same as before.
-    ///
-    /// # Errors
-    /// When the store cannot be reached.
     pub async fn due(&self, windows: &[DueWindow], request: PageRequest) -> Result<DuePage, ProviderError> {
         maintain::due(&self.store, windows, request).await.of("due")
     }
 
     /// The state that the run before has saved; the default when there was none.
-    ///
-    /// # Errors
-    /// When the store cannot be reached.
     pub async fn maintenance_state(&self) -> Result<MaintenanceState, ProviderError> {
         maintain::maintenance_state(&self.store).await.of("maintenance_state")
     }
 
     /// Saves the state of this run, if no other run has saved one since `state` was read. Returns `false`, without
     /// writing, when another run was faster.
-    ///
-    /// # Errors
-    /// When the store cannot be reached.
     pub async fn keep_maintenance_state(&self, state: MaintenanceState) -> Result<bool, ProviderError> {
         let kept = maintain::keep_maintenance_state(&self.store, state).await;
         kept.of("keep_maintenance_state")
     }
 
     /// The numbers of a report, in a number of requests that does not grow with the backlog.
-    ///
-    /// # Errors
-    /// When the store cannot be reached.
     pub async fn backlog(&self, ask: &BacklogQuery) -> Result<Backlog, ProviderError> {
         maintain::backlog(&self.store, ask).await.of("backlog")
     }
 
     /// A page of at most `most` dead letters, the newest first, across all instances. Dead letters that are added or
     /// discarded between two pages make the later one neither repeat nor skip any other.
-    ///
-    /// # Errors
-    /// When the store cannot be reached.
     pub async fn dead_letters(
         &self,
         most: u32,
@@ -109,9 +85,6 @@ impl CosmosProvider {
     }
 
     /// The same of those that match.
-    ///
-    /// # Errors
-    /// When the store cannot be reached.
     pub async fn dead_letters_like(
         &self,
         filter: &DeadLetterFilter,
@@ -123,33 +96,22 @@ impl CosmosProvider {
     }
 
     /// How many dead letters there are.
-    ///
-    /// # Errors
-    /// When the store cannot be reached.
     pub async fn dead_letter_count(&self) -> Result<u64, ProviderError> {
         maintain::dead_letter_count(&self.store).await.of("dead_letter_count")
     }
 
     /// One dead letter with its items; `None` when there is none with this id.
-    ///
-    /// # Errors
-    /// When the store cannot be reached, or the dead letter cannot be decoded.
     pub async fn dead_letter(&self, id: &DeadLetterId) -> Result<Option<DeadLetter>, ProviderError> {
         maintain::dead_letter(&self.store, id).await.of("dead_letter")
     }
 
     /// Removes a dead letter for good. Returns whether there was one.
-    ///
-    /// # Errors
-    /// When the store cannot be reached.
     pub async fn discard(&self, id: &DeadLetterId) -> Result<bool, ProviderError> {
         maintain::discard_dead_letter(&self.store, id).await.of("discard")
     }
 
-    /// Runs again what was given up, once, and removes the dead letter (see [`Redriven`]).
-    ///
-    /// # Errors
-    /// When the store cannot be reached, or the orchestration is not known any more. The dead letter then stays.
+    /// Runs again what was given up, once, and removes the dead letter (see [`Redriven`]). Fails, and keeps
+    /// the dead letter, when the orchestration is not known any more.
     pub async fn redrive(&self, id: &DeadLetterId) -> Result<Redriven, ProviderError> {
         let redriven = maintain::redrive(&self.store, id).await.of("redrive")?;
         self.add_redriven(&redriven);
@@ -157,10 +119,7 @@ impl CosmosProvider {
     }
 
     /// Redrives at most `most` of the dead letters that match, newest first, until the deadline. `after` continues where
-    /// the page before ended.
-    ///
-    /// # Errors
-    /// When the dead letters cannot be listed; a failed redrive is reported with its dead letter instead.
+    /// the page before ended. A failed redrive is reported with its dead letter.
     pub async fn redrive_many(
         &self,
         filter: &DeadLetterFilter,

@@ -14,7 +14,7 @@ use crate::store::Store;
 use crate::turn::ClaimedTurns;
 use crate::work::ClaimedWorks;
 use async_trait::async_trait;
-use cosmos::{ClientConfig, CosmosClient, Key, KeySource};
+use cosmos::{ClientConfig, CosmosClient, Key, KeySource, PartitionKey};
 use duroxide::providers::ProviderError;
 use std::sync::Arc;
 
@@ -92,12 +92,8 @@ impl CosmosProvider {
         }
     }
 
-    /// What this process has seen of the store, for the next reader (see [`Self::absorb_consistency_token`]).
-    pub fn consistency_token(&self) -> Option<String> {
-        self.store.container.consistency_token()
-    }
-
-    /// The same in at most `most` bytes: the newest part, which includes what was just written.
+    /// What this process has seen of the store, in at most `most` bytes: the newest part, which includes what was just
+    /// written. The next reader absorbs it ([`Self::absorb_consistency_token`]).
     pub fn recent_consistency_token(&self, most: usize) -> Option<String> {
         self.store.container.recent_consistency_token(most)
     }
@@ -106,6 +102,11 @@ impl CosmosProvider {
     pub fn absorb_consistency_token(&self, token: &str) {
         self.store.container.absorb_consistency_token(token);
     }
+}
+
+/// The partition of an instance. An id that cannot be a partition key is that of no instance.
+fn pk_of(instance: &str) -> Result<PartitionKey, Failure> {
+    PartitionKey::new(instance).map_err(|_| Failure::NoInstance(instance.to_owned()))
 }
 
 /// Names the operation in an error.

@@ -1,6 +1,6 @@
 //! `impl Provider`: it only delegates, and names the operation in each error.
 
-use super::{CosmosProvider, Operation as _};
+use super::{CosmosProvider, Operation as _, pk_of};
 use crate::due::TurnDecision;
 use crate::enqueue;
 use crate::maintain;
@@ -100,16 +100,12 @@ impl Provider for CosmosProvider {
     }
 
     async fn read(&self, instance: &str) -> Result<Vec<Event>, ProviderError> {
-        let Ok(pk) = PartitionKey::new(instance) else {
-            return Ok(Vec::new());
-        };
+        let Ok(pk) = pk_of(instance) else { return Ok(Vec::new()) };
         read::latest_history(&self.store, &pk).await.of("read")
     }
 
     async fn read_with_execution(&self, instance: &str, execution_id: u64) -> Result<Vec<Event>, ProviderError> {
-        let Ok(pk) = PartitionKey::new(instance) else {
-            return Ok(Vec::new());
-        };
+        let Ok(pk) = pk_of(instance) else { return Ok(Vec::new()) };
         read::history_of(&self.store, &pk, execution_id)
             .await
             .of("read_with_execution")
@@ -223,32 +219,26 @@ impl Provider for CosmosProvider {
         instance: &str,
         last_seen_version: u64,
     ) -> Result<Option<(Option<String>, u64)>, ProviderError> {
-        let Ok(pk) = PartitionKey::new(instance) else {
-            return Ok(None);
-        };
+        let Ok(pk) = pk_of(instance) else { return Ok(None) };
         read::custom_status(&self.store, &pk, last_seen_version)
             .await
             .of("get_custom_status")
     }
 
     async fn get_kv_value(&self, instance: &str, key: &str) -> Result<Option<String>, ProviderError> {
-        let Ok(pk) = PartitionKey::new(instance) else {
-            return Ok(None);
-        };
+        let Ok(pk) = pk_of(instance) else { return Ok(None) };
         read::key_value(&self.store, &pk, key).await.of("get_kv_value")
     }
 
     async fn get_kv_all_values(&self, instance: &str) -> Result<HashMap<String, String>, ProviderError> {
-        let Ok(pk) = PartitionKey::new(instance) else {
+        let Ok(pk) = pk_of(instance) else {
             return Ok(HashMap::new());
         };
         read::key_values(&self.store, &pk).await.of("get_kv_all_values")
     }
 
     async fn get_instance_stats(&self, instance: &str) -> Result<Option<SystemStats>, ProviderError> {
-        let Ok(pk) = PartitionKey::new(instance) else {
-            return Ok(None);
-        };
+        let Ok(pk) = pk_of(instance) else { return Ok(None) };
         read::stats(&self.store, &pk).await.of("get_instance_stats")
     }
 }

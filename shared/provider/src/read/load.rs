@@ -1,9 +1,8 @@
 //! The reads of a turn: the *view* (lock, instance, due messages) and the *past* (history and keys).
 
 use crate::error::Failure;
-use crate::model::{
-    ExecutionState, HistoryDoc, HistoryError, InstanceDoc, Kind, KvDoc, MessageDoc, Queue, assemble, sql,
-};
+use crate::model::sql::{HISTORY, INSTANCE, KV, LOCK, TURN};
+use crate::model::{ExecutionState, HistoryDoc, HistoryError, InstanceDoc, KvDoc, MessageDoc, assemble};
 use crate::store::{Locked, Store, Stored};
 use cosmos::{PageOptions, PartitionKey, Query};
 use duroxide::Event;
@@ -76,12 +75,7 @@ impl Past {
 
 /// Lock, instance and what is due at `now_ms`, in one request.
 pub(crate) async fn view(store: &Store, pk: &PartitionKey, now_ms: u64) -> Result<View, Failure> {
-    let query = Query::new(format!(
-        "SELECT * FROM c WHERE c.type IN ({}, {}) OR (c.queue = {} AND c.dueAt <= @now) ORDER BY c.sortKey",
-        sql(Kind::Lock),
-        sql(Kind::Instance),
-        sql(Queue::Turn)
-    ))
+    let query = Query::new(format!("SELECT * FROM c WHERE c.type IN ({LOCK}, {INSTANCE}) OR (c.queue = {TURN} AND c.dueAt <= @now) ORDER BY c.sortKey"))
     .param("@now", now_ms);
     let mut view = View::default();
     let mut page = PageOptions {
@@ -106,9 +100,7 @@ pub(crate) async fn view(store: &Store, pk: &PartitionKey, now_ms: u64) -> Resul
 /// History of one execution, and all keys.
 pub(crate) async fn past(store: &Store, pk: &PartitionKey, execution: u64) -> Result<Past, Failure> {
     let query = Query::new(format!(
-        "SELECT * FROM c WHERE (c.type = {} AND c.execution = @execution) OR c.type = {}",
-        sql(Kind::History),
-        sql(Kind::Kv)
+        "SELECT * FROM c WHERE (c.type = {HISTORY} AND c.execution = @execution) OR c.type = {KV}"
     ))
     .param("@execution", execution);
     let mut past = Past::default();

@@ -8,7 +8,8 @@ mod load;
 pub(crate) use load::{Past, View, past, view};
 
 use crate::error::Failure;
-use crate::model::{ExecutionDoc, ExecutionState, HistoryDoc, HistoryError, InstanceDoc, Kind, KvDoc, assemble, sql};
+use crate::model::sql::{HISTORY, INSTANCE, KV};
+use crate::model::{ExecutionDoc, ExecutionState, HistoryDoc, HistoryError, InstanceDoc, KvDoc, assemble};
 use crate::store::{Store, Stored};
 use cosmos::{PageOptions, PartitionKey, Query};
 use duroxide::{Event, SystemStats};
@@ -61,9 +62,7 @@ fn history_failure(pk: &PartitionKey, error: HistoryError) -> Result<Failure, Fa
 /// the latest execution next, so reading stops where an earlier execution begins.
 async fn latest_documents(store: &Store, pk: &PartitionKey) -> Result<(Option<InstanceDoc>, Vec<HistoryDoc>), Failure> {
     let query = Query::new(format!(
-        "SELECT * FROM c WHERE c.type IN ({}, {}) ORDER BY c.sortKey DESC",
-        sql(Kind::Instance),
-        sql(Kind::History)
+        "SELECT * FROM c WHERE c.type IN ({INSTANCE}, {HISTORY}) ORDER BY c.sortKey DESC"
     ));
     let mut page = PageOptions {
         max_items: Some(LATEST_PAGE),
@@ -135,8 +134,7 @@ pub(crate) async fn custom_status(
     seen: u64,
 ) -> Result<Option<(Option<String>, u64)>, Failure> {
     let query = Query::new(format!(
-        "SELECT c.customStatus, c.customStatusVersion FROM c WHERE c.type = {}",
-        sql(Kind::Instance)
+        "SELECT c.customStatus, c.customStatusVersion FROM c WHERE c.type = {INSTANCE}"
     ));
     #[derive(serde::Deserialize)]
     #[serde(rename_all = "camelCase")]
@@ -158,7 +156,7 @@ pub(crate) async fn key_value(store: &Store, pk: &PartitionKey, key: &str) -> Re
 
 /// The newest values of all keys.
 pub(crate) async fn key_values(store: &Store, pk: &PartitionKey) -> Result<HashMap<String, String>, Failure> {
-    let query = Query::new(format!("SELECT * FROM c WHERE c.type = {}", sql(Kind::Kv)));
+    let query = Query::new(format!("SELECT * FROM c WHERE c.type = {KV}"));
     let docs = store.container.query::<KvDoc>(pk, &query).await?;
     Ok(docs
         .into_iter()
@@ -168,11 +166,7 @@ pub(crate) async fn key_values(store: &Store, pk: &PartitionKey) -> Result<HashM
 
 /// Sizes of the current execution's history and of the keys, in one request.
 pub(crate) async fn stats(store: &Store, pk: &PartitionKey) -> Result<Option<SystemStats>, Failure> {
-    let query = Query::new(format!(
-        "SELECT * FROM c WHERE c.type IN ({}, {})",
-        sql(Kind::Instance),
-        sql(Kind::Kv)
-    ));
+    let query = Query::new(format!("SELECT * FROM c WHERE c.type IN ({INSTANCE}, {KV})"));
     let (mut instance, mut keys, mut bytes) = (None, 0, 0);
     for raw in store.container.query::<Box<RawValue>>(pk, &query).await? {
         match Stored::decode(&raw)? {

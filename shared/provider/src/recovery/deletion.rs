@@ -11,6 +11,7 @@ use std::time::Duration;
 
 /// Between two reads of a decision that a lagging replica does not show.
 const PAUSE: Duration = Duration::from_millis(25);
+const UNREADABLE: &str = "the decision about its deletion cannot be read yet";
 
 /// Writes the decision. Fails when the deletion was aborted meanwhile.
 pub(crate) async fn decide(store: &Store, decision: &DeletionDoc) -> Result<(), Failure> {
@@ -23,10 +24,7 @@ pub(crate) async fn decide(store: &Store, decision: &DeletionDoc) -> Result<(), 
                     Some(found) if !found.doc.aborted => return Ok(()),
                     Some(_) => {}
                     None => {
-                        return Err(Failure::Stale {
-                            instance: decision.pk.clone(),
-                            reason: "the decision about its deletion cannot be read yet".to_owned(),
-                        });
+                        return Err(Failure::stale(&root, UNREADABLE));
                     }
                 }
             }
@@ -54,10 +52,7 @@ pub(crate) async fn abort(store: &Store, decision: &DeletionDoc) -> Result<(), F
         }
         tokio::time::sleep(PAUSE).await;
     }
-    Err(Failure::Stale {
-        instance: decision.pk.clone(),
-        reason: "the decision about its deletion cannot be read yet".to_owned(),
-    })
+    Err(Failure::stale(&root, UNREADABLE))
 }
 
 /// Continues the deletion that has marked a lock.

@@ -6,7 +6,8 @@
 use super::deliver::deliver;
 use crate::batch;
 use crate::error::Failure;
-use crate::model::{DeletionDoc, InstanceDoc, IntentDoc, Kind, LockDoc, sql};
+use crate::model::sql::{DELETION, INTENT, MAINTENANCE, RECEIPT, SESSION};
+use crate::model::{DeletionDoc, InstanceDoc, IntentDoc, Kind, LockDoc};
 use crate::read;
 use crate::store::Store;
 use cosmos::{PartitionKey, Query, Retry};
@@ -64,7 +65,7 @@ pub(super) async fn unmark(store: &Store, pk: &PartitionKey, group: &str) -> Res
             return Ok(());
         }
     }
-    Err(Failure::Busy(pk.as_str().to_owned()))
+    Err(Failure::busy(pk))
 }
 
 /// Deletes the documents of a marked partition, the lock last. A partition without the mark is left alone: it was erased
@@ -114,17 +115,17 @@ async fn erase(
             },
         };
     }
-    Err(Failure::Busy(pk.as_str().to_owned()))
+    Err(Failure::busy(pk))
 }
 
 /// Delivers the intents whose targets are not deleted.
 async fn deliver_outside(store: &Store, pk: &PartitionKey, members: &HashSet<&str>) -> Result<(), Failure> {
-    let query = Query::new(format!("SELECT * FROM c WHERE c.type = {}", sql(Kind::Intent)));
+    let query = Query::new(format!("SELECT * FROM c WHERE c.type = {INTENT}"));
     let mut intents = store.container.query::<IntentDoc>(pk, &query).await?;
     intents.retain(|intent| !members.contains(intent.message.pk.as_str()));
     let delivered = deliver(store, pk, &intents).await;
     if delivered.len() < intents.len() {
-        return Err(Failure::Busy(pk.as_str().to_owned()));
+        return Err(Failure::busy(pk));
     }
     Ok(())
 }
@@ -133,11 +134,8 @@ async fn deliver_outside(store: &Store, pk: &PartitionKey, members: &HashSet<&st
 /// again. Affinity sessions, deletions and the maintenance state may share the partition and do not belong to the
 /// instance.
 pub(crate) async fn remains(store: &Store, pk: &PartitionKey) -> Result<Vec<Remains>, Failure> {
-    let others = [Kind::Receipt, Kind::Session, Kind::Deletion, Kind::Maintenance].map(sql);
-    let query = Query::new(format!(
-        "SELECT c.id, c.type FROM c WHERE NOT (c.type IN ({}))",
-        others.join(", ")
-    ));
+    let others = format!("{RECEIPT}, {SESSION}, {DELETION}, {MAINTENANCE}");
+    let query = Query::new(format!("SELECT c.id, c.type FROM c WHERE NOT (c.type IN ({others}))"));
     Ok(store.container.query::<Remains>(pk, &query).await?)
 }
 

@@ -25,7 +25,8 @@ pub(crate) use outbox::outbox_page;
 pub(crate) use roll_forward::{Progress, StagedOps, publish, roll_forward};
 
 use crate::error::Failure;
-use crate::model::{DeletionDoc, IntentDoc, Kind, LockDoc, Queue, sql};
+use crate::model::sql::{INTENT, REPAIR};
+use crate::model::{DeletionDoc, IntentDoc, Kind, LockDoc};
 use crate::page::{self, Item, PageRequest, PassOutcome};
 use crate::store::{Locked, Store};
 use cosmos::{PartitionKey, Query};
@@ -111,9 +112,7 @@ pub(crate) async fn unfinished_page(store: &Store, request: PageRequest) -> Resu
     let place = request.place(store);
     let query = Query::new(format!(
         "SELECT c.id, c.pk, c.type, c.dueAt FROM c \
-         WHERE c.queue = {} AND c.type != {} AND c.dueAt <= @now ORDER BY c.dueAt",
-        sql(Queue::Repair),
-        sql(Kind::Intent)
+         WHERE c.queue = {REPAIR} AND c.type != {INTENT} AND c.dueAt <= @now ORDER BY c.dueAt"
     ))
     .param("@now", place.now_ms);
     page::run(store, &query, request.at(place), |due: DueDocument, _| {

@@ -13,7 +13,8 @@
 use super::deliver::{AT_ONCE, deliver_one, forget};
 use crate::config::Outbox;
 use crate::error::Failure;
-use crate::model::{DeadLetterDoc, DeadLetterKind, GivenUp, IntentDoc, Kind, Queue, sql};
+use crate::model::sql::{INTENT, REPAIR};
+use crate::model::{DeadLetterDoc, DeadLetterKind, GivenUp, IntentDoc};
 use crate::page::{PageRequest, PassOutcome};
 use crate::store::{Store, millis};
 use cosmos::{Batch, Etag, PartitionKey, Query, Retry};
@@ -41,9 +42,7 @@ pub(crate) async fn outbox_page(store: &Store, request: PageRequest) -> Result<P
         return Ok(PassOutcome::untouched(place));
     }
     let query = Query::new(format!(
-        "SELECT * FROM c WHERE c.queue = {} AND c.type = {} AND c.dueAt <= @now ORDER BY c.dueAt",
-        sql(Queue::Repair),
-        sql(Kind::Intent)
+        "SELECT * FROM c WHERE c.queue = {REPAIR} AND c.type = {INTENT} AND c.dueAt <= @now ORDER BY c.dueAt"
     ))
     .param("@now", place.now_ms);
     let page = store

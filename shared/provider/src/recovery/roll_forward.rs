@@ -83,10 +83,7 @@ pub(crate) async fn publish(
         let Some(mut ops) = staged else {
             rereads += 1;
             if rereads > REREADS {
-                return Err(Failure::Stale {
-                    instance: pk.as_str().to_owned(),
-                    reason: format!("staged document {id} cannot be read yet"),
-                });
+                return Err(Failure::stale(pk, format!("staged document {id} cannot be read yet")));
             }
             tokio::time::sleep(REREAD_WAIT).await;
             let Some(now) = store.lock(pk).await? else {

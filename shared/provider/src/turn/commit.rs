@@ -15,7 +15,8 @@ use super::release::unclaim;
 use crate::batch::{self, BATCH_BYTES, BATCH_OPS, Split, extend, lock_first, pack};
 use crate::due::TurnDecision;
 use crate::error::Failure;
-use crate::model::{ExecutionDoc, LockDoc, Queue, StagedDoc, StagedHead, StagedOp, StagedOpKind, Unfinished, sql};
+use crate::model::sql::TURN;
+use crate::model::{ExecutionDoc, LockDoc, StagedDoc, StagedHead, StagedOp, StagedOpKind, Unfinished};
 use crate::recovery::{self, StagedOps};
 use crate::store::{Locked, Store};
 use cosmos::{Batch, Container, Etag, Query, Retry};
@@ -216,10 +217,7 @@ impl<'a> Commit<'a> {
             #[serde(rename = "_etag")]
             etag: String,
         }
-        let query = Query::new(format!(
-            "SELECT c.id, c._etag FROM c WHERE c.queue = {}",
-            sql(Queue::Turn)
-        ));
+        let query = Query::new(format!("SELECT c.id, c._etag FROM c WHERE c.queue = {TURN}"));
         let seen = self.container().query::<Seen>(&self.turn.pk, &query).await?;
         let there = seen
             .iter()

@@ -161,10 +161,7 @@ async fn load_coherent(
             past = read::past(store, pk, instance.current.execution).await?;
         }
     }
-    Err(Failure::Stale {
-        instance: pk.as_str().to_owned(),
-        reason: "history or keys stay incomplete".to_owned(),
-    })
+    Err(Failure::stale(pk, "history or keys stay incomplete"))
 }
 
 /// Removes persistent events of an instance that does not exist: duroxide does not keep them. Any other message may

@@ -90,10 +90,7 @@ pub(crate) fn assemble(
         Some(Ok(events)) => (events, None),
         Some(Err(error @ HistoryError::Corrupt { .. })) => (Vec::new(), Some(error.to_string())),
         Some(Err(error @ HistoryError::Short { .. })) => {
-            return Err(Failure::Stale {
-                instance: pk.as_str().to_owned(),
-                reason: error.to_string(),
-            });
+            return Err(Failure::stale(pk, error.to_string()));
         }
     };
     let scope = ClaimedTurn::scope(instance.as_ref());

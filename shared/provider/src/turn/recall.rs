@@ -3,7 +3,8 @@
 use super::claimed::{ClaimedMessage, ClaimedTurn};
 use super::release::unclaim;
 use crate::error::Failure;
-use crate::model::{LockDoc, MessageDoc, Queue, sql};
+use crate::model::sql::TURN;
+use crate::model::{LockDoc, MessageDoc};
 use crate::read;
 use crate::recovery::{Progress, roll_forward};
 use crate::store::{Store, millis};
@@ -18,14 +19,10 @@ const CHANGE_TIME: Duration = Duration::from_secs(30);
 
 /// The claimed turn of a token that another process, or an earlier life of this one, has fetched.
 pub(crate) async fn recall(store: &Store, pk: &PartitionKey, nonce: &str) -> Result<ClaimedTurn, Failure> {
-    let stale = |reason: String| Failure::Stale {
-        instance: pk.as_str().to_owned(),
-        reason,
-    };
     // No message is due at time 0: the claimed messages are read by id.
     let view = read::view(store, pk, 0).await?;
     if !view.is_coherent() {
-        return Err(stale("instance and lock differ".to_owned()));
+        return Err(Failure::stale(pk, "instance and lock differ"));
     }
     let lock = view.lock.filter(|lock| lock.doc.is_claimed_by(nonce));
     let lock = lock.ok_or_else(|| Failure::lock_lost(pk))?;
@@ -33,16 +30,13 @@ pub(crate) async fn recall(store: &Store, pk: &PartitionKey, nonce: &str) -> Res
     let past = read::past(store, pk, execution).await?;
     let instance = view.instance.as_ref();
     if instance.is_some_and(|instance| !past.has_keys_of(instance)) {
-        return Err(stale("keys are missing".to_owned()));
+        return Err(Failure::stale(pk, "keys are missing"));
     }
     let ids = lock.doc.claimed_messages();
     let messages = messages_of(store, pk, ids).await?;
     if messages.len() != ids.len() {
-        return Err(stale(format!(
-            "{} of {} claimed messages were read",
-            messages.len(),
-            ids.len()
-        )));
+        let reason = format!("{} of {} claimed messages were read", messages.len(), ids.len());
+        return Err(Failure::stale(pk, reason));
     }
     Ok(ClaimedTurn {
         pk: pk.clone(),
@@ -62,8 +56,7 @@ async fn messages_of(store: &Store, pk: &PartitionKey, ids: &[String]) -> Result
         return Ok(Vec::new());
     }
     let query = Query::new(format!(
-        "SELECT * FROM c WHERE c.queue = {} AND ARRAY_CONTAINS(@ids, c.id)",
-        sql(Queue::Turn)
+        "SELECT * FROM c WHERE c.queue = {TURN} AND ARRAY_CONTAINS(@ids, c.id)"
     ))
     .param("@ids", ids);
     let found = store.container.query::<MessageDoc>(pk, &query).await?;
@@ -94,5 +87,5 @@ pub(crate) async fn claim_idle(store: &Store, pk: &PartitionKey) -> Result<Claim
             return claimed;
         }
     }
-    Err(Failure::Busy(pk.as_str().to_owned()))
+    Err(Failure::busy(pk))
 }

@@ -3,7 +3,8 @@
 use super::claimed::{ClaimedTurn, ClaimedTurns};
 use crate::batch::{extend, lock_first, pack};
 use crate::error::Failure;
-use crate::model::{MessageDoc, Queue, StagedOp, sql};
+use crate::model::sql::TURN;
+use crate::model::{MessageDoc, StagedOp};
 use crate::store::{Locked, Store, millis};
 use cosmos::{PartitionKey, Query, Retry};
 use std::time::Duration;
@@ -63,7 +64,7 @@ pub(crate) async fn release(
         }
         lock = own_lock(store, pk, &turn.nonce).await?;
     }
-    Err(Failure::Busy(pk.as_str().to_owned()))
+    Err(Failure::busy(pk))
 }
 
 /// Undoes a claim that cannot be used. If this fails too, the claim expires by itself.
@@ -91,7 +92,7 @@ async fn defer_messages(
     delay: Duration,
 ) -> Result<Locked, Failure> {
     let due_at = store.now().saturating_add(millis(delay));
-    let query = Query::new(format!("SELECT * FROM c WHERE c.queue = {}", sql(Queue::Turn)));
+    let query = Query::new(format!("SELECT * FROM c WHERE c.queue = {TURN}"));
     let mut ops = Vec::new();
     for mut message in store.container.query::<MessageDoc>(&turn.pk, &query).await? {
         if lock.doc.claimed_messages().contains(&message.id) {
@@ -126,5 +127,5 @@ async fn defer_group(
             Err(error) => return Err(error.into()),
         }
     }
-    Err(Failure::Busy(turn.pk.as_str().to_owned()))
+    Err(Failure::busy(&turn.pk))
 }
