@@ -1,7 +1,7 @@
 //! A cloud in one process: the two functions on one store, joined by a notifier in memory.
 //!
 //! Each function and the client reach the store through a listener of their own, so that their requests are counted
-//! apart. Nothing runs by itself: a test feeds wakeups to the functions, one event at a time or all with [`Cloud::settle`].
+//! apart. Nothing runs by itself: a test feeds wakeups to the functions, one event at a time or all with [`Cloud::drain`].
 
 use crate::world::{World, connect};
 use cosmos::{Clock, SystemClock};
@@ -23,7 +23,7 @@ use tokio::time::Instant;
 
 /// How long a test waits for what must come.
 const PATIENCE: Duration = Duration::from_secs(300);
-/// How often [`Cloud::settle`] looks for new wakeups.
+/// How often [`Cloud::drain`] looks for new wakeups.
 const TICK: Duration = Duration::from_millis(10);
 /// The time of one invocation, unless a test says otherwise.
 pub const INVOCATION: Duration = Duration::from_secs(60);
@@ -32,11 +32,11 @@ pub const INVOCATION: Duration = Duration::from_secs(60);
 pub struct CloudOptions {
     /// The store's server.
     pub server: ServerOptions,
-    /// The functions' numbers.
+    /// The functions' limits.
     pub limits: Limits,
     /// What the worker function serves.
     pub tags: TagFilter,
-    /// The time of store and functions.
+    /// The clock of provider and functions.
     pub clock: Arc<dyn Clock>,
 }
 
@@ -51,7 +51,7 @@ impl Default for CloudOptions {
     }
 }
 
-/// See the module.
+/// Both functions, a client and their store.
 pub struct Cloud {
     /// The store.
     pub world: World,
@@ -61,13 +61,13 @@ pub struct Cloud {
     pub orchestrator: Function,
     /// The worker function.
     pub worker: Function,
-    /// A client whose requests are notified for.
+    /// A client that wakes the functions after each request.
     pub client: Client,
     /// The client's provider.
     pub notifying: Arc<NotifyingProvider>,
-    /// The client's way to the store.
+    /// The listener of the client.
     pub client_listener: Listener,
-    /// The client's provider, which queues without notifying.
+    /// The client's provider, which sends no wakeups.
     pub silent: Arc<CosmosProvider>,
     clock: Arc<dyn Clock>,
     limits: Limits,
@@ -77,7 +77,7 @@ pub struct Cloud {
 pub struct Function {
     /// The warm runtime.
     pub environment: Environment,
-    /// Its way to the store.
+    /// The listener of its requests.
     pub listener: Listener,
     /// What it counted.
     pub metrics: Arc<Metrics>,
@@ -144,7 +144,7 @@ impl Cloud {
             .await
     }
 
-    /// The same, whose time is not the others'.
+    /// One more environment of the orchestrator function, with a clock of its own.
     pub async fn another_orchestrator_at(
         &self,
         clock: Arc<dyn Clock>,
@@ -157,14 +157,14 @@ impl Cloud {
     }
 
     /// Feeds every wakeup to its function, as SQS would, in batches of ten, until none is left; delays are waited for.
-    /// Records that are reported as failed come again. Turns run in one invocation at a time, activities in as many as
-    /// it takes: a long one does not keep the others waiting.
-    pub async fn settle(&self) {
-        self.settle_through(|wakeup| vec![wakeup]).await;
+    /// Records that are reported as failed are delivered again. Turns run in one invocation at a time, activities in as
+    /// many as it takes, so that a long one does not delay the others.
+    pub async fn drain(&self) {
+        self.drain_through(|wakeup| vec![wakeup]).await;
     }
 
-    /// The same, by a queue that makes of each wakeup what `post` says: nothing, itself, several.
-    pub async fn settle_through(&self, mut post: impl FnMut(Wakeup) -> Vec<Wakeup>) {
+    /// The same, by a queue that loses or repeats wakeups: `post` answers what becomes of one.
+    pub async fn drain_through(&self, mut post: impl FnMut(Wakeup) -> Vec<Wakeup>) {
         let limit = Instant::now() + PATIENCE;
         let mut waiting: Vec<(Instant, Wakeup)> = Vec::new();
         let mut running = FuturesUnordered::new();
@@ -177,12 +177,12 @@ impl Cloud {
             }
             assert!(now < limit, "wakeups go on for ever: {waiting:?}");
             let is_turn = |wakeup: &Wakeup| matches!(wakeup.target, Target::Turn { .. });
-            let works: Vec<Wakeup> = drain(&mut waiting, usize::MAX, |at, wakeup| at <= now && !is_turn(wakeup));
+            let works: Vec<Wakeup> = take(&mut waiting, usize::MAX, |at, wakeup| at <= now && !is_turn(wakeup));
             for batch in works.chunks(10) {
                 running.push(self.worker.feed(batch.to_vec(), false));
             }
             if !turning {
-                let turns: Vec<Wakeup> = drain(&mut waiting, 10, |at, wakeup| at <= now && is_turn(wakeup));
+                let turns: Vec<Wakeup> = take(&mut waiting, 10, |at, wakeup| at <= now && is_turn(wakeup));
                 turning = !turns.is_empty();
                 if turning {
                     running.push(self.orchestrator.feed(turns, true));
@@ -191,7 +191,7 @@ impl Cloud {
             if running.is_empty() && waiting.is_empty() {
                 return;
             }
-            // An activity may wakeup before it ends, so the notifier is looked at now and then.
+            // An activity may send wakeups before it ends, so the queue is looked at now and then.
             let ended = tokio::time::timeout(TICK, running.next()).await;
             if let Ok(Some((was_turning, failed))) = ended {
                 turning &= !was_turning;
@@ -205,7 +205,7 @@ impl Cloud {
 }
 
 /// Takes out up to `most` wakeups that are wanted, in order.
-fn drain(waiting: &mut Vec<(Instant, Wakeup)>, most: usize, wanted: impl Fn(Instant, &Wakeup) -> bool) -> Vec<Wakeup> {
+fn take(waiting: &mut Vec<(Instant, Wakeup)>, most: usize, wanted: impl Fn(Instant, &Wakeup) -> bool) -> Vec<Wakeup> {
     let mut left = most;
     let taken = waiting.extract_if(.., |(at, wakeup)| {
         let takes = left > 0 && wanted(*at, wakeup);
@@ -259,7 +259,7 @@ pub fn raw_event(bodies: impl IntoIterator<Item = String>) -> SqsEvent {
     }
 }
 
-/// What every participant has.
+/// What functions and client have in common.
 struct Base {
     listener: Listener,
     store: Arc<CosmosProvider>,

@@ -48,7 +48,7 @@ impl World {
 
     /// A fresh container on the emulator, whatever the environment says: for tests that inject faults or count requests.
     pub async fn local(options: ServerOptions) -> World {
-        let server = CosmosServer::start(options).await.expect("the strict server starts");
+        let server = CosmosServer::start(options).await.expect("the emulator starts");
         let (endpoint, key) = (server.listener().endpoint(), server.listener().key());
         let container = format!("c{}", RandomIds.unique());
         let world = World {
@@ -69,9 +69,9 @@ impl World {
             .expect("database and container are created");
     }
 
-    /// The strict server.
+    /// The emulator.
     pub fn server(&self) -> &CosmosServer {
-        self.server.as_ref().expect("this test runs on the strict server")
+        self.server.as_ref().expect("this test runs on the emulator")
     }
 
     /// Its first listener.

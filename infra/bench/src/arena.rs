@@ -1,25 +1,25 @@
-//! Where one side runs one workload: a fresh server, a counted listener for the provider, and a second listener, not counted,
-//! for whoever prepares and watches.
+//! A fresh server for one workload on one side, with a listener whose requests are counted, for the provider, and another
+//! listener, to prepare and watch.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
 use cosmos::{Key, StaticKey, Throughput};
+use cosmos_emulator::{CosmosServer, Listener, ServerOptions};
 use duroxide::providers::Provider;
 use duroxide_cdb::{CosmosDBProvider, CosmosDBProviderConfig};
 use duroxide_cosmos::{CosmosConfig, CosmosProvider};
-use cosmos_emulator::{CosmosServer, Listener, ServerOptions};
 use serde::Serialize;
 
-use crate::amend::Amend;
+use crate::proxy::BatchProxy;
 
 const DATABASE: &str = "bench";
 const CONTAINER: &str = "workflows";
 /// The dispatchers of each kind, on both sides.
 pub const DISPATCHERS: u32 = 8;
 
-/// Who runs.
+/// Which provider runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Side {
@@ -32,23 +32,23 @@ pub enum Side {
 /// A server with an empty container.
 pub struct Arena {
     side: Side,
-    /// Between how many dispatchers the peer divides its queue.
+    /// Into how many parts the peer divides its queue.
     peer_slots: u32,
-    counted: Gate,
-    uncounted: Gate,
+    counted: Endpoint,
+    uncounted: Endpoint,
     // Dropped last: the listeners close with it.
     _server: CosmosServer,
 }
 
-struct Gate {
+struct Endpoint {
     listener: Listener,
-    proxy: Amend,
+    proxy: BatchProxy,
 }
 
-impl Gate {
-    async fn of(listener: Listener) -> Result<Gate> {
-        let proxy = Amend::start(listener.address()).await.context("the proxy did not start")?;
-        Ok(Gate { listener, proxy })
+impl Endpoint {
+    async fn of(listener: Listener) -> Result<Endpoint> {
+        let proxy = BatchProxy::start(listener.address()).await.context("the proxy did not start")?;
+        Ok(Endpoint { listener, proxy })
     }
 }
 
@@ -59,8 +59,8 @@ impl Arena {
         Ok(Arena {
             side,
             peer_slots,
-            counted: Gate::of(server.listener().clone()).await?,
-            uncounted: Gate::of(server.open_listener().await?).await?,
+            counted: Endpoint::of(server.listener().clone()).await?,
+            uncounted: Endpoint::of(server.open_listener().await?).await?,
             _server: server,
         })
     }
@@ -75,23 +75,23 @@ impl Arena {
         self.connect(&self.counted, Duration::from_secs(2)).await
     }
 
-    /// A provider whose requests are not counted, and which does nothing on its own.
+    /// A provider whose requests are not counted and which does nothing by itself.
     pub async fn watcher(&self) -> Result<Arc<dyn Provider>> {
         self.connect(&self.uncounted, Duration::from_secs(24 * 3600)).await
     }
 
-    /// Our provider, for the calls that the peer does not have.
+    /// Our provider, for directed calls, which the peer does not have.
     pub async fn ours(&self) -> Result<Arc<CosmosProvider>> {
         ours(&self.counted).await
     }
 
-    async fn connect(&self, gate: &Gate, reconciler_interval: Duration) -> Result<Arc<dyn Provider>> {
+    async fn connect(&self, endpoint: &Endpoint, reconciler_interval: Duration) -> Result<Arc<dyn Provider>> {
         match self.side {
-            Side::Ours => Ok(ours(gate).await?),
+            Side::Ours => Ok(ours(endpoint).await?),
             Side::Peer => {
                 let config = CosmosDBProviderConfig {
-                    endpoint: gate.proxy.endpoint(),
-                    key: gate.listener.key(),
+                    endpoint: endpoint.proxy.endpoint(),
+                    key: endpoint.listener.key(),
                     database: DATABASE.to_owned(),
                     container: CONTAINER.to_owned(),
                     orch_concurrency: self.peer_slots,
@@ -108,9 +108,9 @@ impl Arena {
     }
 }
 
-async fn ours(gate: &Gate) -> Result<Arc<CosmosProvider>> {
-    let key = StaticKey::new(Key::from_base64(&gate.listener.key())?);
-    let config = CosmosConfig::builder(gate.proxy.endpoint(), key)
+async fn ours(endpoint: &Endpoint) -> Result<Arc<CosmosProvider>> {
+    let key = StaticKey::new(Key::from_base64(&endpoint.listener.key())?);
+    let config = CosmosConfig::builder(endpoint.proxy.endpoint(), key)
         .database(DATABASE)
         .container(CONTAINER)
         .create_with(Throughput::Serverless)

@@ -1,5 +1,5 @@
-//! Fetching one turn while many instances wait: the starts are queued by another process (a provider that is not
-//! counted), then one turn is fetched and given back, again and again.
+//! Fetches one turn while many instances wait. A provider that is not counted queues the starts; then one turn is fetched and
+//! abandoned, repeatedly.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -25,7 +25,7 @@ pub fn name(backlog: usize) -> String {
     format!("fetch, {backlog} queued")
 }
 
-/// What a side did with a backlog of this size.
+/// Measures a side with a backlog of this size.
 pub async fn run(backlog: usize, side: Side, settings: Settings) -> Result<Vec<Measure>> {
     let name = name(backlog);
     let arena = Arena::open(side, settings.peer_slots).await?;
@@ -45,7 +45,7 @@ pub async fn run(backlog: usize, side: Side, settings: Settings) -> Result<Vec<M
     Ok(rows)
 }
 
-/// Counts and times up to [`FETCHES`] fetches: fewer, when half of the time is gone by then.
+/// Counts and times [`FETCHES`] fetches, or as many as fit into half of the limit.
 async fn bounded<F: Future<Output = Result<()>>>(
     name: &str,
     side: Side,
@@ -72,7 +72,7 @@ async fn bounded<F: Future<Output = Result<()>>>(
     Ok(Measure::new(name, side, times.len(), &arena.listener().counts()).took(median))
 }
 
-/// Not one fetch was done in the time.
+/// No fetch finished in time.
 fn unfinished(name: &str, side: Side, arena: &Arena) -> Measure {
     let mut measure = Measure::new(name, side, 1, &arena.listener().counts());
     measure.end = End::DidNotFinish;
@@ -106,7 +106,7 @@ async fn fill(provider: &Arc<dyn Provider>, backlog: usize) -> Result<()> {
 async fn undirected(provider: &Arc<dyn Provider>) -> Result<()> {
     let fetched = provider.fetch_orchestration_item(LOCK, Duration::ZERO, None).await?;
     let Some((item, token, _)) = fetched else {
-        bail!("a fetch found nothing though much is queued")
+        bail!("a fetch found nothing, but starts are queued")
     };
     if item.messages.len() != 1 || !item.instance.starts_with("queued-") {
         bail!("a fetch found {} messages of {}", item.messages.len(), item.instance);

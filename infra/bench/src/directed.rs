@@ -1,12 +1,11 @@
-//! One orchestration with one activity, by directed calls only, as functions make them: what the protocol costs when
-//! every step knows where to go. The peer has no such calls; this row is ours alone.
+//! One orchestration with one activity through directed calls only, as the functions make them. The peer has no such calls.
 
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 use duroxide::providers::{ExecutionMetadata, Provider, ScheduledActivityIdentifier, TagFilter, WorkItem};
 use duroxide::{Event, EventKind, INITIAL_EVENT_ID, INITIAL_EXECUTION_ID};
-use duroxide_cosmos::{CosmosProvider, Fetched, TurnItem, ClaimedWork};
+use duroxide_cosmos::{ClaimedWork, CosmosProvider, Fetched, TurnItem};
 
 use crate::arena::{Arena, Side};
 use crate::measure::Measure;

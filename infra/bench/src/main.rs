@@ -1,28 +1,28 @@
-//! Side by side: the same workloads on `CosmosProvider` and on `duroxide-cdb`, each on a fresh server of the same kind.
+//! Runs the same workloads on `CosmosProvider` and on `duroxide-cdb`, each on a fresh emulator.
 //!
 //! ```text
 //!   runtime ──> provider ──> proxy ──> counted listener ──┐
-//!   watcher ──> provider ──> proxy ──> other listener ────┴──> strict Cosmos server
+//!   watcher ──> provider ──> proxy ──> other listener ────┴──> Cosmos DB emulator
 //! ```
 //!
 //! | module | role |
 //! |---|---|
-//! | `workflows`, `workload` | what is run, and what must come out |
-//! | `arena`, `amend` | the server, its listeners, the two providers |
+//! | `workflows`, `workload` | what is run, and the expected results |
+//! | `arena`, `proxy` | the emulator, its listeners, the two providers |
 //! | `run`, `backlog`, `directed` | one measurement each |
-//! | `measure`, `table`, `verdict`, `trace` | what was counted, and how it is shown |
+//! | `measure`, `table`, `targets`, `trace` | the numbers, and how they are shown |
 //!
-//! The exit code is 1 when an answer was wrong, or when our side did not finish; a missed target is only printed.
+//! The exit code is 1 if a result was wrong or our side did not finish. A missed target is only printed.
 
-mod amend;
 mod arena;
 mod backlog;
 mod directed;
 mod measure;
+mod proxy;
 mod run;
 mod table;
+mod targets;
 mod trace;
-mod verdict;
 mod workflows;
 mod workload;
 
@@ -37,8 +37,8 @@ use arena::{DISPATCHERS, Side};
 use measure::{End, Measure};
 use run::Settings;
 
-/// The peer's own default for its `orch_concurrency` and `worker_concurrency`, which is not the number of the
-/// runtime's dispatchers. Where its dispatchers contend most it is also run *tuned*: one part of its queue each.
+/// The peer's default of `orch_concurrency` and `worker_concurrency`. The workload in which its dispatchers contend most is also
+/// run *tuned*, with one part of the queue for each dispatcher.
 const PEER_DEFAULT_SLOTS: u32 = 1;
 
 /// Compares `CosmosProvider` with `duroxide-cdb` on the same server.
@@ -50,10 +50,10 @@ struct Args {
     /// Only the small workloads.
     #[arg(long)]
     quick: bool,
-    /// Print the rows and the verdicts as JSON instead of a table.
+    /// Print rows and targets as JSON instead of a table.
     #[arg(long)]
     json: bool,
-    /// Leave the peer out.
+    /// Do not run the peer.
     #[arg(long)]
     ours_only: bool,
     /// The longest time, in seconds, for one workload on one side.
@@ -74,14 +74,14 @@ async fn main() -> Result<ExitCode> {
     let args = Args::parse();
     let rows = measure_all(&args).await?;
     if rows.is_empty() {
-        bail!("no workload's name contains that");
+        bail!("no workload has a name that contains --only");
     }
-    let verdicts = verdict::verdicts(&rows);
+    let targets = targets::targets(&rows);
     if args.json {
-        println!("{}", serde_json::json!({ "rows": rows, "verdicts": verdicts }));
+        println!("{}", serde_json::json!({ "rows": rows, "targets": targets }));
     } else {
         println!("{}", table::format(&rows));
-        verdicts.iter().for_each(|line| println!("{line}"));
+        targets.iter().for_each(|line| println!("{line}"));
     }
     Ok(exit_code(&rows))
 }

@@ -1,4 +1,4 @@
-//! What one side did in one workload, as the server's listener counted it.
+//! The numbers of one side in one workload, as the emulator's listener counted them.
 
 use std::time::Duration;
 
@@ -11,11 +11,11 @@ use crate::arena::Side;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum End {
-    /// Every answer was right.
+    /// Every result was right.
     Right,
-    /// An answer was wrong, or an orchestration failed; the first one.
+    /// The first wrong result or failed orchestration.
     Wrong(String),
-    /// The time was up first.
+    /// The limit was reached.
     DidNotFinish,
 }
 
@@ -24,23 +24,23 @@ pub enum End {
 pub struct Measure {
     /// The workload.
     pub workload: String,
-    /// Who ran it.
+    /// Which provider ran it.
     pub side: Side,
-    /// How they ran it, if there are several ways.
+    /// The variant, if there are several.
     pub how: &'static str,
-    /// Orchestrations, or fetches: what the numbers are divided by.
+    /// Orchestrations or fetches.
     pub units: usize,
     /// All requests.
     pub requests: u64,
-    /// Those that ask more than one logical partition.
+    /// Queries over more than one logical partition.
     pub cross_partition_queries: u64,
-    /// Documents that were created, replaced or deleted.
+    /// Documents created, replaced or deleted.
     pub documents_written: u64,
-    /// Bytes of bodies, both ways.
+    /// Bytes of request and response bodies.
     pub bytes: u64,
     /// The whole time, or the median of one fetch.
     pub seconds: f64,
-    /// Activities that ran, those that ran twice included.
+    /// Activity runs, repeated ones included.
     pub activities_run: u64,
     /// How it ended.
     pub end: End,
@@ -64,7 +64,7 @@ impl Measure {
         }
     }
 
-    /// Names the way it was run.
+    /// Sets the variant.
     pub fn how(mut self, how: &'static str) -> Measure {
         self.how = how;
         self

@@ -1,7 +1,7 @@
 //! Runs one workload on one side, with duroxide's own runtime.
 //!
-//! Counting begins when the runtime is up and ends with the last orchestration. Whether that one has ended is asked
-//! through the listener that is not counted, and only when all activities have run.
+//! Counting begins when the runtime is up and ends with the last orchestration. The status is read through the other listener,
+//! and only after all activities have run.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -17,17 +17,17 @@ use crate::trace;
 use crate::workflows::{Progress, activities, orchestrations};
 use crate::workload::Workload;
 
-/// How long a started runtime is left alone before counting: both sides look around once.
-const SETTLE: Duration = Duration::from_millis(500);
+/// The pause between the start of the runtime and counting, in which both sides poll once.
+const WARM_UP: Duration = Duration::from_millis(500);
 
 /// How to run.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
-    /// Between how many dispatchers the peer divides its queue.
+    /// Into how many parts the peer divides its queue.
     pub peer_slots: u32,
-    /// How long one side may take for one workload.
+    /// The limit for one workload on one side.
     pub limit: Duration,
-    /// Whether to print every request that we make.
+    /// Whether to print every request.
     pub log: bool,
 }
 
@@ -45,7 +45,7 @@ pub async fn run(workload: &Workload, side: Side, settings: Settings) -> Result<
     };
     let runtime =
         Runtime::start_with_options(Arc::clone(&provider), activities(&progress), orchestrations(), options).await;
-    tokio::time::sleep(SETTLE).await;
+    tokio::time::sleep(WARM_UP).await;
     arena.listener().reset();
     let started = Instant::now();
     let client = Client::new(provider);
@@ -79,7 +79,7 @@ fn instance(index: usize) -> String {
     format!("bench-{index}")
 }
 
-/// Compares every answer with the right one.
+/// Compares every output with the expected one.
 async fn answers(workload: &Workload, watcher: &Client, limit: Duration) -> Result<End> {
     for index in 0..workload.instances {
         match watcher.wait_for_orchestration(&instance(index), limit).await {

@@ -1,4 +1,6 @@
-//! The table: one row for each side, and a line of ratios (ours / peer) below each pair.
+//! The table: one row for each side, and a row of ratios (ours / peer) below each pair.
+
+use comfy_table::{CellAlignment, presets};
 
 use crate::arena::Side;
 use crate::measure::{End, Measure};
@@ -15,7 +17,7 @@ const HEAD: [&str; 9] = [
     "end",
 ];
 
-/// Formats rows that stand in the order of their workloads.
+/// Formats rows, which are sorted by workload.
 pub fn format(rows: &[Measure]) -> String {
     let mut lines = vec![HEAD.map(str::to_owned)];
     for (index, row) in rows.iter().enumerate() {
@@ -26,30 +28,19 @@ pub fn format(rows: &[Measure]) -> String {
             lines.push(ratios(ours, row));
         }
     }
-    let mut widths = [0; HEAD.len()];
-    for line in &lines {
-        for (width, cell) in widths.iter_mut().zip(line) {
-            *width = (*width).max(cell.len());
-        }
+    let mut table = comfy_table::Table::new();
+    table.load_style(presets::NOTHING).add_rows(lines);
+    for column in table.column_iter_mut() {
+        column.set_padding((0, 2));
+        column.set_cell_alignment(match column.index {
+            0 | 1 => CellAlignment::Left,
+            _ => CellAlignment::Right,
+        });
     }
-    let mut text = String::new();
-    for line in &lines {
-        for (column, (cell, width)) in line.iter().zip(widths).enumerate() {
-            let cell = if column < 2 {
-                format!("{cell:<width$}")
-            } else {
-                format!("{cell:>width$}")
-            };
-            text.push_str(&cell);
-            text.push_str("  ");
-        }
-        text.truncate(text.trim_end_matches(' ').len());
-        text.push('\n');
-    }
-    text
+    table.trim_fmt()
 }
 
-/// Whether `ours` is what `peer` is compared with.
+/// Whether `peer` is compared with `ours`.
 pub fn pairs(ours: &Measure, peer: &Measure) -> bool {
     ours.side == Side::Ours && ours.how.is_empty() && ours.workload == peer.workload
 }

@@ -1,4 +1,4 @@
-//! The requests of a run, one by one, for finding those that need not be.
+//! Prints the requests of a run, to find superfluous ones.
 
 use std::time::Instant;
 

@@ -1,7 +1,7 @@
-//! The workflows that both sides run, and what they must answer: a benchmark of wrong results is worthless.
+//! The workflows that both sides run, with their expected outputs.
 //!
-//! The activities count themselves ([`Progress`]), so that the benchmark can wait for the end of a workload without
-//! reading from the store while it runs.
+//! The activities count their runs ([`Progress`]), so that the benchmark can wait for the end of a workload without reading
+//! from the store.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -23,7 +23,7 @@ const GREET: &str = "Greet";
 /// The cities of [`HELLO_CITIES`].
 pub const CITIES: [&str; 5] = ["Tokyo", "Seattle", "London", "Nairobi", "Lima"];
 
-/// How many activities have run, those that ran twice included.
+/// How many activities have run, repeated ones included.
 #[derive(Debug, Default)]
 pub struct Progress {
     run: AtomicU64,
@@ -41,10 +41,10 @@ impl Progress {
         self.changed.notify_one();
     }
 
-    /// Waits until this many have run. An activity that ran twice makes it return early: it is a hint, not a proof.
+    /// Waits until this many have run. It returns early if an activity ran twice; the outputs are checked afterwards.
     pub async fn reached(&self, count: u64) {
         while self.run() < count {
-            // The timeout only covers a notification that came between the check and the wait.
+            // The timeout covers a notification between the check and the wait.
             if tokio::time::timeout(Duration::from_millis(100), self.changed.notified())
                 .await
                 .is_err()

@@ -5,7 +5,7 @@ use crate::workflows::{self, CITIES, FAN_OUT, HELLO_CITIES, PARENT};
 /// Some orchestrations that are started at once.
 #[derive(Clone, Debug)]
 pub struct Workload {
-    /// How it is called on the command line and in the table.
+    /// The name on the command line and in the table.
     pub name: String,
     /// The orchestration's name.
     pub orchestration: &'static str,
@@ -19,7 +19,7 @@ pub struct Workload {
     pub answer: String,
 }
 
-/// The workload that the strongest targets are about.
+/// The workload with the strictest targets.
 pub const CONCURRENT_HELLO: &str = "hello-cities x50";
 
 impl Workload {

@@ -1,48 +1,47 @@
-//! What `demo` and `up` are told about the cloud.
+//! The arguments of `demo` and `up` that describe the cloud.
 
 use anyhow::{Context, bail};
 use clap::Args;
 use cosmos_emulator::ServerOptions;
 use duroxide_lambda::Limits;
-use local_cloud::binaries::Build;
-use local_cloud::cloud::{CloudOptions, Functions, Store};
+use local_cloud::{Build, CloudOptions, Functions, Store};
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// The cloud.
+/// Options of the cloud.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct CloudArguments {
-    /// Keep the state in this directory: it survives restarts, crashes included
+    /// Keep the state in this directory; it survives restarts and crashes
     #[arg(long, value_name = "DIR", conflicts_with = "cosmos")]
     pub data: Option<PathBuf>,
-    /// Use this Cosmos DB account or emulator instead of the embedded one; its key is taken from COSMOS_KEY
+    /// Use this Cosmos DB account or emulator instead of the embedded one; COSMOS_KEY holds its key
     #[arg(long, value_name = "URL")]
     pub cosmos: Option<String>,
-    /// The binary of the orchestrator function; unless given, the sample's is built
+    /// The binary of the orchestrator function [default: builds the sample's]
     #[arg(long, value_name = "PATH")]
     pub orchestrator: Option<PathBuf>,
-    /// The binary of the worker function; unless given, the sample's is built
+    /// The binary of the worker function [default: builds the sample's]
     #[arg(long, value_name = "PATH")]
     pub worker: Option<PathBuf>,
-    /// The binary of the maintenance function; unless given, it is built
+    /// The binary of the maintenance function [default: builds it]
     #[arg(long, value_name = "PATH")]
     pub maintenance: Option<PathBuf>,
-    /// Take the binaries that are not given from the release profile
+    /// Build the default binaries with the release profile
     #[arg(long)]
     pub release: bool,
-    /// One more environment variable for the functions; may be given several times
+    /// An environment variable for the functions; may be repeated
     #[arg(long = "env", value_name = "NAME=VALUE", value_parser = variable)]
     pub variables: Vec<(String, String)>,
-    /// The most processes of each function at once
+    /// The most concurrent processes of each function
     #[arg(long, default_value_t = 4, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=100))]
     pub concurrency: u16,
-    /// An invocation that takes longer is killed
+    /// The timeout of an invocation, which is then killed
     #[arg(long, default_value_t = 30, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=900))]
     pub timeout: u64,
     /// How often maintenance runs
     #[arg(long, default_value_t = 5, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=3600))]
     pub schedule: u64,
-    /// Do not freeze function processes between invocations, as Lambda does: for debuggers
+    /// Do not freeze function processes between invocations; for debuggers
     #[arg(long)]
     pub no_freeze: bool,
 }
@@ -55,7 +54,7 @@ fn variable(text: &str) -> Result<(String, String), String> {
 }
 
 impl CloudArguments {
-    /// The options of a cloud; builds the functions that were not given.
+    /// The options of a cloud. Builds the functions that are not given.
     pub(crate) async fn options(&self, cosmos_port: u16) -> anyhow::Result<CloudOptions> {
         let store = self.store(cosmos_port)?;
         let variables = self.functions_variables();
@@ -65,29 +64,29 @@ impl CloudArguments {
         options.variables = variables;
         options.concurrency = self.concurrency.into();
         options.timeout = Duration::from_secs(self.timeout);
-        // A wakeup must not come again while it is served.
+        // A wakeup must not be delivered again while it is served.
         options.visibility = options.timeout + Duration::from_secs(5);
         options.schedule = Duration::from_secs(self.schedule);
         options.freeze = !self.no_freeze;
-        options.launcher = Some(std::env::current_exe().context("this program does not know where it is")?);
-        for (name, place) in [
+        options.launcher = Some(std::env::current_exe().context("the path of this program is unknown")?);
+        for (name, option) in [
             ("COSMOS_DATABASE", &mut options.database),
             ("COSMOS_CONTAINER", &mut options.container),
         ] {
             if let Some(value) = set(name) {
-                *place = value;
+                *option = value;
             }
         }
         Ok(options)
     }
 
-    /// With too short a timeout the functions start, and begin nothing.
+    /// Refuses a timeout in which the functions would start no step.
     fn check_timeout(&self, variables: &[(String, String)]) -> anyhow::Result<()> {
         let get = |name: &str| {
             let set = variables.iter().rev().find(|(set, _)| set == name);
             set.map(|(_, value)| value.clone())
         };
-        // What cannot be read a function tells in its start.
+        // The functions report an invalid value when they start.
         let Ok(limits) = Limits::from_variables(get) else {
             return Ok(());
         };
@@ -106,14 +105,14 @@ impl CloudArguments {
             let options = ServerOptions {
                 port,
                 data: self.data.clone(),
-                // It may stay up for weeks.
+                // Unbounded, and `up` may run for weeks.
                 keep_log: false,
                 ..ServerOptions::default()
             };
             return Ok(Store::Embedded(options));
         };
         let Some(key) = set("COSMOS_KEY") else {
-            bail!("--cosmos {endpoint} needs the account's key: set COSMOS_KEY");
+            bail!("--cosmos {endpoint} needs the key of the account: set COSMOS_KEY");
         };
         Ok(Store::Account {
             endpoint: endpoint.clone(),
@@ -130,28 +129,29 @@ impl CloudArguments {
                 maintenance: maintenance.clone(),
             });
         }
-        let built = Build::like_this_program(self.release).functions().await?;
+        let build = Build::like_this_program(self.release);
+        let [orchestrator, worker, maintenance] = build.binaries(["orchestrator", "worker", "maintenance"]).await?;
         Ok(Functions {
-            orchestrator: self.orchestrator.clone().unwrap_or(built.orchestrator),
-            worker: self.worker.clone().unwrap_or(built.worker),
-            maintenance: self.maintenance.clone().unwrap_or(built.maintenance),
+            orchestrator: self.orchestrator.clone().unwrap_or(orchestrator),
+            worker: self.worker.clone().unwrap_or(worker),
+            maintenance: self.maintenance.clone().unwrap_or(maintenance),
         })
     }
 
-    /// What is set in this process's environment and handed on, and what the arguments say.
+    /// The variables for the functions: inherited ones, then those of the arguments.
     fn functions_variables(&self) -> Vec<(String, String)> {
-        let handed_on = duroxide_lambda::config::VARIABLES
+        let names = duroxide_lambda::config::VARIABLES
             .iter()
             .map(|variable| variable.name)
-            .filter(|name| is_handed_on(name));
-        let inherited = handed_on.filter_map(|name| set(name).map(|value| (name.to_owned(), value)));
+            .filter(|name| is_inherited(name));
+        let inherited = names.filter_map(|name| set(name).map(|value| (name.to_owned(), value)));
         inherited.chain(self.variables.iter().cloned()).collect()
     }
 }
 
-/// Whether a variable says how a function works, here as anywhere. The others are of one deployment: where its parts are,
-/// which tags one of its functions serves, where its metrics go.
-fn is_handed_on(name: &str) -> bool {
+/// Whether functions inherit a variable from this process: those that change how a function works. The others belong to one
+/// deployment, like its addresses, tags and metrics.
+fn is_inherited(name: &str) -> bool {
     name == "LOG_LEVEL"
         || ["DUROXIDE_", "MAINTENANCE_", "RETENTION_"]
             .iter()
@@ -160,15 +160,4 @@ fn is_handed_on(name: &str) -> bool {
 
 fn set(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.trim().is_empty())
-}
-
-impl Default for CloudArguments {
-    fn default() -> CloudArguments {
-        #[derive(clap::Parser)]
-        struct None {
-            #[command(flatten)]
-            arguments: CloudArguments,
-        }
-        <None as clap::Parser>::parse_from(["duroxide-lambda"]).arguments
-    }
 }

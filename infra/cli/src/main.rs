@@ -1,25 +1,27 @@
-//! The command line: what each command is told, and how it tells what happened.
+//! The command line.
 //!
 //! | command | what it does |
 //! |---|---|
-//! | `demo` | the default: everything on this machine, thirty orders, processes killed at random |
-//! | `up` | everything on this machine, until Ctrl-C |
-//! | the rest | [`client`]: a way in to a running cloud, or to a deployment |
+//! | `demo` (default) | starts the local cloud, runs thirty orders while function processes are killed |
+//! | `up` | starts the local cloud and stays up until Ctrl-C |
+//! | the others | [`client`]: start, watch and manage workflows in a running local cloud or a deployment |
 
 mod arguments;
 mod client;
 mod demo;
-mod lines;
-mod screen;
+mod terminal;
 mod up;
 
 use clap::{Parser, Subcommand};
-use screen::Screen;
+use std::io;
 use std::process::ExitCode;
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt::writer::BoxMakeWriter;
+use up::Output;
 
-/// The local cloud: durable workflows on the real function binaries, on this machine.
+/// Durable workflows on AWS Lambda: a demo, a local cloud, and commands for workflows.
+///
+/// Without a command it runs the demo.
 #[derive(Parser)]
 #[command(name = "duroxide-lambda", version, subcommand_required = false)]
 struct Arguments {
@@ -29,7 +31,7 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Run thirty orders through the functions, and kill function processes meanwhile (the default)
+    /// Run thirty orders through the functions while function processes are killed (default)
     Demo(demo::Demo),
     /// Start everything and stay up: Cosmos DB, SQS, the functions, the schedule
     Up(up::Up),
@@ -38,65 +40,73 @@ enum Command {
 }
 
 impl Command {
-    /// From which level on trouble is shown. Who serves others tells what befalls them; a wakeup that is put aside is one.
-    fn trouble(&self) -> &'static str {
+    /// The log level, unless RUST_LOG sets it.
+    fn log_level(&self) -> &'static str {
         match self {
             Command::Up(_) => "warn",
-            // It draws its progress, and a lost wakeup or a killed process is what it is about.
+            // The demo loses wakeups and kills processes on purpose; a client prints only its answer.
             Command::Demo(_) | Command::Client(_) => "error",
         }
     }
 }
 
 fn main() -> ExitCode {
-    // Before anything else, and before there are threads: this process may be about to become a function.
+    // First, and before there are threads: this process may have to become a function.
     if let Some(code) = local_cloud::become_child() {
         return code;
     }
     match tokio::runtime::Runtime::new() {
         Ok(runtime) => runtime.block_on(run()),
         Err(error) => {
-            eprintln!("error: no threads can be started: {error}");
+            eprintln!("error: the program cannot start threads: {error}");
             ExitCode::FAILURE
         }
     }
 }
 
-/// Does what the arguments say.
 async fn run() -> ExitCode {
-    let command = Arguments::parse().command;
-    let command = command.unwrap_or_else(|| Command::Demo(demo::Demo::default()));
-    // What a command answers stands on stdout, alone. Unless told otherwise, only trouble is shown.
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(command.trouble()));
-    let screen = Screen::start();
-    let writer = match command {
-        Command::Up(_) => BoxMakeWriter::new(screen.clone()),
-        _ => BoxMakeWriter::new(std::io::stderr),
+    let arguments = Arguments::parse();
+    let demo = || {
+        Arguments::parse_from(["duroxide-lambda", "demo"])
+            .command
+            .expect("a command was given")
     };
-    tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(writer)
-        // A log that cannot be written (a full disk has both) must not bring down who wrote it.
-        .log_internal_errors(false)
-        .init();
-    let done = match command {
-        Command::Demo(demo) => demo.run().await,
-        Command::Up(up) => up.run(&screen).await,
-        Command::Client(command) => return client::run(command).await,
+    let command = arguments.command.unwrap_or_else(demo);
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(command.log_level()));
+    let log_to = |writer| {
+        tracing_subscriber::fmt()
+            .with_env_filter(filter)
+            .with_writer(writer)
+            // A log that cannot be written (the disk may be full) must not end the program.
+            .log_internal_errors(false)
+            .init();
     };
-    screen.finish();
-    match done {
-        Ok(code) => code,
-        // A port in use is an everyday mistake: one line says it, a backtrace would hide it.
-        Err(error) => {
-            eprintln!("error: {error:#}");
-            ExitCode::FAILURE
+    let finished = match command {
+        Command::Up(up) => {
+            let (stdout, _last_lines) = Output::to(io::stdout());
+            let (stderr, _last_records) = Output::to(io::stderr());
+            log_to(BoxMakeWriter::new(stderr));
+            up.run(&stdout).await
         }
-    }
+        // Stdout is for the answer alone.
+        Command::Demo(demo) => {
+            log_to(BoxMakeWriter::new(io::stderr));
+            demo.run().await
+        }
+        Command::Client(command) => {
+            log_to(BoxMakeWriter::new(io::stderr));
+            return client::run(command).await;
+        }
+    };
+    finished.unwrap_or_else(|error| {
+        // One line: these are mistakes like a port in use.
+        eprintln!("error: {error:#}");
+        ExitCode::FAILURE
+    })
 }
 
-/// Waits for Ctrl-C or a request to end.
-async fn asked_to_stop() -> anyhow::Result<()> {
+/// Waits for Ctrl-C or a signal to terminate.
+async fn stop_requested() -> anyhow::Result<()> {
     use tokio::signal::unix::{SignalKind, signal};
     let mut terminate = signal(SignalKind::terminate())?;
     let mut hang_up = signal(SignalKind::hangup())?;
@@ -113,12 +123,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_serves_others_shows_warnings_and_who_answers_only_errors() {
+    fn up_logs_warnings_and_the_other_commands_only_errors() {
         for (name, level) in [("up", "warn"), ("demo", "error"), ("list", "error")] {
-            let command = Arguments::try_parse_from(["duroxide-lambda", name])
-                .ok()
-                .and_then(|told| told.command);
-            assert_eq!(command.expect("it needs no arguments").trouble(), level, "{name}");
+            let arguments = Arguments::try_parse_from(["duroxide-lambda", name]).ok();
+            let command = arguments.and_then(|arguments| arguments.command);
+            assert_eq!(command.expect("it needs no arguments").log_level(), level, "{name}");
         }
     }
 }

@@ -1,8 +1,8 @@
-//! What the front listener has to know about a container: the path of its partition key, its index policy, and how
-//! long its documents live.
+//! What the strict checks need to know about a container: the path of its partition key, its index policy, and its default time to
+//! live.
 //!
-//! It is read from the emulator the first time a container is asked for, and forgotten when the container
-//! changes; a container that does not exist is asked for again each time.
+//! It is read from the emulator when a container is first used, and dropped when the container changes. A container that does
+//! not exist is looked up again each time.
 
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -21,12 +21,12 @@ pub(crate) struct Container {
     /// The names that lead to the partition key, one list for each level of a hierarchical key.
     pub(crate) key_paths: Vec<Vec<String>>,
     pub(crate) index: IndexPolicy,
-    /// How long a document lives that does not say so itself, in seconds: -1 is for ever. Without it nothing expires.
+    /// How long a document without a `ttl` lives, in seconds; -1 is for ever. Without a default nothing expires.
     pub(crate) default_ttl: Option<i64>,
 }
 
 impl Container {
-    /// The part of a document that the container is partitioned by.
+    /// The values of a document by which the container is partitioned.
     pub(crate) fn keys_of<'d>(&self, document: &'d Value) -> Vec<Option<&'d Value>> {
         self.key_paths
             .iter()
@@ -56,7 +56,7 @@ pub(crate) struct Catalog {
 }
 
 impl Catalog {
-    /// The container that a request is about; `None` when there is no such container.
+    /// The container of a request; `None` when there is no such container.
     pub(crate) async fn container(&self, emulator: &Emulator, call: &Call) -> Option<Arc<Container>> {
         let (db, name) = call.container()?;
         let key = format!("{db}/{name}");
@@ -70,8 +70,8 @@ impl Catalog {
             return known;
         }
         let path = call.path.splitn(6, '/').take(5).collect::<Vec<_>>().join("/");
-        let ask = Call::new(Method::GET, &path, Default::default(), Default::default());
-        let reply = emulator.execute(Region::Write, &ask).await;
+        let read = Call::new(Method::GET, &path, Default::default(), Default::default());
+        let reply = emulator.execute(Region::Write, &read).await;
         if !reply.is_success() {
             return None;
         }
@@ -93,7 +93,7 @@ impl Catalog {
         Some(container)
     }
 
-    /// Forgets everything: definitions change so seldom that finer steps are not worth their mistakes.
+    /// Drops everything. Definitions change so rarely that a finer invalidation is not worth its risk.
     pub(crate) fn forget(&self) {
         self.containers.write().unwrap_or_else(PoisonError::into_inner).clear();
     }

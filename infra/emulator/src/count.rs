@@ -1,11 +1,11 @@
-//! What tests are told about the requests of a listener: counters, and a record of each request.
+//! What a listener reports about its requests: counters, and a record of each request.
 
 use std::ops::Sub;
 use std::time::Instant;
 
 use crate::kind::RequestKind;
 
-/// How often a listener was asked what, since it opened or was last reset.
+/// The number of requests of each kind since a listener opened or was last reset.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// All requests.
@@ -34,11 +34,11 @@ pub struct Counts {
     pub metadata: u64,
     /// Documents that were created, replaced, upserted or deleted, those of batches included.
     pub documents_written: u64,
-    /// Requests that the strict front listener refused.
+    /// Requests that the strict checks refused.
     pub refused: u64,
     /// Bytes of request bodies.
     pub request_bytes: u64,
-    /// Bytes of the bodies that were sent back.
+    /// Bytes of reply bodies.
     pub response_bytes: u64,
 }
 
@@ -69,7 +69,7 @@ impl Counts {
 impl Sub for Counts {
     type Output = Counts;
 
-    /// What was added since `earlier`; a counter that was reset in between gives 0.
+    /// The difference since `earlier`; 0 for a counter that was reset in between.
     fn sub(self, earlier: Counts) -> Counts {
         Counts {
             requests: self.requests.saturating_sub(earlier.requests),
@@ -94,12 +94,12 @@ impl Sub for Counts {
     }
 }
 
-/// One request, as the listener saw it.
+/// One request at a listener.
 #[derive(Clone, Debug)]
 pub struct RequestRecord {
-    /// What sort of request.
+    /// The kind of request.
     pub kind: RequestKind,
-    /// The answer; `None` when none was sent, or none was sent yet.
+    /// The status of the reply; `None` when none was sent, or none was sent yet.
     pub status: Option<u16>,
     /// The partition key header, as sent.
     pub partition_key: Option<String>,
@@ -107,25 +107,25 @@ pub struct RequestRecord {
     pub path: String,
     /// When the whole request had arrived.
     pub started: Instant,
-    /// When it was answered or given up; for a request under way, the time of asking for the log.
+    /// When the request ended; for a request in progress, the time at which the log was read.
     pub finished: Instant,
-    /// How many operations a batch had.
+    /// The number of operations of a batch.
     pub operations: usize,
 }
 
-/// The largest number of requests of which no two were under way at the same time: the sequential round trips.
+/// The largest number of requests of which no two overlapped in time: the sequential round trips.
 pub fn sequential_round_trips(log: &[RequestRecord]) -> usize {
     let mut intervals: Vec<_> = log.iter().map(|record| (record.finished, record.started)).collect();
     intervals.sort_unstable();
-    let mut rounds = 0;
+    let mut round_trips = 0;
     let mut free_from = None;
     for (finished, started) in intervals {
         if free_from.is_none_or(|free| started >= free) {
-            rounds += 1;
+            round_trips += 1;
             free_from = Some(finished);
         }
     }
-    rounds
+    round_trips
 }
 
 #[cfg(test)]
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_that_overlap_are_one_round() {
+    fn overlapping_requests_are_one_round_trip() {
         let origin = Instant::now();
         let log = |spans: &[(u64, u64)]| -> Vec<_> { spans.iter().map(|&(a, b)| record(origin, a, b)).collect() };
         assert_eq!(sequential_round_trips(&[]), 0);
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn the_difference_of_two_counts_is_what_happened_between() {
+    fn the_difference_of_two_counts_is_what_happened_in_between() {
         let before = Counts {
             reads: 2,
             requests: 2,

@@ -1,9 +1,9 @@
-//! Microsoft's in-memory emulator, wrapped. This is the only file that names its crate.
+//! Microsoft's in-memory emulator. This is the only file that names its crate.
 //!
-//! The account has one write region. With a lag it has two more, between which [`super::replica`] alternates;
-//! they are never written to by the emulator on its own: each stays paused, with what it owes in a buffer, until
-//! [`Emulator::catch_up`] empties the buffer in one go. That is what makes a replica a true picture of one moment:
-//! the emulator's own delays release documents one by one, in no certain order, and a batch in pieces.
+//! The account has one write region. With a lag it has two more, between which `replica` alternates. Their replication stays
+//! paused, with the missing writes in a buffer, until [`Emulator::catch_up`] applies the whole buffer in one step. So a replica
+//! always shows the state of one moment. The emulator's own replication delays would release documents one by one, in no
+//! particular order, and batches in pieces.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -64,7 +64,7 @@ impl Emulator {
                 Ok(VirtualRegion::new(NAMES[index], url))
             })
             .collect::<Result<Vec<_>, StartError>>()?;
-        // The buffer of a paused replica must never push back on writers: the lag is a property of reads only.
+        // The buffer of a paused replica must not delay writers: the lag affects reads only.
         let replication = ReplicationConfig::immediate().with_max_buffered_replications(usize::MAX - 1);
         let config = VirtualAccountConfig::new(regions)
             .map_err(|error| StartError::Emulator(error.to_string()))?
@@ -79,7 +79,7 @@ impl Emulator {
         Ok(Self { client, store })
     }
 
-    /// Has the emulator answer a request.
+    /// Executes a request.
     pub(crate) async fn execute(&self, region: Region, call: &Call) -> Reply {
         let request = match core_request(region, call) {
             Ok(request) => request,
@@ -113,7 +113,7 @@ impl Emulator {
         }
     }
 
-    /// Makes a container with several physical partitions, which a create request to the emulator cannot.
+    /// Creates a container with several physical partitions, which a create request to the emulator cannot do.
     ///
     /// The database must exist, and the container must not.
     pub(crate) fn create_container(
@@ -134,7 +134,7 @@ impl Emulator {
         Ok(())
     }
 
-    /// Brings a replica up to the write region. No write and no read of that replica may be under way.
+    /// Brings a replica up to date with the write region. No write, and no read of that replica, may be in progress.
     pub(crate) fn catch_up(&self, replica: usize) {
         let name = NAMES[1 + replica];
         self.store.resume_replication(name);
@@ -166,7 +166,7 @@ fn core_request(region: Region, call: &Call) -> Result<Request, String> {
     };
     let mut request = Request::new(url, method);
     for (name, value) in &call.headers {
-        // What the listener has dealt with itself would only cost copying.
+        // The emulator does not need these.
         if matches!(
             name.as_str(),
             "authorization" | "host" | "content-length" | "user-agent" | "accept"

@@ -1,13 +1,12 @@
-//! When which document expires: a heap of hints, fed by writes.
+//! When documents expire: a heap of deadlines, one for each write of a document with a time to live.
 //!
-//! A hint says when a *version* of a document expires, and names it by its ETag. Every write of a document that will expire leaves
-//! one; nothing is taken back. When a hint is due the document is deleted on the condition that it is still that
-//! version: if it was written again or deleted meanwhile, the condition fails and the hint was void. So hints may come in
-//! any order, from any number of writers, without a lock around the write. The price is a void hint for each rewrite, kept
-//! until its time.
+//! A deadline names a *version* of a document by its ETag, and is never revoked. When it has passed, the document is deleted with
+//! `If-Match`: if it was written again or deleted meanwhile, the condition fails and nothing happens. So deadlines may be added in
+//! any order by concurrent writers, without a lock around the write. The price is an obsolete deadline for each rewrite, kept until
+//! its time.
 //!
-//! Before a document request is answered, what is due is deleted ([`Expiry::is_due`] is one comparison where nothing
-//! expires): nobody ever sees a document after its time, and no clock has to tick while nobody looks.
+//! Expired documents are deleted before the next document request is answered ([`Expiry::is_due`] is one comparison), so no
+//! client sees a document after its time, and no background task is needed.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -17,9 +16,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use tokio::sync::MutexGuard as AsyncGuard;
 
-/// That one version of a document expires.
+/// The time at which one version of a document expires.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Hint {
+pub(crate) struct Deadline {
     /// In milliseconds since 1970.
     pub(crate) at: u64,
     pub(crate) db: String,
@@ -30,11 +29,11 @@ pub(crate) struct Hint {
     pub(crate) etag: String,
 }
 
-/// The hints of an account.
+/// The deadlines of an account.
 pub(crate) struct Expiry {
-    /// When the first hint is due.
+    /// The first deadline.
     next: AtomicU64,
-    hints: Mutex<BinaryHeap<Reverse<Hint>>>,
+    deadlines: Mutex<BinaryHeap<Reverse<Deadline>>>,
     sweeping: tokio::sync::Mutex<()>,
 }
 
@@ -42,66 +41,68 @@ impl Default for Expiry {
     fn default() -> Self {
         Self {
             next: AtomicU64::new(u64::MAX),
-            hints: Mutex::default(),
+            deadlines: Mutex::default(),
             sweeping: tokio::sync::Mutex::default(),
         }
     }
 }
 
 impl Expiry {
-    /// Whether something has to be deleted before anybody looks.
+    /// Whether a deadline has passed.
     pub(crate) fn is_due(&self) -> bool {
         let next = self.next.load(Ordering::SeqCst);
         next != u64::MAX && next <= now()
     }
 
-    pub(crate) fn add(&self, hint: Hint) {
-        let mut hints = self.hints();
-        hints.push(Reverse(hint));
-        self.set_next(&hints);
+    pub(crate) fn add(&self, deadline: Deadline) {
+        let mut deadlines = self.deadlines();
+        deadlines.push(Reverse(deadline));
+        self.set_next(&deadlines);
     }
 
-    /// One at a time deletes what is due; others wait until it is done.
-    pub(crate) async fn alone(&self) -> AsyncGuard<'_, ()> {
+    /// One request at a time deletes expired documents; others wait until it is done.
+    pub(crate) async fn lock(&self) -> AsyncGuard<'_, ()> {
         self.sweeping.lock().await
     }
 
-    /// The first hint that is due. It stays until it is [done](Self::done), so that nobody looks before.
-    pub(crate) fn due(&self, now: u64) -> Option<Hint> {
-        let hints = self.hints();
-        hints
+    /// The first deadline that has passed. It stays until it is [done](Self::done), so that other requests wait for its deletion.
+    pub(crate) fn due(&self, now: u64) -> Option<Deadline> {
+        let deadlines = self.deadlines();
+        deadlines
             .peek()
             .filter(|first| first.0.at <= now)
             .map(|first| first.0.clone())
     }
 
-    /// Takes off a hint that was followed.
-    pub(crate) fn done(&self, hint: &Hint) {
-        let mut hints = self.hints();
-        if hints.peek().is_some_and(|first| first.0 == *hint) {
-            hints.pop();
+    /// Removes a deadline whose document was deleted or is obsolete.
+    pub(crate) fn done(&self, deadline: &Deadline) {
+        let mut deadlines = self.deadlines();
+        if deadlines.peek().is_some_and(|first| first.0 == *deadline) {
+            deadlines.pop();
         } else {
-            // A more urgent one has come meanwhile.
-            hints.retain(|other| other.0 != *hint);
+            // An earlier one was added meanwhile.
+            deadlines.retain(|other| other.0 != *deadline);
         }
-        self.set_next(&hints);
+        self.set_next(&deadlines);
     }
 
-    /// Forgets a container: it is gone, or its times have changed.
+    /// Removes the deadlines of a database or container that was deleted or redefined.
     pub(crate) fn forget(&self, db: &str, container: Option<&str>) {
-        let mut hints = self.hints();
-        hints.retain(|hint| hint.0.db != db || container.is_some_and(|container| hint.0.container != container));
-        self.set_next(&hints);
+        let mut deadlines = self.deadlines();
+        deadlines.retain(|deadline| {
+            deadline.0.db != db || container.is_some_and(|container| deadline.0.container != container)
+        });
+        self.set_next(&deadlines);
     }
 
-    fn set_next(&self, hints: &BinaryHeap<Reverse<Hint>>) {
-        let next = hints.peek().map_or(u64::MAX, |first| first.0.at);
+    fn set_next(&self, deadlines: &BinaryHeap<Reverse<Deadline>>) {
+        let next = deadlines.peek().map_or(u64::MAX, |first| first.0.at);
         self.next.store(next, Ordering::SeqCst);
     }
 
-    fn hints(&self) -> MutexGuard<'_, BinaryHeap<Reverse<Hint>>> {
-        // A panic cannot leave a heap half changed: comparing hints does not panic.
-        self.hints.lock().unwrap_or_else(PoisonError::into_inner)
+    fn deadlines(&self) -> MutexGuard<'_, BinaryHeap<Reverse<Deadline>>> {
+        // Comparing deadlines does not panic, so the heap is always whole.
+        self.deadlines.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -1,7 +1,7 @@
-//! What goes wrong on purpose at one listener.
+//! Random faults of one listener.
 //!
-//! Each document request draws one number from a generator seeded by [`Faults::seed`] and by how many requests
-//! were drawn before: a client that sends one request at a time meets the same faults in every run.
+//! Each document request draws a number from a generator that is seeded by [`Faults::seed`] and the number of earlier draws: a
+//! client that sends one request at a time meets the same faults in every run.
 
 use std::time::Duration;
 
@@ -9,35 +9,35 @@ use crate::kind::RequestKind;
 
 /// Faults of a listener, as probabilities between 0 and 1 for each document request.
 ///
-/// At most one of `lost_before`, `lost_after`, `throttled` and `unavailable` hits a request, so they should not
-/// add up to more than 1. Requests about the account, databases, containers and ranges meet only the delay.
+/// At most one of `lost_before`, `lost_after`, `throttled` and `unavailable` hits a request, so they should not add up to more than
+/// 1. Requests about the account, databases, containers and ranges get only the delay.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Faults {
     /// Decides which requests are hit.
     pub seed: u64,
-    /// The connection closes without an answer, and nothing was done.
+    /// The connection closes without a reply, and nothing was done.
     pub lost_before: f64,
-    /// It is done, and then the connection closes without an answer.
+    /// The request is carried out, and then the connection closes without a reply.
     pub lost_after: f64,
     /// 429 with substatus 3200 and `x-ms-retry-after-ms`; nothing was done.
     pub throttled: f64,
-    /// What a 429 tells the client to wait.
+    /// The `x-ms-retry-after-ms` of a 429.
     pub retry_after: Duration,
     /// 503; nothing was done.
     pub unavailable: f64,
-    /// Added to every request, of whatever kind, before it is looked at.
+    /// Added to every request, of whatever kind, before it is checked.
     pub delay: Option<Duration>,
     /// A random part of this is added to every request as well.
     pub jitter: Duration,
-    /// Reads and queries go to the lagging region of [`Lag`](crate::Lag); without one this does nothing. With a
-    /// session token that the region has not reached the answer is 404/1002.
+    /// Reads and queries go to the lagging region of [`Lag`](crate::Lag); without one this does nothing. A consistency token that the
+    /// region has not reached gets 404/1002.
     pub stale_reads: bool,
-    /// The part of the stale reads that go to the write region after all, so that reads jump back and forth in
-    /// time and partitions differ in age, as the replicas of the service do.
+    /// The share of stale reads that go to the write region after all, so that reads jump back and forth in time, and partitions
+    /// differ in age, as with the replicas of the service.
     pub fresh: f64,
-    /// Reads and queries are spared.
+    /// Reads and queries do not fail.
     pub writes_only: bool,
-    /// No more than so many requests are lost, throttled or turned away.
+    /// At most this many requests are lost, throttled or unavailable.
     pub limit: Option<u64>,
 }
 
@@ -51,7 +51,7 @@ pub(crate) enum Fate {
     Unavailable,
 }
 
-/// The faults in force at a listener, with how far the generator is.
+/// The faults in force at a listener, and the state of the generator.
 #[derive(Debug, Default)]
 pub(crate) struct FaultPlan {
     faults: Faults,
@@ -68,7 +68,7 @@ impl FaultPlan {
         }
     }
 
-    /// How long this request waits, drawn for every request.
+    /// The delay of the next request.
     pub(crate) fn delay(&mut self) -> Option<Duration> {
         if self.faults.jitter.is_zero() {
             return self.faults.delay;
@@ -77,7 +77,7 @@ impl FaultPlan {
         Some(self.faults.delay.unwrap_or_default() + part)
     }
 
-    /// What becomes of a document request.
+    /// The fate of the next document request.
     pub(crate) fn fate(&mut self, kind: RequestKind) -> Fate {
         let faults = &self.faults;
         let spared = (faults.writes_only && !kind.is_write())
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn faults_come_as_often_as_asked_for() {
+    fn faults_are_as_frequent_as_configured() {
         let faults = Faults {
             lost_after: 0.1,
             unavailable: 0.3,
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn reads_are_spared_when_only_writes_are_to_fail() {
+    fn reads_do_not_fail_when_only_writes_are_to_fail() {
         let faults = Faults {
             lost_before: 1.0,
             writes_only: true,

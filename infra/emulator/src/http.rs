@@ -1,7 +1,7 @@
-//! A request and an answer as the modules of this server pass them around: whole, with the body in memory.
+//! Requests and replies inside this crate, with the whole body in memory.
 //!
-//! A [`Call`] is parsed once, at the listener. The path keeps its escapes (that is what the emulator routes by) and
-//! `segments` are decoded (that is what ids and signatures are made of).
+//! A [`Call`] is parsed once, at the listener. Its path keeps the escapes, because the emulator routes by it; its segments are
+//! decoded, because ids and signatures are made of them.
 
 use bytes::Bytes;
 use hyper::header::{HeaderMap, HeaderName, HeaderValue};
@@ -24,7 +24,7 @@ pub(crate) const ITEM_COUNT: &str = "x-ms-item-count";
 pub(crate) const SUBSTATUS: &str = "x-ms-substatus";
 pub(crate) const ACTIVITY_ID: &str = "x-ms-activity-id";
 
-/// One request, read to its end.
+/// One request with its whole body.
 #[derive(Clone)]
 pub(crate) struct Call {
     pub(crate) method: Method,
@@ -60,7 +60,7 @@ impl Call {
         self.headers.get(name).and_then(|value| value.to_str().ok())
     }
 
-    /// Whether a header is there and says true, in whatever case.
+    /// Whether a header is `true`, in any case.
     pub(crate) fn flag(&self, name: &str) -> bool {
         is_true(&self.headers, name)
     }
@@ -69,7 +69,7 @@ impl Call {
         self.headers.insert(HeaderName::from_static(name), value);
     }
 
-    /// The database and the container of a path that is inside a container, or is one.
+    /// The database and the container of a path to a container or into one.
     pub(crate) fn container(&self) -> Option<(&str, &str)> {
         match self.segments.as_slice() {
             [dbs, db, colls, container, ..] if dbs == "dbs" && colls == "colls" => Some((db, container)),
@@ -85,7 +85,7 @@ impl Call {
         }
     }
 
-    /// Whether this is a query proper; a plain listing of documents is not.
+    /// Whether this is a query; a plain listing of documents is not.
     pub(crate) fn is_query(&self) -> bool {
         self.method == Method::POST && self.flag(IS_QUERY)
     }
@@ -97,7 +97,7 @@ pub(crate) fn is_true(headers: &HeaderMap, name: &str) -> bool {
         .is_some_and(|value| value.as_bytes().eq_ignore_ascii_case(b"true"))
 }
 
-/// One answer.
+/// One reply.
 #[derive(Clone, Debug)]
 pub(crate) struct Reply {
     pub(crate) status: StatusCode,
@@ -106,7 +106,7 @@ pub(crate) struct Reply {
 }
 
 impl Reply {
-    /// An error in the shape of the service.
+    /// An error in the format of the service.
     pub(crate) fn error(status: StatusCode, substatus: Option<u32>, message: &str) -> Self {
         let code = status.canonical_reason().unwrap_or("Error").replace(' ', "");
         let body = json!({ "code": code, "message": message }).to_string();
@@ -132,7 +132,7 @@ impl Reply {
     }
 }
 
-/// What the strict front listener says no to, and how the service would put it.
+/// A refusal of the strict checks, in the service's words.
 #[derive(Clone, Debug)]
 pub(crate) struct Refusal {
     pub(crate) status: StatusCode,

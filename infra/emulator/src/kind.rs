@@ -1,11 +1,11 @@
-//! What sort of request it is: decided once, from the method, the path and the headers.
+//! The kind of a request, derived once from its method, path and headers.
 
 use hyper::Method;
 use hyper::header::HeaderMap;
 
 use crate::http::{IS_BATCH, IS_QUERY, IS_QUERY_PLAN, IS_UPSERT, PARTITION_KEY, RANGE_ID, is_true};
 
-/// The sorts of request that are counted apart.
+/// The kinds of request that are counted separately.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum RequestKind {
     /// A point read of one document.
@@ -26,7 +26,7 @@ pub enum RequestKind {
     Batch,
     /// The list of the physical partitions.
     PkRanges,
-    /// Everything about the account, databases, containers, offers and query plans; and what no other kind fits.
+    /// Requests about the account, databases, containers, offers and query plans, and everything else.
     Metadata,
 }
 
@@ -39,12 +39,12 @@ impl RequestKind {
         )
     }
 
-    /// Whether the request only looks at documents.
+    /// Whether the request only reads documents.
     pub fn is_read(self) -> bool {
         matches!(self, Self::Read | Self::Query | Self::CrossPartitionQuery)
     }
 
-    /// Whether the request is about documents at all: those are the ones that faults hit.
+    /// Whether the request is about documents: only those are hit by faults.
     pub fn is_document(self) -> bool {
         self.is_write() || self.is_read()
     }
@@ -71,7 +71,7 @@ pub(crate) fn classify(method: &Method, segments: &[String], headers: &HeaderMap
         ("POST", "docs", 5) if is_true(headers, IS_UPSERT) => RequestKind::Upsert,
         ("POST", "docs", 5) => RequestKind::Create,
         ("GET", "docs", 6) => RequestKind::Read,
-        // A plain PATCH changes a document, but this server refuses it: it counts as the replace it would be.
+        // This server refuses a PATCH; it is counted as a replace.
         ("PUT" | "PATCH", "docs", 6) => RequestKind::Replace,
         ("DELETE", "docs", 6) => RequestKind::Delete,
         _ => RequestKind::Metadata,
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn the_sort_of_a_request_follows_from_method_path_and_headers() {
+    fn the_kind_of_a_request_follows_from_method_path_and_headers() {
         let docs = "/dbs/d/colls/c/docs";
         let one = "/dbs/d/colls/c/docs/x";
         for (method, path, headers, expected) in [

@@ -1,26 +1,39 @@
-//! The strict test Cosmos: an account on `127.0.0.1`, with as many listeners as a test wants.
+//! A strict Azure Cosmos DB on `127.0.0.1`, for tests and local use.
+//!
+//! Microsoft's in-memory emulator stores and queries documents. This crate puts a real HTTP server in front of it, refuses what the
+//! service refuses, injects faults, counts requests, and can keep its data in a directory. `docs/emulator.md` describes how to
+//! use it.
 //!
 //! ```text
-//!             listener 1        listener 2        each: a port, faults, counters, a log
-//!                \            /
+//!            listener 1      listener 2            each: a port, faults, counters, a request log
+//!                  \          /
 //!   signature -> strict checks -> faults -> service -> emulator (write region)
-//!                                                   \-> emulator (lagging replica)
-//!                                                   \-> journal (with a data directory)
+//!                                                  \-> emulator (lagging replicas)
+//!                                                  \-> storage (with a data directory)
 //! ```
+//!
+//! Where to find, or add:
+//!
+//! | what | where |
+//! |---|---|
+//! | a check that refuses a request | `strict`, one file per subject |
+//! | a fault | `faults` (random), `crash`, `pause`, `refuse` (chosen by a test); `pipeline` has their order |
+//! | persistence | `service/durable` decides what a request changed, `storage` keeps it |
 //!
 //! | module | role |
 //! |---|---|
-//! | [`server`](CosmosServer) | owns the store and the listeners; closes them when dropped |
-//! | `listener` | the way of one request through a listener, and the handle that tests hold |
-//! | `http`, `kind` | a request as the server sees it, and what sort of request it is |
-//! | `signature`, `strict` | what the service would refuse, refused |
-//! | `faults`, `hold`, `refuse`, `count`, `book` | what goes wrong on purpose, and what was asked |
-//! | `service` | the service's behaviour where the emulator's differs: containers, conditions, expiry |
+//! | [`CosmosServer`] (`server`) | owns the account and its listeners |
+//! | [`Listener`] (`listener`) | the handle with which tests steer a listener and read its counters |
+//! | `pipeline` | the stages of one request |
+//! | [`http_server`] | the HTTP server loop, also for other servers of a local cloud |
+//! | `http`, `kind` | a request inside this crate, and its kind |
+//! | `signature`, `strict` | requests that the service refuses |
+//! | `count`, `request_log` | counters and the log of requests |
+//! | `service` | the service's behaviour where the emulator differs: containers, conditions, expiry |
 //! | `paging` | the pages of a query |
-//! | `catalog` | what is known about each container: its key path and its index policy |
-//! | `storage` | a data directory, in which what was committed survives a restart |
-//! | `expiry` | when which document expires |
-//! | `replica` | the schedule by which the lagging replica follows the write region |
+//! | `catalog` | the definitions of containers |
+//! | `expiry` | when documents expire |
+//! | `replica` | the lagging region |
 //! | `emulator` | the only file that knows Microsoft's emulator |
 
 mod catalog;

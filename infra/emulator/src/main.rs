@@ -28,12 +28,12 @@ async fn main() -> ExitCode {
     tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr)
-        // A log that cannot be written (the disk may be full) must not end the server.
+        // A log that cannot be written (a full disk) must not end the server.
         .log_internal_errors(false)
         .init();
     match run(Arguments::parse()).await {
         Ok(()) => ExitCode::SUCCESS,
-        // A port in use is an everyday mistake: one line says it, a backtrace would hide it.
+        // A port in use is a common mistake: one line is enough, a backtrace would hide it.
         Err(error) => {
             eprintln!("error: {error:#}");
             ExitCode::FAILURE
@@ -46,7 +46,7 @@ async fn run(arguments: Arguments) -> anyhow::Result<()> {
         port: arguments.port,
         partitions: arguments.partitions,
         data: arguments.data.clone(),
-        // It may stay up for weeks.
+        // The server may run for weeks.
         keep_log: false,
         ..ServerOptions::default()
     };
@@ -75,7 +75,7 @@ async fn run(arguments: Arguments) -> anyhow::Result<()> {
     server
         .shutdown()
         .await
-        .context("the data was written, but not forced to the disk")
+        .context("the data was written, but could not be forced to the disk")
 }
 
 /// Waits for Ctrl-C or a termination signal.

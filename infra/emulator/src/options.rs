@@ -1,4 +1,4 @@
-//! What a server is started with, and why it may not start.
+//! The options of a server, and the errors of a start.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::storage::StorageError;
 
-/// The key of a server that is given none. It protects nothing, and says so.
+/// The default account key. It is public and protects nothing; decoded, it says so.
 pub const DEFAULT_KEY: &str =
     "dGhlIGtleSBvZiB0aGUgdGVzdCBzZXJ2ZXIsIHdoaWNoIGlzIG5vIHNlY3JldDogaXQgb3BlbnMgbm90aGluZw==";
 
@@ -20,12 +20,12 @@ pub struct ServerOptions {
     pub key: String,
     /// How many physical partitions a new container gets.
     pub partitions: u32,
-    /// A second region that follows with a delay; without it no read is ever stale.
+    /// Adds a second region that lags behind the write region; without it no read is ever stale.
     pub lag: Option<Lag>,
-    /// A directory in which what was committed survives a restart; without it everything is in memory.
+    /// A directory in which committed writes survive a restart; without it everything is in memory.
     pub data: Option<PathBuf>,
-    /// Keep a record of every request, for [`Listener::log`](crate::Listener::log) and for holds. It grows with every request: a
-    /// server that is to stay up does without, and still counts them.
+    /// Keep a record of every request, for [`Listener::log`](crate::Listener::log) and for pauses. The log grows with every
+    /// request, so a server that runs for long should not keep one; it still counts requests.
     pub keep_log: bool,
 }
 
@@ -56,15 +56,14 @@ impl fmt::Debug for ServerOptions {
 
 /// How far the second region lags behind the write region.
 ///
-/// A write becomes readable there no sooner than `min` and no later than `max` after it was made. `max` below
-/// twice `min` is taken as twice `min`.
+/// A write becomes readable there between `min` and `max` after it was made. A `max` below twice `min` counts as twice `min`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lag {
-    /// The least age of what a stale read sees.
+    /// The least age of the data that a stale read sees.
     pub min: Duration,
-    /// The greatest age of what a stale read sees.
+    /// The greatest age of the data that a stale read sees.
     pub max: Duration,
-    /// Decides the times between catching up.
+    /// Seeds the random times between two updates of the lagging region.
     pub seed: u64,
 }
 
@@ -74,12 +73,12 @@ pub enum StartError {
     /// The port is taken, or may not be used.
     #[error("cannot listen on {address}")]
     Listen {
-        /// The address that was asked for.
+        /// The requested address.
         address: SocketAddr,
-        /// What the system said.
+        /// The system's error.
         source: std::io::Error,
     },
-    /// The account key is no base64.
+    /// The account key is not base64.
     #[error("the account key is not valid base64")]
     Key(#[from] base64::DecodeError),
     /// The emulator refused its configuration.
@@ -88,12 +87,12 @@ pub enum StartError {
     /// The data directory cannot be used.
     #[error("the data directory cannot be used")]
     Data(#[from] StorageError),
-    /// What the data directory holds could not be brought back.
-    #[error("'{what}' of the data directory could not be brought back: {message}")]
+    /// The contents of the data directory could not be loaded.
+    #[error("cannot load '{what}' from the data directory: {message}")]
     Restore {
         /// The id of the database, container or document.
         what: String,
-        /// What the emulator said.
+        /// The emulator's error.
         message: String,
     },
 }

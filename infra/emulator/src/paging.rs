@@ -1,12 +1,11 @@
-//! Pages of a query: 100 items unless asked otherwise, 1,000 at most, and 4 MB at most.
+//! Pages of a query: 100 items by default, at most 1,000 items and 4 MB.
 //!
-//! A plain query continues after the last document it has shown, which the emulator does well. What is ordered,
-//! joined or cut it continues by counting, so that a document deleted between two pages would make the next page
-//! leave out another. The results of such a query are therefore kept when there is more than one page of them, and
-//! its later pages are cut from what was kept: every result comes once, as it was when the query began.
+//! The emulator continues a plain query after the last document that it has returned. It continues a query with `ORDER BY`, `JOIN`
+//! or `TOP` by counting, so that a document deleted between two pages would make the next page skip another one. The results of
+//! such a query are therefore kept if they fill more than one page, and its later pages are cut from them: every result comes
+//! once, as it was when the query began.
 //!
-//! The emulator copies a whole physical partition for every query, so an ordered query is executed once for all its
-//! pages, however many there are.
+//! The emulator copies a whole physical partition for every query, so an ordered query is executed once for all its pages.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -24,14 +23,14 @@ use crate::http::{CONTINUATION, Call, ITEM_COUNT, MAX_ITEM_COUNT, RANGE_ID, Repl
 const DEFAULT_PAGE: usize = 100;
 const MAX_PAGE: usize = 1_000;
 const MAX_PAGE_BYTES: usize = 4 * 1024 * 1024;
-/// Room for what is around the documents of a page.
+/// Room for the JSON around the documents of a page.
 const ENVELOPE_BYTES: usize = 1024;
-/// How many queries can be halfway at the same time.
+/// How many queries can be unfinished at the same time.
 const KEPT_QUERIES: usize = 256;
-/// How much their results may weigh together. Who is told that its token is too old begins anew.
+/// The total size of their results. Beyond it the oldest are dropped: their clients get 400 and start again.
 const KEPT_BYTES: usize = 256 * 1024 * 1024;
 
-/// The queries that are halfway.
+/// The queries with further pages.
 #[derive(Default)]
 pub(crate) struct Pages {
     kept: Mutex<Kept>,
@@ -41,11 +40,11 @@ pub(crate) struct Pages {
 struct Kept {
     next: u64,
     results: VecDeque<(u64, Arc<First>)>,
-    /// Of all results.
+    /// The size of all results.
     bytes: usize,
 }
 
-/// The first answer to a query: its results, all of them, and its headers.
+/// All results of a query, and the headers of its reply.
 struct First {
     feed: Feed,
     headers: HeaderMap,
@@ -62,18 +61,18 @@ struct Feed {
     count: usize,
 }
 
-/// Where a later page begins: which query, and after how many of its results.
-struct Place {
+/// Where a later page begins.
+struct Position {
     query: u64,
     offset: usize,
 }
 
 impl Pages {
-    /// Answers a query, or a listing, with its next page.
+    /// The next page of a query or a listing.
     pub(crate) async fn page(&self, emulator: &Emulator, region: Region, call: &Call) -> Reply {
         let count = page_size(call);
-        if let Some(place) = call.header(CONTINUATION).and_then(Place::parse) {
-            return self.later_page(emulator, region, call, place, count).await;
+        if let Some(position) = call.header(CONTINUATION).and_then(Position::parse) {
+            return self.later_page(emulator, region, call, position, count).await;
         }
         if call.is_query() && is_ordered(&call.body) {
             return self.first_page(emulator, region, call, count).await;
@@ -89,7 +88,7 @@ impl Pages {
         self.first_page(emulator, region, call, count).await
     }
 
-    /// Executes a query whole; keeps what does not fit the first page.
+    /// Executes a query completely, and keeps its results if they do not fit one page.
     async fn first_page(&self, emulator: &Emulator, region: Region, call: &Call, count: usize) -> Reply {
         let mut whole = call.clone();
         whole.headers.remove(MAX_ITEM_COUNT);
@@ -102,13 +101,20 @@ impl Pages {
             let bytes = reply.body.len();
             let first = Arc::new(First { feed, headers, bytes });
             let query = self.keep(Arc::clone(&first));
-            cut(&mut reply, &first.feed, &Place { query, offset: 0 }, count);
+            cut(&mut reply, &first.feed, &Position { query, offset: 0 }, count);
         }
         reply
     }
 
-    async fn later_page(&self, emulator: &Emulator, region: Region, call: &Call, place: Place, count: usize) -> Reply {
-        let Some(first) = self.find(place.query) else {
+    async fn later_page(
+        &self,
+        emulator: &Emulator,
+        region: Region,
+        call: &Call,
+        position: Position,
+        count: usize,
+    ) -> Reply {
+        let Some(first) = self.find(position.query) else {
             return Reply::error(StatusCode::BAD_REQUEST, None, "The continuation token is too old.");
         };
         let mut reply = Reply {
@@ -117,7 +123,7 @@ impl Pages {
             body: Bytes::new(),
         };
         if region != Region::Write || !is_in_a_range(emulator, call).await {
-            // The query must still be allowed to run: its range may have split, its replica may be behind.
+            // The query may not be possible any more: its range may have been split, its replica may be behind.
             let mut probe = call.clone();
             probe.headers.remove(CONTINUATION);
             probe.set_header(MAX_ITEM_COUNT, HeaderValue::from(1));
@@ -126,7 +132,7 @@ impl Pages {
                 return reply;
             }
         }
-        cut(&mut reply, &first.feed, &place, count);
+        cut(&mut reply, &first.feed, &position, count);
         reply
     }
 
@@ -136,7 +142,7 @@ impl Pages {
         let query = kept.next;
         kept.bytes += first.bytes;
         kept.results.push_back((query, first));
-        // The newest stays, whatever it weighs: somebody is about to ask for its second page.
+        // The newest stays, whatever its size: its second page is about to be requested.
         while kept.results.len() > KEPT_QUERIES || kept.bytes > KEPT_BYTES && kept.results.len() > 1 {
             let oldest = kept.results.pop_front();
             kept.bytes -= oldest.map_or(0, |(_, first)| first.bytes);
@@ -151,7 +157,7 @@ impl Pages {
     }
 }
 
-impl Place {
+impl Position {
     fn parse(token: &str) -> Option<Self> {
         let (query, offset) = token.strip_prefix("kept:")?.split_once(':')?;
         Some(Self {
@@ -161,14 +167,14 @@ impl Place {
     }
 }
 
-/// Whether the emulator would sort the results of this query: whoever writes these words in a text pays with time only.
+/// Whether the emulator would sort the results of this query. A false positive (the words in a string) costs only time.
 fn is_ordered(body: &[u8]) -> bool {
     let words = b"ORDER BY";
     body.windows(words.len())
         .any(|window| window.eq_ignore_ascii_case(words))
 }
 
-/// Whether the physical partition that a query names is there: asking costs little, and executing the query much.
+/// Whether the physical partition that a query names exists. This is much cheaper than executing the query.
 async fn is_in_a_range(emulator: &Emulator, call: &Call) -> bool {
     let (Some(range), Some(container)) = (call.header(RANGE_ID), call.path.strip_suffix("/docs")) else {
         return false;
@@ -198,7 +204,7 @@ fn page_size(call: &Call) -> usize {
     }
 }
 
-/// Asks for fewer and fewer items until they fit into a page.
+/// Requests fewer and fewer items until they fit one page.
 async fn first_fitting(emulator: &Emulator, region: Region, call: &Call, count: usize) -> Reply {
     let mut page = call.clone();
     let mut count = count;
@@ -216,9 +222,9 @@ async fn first_fitting(emulator: &Emulator, region: Region, call: &Call, count: 
     }
 }
 
-/// Makes `reply` the page of a kept query that begins at `place`.
-fn cut(reply: &mut Reply, feed: &Feed, place: &Place, count: usize) {
-    let rest = feed.documents.get(place.offset..).unwrap_or_default();
+/// Makes `reply` the page of a kept query that begins at `position`.
+fn cut(reply: &mut Reply, feed: &Feed, position: &Position, count: usize) {
+    let rest = feed.documents.get(position.offset..).unwrap_or_default();
     let mut bytes = ENVELOPE_BYTES;
     let fitting = rest
         .iter()
@@ -239,8 +245,8 @@ fn cut(reply: &mut Reply, feed: &Feed, place: &Place, count: usize) {
     reply.headers.insert(ITEM_COUNT, HeaderValue::from(fitting));
     reply.headers.remove(CONTINUATION);
     if fitting < rest.len() {
-        let token = format!("kept:{}:{}", place.query, place.offset + fitting);
-        let token = HeaderValue::from_str(&token).expect("dead letters, digits and colons make a header value");
+        let token = format!("kept:{}:{}", position.query, position.offset + fitting);
+        let token = HeaderValue::from_str(&token).expect("letters, digits and colons make a header value");
         reply.headers.insert(CONTINUATION, token);
     }
 }
@@ -250,7 +256,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn queries_that_are_halfway_are_bounded_in_number_and_weight() {
+    fn unfinished_queries_are_bounded_in_number_and_size() {
         let first = |bytes: usize| {
             let feed = Feed {
                 rid: String::new(),

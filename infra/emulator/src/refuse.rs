@@ -1,24 +1,24 @@
-//! Refusing chosen requests, so that a test makes one target fail and leaves all others alone.
+//! Refusing chosen requests, so that a test can make one target fail and no other.
 
 use hyper::StatusCode;
 
 use crate::count::RequestRecord;
 use crate::http::Reply;
 
-/// Tells whether this request is refused, and how.
+/// Decides whether and how to refuse a request.
 pub(super) type Refuse = Box<dyn Fn(&RequestRecord) -> Option<Refusing> + Send>;
 
-/// How a request is refused. Nothing of it is done.
+/// The reply to a request that a test refuses. Nothing of the request is done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Refusing {
     /// The HTTP status.
     pub status: u16,
-    /// The service's finer status, as `x-ms-substatus`.
+    /// The `x-ms-substatus`.
     pub substatus: Option<u32>,
 }
 
 impl Refusing {
-    /// A refusal with this status alone.
+    /// A refusal with a status and no substatus.
     pub fn with(status: u16) -> Refusing {
         Refusing {
             status,
@@ -36,10 +36,6 @@ impl Refusing {
 
     pub(super) fn into_reply(self) -> Reply {
         let status = StatusCode::from_u16(self.status).unwrap_or(StatusCode::BAD_REQUEST);
-        Reply::error(
-            status,
-            self.substatus,
-            "This request is refused because a test wants it.",
-        )
+        Reply::error(status, self.substatus, "This request was refused on behalf of a test.")
     }
 }

@@ -1,12 +1,11 @@
-//! The schedule by which reads without freshness follow the write region.
+//! The lagging region: which past state of the write region a stale read sees.
 //!
-//! Two replicas take turns. One is read while the other, having caught up to the write region in one step, waits
-//! until its picture is at least [`Lag::min`] old; then it takes over. So a stale read always sees the state of
-//! one single moment in the past: no write before it is missing, none after it shows, and a batch shows whole or
-//! not at all. Time never runs backwards between two stale reads (see
-//! [`Faults::fresh`](crate::Faults::fresh) for that).
+//! Two replicas alternate. One serves reads while the other, updated from the write region in one step, waits until its state is
+//! at least [`Lag::min`] old; then they change roles. So a stale read always sees the state of one moment in the past: no earlier
+//! write is missing, no later one shows, and a batch shows as a whole or not at all. Time never runs backwards between two
+//! stale reads; [`Faults::fresh`](crate::Faults::fresh) adds that.
 //!
-//! Writes and stale reads share the `gate`; catching up has it alone, which is what makes the step a step.
+//! Writes and stale reads share the `gate`; an update has it exclusively, which makes it atomic.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -27,7 +26,7 @@ pub(crate) struct Replicas {
 struct Inner {
     emulator: Arc<Emulator>,
     gate: RwLock<()>,
-    /// A split moves documents about in all regions: no catching up meanwhile.
+    /// A split moves documents in all regions: no update may run meanwhile.
     topology: Mutex<()>,
     serving: AtomicUsize,
 }
@@ -44,17 +43,17 @@ impl Replicas {
         Self { inner, schedule }
     }
 
-    /// Holds the replicas still while a write or a stale read is under way.
+    /// Keeps the replicas unchanged while a write or a stale read is in progress.
     pub(crate) async fn enter(&self) -> RwLockReadGuard<'_, ()> {
         self.inner.gate.read().await
     }
 
-    /// The region that stale reads go to; ask for it with the gate held.
+    /// The region that stale reads go to; call it after [`enter`](Self::enter).
     pub(crate) fn serving(&self) -> Region {
         Region::Replica(self.inner.serving.load(Ordering::SeqCst))
     }
 
-    /// Brings all replicas up to now.
+    /// Brings all replicas up to date.
     pub(crate) async fn catch_up(&self) {
         for replica in 0..REPLICAS {
             self.inner.catch_up(replica).await;
@@ -63,8 +62,8 @@ impl Replicas {
 
     /// Splits a partition in all regions.
     ///
-    /// The emulator numbers the children's writes from where *some* region stands, the service from where the write
-    /// region stands: so no region may be behind at that moment, or the sessions of the parent could never be met.
+    /// The emulator numbers the writes of the new partitions from the state of *some* region, the service from that of the write
+    /// region. So no region may be behind at that moment, or consistency tokens of the old partition could never be satisfied.
     pub(crate) async fn split(&self, db: &str, container: &str, partition_id: u32) {
         let _topology = self.inner.topology.lock().await;
         let _alone = self.inner.gate.write().await;
@@ -95,7 +94,7 @@ async fn follow(inner: Arc<Inner>, lag: Lag) {
         inner.catch_up(next).await;
         tokio::time::sleep(lag.min).await;
         inner.serving.store(next, Ordering::SeqCst);
-        // A schedule without any pause would keep one core busy for nothing.
+        // A loop without a pause would keep one core busy.
         let pause = slack.mul_f64(rng.f64()).max(Duration::from_millis(1));
         tokio::time::sleep(pause).await;
     }

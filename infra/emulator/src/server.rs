@@ -90,7 +90,7 @@ impl CosmosServer {
         self.service.partition_ids(db, container).await
     }
 
-    /// Brings the lagging region up to now, whatever its schedule; without a lag there is nothing to do.
+    /// Brings the lagging region up to date at once; without a lag it does nothing.
     pub async fn catch_up(&self) {
         self.service.catch_up().await;
     }

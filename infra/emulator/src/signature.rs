@@ -1,8 +1,7 @@
-//! Who is asking: the master-key signature, the date and the version that every request must carry.
+//! The master-key signature, the date and the version of every request.
 //!
-//! The string that is signed names the verb, the resource type, the resource link (decoded, in its own case) and
-//! the date. A wrong answer names that string, as the service does, because it is what one needs to find the
-//! mistake; the key is never shown.
+//! The signed string names the verb, the resource type, the resource link (decoded, with its case) and the date. A refusal
+//! shows that string, as the service does, because it helps to find the mistake. The key is never shown.
 
 use std::time::{Duration, SystemTime};
 
@@ -17,7 +16,7 @@ use crate::http::{Call, Refusal};
 
 const ALLOWED_SKEW: Duration = Duration::from_secs(15 * 60);
 
-/// Refuses a request that is not signed with `key`, or too long ago.
+/// Refuses a request that is not signed with `key`, or whose date is too far off.
 pub(crate) fn check(call: &Call, key: &[u8]) -> Result<(), Refusal> {
     if !call.headers.contains_key("x-ms-version") {
         return Err(Refusal::bad_request("The required header 'x-ms-version' is missing."));
@@ -29,7 +28,7 @@ pub(crate) fn check(call: &Call, key: &[u8]) -> Result<(), Refusal> {
     let token = percent_decode_str(authorization).decode_utf8_lossy();
     let signature = token
         .strip_prefix("type=master&ver=1.0&sig=")
-        .ok_or_else(|| unauthorized("This server takes master key authorization only (type=master&ver=1.0)."))?;
+        .ok_or_else(|| unauthorized("This server accepts master key authorization only (type=master&ver=1.0)."))?;
     let payload = string_to_sign(call, date);
     let given = STANDARD.decode(signature).unwrap_or_default();
     let mut mac = Hmac::<Sha256>::new_from_slice(key).expect("HMAC takes a key of any length");
@@ -53,7 +52,7 @@ fn check_date(call: &Call) -> Result<&str, Refusal> {
     let date = call
         .header("x-ms-date")
         .ok_or_else(|| invalid("The header x-ms-date is missing."))?;
-    let then = httpdate::parse_http_date(date).map_err(|_| invalid("The header x-ms-date is no RFC 7231 date."))?;
+    let then = httpdate::parse_http_date(date).map_err(|_| invalid("The header x-ms-date is not an RFC 7231 date."))?;
     let now = now();
     let skew = now.duration_since(then).unwrap_or_else(|ahead| ahead.duration());
     if skew > ALLOWED_SKEW {
@@ -81,12 +80,12 @@ fn string_to_sign(call: &Call, date: &str) -> String {
     )
 }
 
-/// The type and the link that a path is signed by: a path that ends in a type is signed by its parent.
+/// The resource type and link in the signature of a path: a path that ends in a type is signed by its parent.
 fn resource(segments: &[String]) -> (&str, String) {
     match segments {
         [] => ("", String::new()),
         [parent @ .., resource_type] if segments.len() % 2 == 1 => (resource_type, parent.join("/")),
-        // An offer is addressed by its resource id, which is signed in lower case and alone.
+        // The signature of an offer has its resource id alone, in lower case.
         [offers, id] if offers == "offers" => (offers, id.to_ascii_lowercase()),
         [.., resource_type, _] => (resource_type, segments.join("/")),
         [_] => unreachable!("one segment is an odd number of segments"),

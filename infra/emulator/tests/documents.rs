@@ -1,4 +1,4 @@
-//! Documents through the listener: what works works as on the service.
+//! Documents: create, read, replace, delete, batches and queries.
 
 mod common;
 
@@ -116,7 +116,7 @@ async fn a_query_of_one_partition_sees_only_that_partition() {
 }
 
 #[tokio::test]
-async fn if_match_star_asks_only_that_the_document_exists() {
+async fn if_match_star_requires_only_that_the_document_exists() {
     let (_server, client) = server().await;
     let document = json!({ "id": "a", "pk": "p", "n": 1 });
     client
@@ -185,7 +185,7 @@ async fn a_percent_sign_in_an_id_is_escaped_in_the_path_and_plain_in_the_signatu
 }
 
 #[tokio::test]
-async fn a_trailing_slash_does_no_harm() {
+async fn a_trailing_slash_is_ignored() {
     let (_server, client) = server().await;
     client.create("p", "a").ok().await.is(201);
     client.get(&format!("{DOCS}/a/")).key("p").ok().await.is(200);

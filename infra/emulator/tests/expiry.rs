@@ -1,4 +1,4 @@
-//! Documents whose time is over are gone, and no others.
+//! Documents expire by their time to live, and no others disappear.
 
 mod common;
 
@@ -13,7 +13,7 @@ async fn server_with_ttl(default: Value) -> (CosmosServer, Client) {
     server_with(ServerOptions::default(), json!({ "defaultTtl": default })).await
 }
 
-fn lived(id: &str, ttl: Value) -> Value {
+fn with_ttl(id: &str, ttl: Value) -> Value {
     json!({ "id": id, "pk": "p", "ttl": ttl })
 }
 
@@ -28,12 +28,12 @@ async fn ids(client: &Client) -> Vec<String> {
 async fn fill(client: &Client) {
     client.create("p", "plain").ok().await.is(201);
     for (id, ttl) in [("brief", json!(60)), ("eternal", json!(-1)), ("long", json!(5_000))] {
-        client.upsert("p", lived(id, ttl)).ok().await.is(201);
+        client.upsert("p", with_ttl(id, ttl)).ok().await.is(201);
     }
 }
 
 #[tokio::test]
-async fn the_container_decides_whether_and_the_document_how_long() {
+async fn the_container_decides_whether_documents_expire_and_the_document_when() {
     for (default, after_a_minute, in_the_end) in [
         (
             Value::Null,
@@ -55,10 +55,10 @@ async fn the_container_decides_whether_and_the_document_how_long() {
 }
 
 #[tokio::test]
-async fn nobody_sees_a_document_after_its_time_and_its_id_is_free() {
+async fn an_expired_document_is_invisible_and_its_id_is_free() {
     let (_server, client) = server_with_ttl(json!(-1)).await;
-    let create = |id: &str| json!({ "operationType": "Create", "resourceBody": lived(id, json!(1)) });
-    // Before it is sent: the answer may take longer than the documents live.
+    let create = |id: &str| json!({ "operationType": "Create", "resourceBody": with_ttl(id, json!(1)) });
+    // Taken before sending: the response may take longer than the documents live.
     let written = Instant::now();
     client
         .batch("p", json!([create("a"), create("b"), create("c")]))
@@ -78,7 +78,7 @@ async fn nobody_sees_a_document_after_its_time_and_its_id_is_free() {
     );
     let found = client.query("SELECT VALUE c.id FROM c").key("p").ok().await.is(200);
     assert_eq!(found.documents(), [json!("other")]);
-    client.replace("p", lived("b", json!(1))).ok().await.is(404);
+    client.replace("p", with_ttl("b", json!(1))).ok().await.is(404);
     client
         .batch("p", json!([create("a"), { "operationType": "Read", "id": "other" }]))
         .ok()
@@ -88,18 +88,18 @@ async fn nobody_sees_a_document_after_its_time_and_its_id_is_free() {
 }
 
 #[tokio::test]
-async fn the_last_write_counts_and_what_is_gone_stays_gone() {
+async fn the_time_to_live_counts_from_the_last_write_and_deleted_documents_stay_deleted() {
     let (server, client) = server_with_ttl(json!(-1)).await;
     for id in ["kept", "renewed", "shortened", "deleted", "made anew"] {
-        client.upsert("p", lived(id, json!(60))).ok().await.is(201);
+        client.upsert("p", with_ttl(id, json!(60))).ok().await.is(201);
     }
     client
         .replace("p", json!({ "id": "kept", "pk": "p" }))
         .ok()
         .await
         .is(200);
-    client.upsert("p", lived("renewed", json!(600))).ok().await.is(200);
-    client.upsert("p", lived("shortened", json!(6))).ok().await.is(200);
+    client.upsert("p", with_ttl("renewed", json!(600))).ok().await.is(200);
+    client.upsert("p", with_ttl("shortened", json!(6))).ok().await.is(200);
     for id in ["deleted", "made anew"] {
         client.delete("p", id).ok().await.is(204);
     }
@@ -113,12 +113,12 @@ async fn the_last_write_counts_and_what_is_gone_stays_gone() {
 }
 
 #[tokio::test]
-async fn a_changed_default_counts_for_what_is_there() {
+async fn a_changed_default_applies_to_existing_documents() {
     let (server, client) = server_with_ttl(Value::Null).await;
     fill(&client).await;
     let define = |default: Value| {
         let definition = json!({ "id": "items", "partitionKey": { "paths": ["/pk"], "kind": "Hash", "version": 2 }, "defaultTtl": default });
-        client.ask(Method::PUT, CONTAINER).json(definition)
+        client.request(Method::PUT, CONTAINER).json(definition)
     };
     define(json!(600)).ok().await.is(200);
     server.expire_as_if(Duration::from_secs(61)).await;
@@ -132,7 +132,7 @@ async fn a_changed_default_counts_for_what_is_there() {
 }
 
 #[tokio::test]
-async fn a_time_that_is_none_is_refused() {
+async fn an_invalid_time_to_live_is_refused() {
     let (_server, client) = server_with_ttl(json!(-1)).await;
     for ttl in [
         json!(0),
@@ -142,16 +142,16 @@ async fn a_time_that_is_none_is_refused() {
         json!(2_147_483_648_u64),
         json!({}),
     ] {
-        let refused = client.upsert("p", lived("a", ttl.clone())).ok().await.is(400);
+        let refused = client.upsert("p", with_ttl("a", ttl.clone())).ok().await.is(400);
         assert!(refused.message().contains("ttl"), "{refused:?}");
         client
             .post(DOCS)
             .key("p")
-            .json(lived("a", ttl.clone()))
+            .json(with_ttl("a", ttl.clone()))
             .ok()
             .await
             .is(400);
-        let operation = json!({ "operationType": "Create", "resourceBody": lived("a", ttl.clone()) });
+        let operation = json!({ "operationType": "Create", "resourceBody": with_ttl("a", ttl.clone()) });
         client.batch("p", json!([operation])).ok().await.is(400);
         let definition =
             json!({ "id": "new", "partitionKey": { "paths": ["/pk"], "kind": "Hash" }, "defaultTtl": ttl });
@@ -160,20 +160,20 @@ async fn a_time_that_is_none_is_refused() {
     client.read("p", "a").ok().await.is(404);
     let (_server, client) = server_with_ttl(Value::Null).await;
     client
-        .upsert("p", lived("a", json!("a property like any other")))
+        .upsert("p", with_ttl("a", json!("a property like any other")))
         .ok()
         .await
         .is(201);
 }
 
 #[tokio::test]
-async fn a_restart_keeps_the_time_that_is_left() {
+async fn a_restart_keeps_the_remaining_time_to_live() {
     let scratch = Scratch::new();
     let (server, client) = start(&scratch).await;
     make(&client, json!({ "defaultTtl": -1 })).await;
-    client.upsert("p", lived("long", json!(1_000))).ok().await.is(201);
+    client.upsert("p", with_ttl("long", json!(1_000))).ok().await.is(201);
     client
-        .upsert("p", lived("expired before", json!(60)))
+        .upsert("p", with_ttl("expired before", json!(60)))
         .ok()
         .await
         .is(201);
@@ -184,12 +184,12 @@ async fn a_restart_keeps_the_time_that_is_left() {
     assert_eq!(
         server.recovered().unwrap().documents,
         1,
-        "expiring is kept like any deletion"
+        "expiry is stored like any deletion"
     );
     assert_eq!(ids(&client).await, ["long"]);
     server.expire_as_if(Duration::from_secs(900)).await;
     assert_eq!(ids(&client).await, ["long"]);
-    client.upsert("p", lived("brief", json!(2))).ok().await.is(201);
+    client.upsert("p", with_ttl("brief", json!(2))).ok().await.is(201);
     server.shutdown().await.unwrap();
     let stopped = Instant::now();
     while stopped.elapsed() < Duration::from_millis(2_100) {
@@ -200,7 +200,7 @@ async fn a_restart_keeps_the_time_that_is_left() {
     assert_eq!(
         client.read("p", "brief").ok().await.status,
         404,
-        "its time ran on meanwhile"
+        "it expired while the server was down"
     );
     assert_eq!(ids(&client).await, ["long"]);
     server.expire_as_if(Duration::from_secs(1_000)).await;

@@ -1,4 +1,4 @@
-//! Faults: what goes wrong goes wrong as asked for, and to the client it looks like the real thing.
+//! Faults, planned crashes, pauses and refusals, as a client sees them.
 
 mod common;
 
@@ -8,7 +8,7 @@ use common::{CONTAINER, Client, server};
 use cosmos_emulator::{Counts, CrashPoint, Faults, Listener, Refusing, RequestKind, sequential_round_trips};
 use serde_json::json;
 
-/// What the store holds, seen through a listener without faults.
+/// Whether the store has a document, seen through a listener without faults.
 async fn exists(listener: &Listener, id: &str) -> bool {
     Client::new(listener).read("p", id).ok().await.status == 200
 }
@@ -17,7 +17,7 @@ async fn exists(listener: &Listener, id: &str) -> bool {
 async fn a_request_lost_before_is_not_done_and_sent_only_once() {
     let (server, client) = server().await;
     let other = server.open_listener().await.unwrap();
-    // The second request uses the pooled connection of the first: that is where a client might retry by itself.
+    // The second request reuses the connection of the first: there an HTTP client might retry by itself.
     client.create("p", "first").ok().await.is(201);
     server.listener().set_faults(Faults {
         lost_before: 1.0,
@@ -53,7 +53,7 @@ async fn a_request_lost_after_is_done_and_sent_only_once() {
 }
 
 #[tokio::test]
-async fn a_throttled_request_is_told_when_to_come_back() {
+async fn a_throttled_response_says_when_to_retry() {
     let (server, client) = server().await;
     let retry_after = Duration::from_millis(37);
     server.listener().set_faults(Faults {
@@ -61,9 +61,9 @@ async fn a_throttled_request_is_told_when_to_come_back() {
         retry_after,
         ..Faults::default()
     });
-    let answer = client.create("p", "a").ok().await.is(429);
-    assert_eq!(answer.header("x-ms-retry-after-ms"), Some("37"));
-    assert_eq!(answer.substatus(), Some("3200"));
+    let response = client.create("p", "a").ok().await.is(429);
+    assert_eq!(response.header("x-ms-retry-after-ms"), Some("37"));
+    assert_eq!(response.substatus(), Some("3200"));
     client.query("SELECT * FROM c").key("p").ok().await.is(429);
     server.listener().clear_faults();
     assert!(!exists(server.listener(), "a").await);
@@ -71,7 +71,7 @@ async fn a_throttled_request_is_told_when_to_come_back() {
 }
 
 #[tokio::test]
-async fn an_unavailable_service_has_done_nothing() {
+async fn a_request_that_gets_503_is_not_done() {
     let (server, client) = server().await;
     server.listener().set_faults(Faults {
         unavailable: 1.0,
@@ -117,7 +117,7 @@ async fn the_same_seed_hits_the_same_requests() {
 }
 
 #[tokio::test]
-async fn delayed_requests_that_are_sent_together_are_one_round() {
+async fn delayed_requests_that_are_sent_together_are_one_round_trip() {
     const DELAY: Duration = Duration::from_secs(1);
     let (server, client) = server().await;
     server.listener().set_faults(Faults {
@@ -140,7 +140,7 @@ async fn delayed_requests_that_are_sent_together_are_one_round() {
 }
 
 #[tokio::test]
-async fn a_crash_before_the_write_leaves_nothing_and_a_dead_listener() {
+async fn a_crash_before_a_write_leaves_it_unwritten_and_closes_the_listener() {
     let (server, client) = server().await;
     let other = server.open_listener().await.unwrap();
     client.create("p", "before").ok().await.is(201);
@@ -163,7 +163,7 @@ async fn a_crash_before_the_write_leaves_nothing_and_a_dead_listener() {
 }
 
 #[tokio::test]
-async fn a_crash_after_the_write_leaves_it_written_and_a_dead_listener() {
+async fn a_crash_after_a_write_leaves_it_written_and_closes_the_listener() {
     let (server, client) = server().await;
     let other = server.open_listener().await.unwrap();
     server.listener().set_faults(Faults {
@@ -181,7 +181,7 @@ async fn a_crash_after_the_write_leaves_it_written_and_a_dead_listener() {
 }
 
 #[tokio::test]
-async fn of_writes_sent_together_none_after_the_crash_is_applied() {
+async fn writes_that_arrive_after_the_crash_are_not_applied() {
     let (server, client) = server().await;
     let other = server.open_listener().await.unwrap();
     server.listener().crash_at_write(5, CrashPoint::AfterApplied);
@@ -202,7 +202,7 @@ async fn of_writes_sent_together_none_after_the_crash_is_applied() {
 }
 
 #[tokio::test]
-async fn closing_a_listener_cuts_off_what_is_under_way() {
+async fn closing_a_listener_ends_requests_in_progress() {
     let (server, client) = server().await;
     let other = server.open_listener().await.unwrap();
     server.listener().set_faults(Faults {
@@ -228,7 +228,7 @@ async fn closing_a_listener_cuts_off_what_is_under_way() {
 }
 
 #[tokio::test]
-async fn listeners_share_the_store_and_nothing_else() {
+async fn listeners_share_the_store_but_no_faults_and_counters() {
     let (server, client) = server().await;
     let other = server.open_listener().await.unwrap();
     server.listener().set_faults(Faults {
@@ -249,7 +249,7 @@ async fn listeners_share_the_store_and_nothing_else() {
 }
 
 #[tokio::test]
-async fn a_dropped_server_listens_no_more() {
+async fn a_dropped_server_stops_listening() {
     let (server, client) = server().await;
     let listener = server.open_listener().await.unwrap();
     client.get("/").ok().await.is(200);
@@ -267,7 +267,7 @@ async fn a_dropped_server_listens_no_more() {
 }
 
 #[tokio::test]
-async fn a_held_request_is_done_when_it_is_let_go_and_not_before() {
+async fn a_paused_request_is_done_only_after_the_pause_is_dropped() {
     let (server, client) = server().await;
     let other = server.open_listener().await.unwrap();
     server.listener().reset();
@@ -284,7 +284,7 @@ async fn a_held_request_is_done_when_it_is_let_go_and_not_before() {
 }
 
 #[tokio::test]
-async fn a_chosen_request_is_refused_and_others_are_not() {
+async fn only_the_chosen_requests_are_refused() {
     let (server, client) = server().await;
     let listener = server.listener();
     listener.refuse_when(|request| {

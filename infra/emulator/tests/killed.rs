@@ -1,4 +1,4 @@
-//! `kill -9`, and a disk that is full: what was acknowledged is there, and nothing is there in part.
+//! `kill -9` and a full disk: acknowledged writes are kept, and no batch is kept in part.
 
 mod common;
 
@@ -11,7 +11,7 @@ use tokio::sync::mpsc;
 const WRITERS: u64 = 4;
 const BATCH: u64 = 5;
 
-/// One batch: new documents, and one that every batch of the writer writes again.
+/// One batch: new documents, and one document that every batch of the writer rewrites.
 fn batch(pk: &str, number: u64) -> serde_json::Value {
     let mut operations: Vec<_> = (0..BATCH)
         .map(|n| {
@@ -24,15 +24,16 @@ fn batch(pk: &str, number: u64) -> serde_json::Value {
     operations.into()
 }
 
-/// Sends batch after batch until one gets no answer; tells of each that did. Gives the number of the first that did not.
+/// Sends batches until one gets no response, and reports each acknowledged one. Returns the number of the first without a
+/// response.
 async fn write(client: Client, writer: u64, from: u64, acknowledged: mpsc::UnboundedSender<(u64, u64)>) -> u64 {
     let pk = format!("w{writer}");
     for number in from.. {
         match client.batch(&pk, batch(&pk, number)).send().await {
-            Ok(answer) if answer.status == 200 => {
-                acknowledged.send((writer, number)).expect("somebody counts them");
+            Ok(response) if response.status == 200 => {
+                acknowledged.send((writer, number)).expect("the receiver is alive");
             }
-            Ok(answer) => panic!("{answer:?}"),
+            Ok(response) => panic!("{response:?}"),
             Err(_) => return number,
         }
     }
@@ -40,7 +41,7 @@ async fn write(client: Client, writer: u64, from: u64, acknowledged: mpsc::Unbou
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn after_a_kill_every_acknowledged_batch_is_whole_and_every_other_whole_or_absent() {
+async fn after_a_kill_acknowledged_batches_are_whole_and_others_whole_or_absent() {
     let scratch = Scratch::new();
     let mut rng = fastrand::Rng::with_seed(2_026);
     let mut known = BTreeSet::new();
@@ -63,7 +64,7 @@ async fn after_a_kill_every_acknowledged_batch_is_whole_and_every_other_whole_or
         }
         server.kill();
         for (writer, stopped) in writers.join_all().await {
-            // Whatever became of it, its ids are not used again.
+            // Its outcome is unknown: its ids are not used again.
             next[writer as usize] = stopped + 1;
         }
         while let Some(one) = receiver.recv().await {
@@ -101,36 +102,36 @@ async fn after_a_kill_every_acknowledged_batch_is_whole_and_every_other_whole_or
 }
 
 #[tokio::test]
-async fn a_full_disk_stops_the_store_and_loses_nothing_that_was_acknowledged() {
+async fn a_full_disk_stops_the_store_and_loses_no_acknowledged_write() {
     let scratch = Scratch::new();
     // The file may grow to 4 MB; then the system refuses writes, as it does when the disk is full.
     let server = process(scratch.path(), "trap '' XFSZ; ulimit -f 8192; ");
     let client = &server.client;
     make(client, json!({})).await;
-    let filling = "x".repeat(20_000);
+    let padding = "x".repeat(20_000);
     let mut acknowledged = Vec::new();
     let failed = loop {
         let id = format!("a{:03}", acknowledged.len());
-        let document = json!({ "id": id, "pk": "p", "filling": filling });
-        let answer = client.upsert("p", document.clone()).ok().await;
-        if answer.status != 201 {
-            break answer.is(500);
+        let document = json!({ "id": id, "pk": "p", "padding": padding });
+        let response = client.upsert("p", document.clone()).ok().await;
+        if response.status != 201 {
+            break response.is(500);
         }
         acknowledged.push(document);
         assert!(acknowledged.len() < 1_000, "the disk is never full");
     };
     assert!(failed.message().contains("a write to the data directory"), "{failed:?}");
-    // Nobody sees what is not kept, and nobody adds to it.
-    for answer in [
+    // No client can read data that is not stored, or add to it.
+    for response in [
         client.read("p", &format!("a{:03}", acknowledged.len())).ok().await,
         client.read("p", "a000").ok().await,
         client.create("p", "small").ok().await,
         client.get("/dbs/db/colls/items").ok().await,
     ] {
-        let answer = answer.is(503);
+        let response = response.is(503);
         assert!(
-            answer.message().contains("make room and start the server again"),
-            "{answer:?}"
+            response.message().contains("make room and start the server again"),
+            "{response:?}"
         );
     }
     drop(server);

@@ -1,4 +1,4 @@
-//! The lagging region: what a read without freshness may see.
+//! The lagging region: what stale reads see.
 
 mod common;
 
@@ -21,14 +21,14 @@ async fn lagging(min: Duration, max: Duration) -> (CosmosServer, Client) {
     (server, client)
 }
 
-/// A lag that nothing but `catch_up` ends.
-async fn held_back() -> (CosmosServer, Client) {
+/// A lag that only `catch_up` ends.
+async fn lagging_until_catch_up() -> (CosmosServer, Client) {
     lagging(Duration::from_secs(3_600), Duration::from_secs(7_200)).await
 }
 
 #[tokio::test]
-async fn a_read_without_a_token_is_stale_and_one_with_the_token_of_the_write_says_so() {
-    let (server, client) = held_back().await;
+async fn a_read_without_a_consistency_token_is_stale_and_one_with_a_newer_token_gets_404_1002() {
+    let (server, client) = lagging_until_catch_up().await;
     let written = client.create("p", "a").ok().await.is(201);
     let token = written.header("x-ms-session-token").unwrap();
 
@@ -85,7 +85,7 @@ async fn a_read_without_a_token_is_stale_and_one_with_the_token_of_the_write_say
 
 #[tokio::test]
 async fn every_kind_of_write_reaches_the_lagging_region() {
-    let (server, client) = held_back().await;
+    let (server, client) = lagging_until_catch_up().await;
     let document = |id: &str, n: u32| json!({ "id": id, "pk": "p", "n": n });
     for id in ["replaced", "upserted", "deleted", "in a batch"] {
         client.create("p", id).ok().await.is(201);
@@ -120,7 +120,7 @@ async fn every_kind_of_write_reaches_the_lagging_region() {
 
 #[tokio::test]
 async fn writes_and_other_listeners_are_never_stale() {
-    let (server, client) = held_back().await;
+    let (server, client) = lagging_until_catch_up().await;
     let other = Client::new(&server.open_listener().await.unwrap());
     let written = client.create("p", "a").ok().await.is(201);
     client.create("p", "a").ok().await.is(409);
@@ -136,7 +136,7 @@ async fn writes_and_other_listeners_are_never_stale() {
 }
 
 #[tokio::test]
-async fn a_write_shows_after_the_least_and_before_the_greatest_lag() {
+async fn a_write_becomes_visible_between_the_least_and_the_greatest_lag() {
     let (min, max) = (Duration::from_millis(80), Duration::from_millis(240));
     let (_server, client) = lagging(min, max).await;
     for n in 0..4 {
@@ -153,7 +153,7 @@ async fn a_write_shows_after_the_least_and_before_the_greatest_lag() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_stale_read_sees_batches_whole_and_writes_in_their_order() {
+async fn a_stale_read_sees_whole_batches_and_writes_in_order() {
     let (server, client) = lagging(Duration::from_millis(2), Duration::from_millis(8)).await;
     let writer = {
         let client = Client::new(&server.open_listener().await.unwrap());
@@ -196,8 +196,8 @@ async fn a_stale_read_sees_batches_whole_and_writes_in_their_order() {
 }
 
 #[tokio::test]
-async fn some_reads_are_fresh_when_asked_for() {
-    let (server, client) = held_back().await;
+async fn a_share_of_reads_is_fresh_if_configured() {
+    let (server, client) = lagging_until_catch_up().await;
     client.create("p", "a").ok().await.is(201);
     server.listener().set_faults(Faults {
         stale_reads: true,
@@ -212,8 +212,8 @@ async fn some_reads_are_fresh_when_asked_for() {
 }
 
 #[tokio::test]
-async fn a_split_brings_the_lagging_region_up_to_now_and_loses_nothing() {
-    let (server, client) = held_back().await;
+async fn a_split_updates_the_lagging_region_and_loses_nothing() {
+    let (server, client) = lagging_until_catch_up().await;
     for pk in 0..30 {
         client.create(&format!("p{pk}"), "a").ok().await.is(201);
     }
@@ -232,7 +232,7 @@ async fn a_split_brings_the_lagging_region_up_to_now_and_loses_nothing() {
 
 #[tokio::test]
 async fn a_batch_that_would_differ_in_the_lagging_region_is_refused() {
-    let (_server, client) = held_back().await;
+    let (_server, client) = lagging_until_catch_up().await;
     let operations = json!([
         { "operationType": "Create", "resourceBody": { "id": "a", "pk": "p" } },
         { "operationType": "Delete", "id": "a" },

@@ -1,4 +1,4 @@
-//! The account, databases and containers: what a client that sets itself up relies on.
+//! The account, databases and containers.
 
 mod common;
 
@@ -8,7 +8,7 @@ use reqwest::Method;
 use serde_json::json;
 
 #[tokio::test]
-async fn the_account_names_the_listener_that_was_asked() {
+async fn the_account_names_the_endpoint_of_the_request() {
     let (server, _) = server().await;
     let other = server.open_listener().await.unwrap();
     for listener in [server.listener(), &other] {
@@ -22,7 +22,7 @@ async fn the_account_names_the_listener_that_was_asked() {
 }
 
 #[tokio::test]
-async fn what_exists_cannot_be_created_again() {
+async fn existing_databases_and_containers_cannot_be_created_again() {
     let (_server, client) = server().await;
     client.post("/dbs").json(json!({ "id": "db" })).ok().await.is(409);
     let definition = json!({ "id": "items", "partitionKey": { "paths": ["/pk"], "kind": "Hash" } });
@@ -31,7 +31,7 @@ async fn what_exists_cannot_be_created_again() {
 }
 
 #[tokio::test]
-async fn of_many_that_create_a_container_at_once_one_succeeds() {
+async fn one_of_many_concurrent_creates_of_a_container_succeeds() {
     let (_server, client) = server().await;
     let mut creates = tokio::task::JoinSet::new();
     for _ in 0..10 {
@@ -45,7 +45,7 @@ async fn of_many_that_create_a_container_at_once_one_succeeds() {
 }
 
 #[tokio::test]
-async fn a_container_reads_back_as_it_was_defined() {
+async fn a_container_is_read_as_it_was_defined() {
     let policy = json!({
         "indexingMode": "consistent",
         "automatic": true,
@@ -70,14 +70,14 @@ async fn a_container_reads_back_as_it_was_defined() {
 }
 
 #[tokio::test]
-async fn a_created_container_is_answered_with_its_definition() {
+async fn creating_a_container_returns_its_definition() {
     let (_server, client) = server().await;
     let definition = json!({ "id": "new one", "partitionKey": { "paths": ["/a/b"], "kind": "Hash", "version": 2 }, "defaultTtl": 60 });
-    let ask = client
+    let request = client
         .post("/dbs/db/colls")
         .json(definition)
         .header("x-ms-offer-throughput", "400");
-    let created = ask.ok().await.is(201);
+    let created = request.ok().await.is(201);
     assert_eq!(
         (&created.body["id"], &created.body["defaultTtl"]),
         (&json!("new one"), &json!(60))
@@ -101,7 +101,7 @@ async fn a_created_container_is_answered_with_its_definition() {
 }
 
 #[tokio::test]
-async fn a_changed_definition_counts_at_once() {
+async fn a_changed_definition_applies_at_once() {
     let (_server, client) = server().await;
     let ordered = || client.query("SELECT * FROM c ORDER BY c.due").key("p");
     ordered().ok().await.is(200);
@@ -110,15 +110,20 @@ async fn a_changed_definition_counts_at_once() {
         "partitionKey": { "paths": ["/pk"], "kind": "Hash", "version": 2 },
         "indexingPolicy": { "excludedPaths": [{ "path": "/*" }] },
     });
-    client.ask(Method::PUT, CONTAINER).json(definition).ok().await.is(200);
+    client
+        .request(Method::PUT, CONTAINER)
+        .json(definition)
+        .ok()
+        .await
+        .is(200);
     ordered().ok().await.is(400);
-    client.ask(Method::DELETE, CONTAINER).ok().await.is(204);
+    client.request(Method::DELETE, CONTAINER).ok().await.is(204);
     ordered().ok().await.is(404);
     client.create("p", "a").ok().await.is(404);
 }
 
 #[tokio::test]
-async fn a_port_in_use_is_told() {
+async fn a_port_in_use_is_reported() {
     let (server, _) = server().await;
     let port = server.listener().address().port();
     let error = CosmosServer::start(ServerOptions {

@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Ask, Client, server};
+use common::{Client, Request, server};
 use serde_json::{Value, json};
 
 async fn fill(client: &Client, pk: &str, ids: impl Iterator<Item = usize>) {
@@ -14,20 +14,20 @@ async fn fill(client: &Client, pk: &str, ids: impl Iterator<Item = usize>) {
     }
 }
 
-/// Follows a query to its end; gives the sizes of the pages, and all that was in them.
-async fn pages(ask: Ask<'_>) -> (Vec<usize>, Vec<Value>) {
+/// Reads all pages of a query; returns their sizes and all documents.
+async fn pages(request: Request<'_>) -> (Vec<usize>, Vec<Value>) {
     let mut sizes = Vec::new();
     let mut found = Vec::new();
     let mut continuation: Option<String> = None;
     loop {
-        let mut page = ask.clone();
+        let mut page = request.clone();
         if let Some(continuation) = &continuation {
             page = page.header("x-ms-continuation", continuation.clone());
         }
-        let answer = page.ok().await.is(200);
-        sizes.push(answer.documents().len());
-        found.extend_from_slice(answer.documents());
-        continuation = answer.header("x-ms-continuation").map(str::to_owned);
+        let response = page.ok().await.is(200);
+        sizes.push(response.documents().len());
+        found.extend_from_slice(response.documents());
+        continuation = response.header("x-ms-continuation").map(str::to_owned);
         if continuation.is_none() {
             return (sizes, found);
         }
@@ -46,14 +46,14 @@ async fn an_ordered_query_returns_everything_once_and_in_order_over_many_pages()
 }
 
 #[tokio::test]
-async fn deleting_what_a_page_showed_makes_the_next_page_leave_out_nothing() {
+async fn deleting_documents_of_a_page_does_not_make_the_next_page_skip_any() {
     for sql in ["SELECT * FROM c", "SELECT * FROM c ORDER BY c.n DESC"] {
         let (server, client) = server().await;
         fill(&client, "p", 0..230).await;
         let mut seen = Vec::new();
-        let mut ask = client.query(sql).key("p").header("x-ms-max-item-count", "60");
+        let mut request = client.query(sql).key("p").header("x-ms-max-item-count", "60");
         loop {
-            let page = ask.clone().ok().await.is(200);
+            let page = request.clone().ok().await.is(200);
             for document in page.documents() {
                 let id = document["id"].as_str().unwrap().to_owned();
                 client.delete("p", &id).ok().await.is(204);
@@ -62,7 +62,7 @@ async fn deleting_what_a_page_showed_makes_the_next_page_leave_out_nothing() {
             let Some(continuation) = page.header("x-ms-continuation") else {
                 break;
             };
-            ask = ask.header("x-ms-continuation", continuation);
+            request = request.header("x-ms-continuation", continuation);
         }
         assert_eq!(seen.len(), 230, "{sql}");
         assert_eq!(server.listener().counts().queries, 4);
@@ -70,22 +70,26 @@ async fn deleting_what_a_page_showed_makes_the_next_page_leave_out_nothing() {
 }
 
 #[tokio::test]
-async fn an_ordered_query_that_is_halfway_is_gone_with_its_range() {
+async fn an_unfinished_ordered_query_ends_when_its_range_is_split() {
     let (server, client) = server().await;
     fill(&client, "p", 0..5).await;
-    let ask = |range: u32| {
+    let request = |range: u32| {
         client
             .query("SELECT * FROM c ORDER BY c.n")
             .range(range)
             .header("x-ms-max-item-count", "2")
     };
     for range in server.partition_ids("db", "items").await {
-        let page = ask(range).ok().await.is(200);
+        let page = request(range).ok().await.is(200);
         let Some(continuation) = page.header("x-ms-continuation") else {
             continue;
         };
         server.split_partition("db", "items", range).await;
-        let gone = ask(range).header("x-ms-continuation", continuation).ok().await.is(410);
+        let gone = request(range)
+            .header("x-ms-continuation", continuation)
+            .ok()
+            .await
+            .is(410);
         assert_eq!(gone.substatus(), Some("1002"));
         return;
     }
@@ -93,15 +97,15 @@ async fn an_ordered_query_that_is_halfway_is_gone_with_its_range() {
 }
 
 #[tokio::test]
-async fn a_page_is_as_long_as_asked_for_within_bounds() {
+async fn a_page_has_the_requested_size_within_bounds() {
     let (_server, client) = server().await;
     fill(&client, "p", 0..1_250).await;
     let sizes = async |size: &str| {
-        let ask = client
+        let request = client
             .query("SELECT c.id FROM c")
             .key("p")
             .header("x-ms-max-item-count", size);
-        let (sizes, found) = pages(ask).await;
+        let (sizes, found) = pages(request).await;
         let mut ids: Vec<_> = found
             .iter()
             .map(|found| found["id"].as_str().unwrap().to_owned())
@@ -117,7 +121,7 @@ async fn a_page_is_as_long_as_asked_for_within_bounds() {
 }
 
 #[tokio::test]
-async fn a_page_weighs_four_megabytes_at_most() {
+async fn a_page_has_four_megabytes_at_most() {
     let (_server, client) = server().await;
     for n in 0..12 {
         let document = json!({ "id": format!("d{n:02}"), "pk": "p", "x": "x".repeat(1_000_000) });
@@ -139,7 +143,7 @@ async fn a_page_weighs_four_megabytes_at_most() {
 }
 
 #[tokio::test]
-async fn a_container_has_several_ranges_which_together_hold_everything_once() {
+async fn the_ranges_of_a_container_together_hold_every_document_once() {
     let (server, client) = server().await;
     for pk in 0..40 {
         client.create(&format!("p{pk}"), "a").ok().await.is(201);
@@ -167,7 +171,7 @@ async fn a_container_has_several_ranges_which_together_hold_everything_once() {
 }
 
 #[tokio::test]
-async fn a_split_range_is_gone_and_its_children_hold_its_documents() {
+async fn a_split_range_is_gone_and_its_children_have_its_documents() {
     let (server, client) = server().await;
     for pk in 0..60 {
         client.create(&format!("p{pk}"), "a").ok().await.is(201);

@@ -1,37 +1,37 @@
-//! The strict front listener: each thing that the service refuses, refused and counted.
+//! The strict checks: what the service refuses is refused and counted.
 
 mod common;
 
 use std::time::Duration;
 
-use common::{Answer, Ask, CONTAINER, Client, DOCS, NONE, now, server, server_with};
+use common::{CONTAINER, Client, DOCS, NONE, Request, Response, now, server, server_with};
 use cosmos_emulator::{CosmosServer, ServerOptions};
 use reqwest::Method;
 use serde_json::{Value, json};
 
-/// Sends what must be refused, and sees that it was, was counted, and wrote nothing.
-async fn refused(server: &CosmosServer, ask: Ask<'_>, status: u16) -> Answer {
+/// Sends a request that must be refused, and checks that it was, was counted, and wrote nothing.
+async fn refused(server: &CosmosServer, request: Request<'_>, status: u16) -> Response {
     let before = server.listener().counts();
-    let answer = ask.ok().await.is(status);
+    let response = request.ok().await.is(status);
     let counted = server.listener().counts() - before;
     assert_eq!(
         (counted.requests, counted.refused, counted.documents_written),
         (1, 1, 0),
-        "{answer:?}"
+        "{response:?}"
     );
     assert!(
-        answer.body["code"].is_string() && !answer.message().is_empty(),
-        "{answer:?}"
+        response.body["code"].is_string() && !response.message().is_empty(),
+        "{response:?}"
     );
-    assert!(answer.header("x-ms-activity-id").is_some());
-    answer
+    assert!(response.header("x-ms-activity-id").is_some());
+    response
 }
 
 #[tokio::test]
 async fn a_request_must_be_signed_with_the_key_of_the_account() {
     let (server, client) = server().await;
-    let stranger = client.with_key("c29tZW9uZSBlbHNl");
-    let wrong = refused(&server, stranger.read("p", "a"), 401).await;
+    let other = client.with_key("c29tZW9uZSBlbHNl");
+    let wrong = refused(&server, other.read("p", "a"), 401).await;
     assert!(
         wrong.message().contains("get\\ndocs\\ndbs/db/colls/items/docs/a\\n"),
         "{}",
@@ -51,14 +51,14 @@ async fn a_request_must_be_signed_with_the_key_of_the_account() {
 }
 
 #[tokio::test]
-async fn a_request_must_be_of_now_and_name_its_version() {
+async fn a_request_needs_a_current_date_and_a_version() {
     let (server, client) = server().await;
     for age in [-16, 16] {
         let minutes = Duration::from_secs(60 * i64::unsigned_abs(age));
         let then = if age < 0 { now() - minutes } else { now() + minutes };
-        let ask = client.read("p", "a").header("x-ms-date", httpdate::fmt_http_date(then));
-        let answer = refused(&server, ask, 403).await;
-        assert!(answer.message().contains("not valid at the current time"));
+        let request = client.read("p", "a").header("x-ms-date", httpdate::fmt_http_date(then));
+        let response = refused(&server, request, 403).await;
+        assert!(response.message().contains("not valid at the current time"));
     }
     let recent = httpdate::fmt_http_date(now() - Duration::from_secs(60 * 14));
     client.read("p", "a").header("x-ms-date", recent).ok().await.is(404);
@@ -67,7 +67,7 @@ async fn a_request_must_be_of_now_and_name_its_version() {
 }
 
 #[tokio::test]
-async fn an_id_that_could_not_be_addressed_is_refused_wherever_it_stands() {
+async fn an_id_that_no_path_can_address_is_refused_everywhere() {
     let (server, client) = server().await;
     let long = "x".repeat(1024);
     for id in ["a/b", "a\\b", "a?b", "a#b", "a ", "", "a\tb", &long] {
@@ -94,7 +94,7 @@ async fn an_id_that_could_not_be_addressed_is_refused_wherever_it_stands() {
 }
 
 #[tokio::test]
-async fn every_document_request_names_its_partition() {
+async fn every_document_request_needs_a_partition_key() {
     let (server, client) = server().await;
     const KEY: &str = "x-ms-documentdb-partitionkey";
     let document = json!({ "id": "a", "pk": "p" });
@@ -108,12 +108,12 @@ async fn every_document_request_names_its_partition() {
             client.batch("p", json!([{ "operationType": "Read", "id": "a" }])),
         ]
     };
-    for ask in asks() {
-        refused(&server, ask.without(KEY), 400).await;
+    for request in asks() {
+        refused(&server, request.without(KEY), 400).await;
     }
     for key in ["p", "\"p\"", "[]", "[\"p\",\"q\"]", "[\"é\"]", "[[\"p\"]]"] {
-        for ask in asks() {
-            refused(&server, ask.header(KEY, key), 400).await;
+        for request in asks() {
+            refused(&server, request.header(KEY, key), 400).await;
         }
     }
     refused(&server, client.create(&"x".repeat(2049), "a"), 400).await;
@@ -121,23 +121,23 @@ async fn every_document_request_names_its_partition() {
 }
 
 #[tokio::test]
-async fn a_document_must_agree_with_the_partition_it_is_sent_to() {
+async fn a_document_must_have_the_key_of_the_header() {
     let (server, client) = server().await;
     let astray = json!({ "id": "a", "pk": "q" });
     let operation = json!({ "operationType": "Upsert", "resourceBody": astray });
-    for ask in [
+    for request in [
         client.post(DOCS).key("p").json(astray.clone()),
         client.replace("p", astray.clone()),
         client.upsert("p", astray.clone()),
         client.batch("p", json!([operation])),
         client.post(DOCS).key("p").json(json!({ "id": "a" })),
     ] {
-        assert_eq!(refused(&server, ask, 400).await.substatus(), Some("1001"));
+        assert_eq!(refused(&server, request, 400).await.substatus(), Some("1001"));
     }
 }
 
 #[tokio::test]
-async fn a_batch_is_bounded_and_holds_only_what_a_batch_may_hold() {
+async fn a_batch_is_bounded_in_size_and_in_its_operations() {
     let (server, client) = server().await;
     let create = |n: usize| json!({ "operationType": "Create", "resourceBody": { "id": format!("d{n}"), "pk": "p" } });
     let many = |n: usize| Value::Array((0..n).map(create).collect());
@@ -165,7 +165,7 @@ async fn a_batch_is_bounded_and_holds_only_what_a_batch_may_hold() {
 }
 
 #[tokio::test]
-async fn a_batch_without_its_first_header_is_no_batch() {
+async fn a_batch_without_its_header_is_refused_as_a_document() {
     let (server, client) = server().await;
     let batch = client.batch("p", json!([{ "operationType": "Read", "id": "a" }]));
     refused(&server, batch.without("x-ms-cosmos-is-batch-request"), 400).await;
@@ -180,7 +180,7 @@ async fn a_document_over_two_megabytes_is_refused() {
 }
 
 #[tokio::test]
-async fn a_query_must_say_where_it_goes_and_that_it_is_one() {
+async fn a_query_needs_its_headers_and_a_target() {
     let (server, client) = server().await;
     let sql = "SELECT * FROM c";
     refused(&server, client.query(sql), 400).await;
@@ -200,17 +200,17 @@ async fn a_query_must_say_where_it_goes_and_that_it_is_one() {
     }
     let nameless = json!({ "query": sql, "parameters": [{ "name": "x", "value": 1 }] });
     refused(&server, client.query(sql).key("p").json(nameless), 400).await;
-    for ask in [
+    for request in [
         client.query(sql).key("p"),
         client.query(sql).across(),
         client.query(sql).range(0),
     ] {
-        ask.ok().await.is(200);
+        request.ok().await.is(200);
     }
 }
 
 #[tokio::test]
-async fn what_needs_merging_is_refused_across_partitions_and_answered_within_one() {
+async fn clauses_that_need_merging_are_refused_across_partitions_and_answered_within_one() {
     let (server, client) = server().await;
     client.create("p", "a").ok().await.is(201);
     for sql in [
@@ -227,8 +227,8 @@ async fn what_needs_merging_is_refused_across_partitions_and_answered_within_one
         "SELECT VALUE MAX(c._ts) FROM c",
         "SELECT VALUE AVG(c.n) FROM c",
     ] {
-        let answer = refused(&server, client.query(sql).across(), 400).await;
-        assert_eq!(answer.substatus(), Some("1004"), "{sql}: {answer:?}");
+        let response = refused(&server, client.query(sql).across(), 400).await;
+        assert_eq!(response.substatus(), Some("1004"), "{sql}: {response:?}");
         client.query(sql).key("p").ok().await.is(200);
         client.query(sql).range(0).ok().await.is(200);
     }
@@ -241,7 +241,7 @@ async fn what_needs_merging_is_refused_across_partitions_and_answered_within_one
 }
 
 #[tokio::test]
-async fn an_order_needs_an_index() {
+async fn an_order_by_needs_an_index() {
     let policy = json!({ "indexingPolicy": {
         "includedPaths": [{ "path": "/due/?" }],
         "excludedPaths": [{ "path": "/*" }],
@@ -314,19 +314,19 @@ async fn a_query_of_any_shape_is_answered_within_one_partition() {
 }
 
 #[tokio::test]
-async fn what_this_server_does_not_do_it_says() {
+async fn unsupported_requests_are_refused_with_a_clear_message() {
     let (server, client) = server().await;
     let patch = client
-        .ask(Method::PATCH, &format!("{DOCS}/a"))
+        .request(Method::PATCH, &format!("{DOCS}/a"))
         .key("p")
         .json(json!({ "operations": [] }));
-    let answer = refused(&server, patch, 400).await;
-    assert!(answer.message().contains("not supported by this test server"));
+    let response = refused(&server, patch, 400).await;
+    assert!(response.message().contains("not supported by this test server"));
     refused(&server, client.create("p", "a").header("if-none-match", "*"), 400).await;
 }
 
 #[tokio::test]
-async fn a_container_must_be_well_defined() {
+async fn an_invalid_container_definition_is_refused() {
     let (server, client) = server().await;
     let create = |client: &Client, body: Value| {
         let client = client.clone();

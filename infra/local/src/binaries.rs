@@ -1,8 +1,7 @@
-//! The functions' binaries, built by cargo from this workspace when somebody needs them.
+//! Builds the function binaries of this workspace with cargo.
 //!
-//! Cargo decides what is missing or stale; its progress goes to standard error, where it would stand anyway.
+//! Cargo decides what is missing or stale. Its progress goes to standard error.
 
-use crate::cloud::Functions;
 use serde_json::Value;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -11,70 +10,53 @@ use std::process::{Command, Stdio};
 /// What to build, and how.
 #[derive(Clone, Debug)]
 pub struct Build {
-    /// The packages whose features are unified, as cargo's arguments. Those of the command that built the caller reuse its
-    /// libraries.
+    /// The packages whose features cargo unifies, as its arguments. With the packages of the command that built the
+    /// caller, the build reuses that command's libraries.
     pub selection: Vec<String>,
     /// Cargo's profile.
     pub profile: String,
-    /// The target directory, unless cargo's own choice.
+    /// The target directory; `None` leaves the choice to cargo.
     pub target_dir: Option<PathBuf>,
-    /// Whether cargo may say what it does; its errors are told in any case.
+    /// Hide cargo's progress. Its errors are part of [`BuildError::Failed`] then.
     pub quiet: bool,
 }
 
 /// Why there are no binaries.
 #[derive(Debug, thiserror::Error)]
 pub enum BuildError {
-    /// The sources are not where they were when this program was built.
+    /// The sources have moved since this program was built.
     #[error(
         "the sources of the functions are not at {0}: name the binaries with --orchestrator, --worker and --maintenance"
     )]
     NoSources(PathBuf),
-    /// Cargo does not start.
-    #[error("cargo does not start: {0}")]
-    NoCargo(std::io::Error),
-    /// Cargo says no.
+    /// Cargo could not be started.
+    #[error("cargo does not start")]
+    NoCargo(#[source] std::io::Error),
+    /// Cargo reported errors.
     #[error("the functions do not build{0}")]
     Failed(String),
-    /// Cargo does not say where a binary is.
+    /// Cargo did not name the path of a binary.
     #[error("cargo built no binary {0}")]
     Missing(String),
 }
 
 impl Build {
-    /// As `cargo run` built this program: the same profile, the same libraries.
+    /// As `cargo run` built this program: the same profile and the same libraries, or the release profile.
     pub fn like_this_program(release: bool) -> Build {
         let packages = ["duroxide-lambda-cli", "orchestrator", "worker", "maintenance"];
-        let profile = if release || !cfg!(debug_assertions) {
-            "release"
-        } else {
-            "dev"
-        };
+        let release = release || !cfg!(debug_assertions);
         Build {
             selection: packages
                 .iter()
                 .flat_map(|name| ["-p".to_owned(), (*name).to_owned()])
                 .collect(),
-            profile: profile.to_owned(),
+            profile: if release { "release" } else { "dev" }.to_owned(),
             target_dir: None,
             quiet: false,
         }
     }
 
-    /// The three functions of this workspace.
-    ///
-    /// # Errors
-    /// When cargo cannot build them.
-    pub async fn functions(self) -> Result<Functions, BuildError> {
-        let [orchestrator, worker, maintenance] = self.binaries(["orchestrator", "worker", "maintenance"]).await?;
-        Ok(Functions {
-            orchestrator,
-            worker,
-            maintenance,
-        })
-    }
-
-    /// Binaries of this workspace, in the order of their names.
+    /// Builds these binaries and returns their paths in the order of the names.
     ///
     /// # Errors
     /// When cargo cannot build them.
@@ -102,8 +84,8 @@ impl Build {
         let errors = if self.quiet { Stdio::piped() } else { Stdio::inherit() };
         let output = command.stderr(errors).output().map_err(BuildError::NoCargo)?;
         if !output.status.success() {
-            let said = String::from_utf8_lossy(&output.stderr);
-            return Err(BuildError::Failed(format!("\n{said}").trim_end().to_owned()));
+            let errors = String::from_utf8_lossy(&output.stderr);
+            return Err(BuildError::Failed(format!("\n{errors}").trim_end().to_owned()));
         }
         let messages: Vec<Value> = String::from_utf8_lossy(&output.stdout)
             .lines()

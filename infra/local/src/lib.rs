@@ -1,20 +1,32 @@
-//! The local cloud: Lambda, SQS and a schedule on one machine, around the real function binaries.
+//! The local cloud: Lambda, SQS and a schedule on one machine, around the real function binaries; and the demo.
 //!
-//! | module | what it is |
+//! Each module knows only modules further down in this table.
+//!
+//! | module | role |
 //! |---|---|
-//! | [`cloud`] | the whole cloud: the Cosmos DB emulator, SQS, Lambda, the schedule |
-//! | [`lambda`], [`sqs`] | the parts of it |
-//! | [`binaries`] | builds the function binaries |
-//! | [`demo`] | orders that run through the functions while processes are killed |
-//! | [`term`] | tables and text for terminals |
+//! | [`demo`] | runs orders through a [`Cloud`] while function processes are killed, and reports what happened |
+//! | `cloud` | starts and stops everything: the Cosmos DB emulator, queues, functions, the AWS endpoint, the schedule |
+//! | `mapping` | the event source mapping: batches of a queue become invocations of a function |
+//! | `lambda` | functions as pools of processes behind the Runtime API |
+//! | `sqs` | queues, and the service's JSON protocol |
+//! | `binaries` | builds the function binaries with cargo |
+//! | `aws` | names of resources: account, region, ARNs |
+//! | `net` | requests and replies, on the HTTP server of the emulator crate |
+//!
+//! ```text
+//!   CloudOptions ──> Cloud::start ──> Cloud { endpoint, variables, status, kill_next, shutdown }
+//! ```
 
-pub mod binaries;
-pub mod cloud;
+mod aws;
+mod binaries;
+mod cloud;
 pub mod demo;
-pub mod lambda;
+mod lambda;
+mod mapping;
 mod net;
-pub mod sqs;
-pub mod term;
+mod sqs;
 
-pub use cloud::{Cloud, CloudError, CloudOptions, CloudStatus, Functions, Store};
-pub use lambda::become_child;
+pub use binaries::{Build, BuildError};
+pub use cloud::{Cloud, CloudError, CloudOptions, CloudStatus, FunctionStatus, Functions, QueueStatus, Store};
+pub use lambda::{EnvironmentStatus, FunctionCounts, InvokeError, LogLine, LogSink, become_child};
+pub use sqs::{Depth, Loss, QueueCounts};

@@ -1,10 +1,12 @@
-//! What the command line and the environment say.
+//! Arguments and environment variables.
 
 use anyhow::{Context, Result};
 use clap::{Args, Parser, Subcommand};
 use cosmos::{ClientConfig, CosmosClient, Key, StaticKey, Throughput};
 
-/// Makes or verifies the database and the container of a deployment.
+/// Creates or verifies the database and the container of a deployment.
+///
+/// Exit codes: 0: as expected; 1: store unreachable or another error; 2: wrong usage; 3: missing or different.
 #[derive(Parser)]
 #[command(name = "provision", version)]
 pub(crate) struct Arguments {
@@ -14,37 +16,37 @@ pub(crate) struct Arguments {
 
 #[derive(Subcommand)]
 pub(crate) enum Command {
-    /// Make what does not exist, and verify what does.
+    /// Create what does not exist, and verify what does
     Ensure {
         #[command(flatten)]
         account: Account,
-        /// What a container made now may use: `serverless`, `autoscale:4000` or `manual:400`.
+        /// The throughput of a new container: `serverless`, `autoscale:4000` or `manual:400`
         #[arg(long, default_value = "serverless", value_parser = throughput)]
         throughput: Throughput,
     },
-    /// Verify, and make nothing.
+    /// Verify, and create nothing
     Verify {
         #[command(flatten)]
         account: Account,
     },
-    /// Print the container's definition as the service and the templates have it. Sends nothing.
+    /// Print the definition of the container, without a connection
     Container {
-        /// The container's name.
+        /// The container's name
         #[arg(long, default_value = "workflows")]
         name: String,
     },
 }
 
-/// Where the store is. The key is taken from the environment only: arguments are seen by everybody on a machine.
+/// The account and container. The key comes from the environment only, because other users of a machine can see arguments.
 #[derive(Args)]
 pub(crate) struct Account {
-    /// The account's URI, which ends in .documents.azure.com.
+    /// The account's URI, which ends in .documents.azure.com
     #[arg(long, env = "COSMOS_ENDPOINT")]
     endpoint: String,
-    /// The database's name.
+    /// The database's name
     #[arg(long, env = "COSMOS_DATABASE", default_value = "duroxide")]
     pub(crate) database: String,
-    /// The container's name.
+    /// The container's name
     #[arg(long, env = "COSMOS_CONTAINER", default_value = "workflows")]
     pub(crate) container: String,
 }
@@ -54,9 +56,7 @@ impl Account {
         let key = std::env::var("COSMOS_KEY")
             .ok()
             .filter(|key| !key.trim().is_empty())
-            .context(
-                "COSMOS_KEY is not set: set it to the account's primary or secondary key, as the portal shows it",
-            )?;
+            .context("COSMOS_KEY is not set: set it to the primary or secondary key of the account")?;
         let key = Key::from_base64(key.trim()).context("COSMOS_KEY cannot be used")?;
         let config =
             ClientConfig::new(&self.endpoint, StaticKey::new(key)).context("COSMOS_ENDPOINT cannot be used")?;
@@ -79,7 +79,7 @@ fn throughput(text: &str) -> Result<Throughput, String> {
         _ => None,
     };
     parsed.ok_or_else(|| {
-        "say serverless, autoscale:N with N a multiple of 1000, or manual:N with N a multiple of 100 from 400 on"
+        "use serverless, autoscale:N with N a multiple of 1000, or manual:N with N a multiple of 100 and at least 400"
             .to_owned()
     })
 }
@@ -89,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn throughputs_are_those_that_the_service_takes() {
+    fn only_throughputs_that_the_service_accepts_are_parsed() {
         assert_eq!(throughput("serverless"), Ok(Throughput::Serverless));
         assert_eq!(throughput("autoscale:4000"), Ok(Throughput::Autoscale(4000)));
         assert_eq!(throughput("manual:400"), Ok(Throughput::Manual(400)));

@@ -1,8 +1,9 @@
-//! The store of a deployment: `provision ensure` makes database and container or verifies them, `provision verify` only looks,
-//! `provision container` prints the definition that `infra/azure/cosmos.bicep` holds too.
+//! The database and container of a deployment: `provision ensure` creates or verifies them, `provision verify` only verifies,
+//! `provision container` prints the definition, which `infra/azure/cosmos.bicep` has too.
 //!
-//! What exists is never altered: each difference is told, with what to do. The exit code is 0 when the store is as the
-//! provider expects it, 1 when it could not be asked, 2 for wrong arguments, 3 when it is missing or differs.
+//! It never changes what exists: it prints each difference, with what to do.
+//!
+//! Exit codes: 0: as expected; 1: store unreachable or another error; 2: wrong usage; 3: missing or different.
 
 mod arguments;
 
@@ -14,18 +15,18 @@ use clap::Parser;
 use cosmos::{ContainerSpec, CosmosClient, Difference, Ensured, Throughput};
 use duroxide_cosmos::container_spec;
 
-/// The store is not as it must be.
-const DIFFERS: u8 = 3;
+/// The exit code for a container that is missing or different.
+const DIFFERENT: u8 = 3;
 
 #[tokio::main]
 async fn main() -> ExitCode {
-    let done = match Arguments::parse().command {
+    let outcome = match Arguments::parse().command {
         Command::Ensure { account, throughput } => ensure(&account, throughput).await,
         Command::Verify { account } => verify(&account).await,
         Command::Container { name } => print(&name),
     };
-    done.unwrap_or_else(|error| {
-        // An operator's everyday mistake: one line says it, a backtrace would hide it.
+    outcome.unwrap_or_else(|error| {
+        // One line: these are mistakes like a wrong key.
         eprintln!("error: {error:#}");
         ExitCode::FAILURE
     })
@@ -34,18 +35,18 @@ async fn main() -> ExitCode {
 async fn ensure(account: &Account, throughput: Throughput) -> Result<ExitCode> {
     let client = account.client()?;
     let spec = container_spec(&account.container, throughput);
-    // Read first: an account may refuse every change of a container by key, and what is there needs none.
+    // Read first: an account may refuse changes of containers by key, and an existing container needs none.
     if client.read_container(&account.database, &spec.name).await?.is_none() {
         let database = client
             .ensure_database(&account.database, None)
             .await
-            .context("the database was not made")?;
-        println!("database {}: {}", account.database, told(database));
+            .context("the database was not created")?;
+        println!("database {}: {}", account.database, described(database));
         let container = client
             .ensure_container(&account.database, &spec)
             .await
-            .context("the container was not made")?;
-        println!("container {}/{}: {}", account.database, spec.name, told(container));
+            .context("the container was not created")?;
+        println!("container {}/{}: {}", account.database, spec.name, described(container));
     }
     compare(&client, account, &spec).await
 }
@@ -59,8 +60,8 @@ async fn compare(client: &CosmosClient, account: &Account, spec: &ContainerSpec)
     let name = format!("{}/{}", account.database, spec.name);
     let found = client.read_container(&account.database, &spec.name).await?;
     let Some(found) = found else {
-        println!("container {name}: missing. `provision ensure` makes it, and so does infra/azure/cosmos.bicep");
-        return Ok(ExitCode::from(DIFFERS));
+        println!("container {name}: missing. Create it with `provision ensure` or infra/azure/cosmos.bicep");
+        return Ok(ExitCode::from(DIFFERENT));
     };
     let differences = spec.differences(&found);
     if differences.is_empty() {
@@ -70,17 +71,17 @@ async fn compare(client: &CosmosClient, account: &Account, spec: &ContainerSpec)
     for difference in &differences {
         println!("container {name}: {difference}");
     }
-    if !differences.iter().all(Difference::is_mendable) {
+    if !differences.iter().all(Difference::is_changeable) {
         println!(
-            "A partition key and its version cannot be changed: choose another container name. Nothing was altered."
+            "Nothing was changed. A partition key and its version cannot be changed in place: choose another container name."
         );
     } else {
         println!(
-            "Nothing was altered. If the differences are not meant, change the container (infra/azure/cosmos.bicep does), then \
-             run this again."
+            "Nothing was changed. If the differences are not intended, change the container (infra/azure/cosmos.bicep does), \
+             then run this again."
         );
     }
-    Ok(ExitCode::from(DIFFERS))
+    Ok(ExitCode::from(DIFFERENT))
 }
 
 fn print(name: &str) -> Result<ExitCode> {
@@ -89,7 +90,7 @@ fn print(name: &str) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn told(ensured: Ensured) -> &'static str {
+fn described(ensured: Ensured) -> &'static str {
     match ensured {
         Ensured::Created => "created",
         Ensured::Existed => "exists",

@@ -1,7 +1,7 @@
 //! Signing with the account key.
 //!
-//! The service recomputes an HMAC over verb, resource type, resource link and date. The link is in its own case and
-//! not percent-encoded, even when the URL is. `send.rs` signs each attempt anew, because the date is part of it.
+//! The service recomputes an HMAC over verb, resource type, resource link and date. The link keeps its case and is
+//! not percent-encoded, even when the URL is. `send.rs` signs each attempt, because the date is part of it.
 
 use std::time::{Duration, UNIX_EPOCH};
 
@@ -12,16 +12,9 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use sha2::Sha256;
 
 use crate::key::Key;
+use crate::resource::Resource;
 
 const QUERY_VALUE: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
-
-/// What is signed, but for the date.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Signable<'a> {
-    pub(crate) verb: &'a str,
-    pub(crate) resource_type: &'a str,
-    pub(crate) link: &'a str,
-}
 
 /// The date of `x-ms-date`, as RFC 7231 writes it.
 pub(crate) fn http_date(now_ms: u64) -> String {
@@ -29,12 +22,12 @@ pub(crate) fn http_date(now_ms: u64) -> String {
 }
 
 /// The value of the `Authorization` header.
-pub(crate) fn authorization(key: &Key, what: Signable<'_>, date: &str) -> String {
+pub(crate) fn authorization(key: &Key, verb: &str, resource: &Resource, date: &str) -> String {
     let text = format!(
         "{}\n{}\n{}\n{}\n\n",
-        what.verb.to_lowercase(),
-        what.resource_type.to_lowercase(),
-        what.link,
+        verb.to_lowercase(),
+        resource.kind,
+        resource.link,
         date.to_lowercase()
     );
     let mut mac = Hmac::<Sha256>::new_from_slice(key.bytes()).expect("HMAC takes a key of any length");
@@ -47,6 +40,7 @@ pub(crate) fn authorization(key: &Key, what: Signable<'_>, date: &str) -> String
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::resource::{ContainerName, databases};
 
     /// The expected values were computed with Python's `hmac` and `urllib.parse.quote(.., safe='')`.
     const NOW_MS: u64 = 1_700_000_000_123;
@@ -62,26 +56,17 @@ mod tests {
 
     #[test]
     fn the_signature_agrees_with_an_independent_implementation() {
-        let what = Signable {
-            verb: "GET",
-            resource_type: "docs",
-            link: "dbs/Db/colls/Coll/docs/a%b c",
-        };
+        let document = ContainerName::new("Db", "Coll").document("a%b c").unwrap();
         assert_eq!(
-            authorization(&key(), what, &http_date(NOW_MS)),
+            authorization(&key(), "GET", &document, &http_date(NOW_MS)),
             "type%3Dmaster%26ver%3D1.0%26sig%3DcceLaO%2FBKfeSmpoBP5ZCUFqmp%2FK%2BoDVCRUvfuRktQv8%3D"
         );
     }
 
     #[test]
     fn creating_a_database_signs_an_empty_link() {
-        let what = Signable {
-            verb: "POST",
-            resource_type: "dbs",
-            link: "",
-        };
         assert_eq!(
-            authorization(&key(), what, &http_date(NOW_MS)),
+            authorization(&key(), "POST", &databases(), &http_date(NOW_MS)),
             "type%3Dmaster%26ver%3D1.0%26sig%3DCk6Pj4NzcLDniW57F4IZbLjXReP3VAV%2FWOnLsx4%2B6TM%3D"
         );
     }

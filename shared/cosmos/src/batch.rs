@@ -1,27 +1,28 @@
 //! The transactional batch: all of its operations or none, within one logical partition.
 //!
 //! Each document is serialised once, when it is added, so [`Batch::bytes`] is exact and a caller can stop adding in
-//! time. A batch over the limits is refused before anything is sent, and never split: half of a transaction is none.
+//! time. A batch over the limits is refused before anything is sent, and never split.
 //!
-//! What a failed batch says is read by `batch_failure.rs`, on behalf of the loop in `send.rs`.
+//! `batch_failure.rs` reads the answer of a batch that failed, for the loop in `send.rs`.
 
 use bytes::Bytes;
 use reqwest::Method;
-use reqwest::header::HeaderMap;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use crate::container::{Container, Etag, MAX_ITEM_BYTES};
+use crate::container::{Container, Etag, check_size, write_headers};
+use crate::error::Error;
+use crate::failure::protocol;
+use crate::headers;
 use crate::observe::RequestKind;
 use crate::partition_key::PartitionKey;
 use crate::request::{Consistency, Request};
 use crate::resource::Subject;
 use crate::retry::Retry;
-use crate::{Error, headers};
 
 /// The most operations that a batch may have.
 pub const MAX_BATCH_OPERATIONS: usize = 100;
-/// The largest body that the service takes.
+/// The largest body that the service accepts.
 pub const MAX_REQUEST_BYTES: usize = 2_097_152;
 
 /// Operations that are applied together or not at all.
@@ -42,19 +43,16 @@ pub struct BatchResult {
     /// The ETag of the document as it is now.
     #[serde(default, rename = "eTag")]
     pub etag: Option<Etag>,
-    /// The document, for a read.
-    #[serde(default, rename = "resourceBody")]
-    pub body: Option<Box<RawValue>>,
 }
 
-#[derive(Serialize)]
+#[derive(Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Operation<'a> {
     operation_type: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
     id: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    if_match: Option<&'a Etag>,
+    if_match: Option<Etag>,
     #[serde(skip_serializing_if = "Option::is_none")]
     resource_body: Option<Box<RawValue>>,
 }
@@ -65,62 +63,45 @@ impl Batch {
         Batch::default()
     }
 
-    /// Adds a document that must not exist. `id` is the document's own, for messages.
+    /// Creates a document that must not exist. `id` is the document's own, for error messages.
     pub fn create<T: Serialize + ?Sized>(&mut self, id: &str, doc: &T) -> Result<&mut Self, Error> {
-        let body = serialise(id, doc)?;
         self.add(Operation {
             operation_type: "Create",
-            id: None,
-            if_match: None,
-            resource_body: Some(body),
+            resource_body: Some(serialise(id, doc)?),
+            ..Operation::default()
         })
     }
 
-    /// Adds a document, or replaces it where it exists. `id` is the document's own, for messages.
+    /// Creates a document, or replaces it if it exists. `id` is the document's own, for error messages.
     pub fn upsert<T: Serialize + ?Sized>(&mut self, id: &str, doc: &T) -> Result<&mut Self, Error> {
-        let body = serialise(id, doc)?;
         self.add(Operation {
             operation_type: "Upsert",
-            id: None,
-            if_match: None,
-            resource_body: Some(body),
+            resource_body: Some(serialise(id, doc)?),
+            ..Operation::default()
         })
     }
 
-    /// Replaces a document that must exist, and be the one that `if_match` was read from.
+    /// Replaces a document that must exist and, if given, still have the ETag `if_match`.
     pub fn replace<T: Serialize + ?Sized>(
         &mut self,
         id: &str,
         doc: &T,
         if_match: Option<Etag>,
     ) -> Result<&mut Self, Error> {
-        let body = serialise(id, doc)?;
-        let if_match = if_match.as_ref();
         self.add(Operation {
             operation_type: "Replace",
             id: Some(id),
             if_match,
-            resource_body: Some(body),
+            resource_body: Some(serialise(id, doc)?),
         })
     }
 
-    /// Deletes a document that must exist, and be the one that `if_match` was read from.
+    /// Deletes a document that must exist and, if given, still have the ETag `if_match`.
     pub fn delete(&mut self, id: &str, if_match: Option<Etag>) -> Result<&mut Self, Error> {
-        let if_match = if_match.as_ref();
         self.add(Operation {
             operation_type: "Delete",
             id: Some(id),
             if_match,
-            resource_body: None,
-        })
-    }
-
-    /// Reads a document that must exist, as part of the transaction.
-    pub fn read(&mut self, id: &str) -> Result<&mut Self, Error> {
-        self.add(Operation {
-            operation_type: "Read",
-            id: Some(id),
-            if_match: None,
             resource_body: None,
         })
     }
@@ -130,7 +111,7 @@ impl Batch {
         self.operations.len()
     }
 
-    /// Whether it has none.
+    /// Whether it has no operations.
     pub fn is_empty(&self) -> bool {
         self.operations.is_empty()
     }
@@ -166,7 +147,7 @@ impl Batch {
 }
 
 impl Container {
-    /// Applies all operations of `batch`, or none. An empty batch is nothing to do.
+    /// Applies all operations of `batch`, or none. An empty batch sends nothing.
     pub async fn batch(&self, pk: &PartitionKey, batch: &Batch, retry: Retry) -> Result<Vec<BatchResult>, Error> {
         if batch.is_empty() {
             return Ok(Vec::new());
@@ -180,24 +161,20 @@ impl Container {
                 max_bytes: MAX_REQUEST_BYTES,
             });
         }
-        let mut map = HeaderMap::new();
-        headers::insert(&mut map, headers::PARTITION_KEY, &pk.header())?;
+        let mut map = write_headers(pk, None)?;
         headers::flag(&mut map, headers::IS_BATCH, "True");
         headers::flag(&mut map, headers::BATCH_ATOMIC, "True");
         headers::flag(&mut map, headers::BATCH_CONTINUE, "False");
-        headers::flag(&mut map, headers::PREFER, "return=minimal");
+        let subject = Subject::Partition {
+            container: self.name(),
+            partition: pk,
+        };
         let request = Request {
-            kind: RequestKind::Batch,
-            method: Method::POST,
-            resource: self.name().documents(),
             headers: map,
             body: Some(batch.body()),
             retry,
-            subject: Subject::Partition {
-                container: self.name(),
-                partition: pk,
-            },
             consistency: Consistency::Learn(self.consistency()),
+            ..Request::new(RequestKind::Batch, Method::POST, self.name().documents(), subject)
         };
         let answer = self.send(&request).await?;
         let results: Vec<BatchResult> = serde_json::from_slice(&answer.body).map_err(|source| Error::Decode {
@@ -206,7 +183,7 @@ impl Container {
         })?;
         if results.len() != batch.len() {
             let problem = format!("{} results for {} operations", results.len(), batch.len());
-            return Err(self.transport().protocol(&request, &answer, &problem));
+            return Err(protocol(&request, &answer, &problem));
         }
         Ok(results)
     }
@@ -217,20 +194,14 @@ fn serialise<T: Serialize + ?Sized>(id: &str, doc: &T) -> Result<Box<RawValue>, 
         what: format!("document `{id}`"),
         source,
     })?;
-    let bytes = body.get().len();
-    if bytes > MAX_ITEM_BYTES {
-        return Err(Error::ItemTooLarge {
-            id: id.to_owned(),
-            bytes,
-            limit: MAX_ITEM_BYTES,
-        });
-    }
+    check_size(|| id.to_owned(), body.get().len())?;
     Ok(body)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::container::MAX_ITEM_BYTES;
     use serde_json::json;
 
     #[test]

@@ -1,13 +1,15 @@
-//! Reads what the service says of a batch that failed.
+//! Reads which operation made a batch fail.
 //!
 //! A failure comes as 207: the failing operation carries its own status and *all* others, earlier ones too, carry
-//! 424. `send.rs` asks for it before it judges an answer, because the failing status may be one to retry (429).
+//! 424. `send.rs` needs it before it classifies an answer, because the failing status may be one to retry (429).
 
 use std::time::Duration;
 
 use serde::Deserialize;
 
-/// The operation that spoilt a batch.
+use crate::headers;
+
+/// The operation that made a batch fail.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Failed {
     pub(crate) index: usize,
@@ -17,8 +19,8 @@ pub(crate) struct Failed {
 }
 
 impl Failed {
-    /// The status that the whole batch may be judged by. The batch was rolled back, so what would be an unknown
-    /// outcome of a single write is certainly none here.
+    /// The status by which the whole batch is classified. The batch was rolled back, so a status that leaves the
+    /// outcome of a single write unknown means "nothing was written" here.
     pub(crate) fn as_answer(&self) -> u16 {
         match self.status {
             408 | 500..=599 => 503,
@@ -56,7 +58,7 @@ impl Failed {
     }
 }
 
-/// Finds the operation that spoilt the batch: the failing one that is not merely a consequence (424).
+/// Finds the operation that made the batch fail: 424 is only the consequence of another failure.
 pub(crate) fn failed(answer: &[u8]) -> Option<Failed> {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
@@ -67,21 +69,18 @@ pub(crate) fn failed(answer: &[u8]) -> Option<Failed> {
         #[serde(default)]
         retry_after_milliseconds: Option<f64>,
     }
-    // What cannot be read here cannot be read by the caller either, who reports it.
+    // The caller reads the same body, and reports it if it is unreadable.
     let results: Vec<Result> = serde_json::from_slice(answer).ok()?;
     let cause = results
         .iter()
         .position(|result| result.status_code >= 400 && result.status_code != 424);
     let index = cause.or_else(|| results.iter().position(|result| result.status_code >= 400))?;
     let result = &results[index];
-    let wait = result
-        .retry_after_milliseconds
-        .filter(|ms| ms.is_finite() && *ms >= 0.0);
     Some(Failed {
         index,
         status: result.status_code,
         substatus: result.sub_status_code,
-        retry_after: wait.map(|ms| Duration::from_micros((ms * 1_000.0) as u64)),
+        retry_after: result.retry_after_milliseconds.and_then(headers::milliseconds),
     })
 }
 

@@ -1,89 +1,68 @@
-//! Making the database and the container, if they are not there.
+//! Creates the database and the container, if they do not exist.
 //!
-//! Invariants: what exists is never altered. A container with another partition key is refused, because its documents
-//! could never be addressed; other differences are only reported, because the operator may have meant them.
+//! Invariants: what exists is never changed. A container with another partition key is refused, because its documents
+//! could not be addressed; other differences are only logged, because the operator may intend them.
 
 use bytes::Bytes;
 use reqwest::Method;
-use reqwest::header::HeaderMap;
 use serde::Serialize;
 
-use crate::Error;
 use crate::client::CosmosClient;
+use crate::error::Error;
 use crate::observe::RequestKind;
-use crate::request::{Consistency, Request};
+use crate::request::Request;
 use crate::resource::{self, ContainerName, Resource, Subject};
-use crate::retry::Retry;
 use crate::spec::{ContainerDescription, ContainerSpec, Throughput};
 
-/// Whether something had to be made.
+/// Whether something had to be created.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ensured {
-    /// It was made now.
+    /// It was created now.
     Created,
-    /// It was there.
+    /// It existed already.
     Existed,
 }
 
 impl CosmosClient {
-    /// Makes the database if it does not exist. `throughput` is what its containers share, if they are to.
+    /// Creates the database if it does not exist. Its containers share `throughput`, if given.
     pub async fn ensure_database(&self, name: &str, throughput: Option<&Throughput>) -> Result<Ensured, Error> {
         #[derive(Serialize)]
         struct Database<'a> {
             id: &'a str,
         }
         let throughput = throughput.copied().unwrap_or(Throughput::Serverless);
-        self.make(
-            resource::databases(),
-            Subject::Database(name),
-            &Database { id: name },
-            throughput,
-        )
-        .await
+        let (subject, body) = (Subject::Database(name), Database { id: name });
+        self.ensure(resource::databases(), subject, &body, throughput).await
     }
 
-    /// Makes the container if it does not exist, and checks its partition key if it does.
+    /// Creates the container if it does not exist, and checks its partition key if it does.
     pub async fn ensure_container(&self, database: &str, spec: &ContainerSpec) -> Result<Ensured, Error> {
-        let name = ContainerName {
-            database: database.to_owned(),
-            container: spec.name.clone(),
-        };
-        let made = self
-            .make(
-                name.siblings(),
-                Subject::Container(&name),
-                &spec.body(),
-                spec.throughput,
-            )
+        let name = ContainerName::new(database, &spec.name);
+        let subject = Subject::Container(&name);
+        let ensured = self
+            .ensure(name.siblings(), subject, &spec.body(), spec.throughput)
             .await?;
-        match made {
-            Ensured::Created => self.shared(database, &spec.name).forget(),
+        match ensured {
+            Ensured::Created => self.shared(&name).forget(),
             Ensured::Existed => {
-                // Deleted in between is rare enough to leave to the next request, which says that it is missing.
+                // If it was deleted in between, the next request fails with `ContainerMissing`.
                 if let Some(found) = self.read_container(database, &spec.name).await? {
                     compare(&name, spec, &found)?;
                 }
             }
         }
-        Ok(made)
+        Ok(ensured)
     }
 
     /// The container as it is, or `None` if it does not exist.
     pub async fn read_container(&self, database: &str, container: &str) -> Result<Option<ContainerDescription>, Error> {
-        let name = ContainerName {
-            database: database.to_owned(),
-            container: container.to_owned(),
-        };
-        let request = Request {
-            kind: RequestKind::Metadata,
-            method: Method::GET,
-            resource: name.itself(),
-            headers: HeaderMap::new(),
-            body: None,
-            retry: Retry::Idempotent,
-            subject: Subject::Container(&name),
-            consistency: Consistency::Apart,
-        };
+        let name = ContainerName::new(database, container);
+        let request = Request::new(
+            RequestKind::Metadata,
+            Method::GET,
+            name.itself(),
+            Subject::Container(&name),
+        );
         match self.transport().send(&request, self.transport().deadline(None)).await {
             Ok(answer) => serde_json::from_slice(&answer.body)
                 .map(Some)
@@ -96,7 +75,7 @@ impl CosmosClient {
         }
     }
 
-    async fn make<T: Serialize>(
+    async fn ensure<T: Serialize>(
         &self,
         resource: Resource,
         subject: Subject<'_>,
@@ -107,18 +86,9 @@ impl CosmosClient {
             what: subject.describe(),
             source,
         })?;
-        let mut headers = HeaderMap::new();
-        throughput.write_to(&mut headers)?;
-        let request = Request {
-            kind: RequestKind::Metadata,
-            method: Method::POST,
-            resource,
-            headers,
-            body: Some(Bytes::from(body)),
-            retry: Retry::Idempotent,
-            subject,
-            consistency: Consistency::Apart,
-        };
+        let mut request = Request::new(RequestKind::Metadata, Method::POST, resource, subject);
+        request.body = Some(Bytes::from(body));
+        throughput.write_to(&mut request.headers)?;
         match self.transport().send(&request, self.transport().deadline(None)).await {
             Ok(_) => Ok(Ensured::Created),
             Err(Error::Conflict { .. }) => Ok(Ensured::Existed),
@@ -137,7 +107,7 @@ fn compare(name: &ContainerName, spec: &ContainerSpec, found: &ContainerDescript
                 expected: difference.expected,
             });
         }
-        tracing::warn!(container, %difference, "the container differs; left as it is");
+        tracing::warn!(container, %difference, "the container differs from its specification and is left as it is");
     }
     Ok(())
 }

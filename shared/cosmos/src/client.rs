@@ -1,12 +1,11 @@
 //! The client of one account: a connection pool, and what is known of each container.
 //!
-//! Making one sends nothing. It is cheap to clone, and all clones share pool and knowledge.
+//! Creating one sends nothing. Clones are cheap and share everything.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::config::ClientConfig;
-use crate::consistency::ConsistencyTokens;
 use crate::container::{Container, Shared};
 use crate::resource::ContainerName;
 use crate::send::Transport;
@@ -15,14 +14,11 @@ use crate::send::Transport;
 #[derive(Clone, Debug)]
 pub struct CosmosClient {
     transport: Arc<Transport>,
-    containers: Arc<Mutex<Containers>>,
+    containers: Arc<Mutex<HashMap<ContainerName, Arc<Shared>>>>,
 }
 
-/// By the names of database and container.
-type Containers = HashMap<(String, String), Arc<Shared>>;
-
 impl CosmosClient {
-    /// Makes a client; sends nothing.
+    /// Creates a client; sends nothing.
     pub fn new(config: ClientConfig) -> CosmosClient {
         CosmosClient {
             transport: Arc::new(Transport::new(config)),
@@ -32,24 +28,16 @@ impl CosmosClient {
 
     /// A container, whether it exists or not.
     pub fn container(&self, database: &str, container: &str) -> Container {
-        Container::new(Arc::clone(&self.transport), self.shared(database, container))
+        let shared = self.shared(&ContainerName::new(database, container));
+        Container::new(Arc::clone(&self.transport), shared)
     }
 
-    pub(crate) fn shared(&self, database: &str, container: &str) -> Arc<Shared> {
+    pub(crate) fn shared(&self, name: &ContainerName) -> Arc<Shared> {
         let mut known = self.containers.lock().unwrap_or_else(PoisonError::into_inner);
-        let entry = known
-            .entry((database.to_owned(), container.to_owned()))
-            .or_insert_with(|| {
-                Arc::new(Shared {
-                    name: ContainerName {
-                        database: database.to_owned(),
-                        container: container.to_owned(),
-                    },
-                    consistency: ConsistencyTokens::default(),
-                    ranges: Mutex::default(),
-                })
-            });
-        Arc::clone(entry)
+        let shared = known
+            .entry(name.clone())
+            .or_insert_with(|| Arc::new(Shared::new(name.clone())));
+        Arc::clone(shared)
     }
 
     pub(crate) fn transport(&self) -> &Transport {

@@ -1,4 +1,4 @@
-//! The time of day, as a thing that is handed in.
+//! The time of day, injected so that tests can move it.
 //!
 //! Only signing needs the time of day (`auth.rs`: the service refuses a date that is over 15 minutes off). Deadlines
 //! and waits use tokio's monotonic clock instead, which tests can pause.
@@ -24,8 +24,8 @@ impl Clock for SystemClock {
         reason = "the one clock that everything else is injected with"
     )]
     fn now_ms(&self) -> u64 {
-        // A machine whose clock stands before 1970 signs with the epoch, and the service answers with its clock-skew
-        // refusal, which says what to do.
+        // With a clock before 1970 requests are signed with the epoch. The service refuses them for clock skew, and the
+        // error says what to do.
         SystemTime::now()
             .duration_since(UNIX_EPOCH)
             .map_or(0, |since| since.as_millis() as u64)

@@ -1,8 +1,8 @@
-//! What a client is made from.
+//! The configuration of a client.
 //!
-//! Invariant: a [`ClientConfig`] that exists has a usable endpoint: HTTPS, or plain HTTP to this very machine. TLS
-//! verification has no switch. Error messages here never repeat the given text, because the most common mistake is
-//! to paste a whole connection string, key included.
+//! Invariant: the endpoint of a [`ClientConfig`] is HTTPS, or plain HTTP to this machine. TLS verification has no
+//! switch. Error messages here never repeat the given text, because the most common mistake is to paste a whole
+//! connection string, key included.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use url::{Host, Url};
 
-use crate::Error;
 use crate::clock::{Clock, SystemClock};
+use crate::error::Error;
 use crate::key::KeySource;
 use crate::observe::Observer;
 
@@ -23,12 +23,11 @@ pub struct ClientConfig {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) operation_timeout: Duration,
     pub(crate) request_timeout: Duration,
-    pub(crate) connect_timeout: Duration,
     pub(crate) consistency_patience: Duration,
 }
 
 impl ClientConfig {
-    /// An account's endpoint, `https://name.documents.azure.com:443/`, and where to get its key.
+    /// An account's endpoint, `https://name.documents.azure.com:443/`, and the source of its key.
     pub fn new(endpoint: &str, key: impl KeySource + 'static) -> Result<ClientConfig, Error> {
         Ok(ClientConfig {
             endpoint: parse_endpoint(endpoint)?,
@@ -37,12 +36,11 @@ impl ClientConfig {
             clock: Arc::new(SystemClock),
             operation_timeout: Duration::from_secs(30),
             request_timeout: Duration::from_secs(10),
-            connect_timeout: Duration::from_secs(5),
             consistency_patience: Duration::from_secs(5),
         })
     }
 
-    /// Who is told of every attempt.
+    /// Who receives a report of every attempt.
     pub fn observer(mut self, observer: Arc<dyn Observer>) -> Self {
         self.observer = Some(observer);
         self
@@ -54,21 +52,15 @@ impl ClientConfig {
         self
     }
 
-    /// How long one operation may take with all its retries (30 s). Each page of a query counts as one operation.
+    /// The time limit of one operation with all its retries (30 s). Each page of a query is one operation.
     pub fn operation_timeout(mut self, limit: Duration) -> Self {
         self.operation_timeout = limit;
         self
     }
 
-    /// How long one attempt may take (10 s).
+    /// The time limit of one attempt (10 s).
     pub fn request_timeout(mut self, limit: Duration) -> Self {
         self.request_timeout = limit;
-        self
-    }
-
-    /// How long connecting may take (5 s).
-    pub fn connect_timeout(mut self, limit: Duration) -> Self {
-        self.connect_timeout = limit;
         self
     }
 
@@ -83,13 +75,12 @@ impl ClientConfig {
 
 impl fmt::Debug for ClientConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // The key source is someone else's type, whose `Debug` this module cannot vouch for.
+        // The key source is the caller's type, and its `Debug` might show the key.
         f.debug_struct("ClientConfig")
             .field("endpoint", &self.endpoint.as_str())
             .field("key", &"…redacted")
             .field("operation_timeout", &self.operation_timeout)
             .field("request_timeout", &self.request_timeout)
-            .field("connect_timeout", &self.connect_timeout)
             .field("consistency_patience", &self.consistency_patience)
             .finish_non_exhaustive()
     }
@@ -102,7 +93,7 @@ fn parse_endpoint(text: &str) -> Result<Url, Error> {
         })
     };
     if text.contains("AccountKey=") || text.contains("AccountEndpoint=") {
-        return refuse("it is a connection string; pass its AccountEndpoint part here and the key apart from it");
+        return refuse("it is a connection string; pass its AccountEndpoint here and the key separately");
     }
     let Ok(url) = Url::parse(text.trim()) else {
         return refuse("it is not a URL");
@@ -114,16 +105,16 @@ fn parse_endpoint(text: &str) -> Result<Url, Error> {
         "https" => {}
         "http" if is_loopback(&host) => {}
         "http" => {
-            let reason = format!("plain http is only allowed to this machine itself, not to {host}: use https");
+            let reason = format!("plain http is only allowed to this machine, not to {host}; use https");
             return Err(Error::InvalidEndpoint { reason });
         }
         _ => return refuse("it is neither https nor http"),
     }
     if !url.username().is_empty() || url.password().is_some() {
-        return refuse("it has a user name or password in it");
+        return refuse("it has a user name or password");
     }
     if url.path() != "/" || url.query().is_some() || url.fragment().is_some() {
-        return refuse("it has a path, query or fragment behind the host: give the account's address only");
+        return refuse("it has a path, query or fragment after the host; give the account's address only");
     }
     Ok(url)
 }
@@ -146,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn https_is_taken_anywhere_and_http_only_on_this_machine() {
+    fn https_is_accepted_anywhere_and_http_only_on_this_machine() {
         for good in [
             "https://name.documents.azure.com:443/",
             "https://name.documents.azure.com",

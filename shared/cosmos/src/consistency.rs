@@ -1,16 +1,17 @@
-//! What this client has seen of a container, so that it never reads something older.
+//! Consistency tokens (Cosmos DB's session tokens): what this client has seen of a container, so that it never reads
+//! something older.
 //!
-//! Each answer carries a token for the physical range that gave it: `range:version#globalLSN#region=lsn...`, or
+//! Each answer has the token of the physical range that it came from: `range:version#globalLSN#region=lsn...`, or
 //! `range:LSN`. Reads and queries send tokens back, and a replica that has not caught up answers 404/1002.
 //!
 //! A request for one logical partition sends the tokens of *all* known ranges, joined by commas, because the client
-//! does not compute which range the partition lies in. The gateway, and the emulator alike, pick the token of the
-//! range that answers and ignore the rest. A query of one range sends that range's token only.
-//! (`tests/consistency.rs` holds the emulator to it; that the hosted gateway does so is what its SDKs rely on.)
+//! does not compute which range has the partition. The gateway, like the emulator, takes the token of the range that
+//! answers and ignores the rest. A query of one range sends that range's token only.
+//! (`tests/consistency.rs` tests this on the emulator; Microsoft's SDKs rely on it with the hosted gateway.)
 //!
-//! Invariants: a token never goes back, and disappears only when no replica met it for so long that it must name
-//! writes that a failover lost (`send.rs` decides). After a split the parent's token stays, and `ranges.rs` hands it
-//! to the children ([`inherit`](ConsistencyTokens::inherit)), which continue the parent's LSNs.
+//! Invariants: a token never decreases. It disappears only when no replica has reached it for so long that it must
+//! name writes that a failover lost (`send.rs` decides). After a split the children start with the parent's token
+//! ([`inherit`](ConsistencyTokens::inherit)), because they continue its LSNs.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -28,20 +29,20 @@ struct Seen {
     answers: u64,
 }
 
-/// A range's token, and the number of the answer that last named it.
+/// A range's token, and the number of the last answer that had it.
 #[derive(Debug)]
 struct Latest {
     token: Token,
-    heard: u64,
+    updated: u64,
 }
 
 impl ConsistencyTokens {
-    /// Merges one token or a comma-joined list; what is not a token is left out with a warning.
+    /// Merges one token or a comma-joined list. Logs and ignores what is not a token.
     pub(crate) fn absorb(&self, header: &str) {
         for part in header.split(',').map(str::trim).filter(|part| !part.is_empty()) {
             match parse(part) {
                 Some((range, token)) => self.merge(range, token),
-                None => tracing::warn!(token = part, "ignored something that is not a consistency token"),
+                None => tracing::warn!(token = part, "ignored what is not a consistency token"),
             }
         }
     }
@@ -53,11 +54,11 @@ impl ConsistencyTokens {
         (!parts.is_empty()).then(|| parts.join(","))
     }
 
-    /// As many tokens as fit into `most` bytes, those of the ranges that were heard of last before others.
+    /// As many tokens as fit into `most` bytes, the most recently updated first.
     pub(crate) fn recent(&self, most: usize) -> Option<String> {
         let seen = self.lock();
         let mut latest: Vec<_> = seen.tokens.iter().collect();
-        latest.sort_by_key(|(_, latest)| std::cmp::Reverse(latest.heard));
+        latest.sort_by_key(|(_, latest)| std::cmp::Reverse(latest.updated));
         let mut text = String::new();
         for part in latest.into_iter().map(shown) {
             let comma = usize::from(!text.is_empty());
@@ -75,7 +76,7 @@ impl ConsistencyTokens {
         self.lock().tokens.get_key_value(range).map(shown)
     }
 
-    /// A range came from `parents`: what was seen of them was seen of it.
+    /// A range came from `parents`: it starts with their tokens.
     pub(crate) fn inherit(&self, range: &str, parents: &[String]) {
         for parent in parents {
             let token = self.lock().tokens.get(parent).map(|latest| latest.token.clone());
@@ -90,7 +91,7 @@ impl ConsistencyTokens {
         self.lock().tokens.remove(range);
     }
 
-    /// Forgets all: the container was made anew or has lost writes, and the old LSNs mean nothing.
+    /// Forgets all tokens: the container was created again or has lost writes, so the LSNs are invalid.
     pub(crate) fn clear(&self) {
         self.lock().tokens.clear();
     }
@@ -98,14 +99,14 @@ impl ConsistencyTokens {
     fn merge(&self, range: &str, token: Token) {
         let mut seen = self.lock();
         seen.answers += 1;
-        let heard = seen.answers;
+        let updated = seen.answers;
         match seen.tokens.get_mut(range) {
             Some(known) => {
                 known.token.merge(token);
-                known.heard = heard;
+                known.updated = updated;
             }
             None => {
-                seen.tokens.insert(range.to_owned(), Latest { token, heard });
+                seen.tokens.insert(range.to_owned(), Latest { token, updated });
             }
         }
     }
@@ -154,8 +155,8 @@ impl Token {
                 },
             ) => {
                 *global = (*global).max(g);
-                // The regions of a newer version are the account's current ones: they replace the older list, and
-                // keep the greater LSN of those in both.
+                // The regions of the newer version are the account's current ones: they replace the older list. A region
+                // in both keeps the greater LSN.
                 let (kept, other) = if v > *version {
                     (r, std::mem::take(regions))
                 } else {
@@ -239,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn the_newest_token_of_each_range_is_kept_in_any_order() {
+    fn the_newest_token_of_each_range_is_kept_whatever_the_order() {
         assert_eq!(after(&["0:-1#12", "1:-1#7", "0:-1#9"]).unwrap(), "0:-1#12,1:-1#7");
         assert_eq!(after(&["0:5", "0:7", "0:6"]).unwrap(), "0:7");
         assert_eq!(after(&["0:-1#12,1:-1#7", "1:-1#8,2:3"]).unwrap(), "0:-1#12,1:-1#8,2:3");
@@ -247,19 +248,19 @@ mod tests {
     }
 
     #[test]
-    fn regions_of_one_version_merge_each_to_its_greatest() {
+    fn regions_of_one_version_keep_their_greatest_lsn() {
         assert_eq!(after(&["0:1#10#1=5#2=9", "0:1#11#1=7#2=3"]).unwrap(), "0:1#11#1=7#2=9");
         assert_eq!(after(&["0:1#10#1=5", "0:1#9#2=3"]).unwrap(), "0:1#10#1=5#2=3");
     }
 
     #[test]
-    fn a_newer_version_decides_the_regions_in_either_order() {
+    fn the_newer_version_decides_the_regions_whatever_the_order() {
         assert_eq!(after(&["0:1#10#1=9#2=9", "0:2#8#1=5"]).unwrap(), "0:2#10#1=9");
         assert_eq!(after(&["0:2#8#1=5", "0:1#10#1=9#2=9"]).unwrap(), "0:2#10#1=9");
     }
 
     #[test]
-    fn what_was_heard_last_goes_first_when_there_is_little_room() {
+    fn the_most_recent_tokens_come_first_when_bytes_are_limited() {
         let tokens = ConsistencyTokens::default();
         ["0:-1#12", "1:-1#7", "2:-1#9", "0:-1#13"]
             .iter()
@@ -271,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn garbage_is_ignored_and_spoils_nothing() {
+    fn text_that_is_no_token_is_ignored() {
         assert_eq!(
             after(&["0:5", "nonsense", "1:", ":4", "2:x#y", "3:1#2#z", "0:\r\n9", ",,"]).unwrap(),
             "0:5"
@@ -279,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn children_of_a_split_start_with_what_was_seen_of_the_parent() {
+    fn children_of_a_split_start_with_the_token_of_their_parent() {
         let tokens = ConsistencyTokens::default();
         tokens.absorb("0:1#10#1=5");
         tokens.inherit("1", &["0".to_owned()]);

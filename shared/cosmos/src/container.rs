@@ -1,13 +1,13 @@
 //! A container, and its documents one at a time.
 //!
-//! Batches (`batch.rs`), queries of one logical partition (`query.rs`) and of all (`sweep.rs`) are further verbs of
+//! Batches (`batch.rs`), queries of one logical partition (`query.rs`) and of all (`sweep.rs`) are further methods of
 //! the same [`Container`]. All go through `send.rs`.
 //!
-//! Invariant: all [`Container`]s of one client that name the same container share its consistency tokens and its ranges, so
-//! what one has written the other reads.
+//! Invariant: all [`Container`]s of one client that name the same container share its consistency tokens and its
+//! ranges, so each reads what another has written.
 
 use std::fmt;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use bytes::Bytes;
 use reqwest::Method;
@@ -17,14 +17,16 @@ use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
 use crate::consistency::ConsistencyTokens;
+use crate::error::Error;
+use crate::failure::protocol;
+use crate::headers;
 use crate::observe::RequestKind;
 use crate::partition_key::PartitionKey;
-use crate::ranges::Range;
+use crate::ranges::RangeCache;
 use crate::request::{Answer, Consistency, Request};
 use crate::resource::{ContainerName, Subject, id_of};
 use crate::retry::Retry;
 use crate::send::Transport;
-use crate::{Error, headers};
 
 /// The largest document that the service stores.
 pub const MAX_ITEM_BYTES: usize = 2 * 1024 * 1024;
@@ -72,9 +74,25 @@ pub struct Container {
 /// What all handles of one container share.
 #[derive(Debug)]
 pub(crate) struct Shared {
-    pub(crate) name: ContainerName,
-    pub(crate) consistency: ConsistencyTokens,
-    pub(crate) ranges: Mutex<Option<Arc<[Range]>>>,
+    name: ContainerName,
+    consistency: ConsistencyTokens,
+    ranges: RangeCache,
+}
+
+impl Shared {
+    pub(crate) fn new(name: ContainerName) -> Shared {
+        Shared {
+            name,
+            consistency: ConsistencyTokens::default(),
+            ranges: RangeCache::default(),
+        }
+    }
+
+    /// Forgets everything: a container that is created again has new ranges and new consistency tokens.
+    pub(crate) fn forget(&self) {
+        self.consistency.clear();
+        self.ranges.clear();
+    }
 }
 
 impl Container {
@@ -92,64 +110,59 @@ impl Container {
         Container { within, ..self.clone() }
     }
 
-    /// Gets ready for the first request, without sending any: reads the machine's root certificates. It blocks for some
-    /// milliseconds, and the first request does it if nobody did.
+    /// Prepares the first request without sending any: reads the machine's root certificates, which blocks for some
+    /// milliseconds. Without this call the first request does it.
     pub fn warm(&self) -> Result<(), Error> {
-        self.transport.http().map(|_| ())
+        self.transport.http().map(drop)
     }
 
-    /// What this client has seen, in the header's own form.
+    /// What this client has seen: the consistency tokens of all ranges, in the header's form.
     pub fn consistency_token(&self) -> Option<String> {
         self.shared.consistency.joined()
     }
 
-    /// The same in at most `most` bytes: what was heard of last is kept, for handing on what was just written.
+    /// The same in at most `most` bytes, the most recent tokens first: enough to pass on what was just written.
     pub fn recent_consistency_token(&self, most: usize) -> Option<String> {
         self.shared.consistency.recent(most)
     }
 
-    /// Lets this client's reads see at least what another had seen. What is not a token is ignored with a warning.
+    /// Makes this client's reads at least as fresh as those of the client that gave the token. Logs a warning about
+    /// what is not a token, and ignores it.
     pub fn absorb_consistency_token(&self, token: &str) {
         self.shared.consistency.absorb(token);
     }
 
-    /// Writes a new document; [`Error::Conflict`] if there is one of its id.
+    /// Writes a new document; [`Error::Conflict`] if one with its id exists.
     pub async fn create<T: Serialize + ?Sized>(&self, pk: &PartitionKey, doc: &T, retry: Retry) -> Result<Etag, Error> {
         let body = document_body(doc, None)?;
-        let mut request = self.write(RequestKind::Create, pk, retry)?;
-        request.body = Some(body.clone());
-        request.subject = Subject::Body {
+        let subject = Subject::Body {
             container: self.name(),
             partition: pk,
             body: &body,
         };
-        self.etag_of(&request).await
+        let request = Request {
+            headers: write_headers(pk, None)?,
+            body: Some(body.clone()),
+            retry,
+            consistency: Consistency::Learn(self.consistency()),
+            ..Request::new(RequestKind::Create, Method::POST, self.name().documents(), subject)
+        };
+        etag_in(&request, &self.send(&request).await?)
     }
 
-    /// Reads a document, or `None` if there is none.
+    /// Reads a document, or `None` if it does not exist.
     pub async fn read<T: DeserializeOwned>(&self, pk: &PartitionKey, id: &str) -> Result<Option<Found<T>>, Error> {
-        let mut map = HeaderMap::new();
-        headers::insert(&mut map, headers::PARTITION_KEY, &pk.header())?;
         let request = Request {
-            kind: RequestKind::Read,
-            method: Method::GET,
-            resource: self.name().document(id)?,
-            headers: map,
-            body: None,
-            retry: Retry::Idempotent,
-            subject: Subject::Document {
-                container: self.name(),
-                partition: pk,
-                id,
-            },
+            headers: partition_headers(pk)?,
             consistency: Consistency::Full(self.consistency()),
+            ..self.of_document(RequestKind::Read, Method::GET, pk, id)?
         };
         let answer = match self.send(&request).await {
             Ok(answer) => answer,
             Err(Error::NotFound { .. }) => return Ok(None),
             Err(error) => return Err(error),
         };
-        let etag = self.etag_in(&request, &answer)?;
+        let etag = etag_in(&request, &answer)?;
         let doc = serde_json::from_slice(&answer.body).map_err(|source| Error::Decode {
             what: request.subject.describe(),
             source,
@@ -166,38 +179,14 @@ impl Container {
         if_match: Option<&Etag>,
         retry: Retry,
     ) -> Result<Etag, Error> {
-        let mut request = self.write(RequestKind::Replace, pk, retry)?;
-        request.method = Method::PUT;
-        request.resource = self.name().document(id)?;
-        request.body = Some(document_body(doc, Some(id))?);
-        request.subject = Subject::Document {
-            container: self.name(),
-            partition: pk,
-            id,
+        let request = Request {
+            headers: write_headers(pk, if_match)?,
+            body: Some(document_body(doc, Some(id))?),
+            retry,
+            consistency: Consistency::Learn(self.consistency()),
+            ..self.of_document(RequestKind::Replace, Method::PUT, pk, id)?
         };
-        only_if(&mut request.headers, if_match)?;
-        self.etag_of(&request).await
-    }
-
-    /// Writes a document, whether it exists or not. With `if_match` an existing one must have that ETag.
-    pub async fn upsert<T: Serialize + ?Sized>(
-        &self,
-        pk: &PartitionKey,
-        doc: &T,
-        if_match: Option<&Etag>,
-        retry: Retry,
-    ) -> Result<Etag, Error> {
-        let body = document_body(doc, None)?;
-        let mut request = self.write(RequestKind::Upsert, pk, retry)?;
-        headers::flag(&mut request.headers, headers::IS_UPSERT, "True");
-        request.body = Some(body.clone());
-        request.subject = Subject::Body {
-            container: self.name(),
-            partition: pk,
-            body: &body,
-        };
-        only_if(&mut request.headers, if_match)?;
-        self.etag_of(&request).await
+        etag_in(&request, &self.send(&request).await?)
     }
 
     /// Deletes a document that exists and, if given, still has the ETag `if_match`.
@@ -208,15 +197,12 @@ impl Container {
         if_match: Option<&Etag>,
         retry: Retry,
     ) -> Result<(), Error> {
-        let mut request = self.write(RequestKind::Delete, pk, retry)?;
-        request.method = Method::DELETE;
-        request.resource = self.name().document(id)?;
-        request.subject = Subject::Document {
-            container: self.name(),
-            partition: pk,
-            id,
+        let request = Request {
+            headers: write_headers(pk, if_match)?,
+            retry,
+            consistency: Consistency::Learn(self.consistency()),
+            ..self.of_document(RequestKind::Delete, Method::DELETE, pk, id)?
         };
-        only_if(&mut request.headers, if_match)?;
         self.send(&request).await.map(drop)
     }
 
@@ -224,19 +210,15 @@ impl Container {
         &self.shared.name
     }
 
-    pub(crate) fn shared(&self) -> &Shared {
-        &self.shared
-    }
-
     pub(crate) fn consistency(&self) -> &ConsistencyTokens {
         &self.shared.consistency
     }
 
-    pub(crate) fn transport(&self) -> &Transport {
-        &self.transport
+    pub(crate) fn range_cache(&self) -> &RangeCache {
+        &self.shared.ranges
     }
 
-    /// When an operation that starts now must have ended.
+    /// The deadline of an operation that starts now.
     pub(crate) fn deadline(&self) -> Instant {
         self.transport.deadline(self.within)
     }
@@ -244,55 +226,61 @@ impl Container {
     pub(crate) async fn send(&self, request: &Request<'_>) -> Result<Answer, Error> {
         let result = self.transport.send(request, self.deadline()).await;
         if let Err(Error::ContainerMissing { .. }) = &result {
-            // A container that is created again has new ranges and new consistency tokens.
             self.shared.forget();
         }
         result
     }
 
-    fn write<'a>(&'a self, kind: RequestKind, pk: &'a PartitionKey, retry: Retry) -> Result<Request<'a>, Error> {
-        let mut map = HeaderMap::new();
-        headers::insert(&mut map, headers::PARTITION_KEY, &pk.header())?;
-        headers::flag(&mut map, headers::PREFER, "return=minimal");
-        Ok(Request {
-            kind,
-            method: Method::POST,
-            resource: self.name().documents(),
-            headers: map,
-            body: None,
-            retry,
-            subject: Subject::Partition {
-                container: self.name(),
-                partition: pk,
-            },
-            consistency: Consistency::Learn(self.consistency()),
-        })
-    }
-
-    async fn etag_of(&self, request: &Request<'_>) -> Result<Etag, Error> {
-        let answer = self.send(request).await?;
-        self.etag_in(request, &answer)
-    }
-
-    fn etag_in(&self, request: &Request<'_>, answer: &Answer) -> Result<Etag, Error> {
-        match headers::text(&answer.headers, &ETAG) {
-            Some(etag) => Ok(Etag::new(etag)),
-            None => Err(self.transport.protocol(request, answer, "it has no ETag")),
-        }
+    fn of_document<'a>(
+        &'a self,
+        kind: RequestKind,
+        method: Method,
+        partition: &'a PartitionKey,
+        id: &'a str,
+    ) -> Result<Request<'a>, Error> {
+        let container = self.name();
+        let subject = Subject::Document {
+            container,
+            partition,
+            id,
+        };
+        Ok(Request::new(kind, method, container.document(id)?, subject))
     }
 }
 
-impl Shared {
-    pub(crate) fn forget(&self) {
-        self.consistency.clear();
-        self.drop_ranges();
-    }
+/// The header that sends a request to one logical partition.
+pub(crate) fn partition_headers(pk: &PartitionKey) -> Result<HeaderMap, Error> {
+    let mut map = HeaderMap::new();
+    headers::insert(&mut map, headers::PARTITION_KEY, &pk.header())?;
+    Ok(map)
 }
 
-fn only_if(map: &mut HeaderMap, if_match: Option<&Etag>) -> Result<(), Error> {
-    match if_match {
-        Some(etag) => headers::insert(map, IF_MATCH, etag.as_str()),
-        None => Ok(()),
+/// The headers of a write, whose answer needs no document.
+pub(crate) fn write_headers(pk: &PartitionKey, if_match: Option<&Etag>) -> Result<HeaderMap, Error> {
+    let mut map = partition_headers(pk)?;
+    headers::flag(&mut map, headers::PREFER, "return=minimal");
+    if let Some(etag) = if_match {
+        headers::insert(&mut map, IF_MATCH, etag.as_str())?;
+    }
+    Ok(map)
+}
+
+/// Refuses a document that the service would not store.
+pub(crate) fn check_size(id: impl FnOnce() -> String, bytes: usize) -> Result<(), Error> {
+    if bytes <= MAX_ITEM_BYTES {
+        return Ok(());
+    }
+    Err(Error::ItemTooLarge {
+        id: id(),
+        bytes,
+        limit: MAX_ITEM_BYTES,
+    })
+}
+
+fn etag_in(request: &Request<'_>, answer: &Answer) -> Result<Etag, Error> {
+    match headers::text(&answer.headers, &ETAG) {
+        Some(etag) => Ok(Etag::new(etag)),
+        None => Err(protocol(request, answer, "it has no ETag")),
     }
 }
 
@@ -301,13 +289,7 @@ fn document_body<T: Serialize + ?Sized>(doc: &T, id: Option<&str>) -> Result<Byt
         let what = id.map_or_else(|| "a document".to_owned(), |id| format!("document `{id}`"));
         Error::Encode { what, source }
     })?;
-    if body.len() > MAX_ITEM_BYTES {
-        let id = id.map(str::to_owned).or_else(|| id_of(&body)).unwrap_or_default();
-        return Err(Error::ItemTooLarge {
-            id,
-            bytes: body.len(),
-            limit: MAX_ITEM_BYTES,
-        });
-    }
+    let id = || id.map(str::to_owned).or_else(|| id_of(&body)).unwrap_or_default();
+    check_size(id, body.len())?;
     Ok(Bytes::from(body))
 }

@@ -1,35 +1,35 @@
-//! How a container differs from what it is to be like.
+//! How a container differs from its specification.
 //!
-//! Comparing decides nothing: `bootstrap.rs` refuses what cannot work, the rest is told to whoever asks.
+//! Comparing decides nothing: `bootstrap.rs` refuses what cannot work and logs the rest.
 
 use std::collections::BTreeSet;
 use std::fmt;
 
 use crate::spec::{ContainerDescription, ContainerSpec, IndexingPolicy, KEY_VERSION, Order};
 
-/// The service excludes the ETag by itself.
+/// The service adds the ETag to the excluded paths.
 const ETAG: &str = "/\"_etag\"/?";
 
-/// How the names of what belongs to the partition key begin.
+/// The prefix of what belongs to the partition key.
 const PARTITION_KEY: &str = "partitionKey.";
 
-/// One way in which a container is not as its specification says.
+/// One property of a container that differs from its specification.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Difference {
-    /// What differs, such as `defaultTtl`, in the words of the service's container resource.
+    /// The property, such as `defaultTtl`, as the service's container resource names it.
     pub what: &'static str,
-    /// As it is.
+    /// Its value.
     pub found: String,
-    /// As it is to be.
+    /// Its value in the specification.
     pub expected: String,
-    /// Whether the container cannot be used at all. The others cost request units, room or speed.
+    /// Whether the container cannot be used at all. Other differences cost request units, storage or time.
     pub fatal: bool,
 }
 
 impl Difference {
-    /// Whether the container can be changed so that it is gone. A partition key, and its version, are chosen for good.
-    pub fn is_mendable(&self) -> bool {
+    /// Whether an existing container can be changed in this property. A partition key and its version are fixed.
+    pub fn is_changeable(&self) -> bool {
         !self.what.starts_with(PARTITION_KEY)
     }
 }
@@ -41,7 +41,7 @@ impl fmt::Display for Difference {
 }
 
 impl ContainerSpec {
-    /// Every way in which `found` differs from this; the name and the throughput are not compared.
+    /// Every property in which `found` differs from this, except name and throughput.
     pub fn differences(&self, found: &ContainerDescription) -> Vec<Difference> {
         let mut differences = Vec::new();
         let mut compare = |what, fatal, found: String, expected: String| {
@@ -75,10 +75,10 @@ impl ContainerSpec {
     }
 }
 
-/// A list of an index policy, by name.
+/// The name and the text of one list of an index policy.
 type Part = (&'static str, fn(&IndexingPolicy) -> String);
 
-/// The lists, whatever the order of what is in them.
+/// The lists of an index policy; the order of their elements does not matter.
 const PARTS: [Part; 3] = [
     ("indexingPolicy.includedPaths", |policy| listed(&policy.included)),
     ("indexingPolicy.excludedPaths", |policy| listed(&policy.excluded)),
@@ -113,7 +113,7 @@ mod tests {
         }
     }
 
-    /// The differences of the container that the specification makes, once `change` is done to it.
+    /// The differences of the specified container after `change`.
     fn changed(change: impl FnOnce(&mut Value)) -> Vec<Difference> {
         let mut container = serde_json::to_value(spec()).unwrap();
         change(&mut container);
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_service_adds_or_orders_otherwise_is_no_difference() {
+    fn what_the_service_adds_or_reorders_is_no_difference() {
         let same = changed(|container| {
             container["indexingPolicy"]["excludedPaths"] = json!([{"path": "/*"}, {"path": "/\"_etag\"/?"}]);
             container["indexingPolicy"]["includedPaths"] = json!([{"path": "/b/?"}, {"path": "/a/?"}]);
@@ -131,11 +131,11 @@ mod tests {
         assert_eq!(same, Vec::new());
     }
 
-    /// A change of the container, and what is told of it.
+    /// A change of the container, and the difference that it makes.
     type Case = (fn(&mut Value), &'static str);
 
     #[test]
-    fn each_difference_names_what_is_and_what_was_expected() {
+    fn each_difference_names_what_was_found_and_what_was_expected() {
         let cases: [Case; 7] = [
             (
                 |container| container["partitionKey"]["paths"] = json!(["/other", "/deeper"]),
@@ -175,7 +175,7 @@ mod tests {
                 [expected]
             );
             let of_key = expected.starts_with("partitionKey.");
-            assert_eq!(differences[0].is_mendable(), !of_key, "{expected}");
+            assert_eq!(differences[0].is_changeable(), !of_key, "{expected}");
         }
     }
 }

@@ -1,32 +1,32 @@
-//! All that can go wrong, classified once.
+//! All errors of the crate, classified once.
 //!
-//! A caller never looks at an HTTP status: it asks an [`Error`] what it means. Every error about a request carries a
-//! [`Context`] that names the operation, the document or partition, and what the service answered.
+//! A caller needs neither HTTP statuses nor texts: variants and predicates say what an [`Error`] means. Every error
+//! about a request has a [`Context`] with the operation, the document or partition, and the service's answer.
 //!
-//! Invariants: no variant and no message holds key material. An error that says "nothing was written" is right about
-//! *all* attempts of the operation; if one of them had an unknown outcome the error is [`Error::Ambiguous`], or its
+//! Invariants: no variant and no message has key material. An error that says "nothing was written" is true of *all*
+//! attempts of the operation; if one of them had an unknown outcome the error is [`Error::Ambiguous`], or its
 //! [`after_ambiguity`](Error::after_ambiguity) is true.
 
 use std::fmt;
 use std::time::Duration;
 
-/// What an error about a request is about.
+/// The request that an error is about.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Context {
-    /// What was asked, such as `create`.
+    /// The operation, such as `create`.
     pub operation: &'static str,
-    /// What it was asked of, such as ``document `a` of partition `p` in `db/container` ``.
+    /// Its target, such as ``document `a` of partition `p` in `db/container` ``.
     pub target: String,
     /// The last HTTP status, or `None` when no answer came.
     pub status: Option<u16>,
-    /// The service's finer status.
+    /// The service's substatus.
     pub substatus: Option<u32>,
     /// How many attempts were made.
     pub attempts: u32,
     /// Whether an earlier attempt had an unknown outcome.
     pub after_ambiguity: bool,
-    /// What the service, or the network, said.
+    /// The message of the service or the network.
     pub detail: String,
 }
 
@@ -51,7 +51,7 @@ impl fmt::Display for Context {
 }
 
 impl Context {
-    fn said(&self) -> String {
+    fn quoted(&self) -> String {
         if self.detail.is_empty() {
             String::new()
         } else {
@@ -63,7 +63,7 @@ impl Context {
 /// Another crate's error, for [`Error::KeySource`].
 pub type BoxedError = Box<dyn std::error::Error + Send + Sync>;
 
-/// What went wrong.
+/// Why an operation failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 #[allow(
@@ -72,18 +72,18 @@ pub type BoxedError = Box<dyn std::error::Error + Send + Sync>;
 )]
 pub enum Error {
     /// A document with this id exists (409).
-    #[error("{context}: a document with this id exists already{}", context.said())]
+    #[error("{context}: a document with this id exists already{}", context.quoted())]
     Conflict { context: Box<Context> },
     /// The document is no longer the one whose ETag was given (412).
-    #[error("{context}: the document has changed since its ETag was read{}", context.said())]
+    #[error("{context}: the document has changed since its ETag was read{}", context.quoted())]
     PreconditionFailed { context: Box<Context> },
     /// The document does not exist (404).
-    #[error("{context}: it does not exist{}", context.said())]
+    #[error("{context}: it does not exist{}", context.quoted())]
     NotFound { context: Box<Context> },
     /// One operation of a batch failed, so nothing of the batch was written.
     #[error(
         "{context}: operation {index} ({operation}) failed with status {status}, so the batch wrote nothing{}",
-        context.said()
+        context.quoted()
     )]
     BatchFailed {
         index: usize,
@@ -95,39 +95,39 @@ pub enum Error {
     #[error(
         "{context}: the container's throughput is used up and waiting does not fit the time limit; try later, or \
          give the container more request units{}",
-        context.said()
+        context.quoted()
     )]
     Throttled {
         retry_after: Option<Duration>,
         context: Box<Context>,
     },
-    /// The service could not take the request now; nothing was written.
-    #[error("{context}: the service is not available now; try later{}", context.said())]
+    /// The service cannot process the request now; nothing was written.
+    #[error("{context}: the service is not available now; try later{}", context.quoted())]
     Unavailable { context: Box<Context> },
     /// Whether the write was applied is unknown: read before deciding.
-    #[error("{context}: whether this write was applied is unknown; read it back before deciding{}", context.said())]
+    #[error("{context}: whether this write was applied is unknown; read it back before deciding{}", context.quoted())]
     Ambiguous { context: Box<Context> },
     /// No answer within the time limit; nothing was written.
-    #[error("{context}: no answer within the time limit; try later{}", context.said())]
+    #[error("{context}: no answer within the time limit; try later{}", context.quoted())]
     Timeout { context: Box<Context> },
     /// No connection to the endpoint; nothing was sent.
     #[error(
         "{context}: no connection to {endpoint}; check the endpoint, the name resolution and the network{}",
-        context.said()
+        context.quoted()
     )]
     Unreachable { endpoint: String, context: Box<Context> },
     /// The service refuses the key (401).
     #[error(
         "{context}: the account refuses the key; check that the key belongs to the account at {endpoint}, that it is \
          a read-write key and was not regenerated since, and that key authentication is not disabled there{}",
-        context.said()
+        context.quoted()
     )]
     Unauthorized { endpoint: String, context: Box<Context> },
     /// The service refuses the date of the signature (403).
     #[error(
         "{context}: this machine's clock and the service's differ by over 15 minutes (here {here}, there {there}); \
          set this machine's clock{}",
-        context.said()
+        context.quoted()
     )]
     ClockSkew {
         here: String,
@@ -137,22 +137,22 @@ pub enum Error {
     /// The service forbids it (403).
     #[error(
         "{context}: forbidden; check the account's firewall and network rules, and what the key may do{}",
-        context.said()
+        context.quoted()
     )]
     Forbidden { context: Box<Context> },
     /// The logical partition has reached its 20 GB (403/1014).
     #[error(
         "{context}: the logical partition is full (20 GB); delete documents of this partition key value{}",
-        context.said()
+        context.quoted()
     )]
     PartitionFull { context: Box<Context> },
-    /// The document is larger than the service stores.
-    #[error("document `{id}` has {bytes} bytes, and an item may have {limit}; nothing was sent")]
+    /// The document is over the limit of the service.
+    #[error("document `{id}` has {bytes} bytes, and at most {limit} are allowed; nothing was sent")]
     ItemTooLarge { id: String, bytes: usize, limit: usize },
-    /// The batch is larger than the service takes.
+    /// The batch is over a limit of the service.
     #[error(
-        "the batch for partition `{partition}` has {operations} operations and {bytes} bytes, and a batch may have \
-         {max_operations} and {max_bytes}; nothing was sent"
+        "the batch for partition `{partition}` has {operations} operations and {bytes} bytes, and may have \
+         at most {max_operations} and {max_bytes}; nothing was sent"
     )]
     BatchTooLarge {
         partition: String,
@@ -162,7 +162,7 @@ pub enum Error {
         max_bytes: usize,
     },
     /// The partition key value is empty or too long.
-    #[error("a partition key value of {bytes} bytes: it must have 1 to {limit} bytes")]
+    #[error("a partition key value of {bytes} bytes is not allowed; it must have 1 to {limit} bytes")]
     InvalidPartitionKey { bytes: usize, limit: usize },
     /// The document id cannot be addressed.
     #[error("`{id}` cannot be a document's id: {reason}")]
@@ -174,13 +174,13 @@ pub enum Error {
     #[error("this Cosmos DB account key cannot be used: {reason}; copy it again from the account's page `Keys`")]
     InvalidKey { reason: &'static str },
     /// A value cannot be sent in a header.
-    #[error("the value for header {name} holds characters that a header cannot carry; nothing was sent")]
+    #[error("the value for header {name} has characters that a header cannot carry; nothing was sent")]
     InvalidHeader { name: String },
     /// The key source failed; nothing was sent with a new key.
     #[error("the account key could not be fetched: {source}")]
     KeySource { source: BoxedError },
     /// The database or container does not exist.
-    #[error("{context}: the database or container does not exist; create it first (bootstrap){}", context.said())]
+    #[error("{context}: the database or container does not exist; create it first (bootstrap){}", context.quoted())]
     ContainerMissing { context: Box<Context> },
     /// The container exists with another partition key.
     #[error(
@@ -192,41 +192,43 @@ pub enum Error {
         found: String,
         expected: String,
     },
-    /// The service does not understand or accept the request (400, 413 and others).
-    #[error("{context}: the service refuses the request{}", context.said())]
+    /// The service does not accept the request (400, 413 and others).
+    #[error("{context}: the service refuses the request{}", context.quoted())]
     BadRequest { context: Box<Context> },
-    /// The replica that answers has not caught up with what this client has seen (404/1002).
-    #[error("{context}: no replica has caught up with the consistency token within the time limit; try later{}", context.said())]
+    /// No replica has caught up with the consistency token in time (404/1002).
+    #[error("{context}: no replica has caught up with the consistency token within the time limit; try later{}", context.quoted())]
     ReplicaBehind { context: Box<Context> },
-    /// The physical range has split or moved (410), and did not settle within the time limit.
-    #[error("{context}: the physical partition is moving; try later{}", context.said())]
+    /// The physical range has split or moved (410), and this did not end within the time limit.
+    #[error("{context}: the physical partition is moving; try later{}", context.quoted())]
     RangeGone { context: Box<Context> },
     /// The answer, or a document in it, does not have the expected form.
     #[error("{what} cannot be read: {source}")]
     Decode { what: String, source: serde_json::Error },
-    /// The answer lacks something that it must have.
+    /// The answer lacks a documented part.
     #[error("{context}: the answer is not what the service documents: {problem}")]
     Protocol { problem: String, context: Box<Context> },
     /// A document or parameter cannot be written as JSON.
     #[error("{what} cannot be written as JSON: {source}")]
     Encode { what: String, source: serde_json::Error },
-    /// The HTTP client could not be made, for instance because the machine has no root certificates.
-    #[error("the HTTPS client could not be made: {source}; check that the machine's root certificates are installed")]
+    /// The HTTP client could not be created, for instance because the machine has no root certificates.
+    #[error(
+        "the HTTPS client could not be created: {source}; check that the machine's root certificates are installed"
+    )]
     HttpClient { source: reqwest::Error },
 }
 
 impl Error {
-    /// For a [`KeySource`](crate::KeySource) that fails.
+    /// The error of a [`KeySource`](crate::KeySource) that failed.
     pub fn key_source(source: impl Into<BoxedError>) -> Error {
         Error::KeySource { source: source.into() }
     }
 
-    /// A document with this id exists; of a batch too.
+    /// A document with this id exists. Also true of a batch.
     pub fn is_conflict(&self) -> bool {
         matches!(self, Error::Conflict { .. } | Error::BatchFailed { status: 409, .. })
     }
 
-    /// The ETag given is not the document's; of a batch too.
+    /// The document has another ETag than the given one. Also true of a batch.
     pub fn is_precondition_failed(&self) -> bool {
         matches!(
             self,
@@ -234,7 +236,7 @@ impl Error {
         )
     }
 
-    /// The document does not exist; of a batch too. (A missing container is [`Error::ContainerMissing`].)
+    /// The document does not exist. Also true of a batch. (A missing container is [`Error::ContainerMissing`].)
     pub fn is_not_found(&self) -> bool {
         matches!(self, Error::NotFound { .. } | Error::BatchFailed { status: 404, .. })
     }
@@ -247,13 +249,13 @@ impl Error {
         }
     }
 
-    /// An earlier attempt of this very operation had an unknown outcome, so this conflict, changed ETag or missing
-    /// document may be the echo of our own write.
+    /// An earlier attempt of the same operation had an unknown outcome, so this conflict, changed ETag or missing
+    /// document may be its result.
     pub fn after_ambiguity(&self) -> bool {
         self.context().is_some_and(|context| context.after_ambiguity)
     }
 
-    /// Worth trying later: nothing is wrong with the request itself.
+    /// The same request may succeed later.
     pub fn is_transient(&self) -> bool {
         use Error::*;
         matches!(
@@ -268,8 +270,8 @@ impl Error {
         )
     }
 
-    /// The account does not let this client in: a wrong or rotated key, a firewall, a clock that is off, a key source
-    /// that fails. Nothing is wrong with the request or the data, and somebody can put it right while we wait.
+    /// The account refuses this client: a wrong or rotated key, a firewall, a wrong clock, a key source that fails. An
+    /// operator can correct this; the request itself is valid.
     pub fn is_access(&self) -> bool {
         use Error::*;
         matches!(
@@ -278,7 +280,7 @@ impl Error {
         )
     }
 
-    /// What the error is about, when it is about a request.
+    /// The request, if the error is about one.
     pub fn context(&self) -> Option<&Context> {
         use Error::*;
         match self {

@@ -1,133 +1,133 @@
-//! Makes the [`Error`] of an operation that has ended badly: the one place where a status becomes an error.
+//! Makes the [`Error`] of an operation that failed: the one place where a status becomes an error.
 //!
 //! Invariant: when an earlier attempt of a write had an unknown outcome, a failure that would otherwise say "nothing
 //! was written" becomes [`Error::Ambiguous`].
 
 use serde::Deserialize;
+use url::Url;
 
-use crate::error::Context;
+use crate::error::{Context, Error};
+use crate::headers;
 use crate::observe::RequestKind;
-use crate::request::{Answer, Attempt, Request};
-use crate::retry::Verdict;
-use crate::send::{Progress, Transport};
-use crate::{Error, headers};
+use crate::request::{Answer, Attempt, Progress, Request};
+use crate::retry::Class;
 
-/// What usually is the matter when a document's partition key is not where the service looks for it.
+/// The usual cause of 400/1001, which the service does not name.
 const WRONG_KEY_PATH: &str =
     "does the container have another partition key path than the one that documents are written with?";
 
-fn with_hint(mut context: Context, hint: &str) -> Context {
-    context.detail = format!("{}; {hint}", context.detail);
-    context
+/// The error for the last attempt of an operation.
+pub(crate) fn failure(
+    request: &Request<'_>,
+    attempt: Attempt,
+    class: Class,
+    progress: &Progress,
+    endpoint: &Url,
+) -> Error {
+    let mut context = context(request, progress, attempt.trouble);
+    if let Some(answer) = &attempt.answer {
+        context.status = Some(answer.status);
+        context.substatus = headers::number(&answer.headers, &headers::SUBSTATUS);
+        context.detail = service_message(answer);
+    }
+    let write = request.kind.is_write();
+    let context = Box::new(context);
+    match class {
+        Class::Unknown if write => Error::Ambiguous { context },
+        Class::KeyRefused | Class::Final | Class::Success => {
+            final_error(request, attempt.answer, attempt.date, endpoint, context)
+        }
+        _ if write && progress.ambiguous => Error::Ambiguous { context },
+        Class::Throttled(retry_after) => Error::Throttled { retry_after, context },
+        Class::NotSent => Error::Unreachable {
+            endpoint: endpoint.to_string(),
+            context,
+        },
+        Class::ReplicaBehind => Error::ReplicaBehind { context },
+        Class::RangeGone => Error::RangeGone { context },
+        Class::Unknown if context.status.is_none() => Error::Timeout { context },
+        Class::Unknown | Class::Unavailable | Class::Collided | Class::RegionMoved => Error::Unavailable { context },
+    }
 }
 
-impl Transport {
-    /// The error for the last attempt.
-    pub(crate) fn failure(
-        &self,
-        request: &Request<'_>,
-        attempt: Attempt,
-        verdict: Verdict,
-        progress: &Progress,
-    ) -> Error {
-        let mut context = self.context(request, progress, attempt.trouble);
-        if let Some(answer) = &attempt.answer {
-            context.status = Some(answer.status);
-            context.substatus = headers::text(&answer.headers, &headers::SUBSTATUS).and_then(|text| text.parse().ok());
-            context.detail = service_message(answer);
-        }
-        let write = request.kind.is_write();
-        let context = Box::new(context);
-        match verdict {
-            Verdict::Unknown if write => Error::Ambiguous { context },
-            Verdict::KeyRefused | Verdict::Final | Verdict::Success => {
-                self.final_error(request, attempt.answer, attempt.date, context)
-            }
-            _ if write && progress.ambiguous => Error::Ambiguous { context },
-            Verdict::Throttled(retry_after) => Error::Throttled { retry_after, context },
-            Verdict::NotSent => Error::Unreachable {
-                endpoint: self.endpoint().to_string(),
+/// The error when the time limit ends before another attempt.
+pub(crate) fn too_late(request: &Request<'_>, progress: &Progress, detail: &str) -> Error {
+    let context = Box::new(context(request, progress, detail.to_owned()));
+    if progress.ambiguous {
+        Error::Ambiguous { context }
+    } else {
+        Error::Timeout { context }
+    }
+}
+
+/// The error for an answer of success that lacks a documented part.
+pub(crate) fn protocol(request: &Request<'_>, answer: &Answer, problem: &str) -> Error {
+    let mut context = context(request, &Progress::default(), String::new());
+    context.status = Some(answer.status);
+    context.attempts = 1;
+    Error::Protocol {
+        problem: problem.to_owned(),
+        context: Box::new(context),
+    }
+}
+
+fn context(request: &Request<'_>, progress: &Progress, detail: String) -> Context {
+    Context {
+        operation: operation(request),
+        target: request.subject.describe(),
+        status: None,
+        substatus: None,
+        attempts: progress.attempts,
+        after_ambiguity: progress.ambiguous,
+        detail,
+    }
+}
+
+fn final_error(
+    request: &Request<'_>,
+    answer: Option<Answer>,
+    here: String,
+    endpoint: &Url,
+    mut context: Box<Context>,
+) -> Error {
+    if let Some(failed) = answer.as_ref().and_then(|answer| answer.failed.as_ref()) {
+        let operation = failed.describe(request.body.as_deref().unwrap_or_default());
+        return Error::BatchFailed {
+            index: failed.index,
+            status: failed.status,
+            operation,
+            context,
+        };
+    }
+    // The service refuses a date that is far off with 401 or 403, and only its message says so.
+    let skewed = context.detail.contains("not valid at the current time");
+    match (context.status.unwrap_or(0), context.substatus.unwrap_or(0)) {
+        (401 | 403, _) if skewed => {
+            let date = answer
+                .as_ref()
+                .and_then(|answer| headers::text(&answer.headers, &reqwest::header::DATE));
+            Error::ClockSkew {
+                here,
+                there: date.unwrap_or("unknown").to_owned(),
                 context,
-            },
-            Verdict::ReplicaBehind => Error::ReplicaBehind { context },
-            Verdict::RangeGone => Error::RangeGone { context },
-            Verdict::Unknown if context.status.is_none() => Error::Timeout { context },
-            Verdict::Unknown | Verdict::Unavailable | Verdict::Collided | Verdict::RegionMoved => {
-                Error::Unavailable { context }
             }
         }
-    }
-
-    /// The error when not even an attempt could be made any more.
-    pub(crate) fn too_late(&self, request: &Request<'_>, progress: &Progress, detail: &str) -> Error {
-        let context = Box::new(self.context(request, progress, detail.to_owned()));
-        if progress.ambiguous {
-            Error::Ambiguous { context }
-        } else {
-            Error::Timeout { context }
-        }
-    }
-
-    /// The error for an answer of success that lacks what it must have.
-    pub(crate) fn protocol(&self, request: &Request<'_>, answer: &Answer, problem: &str) -> Error {
-        let mut context = self.context(request, &Progress::default(), String::new());
-        context.status = Some(answer.status);
-        context.attempts = 1;
-        Error::Protocol {
-            problem: problem.to_owned(),
-            context: Box::new(context),
-        }
-    }
-
-    fn context(&self, request: &Request<'_>, progress: &Progress, detail: String) -> Context {
-        Context {
-            operation: operation(request),
-            target: request.subject.describe(),
-            status: None,
-            substatus: None,
-            attempts: progress.attempts,
-            after_ambiguity: progress.ambiguous,
-            detail,
-        }
-    }
-
-    fn final_error(&self, request: &Request<'_>, answer: Option<Answer>, here: String, context: Box<Context>) -> Error {
-        if let Some(failed) = answer.as_ref().and_then(|answer| answer.failed.as_ref()) {
-            let operation = failed.describe(request.body.as_deref().unwrap_or_default());
-            return Error::BatchFailed {
-                index: failed.index,
-                status: failed.status,
-                operation,
-                context,
-            };
-        }
-        let skewed = context.detail.contains("not valid at the current time");
-        match (context.status.unwrap_or(0), context.substatus.unwrap_or(0)) {
-            (401 | 403, _) if skewed => {
-                let date = answer
-                    .as_ref()
-                    .and_then(|answer| headers::text(&answer.headers, &reqwest::header::DATE));
-                Error::ClockSkew {
-                    here,
-                    there: date.unwrap_or("unknown").to_owned(),
-                    context,
-                }
+        (401, _) => Error::Unauthorized {
+            endpoint: endpoint.to_string(),
+            context,
+        },
+        (403, 1014) => Error::PartitionFull { context },
+        (403, _) => Error::Forbidden { context },
+        (404, 1003) => Error::ContainerMissing { context },
+        (404, _) if addresses_container(request) => Error::ContainerMissing { context },
+        (404, _) => Error::NotFound { context },
+        (409, _) => Error::Conflict { context },
+        (412, _) => Error::PreconditionFailed { context },
+        (status, substatus) => {
+            if (status, substatus) == (400, 1001) {
+                context.detail = format!("{}; {WRONG_KEY_PATH}", context.detail);
             }
-            (401, _) => Error::Unauthorized {
-                endpoint: self.endpoint().to_string(),
-                context,
-            },
-            (403, 1014) => Error::PartitionFull { context },
-            (403, _) => Error::Forbidden { context },
-            (404, 1003) => Error::ContainerMissing { context },
-            (404, _) if addresses_container(request) => Error::ContainerMissing { context },
-            (404, _) => Error::NotFound { context },
-            (409, _) => Error::Conflict { context },
-            (412, _) => Error::PreconditionFailed { context },
-            (400, 1001) => Error::BadRequest {
-                context: Box::new(with_hint(*context, WRONG_KEY_PATH)),
-            },
-            _ => Error::BadRequest { context },
+            Error::BadRequest { context }
         }
     }
 }
@@ -136,7 +136,7 @@ impl Transport {
 fn addresses_container(request: &Request<'_>) -> bool {
     use RequestKind::*;
     match request.kind {
-        Create | Upsert | Batch | Query | RangeQuery | Ranges => true,
+        Create | Batch | Query | RangeQuery | Ranges => true,
         Metadata => request.method == reqwest::Method::POST,
         _ => false,
     }
@@ -148,7 +148,6 @@ fn operation(request: &Request<'_>) -> &'static str {
         RequestKind::Query | RequestKind::RangeQuery => "query",
         RequestKind::Create => "create",
         RequestKind::Replace => "replace",
-        RequestKind::Upsert => "upsert",
         RequestKind::Delete => "delete",
         RequestKind::Batch => "write a batch to",
         RequestKind::Ranges => "list the physical ranges of",
@@ -157,14 +156,14 @@ fn operation(request: &Request<'_>) -> &'static str {
     }
 }
 
-/// What the service said, on one line and not endless.
+/// The service's message, on one line and at most 400 characters.
 fn service_message(answer: &Answer) -> String {
     #[derive(Deserialize)]
-    struct Said {
+    struct Explained {
         message: String,
     }
-    let message = match serde_json::from_slice::<Said>(&answer.body) {
-        Ok(said) => said.message,
+    let message = match serde_json::from_slice::<Explained>(&answer.body) {
+        Ok(explained) => explained.message,
         Err(_) if answer.failed.is_some() => String::new(),
         Err(_) => String::from_utf8_lossy(&answer.body).into_owned(),
     };

@@ -1,31 +1,30 @@
-//! The HTTP client, made when it is first needed.
+//! The HTTP client, created when it is first needed.
 //!
-//! Making one reads and parses the machine's root certificates, which takes longer than everything else that a process
-//! does at its start. A function that is started for each request wants to be ready before that, and to do it beside
-//! ([`warm`](crate::Container::warm)).
+//! Creating one reads and parses the machine's root certificates, which takes longer than everything else at the start
+//! of a process. A function can do that in parallel to the rest of its start ([`warm`](crate::Container::warm)).
 
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use crate::Error;
+use crate::error::Error;
+
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
 #[derive(Debug)]
 pub(crate) struct Http {
     client: OnceLock<reqwest::Client>,
-    connect_timeout: Duration,
     https_only: bool,
 }
 
 impl Http {
-    pub(crate) fn new(connect_timeout: Duration, https_only: bool) -> Http {
+    pub(crate) fn new(https_only: bool) -> Http {
         Http {
             client: OnceLock::new(),
-            connect_timeout,
             https_only,
         }
     }
 
-    /// The client. Two who come first at once make two, and one of them is kept.
+    /// The client. Two first callers at the same time may each create one; one of them is kept.
     pub(crate) fn client(&self) -> Result<&reqwest::Client, Error> {
         match self.client.get() {
             Some(client) => Ok(client),
@@ -44,7 +43,7 @@ impl Http {
             .tcp_nodelay(true)
             .tcp_keepalive(Duration::from_secs(30))
             .pool_idle_timeout(Duration::from_secs(90))
-            .connect_timeout(self.connect_timeout)
+            .connect_timeout(CONNECT_TIMEOUT)
             .https_only(self.https_only)
             .build()
     }

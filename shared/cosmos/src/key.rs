@@ -1,9 +1,9 @@
 //! The account key, and where it comes from.
 //!
-//! A key may be rotated while the process lives, so the client never stores one: it asks a [`KeySource`] before each
-//! attempt (`send.rs`), and asks it to [`refresh`](KeySource::refresh) when the service refuses the signature.
+//! A key may be rotated while the process lives, so the client never stores one: `send.rs` reads a [`KeySource`]
+//! before each attempt, and calls [`refresh`](KeySource::refresh) when the service refuses the signature.
 //!
-//! Invariant: key material leaves this module only towards `auth.rs`; `Debug` and errors never show it.
+//! Invariant: only `auth.rs` sees key material; `Debug` and errors never show it.
 
 use std::fmt;
 
@@ -11,20 +11,20 @@ use async_trait::async_trait;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
-use crate::Error;
+use crate::error::Error;
 
 /// An account key, decoded.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Key(Vec<u8>);
 
 impl Key {
-    /// Takes a key in the form that the Azure portal shows.
+    /// Decodes a key as the Azure portal shows it.
     pub fn from_base64(text: &str) -> Result<Key, Error> {
         let text = text.trim();
         if text.is_empty() {
             return Err(Error::InvalidKey { reason: "it is empty" });
         }
-        // The decoder's own error quotes a byte of the input, so it is not passed on.
+        // The decoder's own error quotes a byte of the key.
         let bytes = STANDARD.decode(text).map_err(|_| Error::InvalidKey {
             reason: "it is not base64",
         })?;
@@ -45,11 +45,11 @@ impl fmt::Debug for Key {
 /// Where the client gets the account key.
 #[async_trait]
 pub trait KeySource: Send + Sync + fmt::Debug {
-    /// The key to sign with. Asked before every attempt, so an implementation that fetches should cache.
+    /// The key to sign with. Called before every attempt, so an implementation that fetches should cache.
     async fn key(&self) -> Result<Key, Error>;
 
-    /// Fetches the key anew, because the service refused the current one. Later calls of [`key`](Self::key) should
-    /// give what this gave.
+    /// Fetches the key again, because the service refused the current one. Later calls of [`key`](Self::key) should
+    /// return the same.
     async fn refresh(&self) -> Result<Key, Error> {
         self.key().await
     }
@@ -60,7 +60,7 @@ pub trait KeySource: Send + Sync + fmt::Debug {
 pub struct StaticKey(Key);
 
 impl StaticKey {
-    /// Always answers with `key`.
+    /// A source that always returns `key`.
     pub fn new(key: Key) -> StaticKey {
         StaticKey(key)
     }

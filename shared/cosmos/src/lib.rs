@@ -1,47 +1,68 @@
-//! Azure Cosmos DB over raw REST: signing, documents, transactional batch, queries, one retry loop.
+//! Azure Cosmos DB over REST: signing, documents, transactional batches, queries, one retry loop.
 //!
 //! ```text
 //!   CosmosClient --> Container --> documents (container.rs), batch.rs, query.rs, sweep.rs
 //!        |                              |
 //!   bootstrap.rs                     Request
-//!        \------------> send.rs <-------/        the one place that sends
+//!        \------------> send.rs <-------/        the one place that sends; one span per operation
 //!                        |   \-- retry.rs        what an outcome means, how long to wait
 //!                     auth.rs \- failure.rs      the Error of an operation that failed
 //! ```
 //!
-//! The crate knows nothing of what it stores. Its promises:
+//! The crate does not interpret what it stores. It guarantees:
 //!
 //! - An operation ends by its deadline, with all its retries.
-//! - A write whose outcome is unknown is sent again only if the caller declared it [`Retry::Idempotent`]; and the
-//!   caller learns of it ([`Error::Ambiguous`], [`Error::after_ambiguity`]).
+//! - A write whose outcome is unknown is repeated only if the caller declared it [`Retry::Idempotent`], and the error
+//!   says so ([`Error::Ambiguous`], [`Error::after_ambiguity`]).
 //! - TLS is always verified; plain HTTP goes to this machine only; key material is never shown.
+//!
+//! The modules are declared below in layers, the lowest first: a module uses only layers above its own declaration
+//! (`tests/layers.rs`).
 
-mod auth;
-mod batch;
-mod batch_failure;
-mod bootstrap;
-mod client;
+// Basic types, and state without I/O.
 mod clock;
-mod config;
 mod consistency;
-mod container;
-mod difference;
 mod error;
-mod failure;
+mod observe;
+mod ranges;
+
+// Values, headers, and the decision to repeat.
 mod headers;
 mod http;
 mod key;
-mod observe;
 mod partition_key;
-mod query;
-mod ranges;
-mod request;
-mod resource;
 mod retry;
-mod send;
+
+// What requests and answers consist of.
+mod batch_failure;
+mod config;
+mod resource;
 mod spec;
-mod sweep;
 mod walk;
+
+// A request, and its signature.
+mod auth;
+mod difference;
+mod request;
+
+// The error of a request.
+mod failure;
+
+// The loop that sends.
+mod send;
+
+// A container and its documents.
+mod container;
+
+// Further operations of a container, and the client of an account.
+mod batch;
+mod client;
+mod query;
+mod range_list;
+
+// Operations on all partitions, and on containers themselves.
+mod bootstrap;
+mod sweep;
 
 pub use batch::{Batch, BatchResult, MAX_BATCH_OPERATIONS, MAX_REQUEST_BYTES};
 pub use bootstrap::Ensured;

@@ -1,12 +1,12 @@
-//! What a caller may watch: one report per attempt.
+//! One report per attempt, for metrics, and the kinds of requests.
 //!
 //! `send.rs` calls the observer after each attempt, answered or not, so the sum over the reports is what the account
-//! was asked for and billed. Nothing in this crate depends on an observer.
+//! charged. Nothing in this crate depends on an observer.
 
 use std::fmt::Debug;
 use std::time::Duration;
 
-/// Is told of every attempt.
+/// Receives a report of every attempt.
 pub trait Observer: Send + Sync + Debug {
     /// One attempt has ended. Called on the sending task: be quick.
     fn observed(&self, request: &Observed);
@@ -16,11 +16,11 @@ pub trait Observer: Send + Sync + Debug {
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Observed {
-    /// What was asked.
+    /// The kind of request.
     pub kind: RequestKind,
     /// The HTTP status, or `None` when no answer came.
     pub status: Option<u16>,
-    /// The service's finer status, where it gave one.
+    /// The service's substatus, if any.
     pub substatus: Option<u32>,
     /// From before sending until the whole answer was read.
     pub duration: Duration,
@@ -28,13 +28,13 @@ pub struct Observed {
     pub request_bytes: u64,
     /// Bytes of the answer's body.
     pub response_bytes: u64,
-    /// Request units that the service says it charged.
+    /// Request units, as the service reported them.
     pub charge: f64,
     /// 1 for the first attempt of an operation.
     pub attempt: u32,
 }
 
-/// What a request asks for.
+/// The kind of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum RequestKind {
@@ -46,11 +46,9 @@ pub enum RequestKind {
     RangeQuery,
     /// A new document.
     Create,
-    /// An existing document's new content.
+    /// New content of an existing document.
     Replace,
-    /// A document's content, whether it exists or not.
-    Upsert,
-    /// A document's end.
+    /// The deletion of a document.
     Delete,
     /// A transactional batch.
     Batch,
@@ -64,6 +62,21 @@ impl RequestKind {
     /// Whether the request changes something, so that an unknown outcome matters.
     pub fn is_write(self) -> bool {
         use RequestKind::*;
-        matches!(self, Create | Replace | Upsert | Delete | Batch)
+        matches!(self, Create | Replace | Delete | Batch)
+    }
+
+    /// The name in spans and logs.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            RequestKind::Read => "read",
+            RequestKind::Query => "query",
+            RequestKind::RangeQuery => "range_query",
+            RequestKind::Create => "create",
+            RequestKind::Replace => "replace",
+            RequestKind::Delete => "delete",
+            RequestKind::Batch => "batch",
+            RequestKind::Ranges => "ranges",
+            RequestKind::Metadata => "metadata",
+        }
     }
 }

@@ -1,13 +1,13 @@
 //! The value of a document's partition key.
 //!
-//! Invariant: a value of this type fits the service's limit, so no request fails late for its size; and its header
-//! form is pure ASCII, because the service reads the header as such.
+//! Invariants: a value of this type is within the service's limit, so no request fails late for its size. Its header
+//! form is pure ASCII, which the service requires.
 
 use std::fmt::Write as _;
 
-use crate::Error;
+use crate::error::Error;
 
-/// The longest partition key value that the service takes.
+/// The longest partition key value that the service accepts.
 pub const MAX_PARTITION_KEY_BYTES: usize = 2_048;
 
 /// The value of a document's partition key: a string of 1 to [`MAX_PARTITION_KEY_BYTES`] bytes.
@@ -15,7 +15,7 @@ pub const MAX_PARTITION_KEY_BYTES: usize = 2_048;
 pub struct PartitionKey(String);
 
 impl PartitionKey {
-    /// Takes `value` if the service would.
+    /// Accepts a value of 1 to [`MAX_PARTITION_KEY_BYTES`] bytes.
     pub fn new(value: &str) -> Result<PartitionKey, Error> {
         if value.is_empty() || value.len() > MAX_PARTITION_KEY_BYTES {
             return Err(Error::InvalidPartitionKey {
@@ -31,7 +31,7 @@ impl PartitionKey {
         &self.0
     }
 
-    /// The value as the `x-ms-documentdb-partitionkey` header wants it: a JSON array in pure ASCII.
+    /// The value of the `x-ms-documentdb-partitionkey` header: a JSON array in pure ASCII.
     pub fn header(&self) -> String {
         let mut out = String::with_capacity(self.0.len() + 4);
         out.push_str("[\"");

@@ -1,7 +1,7 @@
 //! Queries within one logical partition.
 //!
-//! With the partition key header the service answers anything, ORDER BY and aggregates included. Queries over all
-//! partitions are another matter: see `sweep.rs`, which shares the request made here.
+//! With the partition key header the service answers any query, ORDER BY and aggregates included. Over all partitions
+//! it does not: see `sweep.rs`, which shares the headers and the reading of pages.
 
 use bytes::Bytes;
 use reqwest::Method;
@@ -11,19 +11,19 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use crate::container::Container;
+use crate::error::Error;
+use crate::headers;
 use crate::observe::RequestKind;
 use crate::partition_key::PartitionKey;
 use crate::request::{Answer, Consistency, Request};
 use crate::resource::Subject;
-use crate::retry::Retry;
-use crate::{Error, headers};
 
 /// A query's text and parameters.
 #[derive(Debug)]
 pub struct Query {
     text: String,
     parameters: Vec<Parameter>,
-    /// The first parameter that could not be written, reported when the query is sent.
+    /// The first parameter that is no JSON, with the reason; reported when the query is sent.
     broken: Option<(String, String)>,
 }
 
@@ -42,7 +42,7 @@ pub struct PageOptions {
     pub continuation: Option<String>,
 }
 
-/// A part of a query's result.
+/// One page of a query's result.
 #[derive(Clone, Debug)]
 pub struct Page<T> {
     /// The items, possibly none even if there are more pages.
@@ -168,18 +168,15 @@ impl Container {
     ) -> Result<Page<T>, Error> {
         let mut map = query_headers(page.max_items, page.continuation.as_deref())?;
         headers::insert(&mut map, headers::PARTITION_KEY, &pk.header())?;
+        let subject = Subject::Partition {
+            container: self.name(),
+            partition: pk,
+        };
         let request = Request {
-            kind: RequestKind::Query,
-            method: Method::POST,
-            resource: self.name().documents(),
             headers: map,
             body: Some(body),
-            retry: Retry::Idempotent,
-            subject: Subject::Partition {
-                container: self.name(),
-                partition: pk,
-            },
             consistency: Consistency::Full(self.consistency()),
+            ..Request::new(RequestKind::Query, Method::POST, self.name().documents(), subject)
         };
         let answer = self.send(&request).await?;
         read_page(&request, &answer)
@@ -191,7 +188,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn parameters_are_sent_as_values_and_never_as_text_of_the_query() {
+    fn parameters_are_sent_as_values_and_never_as_query_text() {
         let query = Query::new("SELECT * FROM c WHERE c.a = @a AND c.b < @b")
             .param("@a", "x' OR 1=1")
             .param("@b", 3);
@@ -207,7 +204,7 @@ mod tests {
 
     #[test]
     fn a_parameter_that_is_no_json_is_reported_when_the_query_is_sent() {
-        let broken = std::collections::BTreeMap::from([((1, 2), "a map with such keys is no JSON")]);
+        let broken = std::collections::BTreeMap::from([((1, 2), "such keys are no JSON")]);
         let error = Query::new("SELECT 1").param("@broken", broken).body().unwrap_err();
         assert!(error.to_string().contains("@broken"), "{error}");
     }

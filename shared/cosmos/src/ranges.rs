@@ -1,25 +1,13 @@
-//! The physical ranges of a container, which a query over all partitions is sent to one by one.
+//! The physical ranges of a container: their list, checked and cached. No I/O: `range_list.rs` fetches it.
 //!
-//! A range is an interval of the hash of the partition key. The list is cached per container and fetched anew when
-//! the service says that a range has gone (410).
+//! A range is an interval of the hash of the partition key.
 //!
-//! Invariant: a list that is handed out covers the whole hash space without gap or overlap. A query that is sent to
-//! each of its ranges therefore misses nothing.
+//! Invariant: a list in the cache covers the whole hash space without gap or overlap. A query that is sent to each of
+//! its ranges therefore misses nothing.
 
-use std::sync::{Arc, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use reqwest::Method;
-use reqwest::header::{ETAG, HeaderMap, HeaderName, HeaderValue, IF_NONE_MATCH};
 use serde::Deserialize;
-
-use crate::container::{Container, Shared};
-use crate::observe::RequestKind;
-use crate::request::{Consistency, Request};
-use crate::resource::Subject;
-use crate::retry::Retry;
-use crate::{Error, headers};
-
-const A_IM: HeaderName = HeaderName::from_static("a-im");
 
 /// A physical range, as the service lists it. The bounds are hexadecimal and compare as text.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
@@ -40,125 +28,30 @@ impl Range {
     }
 }
 
-impl Container {
-    /// The ranges, from the cache where it has them.
-    pub(crate) async fn ranges(&self) -> Result<Arc<[Range]>, Error> {
-        let cached = self
-            .shared()
-            .ranges
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone();
-        match cached {
-            Some(ranges) => Ok(ranges),
-            None => self.fetch_ranges().await,
-        }
+/// The list that was fetched last, if it is still believed.
+#[derive(Debug, Default)]
+pub(crate) struct RangeCache(Mutex<Option<Arc<[Range]>>>);
+
+impl RangeCache {
+    pub(crate) fn get(&self) -> Option<Arc<[Range]>> {
+        self.lock().clone()
     }
 
-    /// The ranges as they are now.
-    pub(crate) async fn fetch_ranges(&self) -> Result<Arc<[Range]>, Error> {
-        let mut found: Vec<Range> = Vec::new();
-        let mut position = None;
-        loop {
-            let mut page = self.range_page(position.as_ref()).await?;
-            page.ranges.retain(|range| !found.contains(range));
-            // A page that brings nothing new would bring it for ever.
-            let grew = !page.ranges.is_empty();
-            found.append(&mut page.ranges);
-            if let Some(ranges) = complete(&found) {
-                return Ok(self.remember(ranges));
-            }
-            position = page.next;
-            if !grew || position.is_none() {
-                return Err(page.gap);
-            }
-        }
+    pub(crate) fn set(&self, ranges: Arc<[Range]>) {
+        *self.lock() = Some(ranges);
     }
 
-    fn remember(&self, ranges: Vec<Range>) -> Arc<[Range]> {
-        for range in &ranges {
-            self.consistency()
-                .inherit(&range.id, range.parents.as_deref().unwrap_or_default());
-        }
-        let ranges: Arc<[Range]> = ranges.into();
-        *self.shared().ranges.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(&ranges));
-        ranges
+    pub(crate) fn clear(&self) {
+        *self.lock() = None;
     }
 
-    async fn range_page(&self, position: Option<&Position>) -> Result<RangePage, Error> {
-        let mut map = HeaderMap::new();
-        headers::flag(&mut map, headers::MAX_ITEMS, "-1");
-        match position {
-            None => {}
-            Some(Position::Continuation(value)) => {
-                map.insert(headers::CONTINUATION, value.clone());
-            }
-            Some(Position::Changes(value)) => {
-                headers::flag(&mut map, A_IM, "Incremental feed");
-                map.insert(IF_NONE_MATCH, value.clone());
-            }
-        }
-        let request = Request {
-            kind: RequestKind::Ranges,
-            method: Method::GET,
-            resource: self.name().ranges(),
-            headers: map,
-            body: None,
-            retry: Retry::Idempotent,
-            subject: Subject::Container(self.name()),
-            consistency: Consistency::Apart,
-        };
-        let answer = self.send(&request).await?;
-        let ranges = match answer.status {
-            304 => Vec::new(),
-            _ => read_ranges(&answer.body)?,
-        };
-        let value = |name: &HeaderName| answer.headers.get(name).filter(|value| !value.is_empty()).cloned();
-        // SDKs read this list as a feed of changes, whose position is the ETag; a plain read has a continuation.
-        let next = value(&headers::CONTINUATION)
-            .map(Position::Continuation)
-            .or_else(|| value(&ETAG).map(Position::Changes));
-        let gap = self
-            .transport()
-            .protocol(&request, &answer, "the physical ranges leave a gap");
-        Ok(RangePage { ranges, next, gap })
+    fn lock(&self) -> MutexGuard<'_, Option<Arc<[Range]>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Shared {
-    /// The ranges may have changed.
-    pub(crate) fn drop_ranges(&self) {
-        *self.ranges.lock().unwrap_or_else(PoisonError::into_inner) = None;
-    }
-}
-
-enum Position {
-    Continuation(HeaderValue),
-    Changes(HeaderValue),
-}
-
-struct RangePage {
-    ranges: Vec<Range>,
-    next: Option<Position>,
-    /// The error should there be no more.
-    gap: Error,
-}
-
-fn read_ranges(body: &[u8]) -> Result<Vec<Range>, Error> {
-    #[derive(Deserialize)]
-    struct Feed {
-        #[serde(rename = "PartitionKeyRanges")]
-        ranges: Vec<Range>,
-    }
-    let feed: Feed = serde_json::from_slice(body).map_err(|source| Error::Decode {
-        what: "the list of physical ranges".to_owned(),
-        source,
-    })?;
-    Ok(feed.ranges)
-}
-
-/// The ranges in order, without those that have split, if they cover everything.
-fn complete(found: &[Range]) -> Option<Vec<Range>> {
+/// The ranges in order, without those that have split, if they cover the whole hash space.
+pub(crate) fn complete(found: &[Range]) -> Option<Vec<Range>> {
     let gone = |id: &String| {
         found
             .iter()

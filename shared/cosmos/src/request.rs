@@ -1,4 +1,4 @@
-//! What goes into the loop of `send.rs` and what comes out of each attempt. Plain data.
+//! One operation as `send.rs` sends it, and how each of its attempts ended. Plain data.
 
 use bytes::Bytes;
 use reqwest::Method;
@@ -10,7 +10,7 @@ use crate::observe::RequestKind;
 use crate::resource::{Resource, Subject};
 use crate::retry::{Outcome, Retry};
 
-/// One operation, as it is sent.
+/// One operation.
 #[derive(Debug)]
 pub(crate) struct Request<'a> {
     pub(crate) kind: RequestKind,
@@ -23,36 +23,62 @@ pub(crate) struct Request<'a> {
     pub(crate) consistency: Consistency<'a>,
 }
 
+impl<'a> Request<'a> {
+    /// A request without headers, body and consistency tokens, which may be repeated.
+    pub(crate) fn new(kind: RequestKind, method: Method, resource: Resource, subject: Subject<'a>) -> Request<'a> {
+        Request {
+            kind,
+            method,
+            resource,
+            headers: HeaderMap::new(),
+            body: None,
+            retry: Retry::Idempotent,
+            subject,
+            consistency: Consistency::Unused,
+        }
+    }
+}
+
 /// How a request uses the consistency tokens.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Consistency<'a> {
-    /// Nothing.
-    Apart,
-    /// Its answer is learnt from.
+    /// It neither sends nor receives any.
+    Unused,
+    /// It sends none, and the client keeps the answer's token: writes.
     Learn(&'a ConsistencyTokens),
-    /// It must see all that this client has seen.
+    /// It sends the tokens of all ranges.
     Full(&'a ConsistencyTokens),
-    /// It must see all that this client has seen of one range.
+    /// It sends the token of one range.
     Range(&'a ConsistencyTokens, &'a str),
 }
 
-/// A whole answer.
+/// A complete answer.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
     pub(crate) headers: HeaderMap,
     pub(crate) body: Bytes,
-    /// The operation that spoilt a batch.
+    /// The operation that made a batch fail.
     pub(crate) failed: Option<Failed>,
 }
 
-/// One attempt's end.
+/// How one attempt ended.
 #[derive(Debug)]
 pub(crate) struct Attempt {
     pub(crate) outcome: Outcome,
     pub(crate) answer: Option<Answer>,
-    /// Why no answer came.
+    /// Why there is no answer.
     pub(crate) trouble: String,
     /// The date that was signed.
     pub(crate) date: String,
+}
+
+/// What the attempts of an operation add up to.
+#[derive(Debug, Default)]
+pub(crate) struct Progress {
+    pub(crate) attempts: u32,
+    /// An attempt of a write had an unknown outcome.
+    pub(crate) ambiguous: bool,
+    /// Request units.
+    pub(crate) charge: f64,
 }

@@ -1,12 +1,12 @@
-//! What a request is addressed to: the link that is signed, the path that is sent, the words that errors use.
+//! What a request is addressed to: the link that is signed, the path that is sent, the description in errors.
 //!
-//! Invariant: link and path name the same thing, the one raw and the other percent-encoded.
+//! Invariant: link and path name the same resource, the link raw and the path percent-encoded.
 
 use bytes::Bytes;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Deserialize;
 
-use crate::Error;
+use crate::error::Error;
 use crate::partition_key::PartitionKey;
 
 const PATH_SEGMENT: &AsciiSet = &NON_ALPHANUMERIC
@@ -16,7 +16,7 @@ const PATH_SEGMENT: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'~')
     .remove(b':');
 
-/// The longest id that the service takes.
+/// The longest id that the service accepts.
 pub(crate) const MAX_ID_BYTES: usize = 1_023;
 
 /// Type, signed link and URL path of a resource.
@@ -27,14 +27,21 @@ pub(crate) struct Resource {
     pub(crate) path: String,
 }
 
-/// The names of a container, in all the forms that requests need.
-#[derive(Clone, Debug)]
+/// The names of a container and its database.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct ContainerName {
     pub(crate) database: String,
     pub(crate) container: String,
 }
 
 impl ContainerName {
+    pub(crate) fn new(database: &str, container: &str) -> ContainerName {
+        ContainerName {
+            database: database.to_owned(),
+            container: container.to_owned(),
+        }
+    }
+
     pub(crate) fn shown(&self) -> String {
         format!("`{}/{}`", self.database, self.container)
     }
@@ -121,7 +128,7 @@ fn check_id(id: &str) -> Result<(), Error> {
         return refuse("it has over 1,023 bytes");
     }
     if id.contains(['/', '\\', '?', '#']) {
-        return refuse("it holds one of / \\ ? #");
+        return refuse("it has one of / \\ ? #");
     }
     if id == "." || id == ".." {
         return refuse("a URL cannot address it");
@@ -129,7 +136,7 @@ fn check_id(id: &str) -> Result<(), Error> {
     Ok(())
 }
 
-/// What a request is about, in words. Made into text only when there is an error to report.
+/// What a request is about. Becomes text only for an error.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Subject<'a> {
     /// A document whose id is known.
@@ -144,7 +151,7 @@ pub(crate) enum Subject<'a> {
         partition: &'a PartitionKey,
         body: &'a Bytes,
     },
-    /// All of a logical partition.
+    /// A logical partition.
     Partition {
         container: &'a ContainerName,
         partition: &'a PartitionKey,
@@ -161,31 +168,30 @@ pub(crate) enum Subject<'a> {
 }
 
 impl Subject<'_> {
+    /// The name of the container; empty for a database.
+    pub(crate) fn container(&self) -> &str {
+        match self {
+            Subject::Document { container, .. }
+            | Subject::Body { container, .. }
+            | Subject::Partition { container, .. }
+            | Subject::Range { container, .. }
+            | Subject::Container(container) => &container.container,
+            Subject::Database(_) => "",
+        }
+    }
+
     pub(crate) fn describe(&self) -> String {
         match self {
             Subject::Document {
                 container,
                 partition,
                 id,
-            } => {
-                format!(
-                    "document `{id}` of partition `{}` in {}",
-                    partition.as_str(),
-                    container.shown()
-                )
-            }
+            } => described(id, partition, container),
             Subject::Body {
                 container,
                 partition,
                 body,
-            } => {
-                let id = id_of(body).unwrap_or_else(|| "(without id)".to_owned());
-                format!(
-                    "document `{id}` of partition `{}` in {}",
-                    partition.as_str(),
-                    container.shown()
-                )
-            }
+            } => described(id_of(body).as_deref().unwrap_or("(without id)"), partition, container),
             Subject::Partition { container, partition } => {
                 format!("partition `{}` in {}", partition.as_str(), container.shown())
             }
@@ -196,6 +202,14 @@ impl Subject<'_> {
             Subject::Database(name) => format!("database `{name}`"),
         }
     }
+}
+
+fn described(id: &str, partition: &PartitionKey, container: &ContainerName) -> String {
+    format!(
+        "document `{id}` of partition `{}` in {}",
+        partition.as_str(),
+        container.shown()
+    )
 }
 
 /// The id in a document's JSON.
@@ -215,10 +229,7 @@ mod tests {
 
     #[test]
     fn the_path_is_encoded_and_the_link_is_not() {
-        let name = ContainerName {
-            database: "my db".into(),
-            container: "c%1".into(),
-        };
+        let name = ContainerName::new("my db", "c%1");
         let resource = name.document("a%b:日.1_-").unwrap();
         assert_eq!(resource.link, "dbs/my db/colls/c%1/docs/a%b:日.1_-");
         assert_eq!(resource.path, "/dbs/my%20db/colls/c%251/docs/a%25b:%E6%97%A5.1_-");
@@ -227,10 +238,7 @@ mod tests {
 
     #[test]
     fn an_id_that_cannot_be_addressed_is_refused() {
-        let name = ContainerName {
-            database: "d".into(),
-            container: "c".into(),
-        };
+        let name = ContainerName::new("d", "c");
         for bad in ["", "a/b", "a\\b", "a?b", "a#b", ".", "..", &"x".repeat(1_024)] {
             assert!(matches!(name.document(bad), Err(Error::InvalidId { .. })), "{bad}");
         }

@@ -1,20 +1,20 @@
-//! What an attempt's outcome means, and how long to wait before the next: pure decisions, no I/O.
+//! What the outcome of an attempt means, and how long to wait before the next: pure decisions, no I/O.
 //!
-//! `send.rs` holds the one loop that acts on them.
+//! `send.rs` has the one loop that acts on them.
 //!
-//! Invariant: an attempt whose outcome is [`Verdict::Unknown`] is repeated only when the caller declared
+//! Invariant: an attempt whose outcome is [`Class::Unknown`] is repeated only when the caller declared
 //! [`Retry::Idempotent`] or the request is a read. All other repeats follow an attempt that certainly changed nothing.
 
 use std::time::Duration;
 
 use crate::observe::RequestKind;
 
-/// May an attempt whose outcome is unknown be sent again? The caller declares it, because only it knows.
+/// Whether an attempt whose outcome is unknown may be repeated. Only the caller knows.
 ///
-/// Unknown is the outcome after a timeout, a connection lost after sending, 408, 500 and other 5xx but 503.
+/// The outcome is unknown after a timeout, a connection lost after sending, 408, and every 5xx but 503.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Retry {
-    /// Yes: sending twice is harmless, and the caller understands 409, 412 and 404 with
+    /// Yes: sending twice is harmless, and the caller handles 409, 412 and 404 with
     /// [`after_ambiguity`](crate::Error::after_ambiguity).
     Idempotent,
     /// No: the caller gets [`Error::Ambiguous`](crate::Error::Ambiguous) instead.
@@ -30,23 +30,23 @@ pub(crate) enum Outcome {
         substatus: u32,
         retry_after: Option<Duration>,
     },
-    /// No connection came about, so nothing was sent.
+    /// There was no connection, so nothing was sent.
     NotSent,
-    /// Sent, at least in part, and no whole answer came.
+    /// It was sent, at least in part, and no complete answer came.
     Lost,
 }
 
 /// What an outcome means.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Verdict {
+pub(crate) enum Class {
     Success,
-    /// The request's own fault, or a plain fact such as 409.
+    /// An answer that a repetition would not change, such as 409.
     Final,
     /// 401: the key may have been rotated.
     KeyRefused,
     /// 429.
     Throttled(Option<Duration>),
-    /// 449: another write to the same document was under way.
+    /// 449: another write to the same document was in progress.
     Collided,
     /// 503: not processed.
     Unavailable,
@@ -62,31 +62,31 @@ pub(crate) enum Verdict {
     RegionMoved,
 }
 
-pub(crate) fn judge(outcome: Outcome) -> Verdict {
+pub(crate) fn classify(outcome: Outcome) -> Class {
     let (status, substatus, retry_after) = match outcome {
         Outcome::Answer {
             status,
             substatus,
             retry_after,
         } => (status, substatus, retry_after),
-        Outcome::NotSent => return Verdict::NotSent,
-        Outcome::Lost => return Verdict::Unknown,
+        Outcome::NotSent => return Class::NotSent,
+        Outcome::Lost => return Class::Unknown,
     };
     match (status, substatus) {
-        (200..=299 | 304, _) => Verdict::Success,
-        (401, _) => Verdict::KeyRefused,
-        (403, 3 | 1008) => Verdict::RegionMoved,
-        (404, 1002) => Verdict::ReplicaBehind,
-        (410, _) => Verdict::RangeGone,
-        (429, _) => Verdict::Throttled(retry_after),
-        (449, _) => Verdict::Collided,
-        (503, _) => Verdict::Unavailable,
-        (408 | 500..=599, _) => Verdict::Unknown,
-        _ => Verdict::Final,
+        (200..=299 | 304, _) => Class::Success,
+        (401, _) => Class::KeyRefused,
+        (403, 3 | 1008) => Class::RegionMoved,
+        (404, 1002) => Class::ReplicaBehind,
+        (410, _) => Class::RangeGone,
+        (429, _) => Class::Throttled(retry_after),
+        (449, _) => Class::Collided,
+        (503, _) => Class::Unavailable,
+        (408 | 500..=599, _) => Class::Unknown,
+        _ => Class::Final,
     }
 }
 
-/// How often each kind of failure has been met in one operation.
+/// How often each kind of failure occurred in one operation.
 #[derive(Debug, Default)]
 pub(crate) struct Backoff {
     collisions: u32,
@@ -97,16 +97,16 @@ pub(crate) struct Backoff {
 
 impl Backoff {
     /// How long to wait before sending again, or `None` to give up.
-    pub(crate) fn wait(&mut self, verdict: Verdict, kind: RequestKind, retry: Retry) -> Option<Duration> {
-        match verdict {
-            // `KeyRefused` is the loop's business: it needs the key source.
-            Verdict::Success | Verdict::Final | Verdict::KeyRefused => None,
-            // A query of a range that is gone must be sent to other ranges: `sweep.rs` knows which.
-            Verdict::RangeGone if kind == RequestKind::RangeQuery => None,
-            Verdict::Unknown if kind.is_write() && retry == Retry::Once => None,
-            // The service computes when there will be room: to jitter it would be to come early or late.
-            Verdict::Throttled(Some(after)) => Some(after),
-            Verdict::Collided => {
+    pub(crate) fn wait(&mut self, class: Class, kind: RequestKind, retry: Retry) -> Option<Duration> {
+        match class {
+            // The loop handles `KeyRefused`: it has the key source.
+            Class::Success | Class::Final | Class::KeyRefused => None,
+            // `sweep.rs` sends the query of a range that is gone to its successors.
+            Class::RangeGone if kind == RequestKind::RangeQuery => None,
+            Class::Unknown if kind.is_write() && retry == Retry::Once => None,
+            // The service computes when there is room again, so jitter would only make the request early or late.
+            Class::Throttled(Some(after)) => Some(after),
+            Class::Collided => {
                 let wait = if self.collisions == 0 {
                     Duration::ZERO
                 } else {
@@ -115,19 +115,17 @@ impl Backoff {
                 self.collisions += 1;
                 Some(wait)
             }
-            Verdict::ReplicaBehind => Some(step(&mut self.behind, 5, 200)),
-            Verdict::RegionMoved if self.moved >= 1 => None,
-            Verdict::RegionMoved => Some(step(&mut self.moved, 20, 1_000)),
-            Verdict::Throttled(None)
-            | Verdict::Unavailable
-            | Verdict::NotSent
-            | Verdict::Unknown
-            | Verdict::RangeGone => Some(step(&mut self.failures, 20, 1_000)),
+            Class::ReplicaBehind => Some(step(&mut self.behind, 5, 200)),
+            Class::RegionMoved if self.moved >= 1 => None,
+            Class::RegionMoved => Some(step(&mut self.moved, 20, 1_000)),
+            Class::Throttled(None) | Class::Unavailable | Class::NotSent | Class::Unknown | Class::RangeGone => {
+                Some(step(&mut self.failures, 20, 1_000))
+            }
         }
     }
 
-    /// The wait between looks for where a range has gone.
-    pub(crate) fn settle(&mut self) -> Duration {
+    /// How long to wait before asking again where a range has moved.
+    pub(crate) fn range_moving(&mut self) -> Duration {
         step(&mut self.failures, 20, 1_000)
     }
 }
@@ -135,7 +133,7 @@ impl Backoff {
 fn step(count: &mut u32, first_ms: u64, cap_ms: u64) -> Duration {
     let full = doubled(first_ms, *count, cap_ms);
     *count = count.saturating_add(1);
-    // Half fixed, half chance, so that many clients that failed together do not come back together.
+    // Half fixed, half random, so that clients that failed together do not retry together.
     full.mul_f64(0.5 + fastrand::f64() * 0.5)
 }
 
@@ -147,8 +145,8 @@ fn doubled(first_ms: u64, times: u32, cap_ms: u64) -> Duration {
 mod tests {
     use super::*;
 
-    fn answer(status: u16, substatus: u32) -> Verdict {
-        judge(Outcome::Answer {
+    fn answer(status: u16, substatus: u32) -> Class {
+        classify(Outcome::Answer {
             status,
             substatus,
             retry_after: Some(Duration::from_millis(7)),
@@ -157,7 +155,7 @@ mod tests {
 
     #[test]
     fn each_status_means_what_the_service_documents() {
-        use Verdict::*;
+        use Class::*;
         let table = [
             ((200, 0), Success),
             ((201, 0), Success),
@@ -187,17 +185,17 @@ mod tests {
             ((503, 0), Unavailable),
             ((504, 0), Unknown),
         ];
-        for ((status, substatus), verdict) in table {
-            assert_eq!(answer(status, substatus), verdict, "{status}/{substatus}");
+        for ((status, substatus), class) in table {
+            assert_eq!(answer(status, substatus), class, "{status}/{substatus}");
         }
-        assert_eq!(judge(Outcome::NotSent), NotSent);
-        assert_eq!(judge(Outcome::Lost), Unknown);
+        assert_eq!(classify(Outcome::NotSent), NotSent);
+        assert_eq!(classify(Outcome::Lost), Unknown);
     }
 
     #[test]
-    fn only_an_unknown_outcome_of_a_write_depends_on_the_declaration() {
-        use Verdict::*;
-        for verdict in [
+    fn only_the_unknown_outcome_of_a_write_depends_on_what_the_caller_declared() {
+        use Class::*;
+        for class in [
             Throttled(None),
             Collided,
             Unavailable,
@@ -214,9 +212,9 @@ mod tests {
                     RequestKind::Read,
                     RequestKind::Query,
                 ] {
-                    let again = Backoff::default().wait(verdict, kind, retry).is_some();
-                    let expected = !(verdict == Unknown && kind.is_write() && retry == Retry::Once);
-                    assert_eq!(again, expected, "{verdict:?} {retry:?} {kind:?}");
+                    let again = Backoff::default().wait(class, kind, retry).is_some();
+                    let expected = !(class == Unknown && kind.is_write() && retry == Retry::Once);
+                    assert_eq!(again, expected, "{class:?} {retry:?} {kind:?}");
                 }
             }
         }
@@ -224,47 +222,47 @@ mod tests {
 
     #[test]
     fn a_final_answer_is_never_repeated() {
-        for verdict in [Verdict::Success, Verdict::Final, Verdict::KeyRefused] {
+        for class in [Class::Success, Class::Final, Class::KeyRefused] {
             assert_eq!(
-                Backoff::default().wait(verdict, RequestKind::Read, Retry::Idempotent),
+                Backoff::default().wait(class, RequestKind::Read, Retry::Idempotent),
                 None
             );
         }
-        let gone = Backoff::default().wait(Verdict::RangeGone, RequestKind::RangeQuery, Retry::Idempotent);
+        let gone = Backoff::default().wait(Class::RangeGone, RequestKind::RangeQuery, Retry::Idempotent);
         assert_eq!(gone, None);
     }
 
     #[test]
-    fn the_wait_is_what_the_service_asks_or_doubles_up_to_a_second() {
+    fn the_wait_is_what_the_service_says_or_doubles_up_to_a_second() {
         let mut backoff = Backoff::default();
-        let mut wait = |verdict| {
+        let mut wait = |class| {
             backoff
-                .wait(verdict, RequestKind::Create, Retry::Once)
+                .wait(class, RequestKind::Create, Retry::Once)
                 .unwrap()
                 .as_millis()
         };
-        assert_eq!(wait(Verdict::Throttled(Some(Duration::from_millis(123)))), 123);
-        let collided: Vec<u128> = (0..5).map(|_| wait(Verdict::Collided)).collect();
+        assert_eq!(wait(Class::Throttled(Some(Duration::from_millis(123)))), 123);
+        let collided: Vec<u128> = (0..5).map(|_| wait(Class::Collided)).collect();
         assert_eq!(collided, [0, 10, 20, 40, 80]);
         let mut full = 20;
         for _ in 0..12 {
-            let waited = wait(Verdict::Unavailable);
+            let waited = wait(Class::Unavailable);
             assert!(waited >= full / 2 && waited <= full, "{waited} of {full}");
             full = (full * 2).min(1_000);
         }
     }
 
     #[test]
-    fn a_moved_region_is_asked_once_more_only() {
+    fn a_moved_region_is_tried_only_once_more() {
         let mut backoff = Backoff::default();
         assert!(
             backoff
-                .wait(Verdict::RegionMoved, RequestKind::Create, Retry::Once)
+                .wait(Class::RegionMoved, RequestKind::Create, Retry::Once)
                 .is_some()
         );
         assert!(
             backoff
-                .wait(Verdict::RegionMoved, RequestKind::Create, Retry::Once)
+                .wait(Class::RegionMoved, RequestKind::Create, Retry::Once)
                 .is_none()
         );
     }

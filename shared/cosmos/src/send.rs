@@ -1,37 +1,44 @@
-//! The one place that sends, and the one loop that sends again.
+//! The one place that sends, and the one loop that repeats.
 //!
 //! ```text
-//!   Request --sign--> attempt --judge (retry.rs)--> answer
-//!               ^                    |  \-- failure (failure.rs)
+//!   Request --sign--> attempt --classify (retry.rs)--> answer
+//!               ^                    |   \-- failure (failure.rs)
 //!               \---- wait, new date-/
 //! ```
 //!
-//! Invariants: each attempt is signed anew; each attempt is observed; no wait and no attempt reaches beyond the
-//! deadline; once an attempt of a write had an unknown outcome the operation never again reports "nothing happened".
+//! Invariants: each attempt has its own signature; each attempt is observed; no wait and no attempt exceeds the
+//! deadline; once an attempt of a write had an unknown outcome the operation never reports "nothing was written".
+//!
+//! Each operation is a span `cosmos_request` of level DEBUG: the operation and the container, and at its end status,
+//! substatus, attempts, request units and duration. It never has document ids, partition keys or payloads.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, USER_AGENT};
 use tokio::time::{Instant, sleep, timeout, timeout_at};
+use tracing::field::Empty;
+use tracing::{Instrument as _, Span};
 use url::Url;
 
-use crate::auth::{self, Signable};
+use crate::auth;
 use crate::batch_failure;
 use crate::clock::Clock;
 use crate::config::ClientConfig;
+use crate::error::Error;
+use crate::failure::{failure, too_late};
+use crate::headers;
 use crate::http::Http;
 use crate::key::{Key, KeySource};
 use crate::observe::{Observed, Observer, RequestKind};
-use crate::request::{Answer, Attempt, Consistency, Request};
-use crate::retry::{Backoff, Outcome, Verdict, judge};
-use crate::{Error, headers};
+use crate::request::{Answer, Attempt, Consistency, Progress, Request};
+use crate::retry::{Backoff, Class, Outcome, classify};
 
-/// The version of the REST interface that this crate speaks.
+/// The version of the REST interface that this crate uses.
 const API_VERSION: &str = "2020-07-15";
 const JSON: &str = "application/json";
 
-/// Everything that all requests share.
+/// What all requests of a client share.
 #[derive(Debug)]
 pub(crate) struct Transport {
     http: Http,
@@ -44,19 +51,17 @@ pub(crate) struct Transport {
     consistency_patience: Duration,
 }
 
-/// What the loop remembers between attempts.
+/// The key that replaced a refused one, at most one per operation.
 #[derive(Debug, Default)]
-pub(crate) struct Progress {
-    pub(crate) attempts: u32,
-    pub(crate) ambiguous: bool,
-    rotated: Option<Key>,
-    asked_for_key: bool,
+struct Rotation {
+    key: Option<Key>,
+    tried: bool,
 }
 
 impl Transport {
     pub(crate) fn new(config: ClientConfig) -> Transport {
         Transport {
-            http: Http::new(config.connect_timeout, config.endpoint.scheme() == "https"),
+            http: Http::new(config.endpoint.scheme() == "https"),
             endpoint: config.endpoint,
             key: config.key,
             clock: config.clock,
@@ -71,83 +76,103 @@ impl Transport {
         self.http.client()
     }
 
-    /// When an operation that starts now must have ended.
+    /// The deadline of an operation that starts now.
     pub(crate) fn deadline(&self, within: Option<Instant>) -> Instant {
         let own = Instant::now() + self.operation_timeout;
         within.map_or(own, |limit| limit.min(own))
     }
 
-    pub(crate) fn endpoint(&self) -> &Url {
-        &self.endpoint
-    }
-
     /// Sends until there is a final answer or the deadline comes.
     pub(crate) async fn send(&self, request: &Request<'_>, deadline: Instant) -> Result<Answer, Error> {
-        let mut backoff = Backoff::default();
+        let span = tracing::debug_span!(
+            "cosmos_request",
+            operation = request.kind.name(),
+            container = request.subject.container(),
+            status = Empty,
+            substatus = Empty,
+            attempts = Empty,
+            charge = Empty,
+            duration_ms = Empty,
+        );
+        let started = Instant::now();
         let mut progress = Progress::default();
+        let attempts = self.repeat(request, deadline, &mut progress);
+        let result = attempts.instrument(span.clone()).await;
+        record(&span, &result, &progress, started.elapsed());
+        result
+    }
+
+    async fn repeat(&self, request: &Request<'_>, deadline: Instant, progress: &mut Progress) -> Result<Answer, Error> {
+        let mut backoff = Backoff::default();
+        let mut rotation = Rotation::default();
         let mut behind_since = None;
         loop {
-            let key = self.key_for(request, &progress, deadline).await?;
-            progress.attempts += 1;
-            let mut attempt = self.attempt(request, &key, progress.attempts, deadline).await?;
-            let verdict = judge(attempt.outcome);
-            if verdict == Verdict::ReplicaBehind
+            let key = self.key_for(request, progress, &rotation, deadline).await?;
+            let mut attempt = self.attempt(request, &key, progress, deadline).await?;
+            let class = classify(attempt.outcome);
+            if class == Class::ReplicaBehind
                 && behind_since.get_or_insert_with(Instant::now).elapsed() >= self.consistency_patience
             {
                 forget(request);
             }
-            let wait = match verdict {
-                Verdict::Success => match attempt.answer.take() {
+            let wait = match class {
+                Class::Success => match attempt.answer.take() {
                     Some(answer) => return Ok(answer),
                     None => None,
                 },
-                Verdict::KeyRefused => self.rotate(&key, &mut progress, deadline).await,
-                _ => backoff.wait(verdict, request.kind, request.retry),
+                Class::KeyRefused => self.rotate(&key, &mut rotation, deadline).await,
+                _ => backoff.wait(class, request.kind, request.retry),
             };
-            match wait {
-                Some(wait) if Instant::now() + wait < deadline => {
-                    tracing::debug!(
-                        kind = ?request.kind, outcome = ?attempt.outcome, trouble = attempt.trouble,
-                        attempt = progress.attempts, ?wait, "sending again"
-                    );
-                    progress.ambiguous |= verdict == Verdict::Unknown && request.kind.is_write();
-                    sleep(wait).await;
+            if let Some(wait) = wait.filter(|wait| Instant::now() + *wait < deadline) {
+                let (outcome, trouble) = (attempt.outcome, &attempt.trouble);
+                tracing::debug!(attempt = progress.attempts, ?outcome, trouble, ?wait, "sending again");
+                progress.ambiguous |= class == Class::Unknown && request.kind.is_write();
+                sleep(wait).await;
+                // On a busy machine the wait may exceed the deadline: the last failure says more than a timeout.
+                if Instant::now() < deadline {
+                    continue;
                 }
-                _ => return Err(self.failure(request, attempt, verdict, &progress)),
             }
+            return Err(failure(request, attempt, class, progress, &self.endpoint));
         }
     }
 
-    /// The key for the next attempt: the rotated one, once there is one, else the source's.
-    async fn key_for(&self, request: &Request<'_>, progress: &Progress, deadline: Instant) -> Result<Key, Error> {
+    /// The key for the next attempt: the replacement of a refused one, else the source's.
+    async fn key_for(
+        &self,
+        request: &Request<'_>,
+        progress: &Progress,
+        rotation: &Rotation,
+        deadline: Instant,
+    ) -> Result<Key, Error> {
         if Instant::now() >= deadline {
-            return Err(self.too_late(request, progress, "the time limit was over before sending"));
+            return Err(too_late(request, progress, "the time limit was over before sending"));
         }
-        if let Some(key) = &progress.rotated {
+        if let Some(key) = &rotation.key {
             return Ok(key.clone());
         }
         match timeout_at(deadline, self.key.key()).await {
             Ok(Ok(key)) => Ok(key),
-            Ok(Err(error)) if progress.ambiguous => Err(self.too_late(request, progress, &error.to_string())),
+            Ok(Err(error)) if progress.ambiguous => Err(too_late(request, progress, &error.to_string())),
             Ok(Err(error)) => Err(error),
-            Err(_) => Err(self.too_late(request, progress, "the key source did not answer")),
+            Err(_) => Err(too_late(request, progress, "the key source did not answer")),
         }
     }
 
-    /// Asks for a new key, once per operation. A wait of zero means that there is one.
-    async fn rotate(&self, refused: &Key, progress: &mut Progress, deadline: Instant) -> Option<Duration> {
-        if std::mem::replace(&mut progress.asked_for_key, true) {
+    /// Fetches a new key, once per operation. `Some(0)` means that there is one.
+    async fn rotate(&self, refused: &Key, rotation: &mut Rotation, deadline: Instant) -> Option<Duration> {
+        if std::mem::replace(&mut rotation.tried, true) {
             return None;
         }
         match timeout_at(deadline, self.key.refresh()).await {
             Ok(Ok(key)) if key != *refused => {
-                tracing::info!("the account key was refused, and its source gave another");
-                progress.rotated = Some(key);
+                tracing::info!("the account refused the key; its source returned another one");
+                rotation.key = Some(key);
                 Some(Duration::ZERO)
             }
             Ok(Err(error)) => {
                 // The caller gets the refusal itself, which says what to check.
-                tracing::warn!(%error, "the account key was refused, and its source gave no other");
+                tracing::warn!(%error, "the account refused the key; its source could not be read again");
                 None
             }
             _ => None,
@@ -158,9 +183,10 @@ impl Transport {
         &self,
         request: &Request<'_>,
         key: &Key,
-        number: u32,
+        progress: &mut Progress,
         deadline: Instant,
     ) -> Result<Attempt, Error> {
+        progress.attempts += 1;
         let http = self.http()?;
         let started = Instant::now();
         let date = auth::http_date(self.clock.now_ms());
@@ -173,12 +199,12 @@ impl Transport {
             Err(_) => (
                 Outcome::Lost,
                 None,
-                format!("no answer from {} within {} ms", self.endpoint(), limit.as_millis()),
+                format!("no answer from {} within {} ms", self.endpoint, limit.as_millis()),
             ),
         };
-        self.report(request, number, started.elapsed(), answer.as_ref());
-        // A replica that is behind echoes what it was asked for: nothing to learn.
-        if let Some(answer) = answer.as_ref().filter(|_| judge(outcome) != Verdict::ReplicaBehind) {
+        progress.charge += self.report(request, progress.attempts, started.elapsed(), answer.as_ref());
+        // A replica that is behind returns the token that it was sent: nothing to learn.
+        if let Some(answer) = answer.as_ref().filter(|_| classify(outcome) != Class::ReplicaBehind) {
             learn(request, answer);
         }
         Ok(Attempt {
@@ -191,16 +217,15 @@ impl Transport {
 
     fn signed(&self, request: &Request<'_>, key: &Key, date: &str) -> Result<reqwest::Request, Error> {
         let resource = &request.resource;
-        let what = Signable {
-            verb: request.method.as_str(),
-            resource_type: resource.kind,
-            link: &resource.link,
-        };
         let mut url = self.endpoint.clone();
         url.set_path(&resource.path);
         let mut signed = reqwest::Request::new(request.method.clone(), url);
         let map = signed.headers_mut();
-        headers::insert(map, AUTHORIZATION, &auth::authorization(key, what, date))?;
+        headers::insert(
+            map,
+            AUTHORIZATION,
+            &auth::authorization(key, request.method.as_str(), resource, date),
+        )?;
         headers::insert(map, headers::DATE, date)?;
         headers::flag(map, headers::VERSION, API_VERSION);
         headers::flag(map, ACCEPT, JSON);
@@ -209,7 +234,7 @@ impl Transport {
             headers::flag(map, CONTENT_TYPE, JSON);
         }
         let token = match request.consistency {
-            Consistency::Apart | Consistency::Learn(_) => None,
+            Consistency::Unused | Consistency::Learn(_) => None,
             Consistency::Full(tokens) => tokens.joined(),
             Consistency::Range(tokens, range) => tokens.of_range(range),
         };
@@ -223,24 +248,43 @@ impl Transport {
         Ok(signed)
     }
 
-    fn report(&self, request: &Request<'_>, attempt: u32, duration: Duration, answer: Option<&Answer>) {
-        let Some(observer) = &self.observer else {
-            return;
-        };
-        let header = |name| answer.and_then(|answer| headers::text(&answer.headers, name));
-        observer.observed(&Observed {
-            kind: request.kind,
-            status: answer.map(|answer| answer.status),
-            substatus: header(&headers::SUBSTATUS).and_then(|text| text.parse().ok()),
-            duration,
-            request_bytes: request.body.as_ref().map_or(0, |body| body.len() as u64),
-            response_bytes: answer.map_or(0, |answer| answer.body.len() as u64),
-            charge: header(&headers::CHARGE)
-                .and_then(|text| text.parse().ok())
-                .unwrap_or(0.0),
-            attempt,
-        });
+    /// Reports an attempt to the observer, and returns its charge.
+    fn report(&self, request: &Request<'_>, attempt: u32, duration: Duration, answer: Option<&Answer>) -> f64 {
+        let charge = answer
+            .and_then(|answer| headers::number(&answer.headers, &headers::CHARGE))
+            .unwrap_or(0.0);
+        if let Some(observer) = &self.observer {
+            observer.observed(&Observed {
+                kind: request.kind,
+                status: answer.map(|answer| answer.status),
+                substatus: answer.and_then(|answer| headers::number(&answer.headers, &headers::SUBSTATUS)),
+                duration,
+                request_bytes: request.body.as_ref().map_or(0, |body| body.len() as u64),
+                response_bytes: answer.map_or(0, |answer| answer.body.len() as u64),
+                charge,
+                attempt,
+            });
+        }
+        charge
     }
+}
+
+/// Adds to the span how the operation ended.
+fn record(span: &Span, result: &Result<Answer, Error>, progress: &Progress, duration: Duration) {
+    if span.is_disabled() {
+        return;
+    }
+    let (status, substatus) = match result {
+        Ok(answer) => (Some(answer.status), None),
+        Err(error) => error
+            .context()
+            .map_or((None, None), |about| (about.status, about.substatus)),
+    };
+    span.record("status", status);
+    span.record("substatus", substatus);
+    span.record("attempts", progress.attempts);
+    span.record("charge", progress.charge);
+    span.record("duration_ms", duration.as_secs_f64() * 1_000.0);
 }
 
 async fn exchange(
@@ -252,11 +296,9 @@ async fn exchange(
     let status = response.status().as_u16();
     let headers = response.headers().clone();
     let body = response.bytes().await?;
-    let substatus = headers::text(&headers, &headers::SUBSTATUS)
-        .and_then(|text| text.parse().ok())
-        .unwrap_or(0);
+    let substatus = headers::number(&headers, &headers::SUBSTATUS).unwrap_or(0);
     let retry_after = headers::retry_after(&headers);
-    // A batch tells of its failure inside a 207.
+    // A failed batch is a 207 with the status inside.
     let failed = match (kind, status) {
         (RequestKind::Batch, 200 | 207) => batch_failure::failed(&body),
         _ => None,
@@ -286,7 +328,7 @@ async fn exchange(
 
 fn learn(request: &Request<'_>, answer: &Answer) {
     let tokens = match request.consistency {
-        Consistency::Apart => return,
+        Consistency::Unused => return,
         Consistency::Learn(tokens) | Consistency::Full(tokens) | Consistency::Range(tokens, _) => tokens,
     };
     if let Some(token) = headers::text(&answer.headers, &headers::CONSISTENCY_TOKEN) {
@@ -294,14 +336,20 @@ fn learn(request: &Request<'_>, answer: &Answer) {
     }
 }
 
-/// No replica has met the token for long: it names writes that are lost, and the next attempt goes without it.
+/// No replica has reached the token for long: it names writes that were lost, and the next attempt omits it.
 fn forget(request: &Request<'_>) {
     match request.consistency {
-        Consistency::Apart | Consistency::Learn(_) => return,
+        Consistency::Unused | Consistency::Learn(_) => return,
         Consistency::Full(tokens) => tokens.clear(),
         Consistency::Range(tokens, range) => tokens.forget(range),
     }
-    tracing::warn!(kind = ?request.kind, "no replica has met the consistency token for long: reading without it");
+    // The span has these fields too, but not at the default level.
+    let (operation, container) = (request.kind.name(), request.subject.container());
+    tracing::warn!(
+        operation,
+        container,
+        "no replica has reached the consistency token; reading without it"
+    );
 }
 
 /// An error with all its causes, because the outermost only says "error sending request".

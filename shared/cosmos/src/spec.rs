@@ -1,17 +1,19 @@
-//! What a container is to be like: partition key, indexes, lifetime, throughput.
+//! The specification of a container: partition key, indexes, time to live, throughput.
 //!
-//! These types own the JSON of the service's container resource. `bootstrap.rs` sends and compares them.
+//! These types own the JSON of the service's container resource. `bootstrap.rs` sends them, `difference.rs` compares
+//! them.
 
 use reqwest::header::HeaderMap;
 use serde::{Deserialize, Serialize, Serializer};
 
-use crate::{Error, headers};
+use crate::error::Error;
+use crate::headers;
 
 /// Version 2 hashes the whole partition key.
 pub(crate) const KEY_VERSION: u32 = 2;
 
-/// A container to be made. It serializes to the service's container resource, which has no throughput; templates hold
-/// the same text.
+/// A container to create. It serializes to the service's container resource, which has no throughput; deployment
+/// templates have the same text.
 #[derive(Clone, Debug)]
 pub struct ContainerSpec {
     /// Its name within the database.
@@ -20,13 +22,14 @@ pub struct ContainerSpec {
     pub partition_key_path: String,
     /// Which paths are indexed.
     pub indexing: IndexingPolicy,
-    /// The lifetime of documents in seconds: `Some(-1)` lets each document say its own `ttl`, `None` none.
+    /// The time to live of documents in seconds: with `Some(-1)` each document may have its own `ttl`, with `None` none
+    /// expires.
     pub default_ttl: Option<i32>,
-    /// What the container may use.
+    /// The throughput of the container.
     pub throughput: Throughput,
 }
 
-/// What a container, or all of a database, may use, in request units per second.
+/// The throughput of a container, or of a whole database, in request units per second.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Throughput {
     /// Nothing is reserved: for serverless accounts, and for containers that share their database's throughput.
@@ -49,13 +52,13 @@ impl Throughput {
     }
 }
 
-/// Which paths are indexed. The service wants `/*` in one of the two lists.
+/// Which paths are indexed. The service requires `/*` in one of the two lists.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "wire::Policy", into = "wire::Policy")]
 pub struct IndexingPolicy {
     /// Indexed paths, such as `/due/?`.
     pub included: Vec<String>,
-    /// Paths that are not, such as `/*`.
+    /// Paths that are not indexed, such as `/*`.
     pub excluded: Vec<String>,
     /// Indexes for ORDER BY on several properties.
     pub composite: Vec<Vec<(String, Order)>>,
@@ -82,7 +85,7 @@ pub enum Order {
     Descending,
 }
 
-/// A container as it is.
+/// A container as the service describes it.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(from = "wire::Container")]
 #[non_exhaustive]
@@ -91,18 +94,18 @@ pub struct ContainerDescription {
     pub name: String,
     /// The paths of its partition key: several if it is hierarchical.
     pub partition_key_paths: Vec<String>,
-    /// How the key is hashed; none is version 1.
+    /// The version of the key's hash; `None` is version 1.
     pub partition_key_version: Option<u32>,
     /// `consistent`, or `none` for a container without any index.
     pub indexing_mode: String,
     /// Which paths are indexed.
     pub indexing: IndexingPolicy,
-    /// The lifetime of documents in seconds.
+    /// The time to live of documents in seconds.
     pub default_ttl: Option<i32>,
 }
 
 impl ContainerSpec {
-    /// The request that makes it.
+    /// The body of the request that creates it.
     pub(crate) fn body(&self) -> wire::Container {
         wire::Container {
             id: self.name.clone(),
@@ -123,7 +126,7 @@ impl Serialize for ContainerSpec {
     }
 }
 
-/// The service's own form.
+/// The service's JSON.
 pub(crate) mod wire {
     use super::*;
 

@@ -1,6 +1,6 @@
 //! The state of a walk over all physical ranges: pure bookkeeping, no I/O.
 //!
-//! `sweep.rs` fetches the pages; this decides what of them is new, and where a leg goes on when its range is gone.
+//! `sweep.rs` fetches the pages; this decides which items are new, and where a leg continues when its range is gone.
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -13,7 +13,7 @@ use crate::ranges::Range;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Walk {
     pub(crate) legs: Vec<Leg>,
-    /// What legs that are gone had delivered, and their successors will meet again: hash of the text, and how often.
+    /// What legs that are gone had returned, and their successors will read again: hash of the text, and how often.
     replay: HashMap<u64, u32>,
 }
 
@@ -24,35 +24,39 @@ pub(crate) struct Leg {
     pub(crate) min: String,
     pub(crate) max: String,
     pub(crate) continuation: Option<String>,
-    /// The hashes of what an ordered leg has delivered.
-    delivered: Vec<u64>,
-    /// It began anew, and meets what was delivered before.
+    /// The hashes of what an ordered leg has returned.
+    returned: Vec<u64>,
+    /// It started again, and reads what was returned before.
     replaying: bool,
 }
 
-/// How a walk goes.
+/// How a walk reads.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Manner {
-    pub(crate) page_size: Option<u32>,
-    /// Ordered legs replay after a split; others hand their continuation over.
-    pub(crate) ordered: bool,
-    /// When a leg rests although its range has more.
-    pub(crate) rest: Rest,
+pub(crate) enum Manner {
+    /// Everything, in any order.
+    All,
+    /// In order. A leg rests after a page with a new item; a page has at most this many.
+    Page(u32),
+    /// In order. A leg rests after this many items, on several pages if the service returns short ones.
+    First(u32),
 }
 
-/// When a leg rests.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Rest {
-    /// Not before its range has ended.
-    Never,
-    /// When it has given something.
-    AfterPage,
-    /// When it has given a full page: the service may give less than it was asked for.
-    WhenFull,
+impl Manner {
+    pub(crate) fn page_size(self) -> Option<u32> {
+        match self {
+            Manner::All => None,
+            Manner::Page(size) | Manner::First(size) => Some(size),
+        }
+    }
+
+    /// After a split ordered legs start again; others keep their continuation.
+    fn is_ordered(self) -> bool {
+        !matches!(self, Manner::All)
+    }
 }
 
 impl Walk {
-    /// A walk that has not begun: a leg for each range.
+    /// The start of a walk: a leg for each range.
     pub(crate) fn over(ranges: &[Range]) -> Walk {
         let legs = ranges
             .iter()
@@ -64,15 +68,15 @@ impl Walk {
         }
     }
 
-    /// What of a page has not been delivered before.
+    /// The items of a page that were not returned before.
     pub(crate) fn fresh(&mut self, leg: &mut Leg, page: Vec<Box<RawValue>>, manner: Manner) -> Vec<Box<RawValue>> {
-        if !manner.ordered {
+        if !manner.is_ordered() {
             return page;
         }
         page.into_iter()
             .filter(|item| {
                 let hash = hash_of(item.get());
-                leg.delivered.push(hash);
+                leg.returned.push(hash);
                 match self.replay.get_mut(&hash) {
                     Some(count) if leg.replaying && *count > 0 => {
                         *count -= 1;
@@ -84,17 +88,21 @@ impl Walk {
             .collect()
     }
 
-    /// Replaces a leg whose range is gone by legs in the ranges that now hold its interval.
+    /// Replaces a leg whose range is gone by legs in the ranges that have its interval now.
     pub(crate) fn succeed(&mut self, leg: Leg, ranges: &[Range], manner: Manner) {
-        for hash in &leg.delivered {
+        for hash in &leg.returned {
             *self.replay.entry(*hash).or_default() += 1;
         }
         for range in ranges.iter().filter(|range| range.overlaps(&leg.min, &leg.max)) {
             let min = (&range.min).max(&leg.min);
             let max = (&range.max).min(&leg.max);
             self.legs.push(Leg {
-                continuation: if manner.ordered { None } else { leg.continuation.clone() },
-                replaying: leg.replaying || !leg.delivered.is_empty(),
+                continuation: if manner.is_ordered() {
+                    None
+                } else {
+                    leg.continuation.clone()
+                },
+                replaying: leg.replaying || !leg.returned.is_empty(),
                 ..Leg::new(range, min, max)
             });
         }
@@ -102,12 +110,12 @@ impl Walk {
 }
 
 impl Leg {
-    /// Whether an ordered leg that has just given `fresh` items may rest.
+    /// Whether a leg that has just returned `fresh` items may rest.
     pub(crate) fn may_rest(&self, fresh: usize, manner: Manner) -> bool {
-        match manner.rest {
-            Rest::Never => false,
-            Rest::AfterPage => fresh > 0,
-            Rest::WhenFull => self.delivered.len() as u64 >= manner.page_size.map_or(u64::MAX, u64::from),
+        match manner {
+            Manner::All => false,
+            Manner::Page(_) => fresh > 0,
+            Manner::First(most) => self.returned.len() as u64 >= u64::from(most),
         }
     }
 
@@ -117,7 +125,7 @@ impl Leg {
             min: min.to_owned(),
             max: max.to_owned(),
             continuation: None,
-            delivered: Vec::new(),
+            returned: Vec::new(),
             replaying: false,
         }
     }
@@ -133,11 +141,7 @@ fn hash_of(text: &str) -> u64 {
 mod tests {
     use super::*;
 
-    const ORDERED: Manner = Manner {
-        page_size: Some(2),
-        ordered: true,
-        rest: Rest::AfterPage,
-    };
+    const ORDERED: Manner = Manner::Page(2);
 
     fn range(id: &str, min: &str, max: &str) -> Range {
         Range {
@@ -160,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn successors_of_an_ordered_leg_leave_out_exactly_what_it_had_delivered() {
+    fn successors_of_an_ordered_leg_skip_exactly_what_it_had_returned() {
         let mut walk = Walk::default();
         let mut parent = Leg::new(&range("0", "", "FF"), "", "FF");
         assert_eq!(
@@ -171,7 +175,7 @@ mod tests {
         let mut second = walk.legs.pop().unwrap();
         let mut first = walk.legs.pop().unwrap();
         assert_eq!((first.continuation.as_deref(), first.replaying), (None, true));
-        // The same text lies in both children: it was delivered twice, and there are three of it.
+        // The same text is in both children: it was returned twice, and exists three times.
         assert_eq!(texts(&walk.fresh(&mut first, page(&["a", "b", "c"]), ORDERED)), ["c"]);
         assert_eq!(
             texts(&walk.fresh(&mut second, page(&["b", "b", "d"]), ORDERED)),
@@ -180,15 +184,11 @@ mod tests {
     }
 
     #[test]
-    fn successors_of_an_unordered_leg_take_its_continuation_over() {
+    fn successors_of_an_unordered_leg_keep_its_continuation() {
         let mut walk = Walk::default();
         let mut parent = Leg::new(&range("0", "", "FF"), "", "FF");
         parent.continuation = Some("here".into());
-        let manner = Manner {
-            ordered: false,
-            ..ORDERED
-        };
-        walk.succeed(parent, &[range("1", "", "7F"), range("2", "7F", "FF")], manner);
+        walk.succeed(parent, &[range("1", "", "7F"), range("2", "7F", "FF")], Manner::All);
         assert!(
             walk.legs
                 .iter()
@@ -198,10 +198,7 @@ mod tests {
 
     #[test]
     fn a_leg_that_must_be_full_does_not_rest_after_a_short_page() {
-        let full = Manner {
-            rest: Rest::WhenFull,
-            ..ORDERED
-        };
+        let full = Manner::First(2);
         let (mut walk, mut leg) = (Walk::default(), Leg::new(&range("0", "", "FF"), "", "FF"));
         let fresh = walk.fresh(&mut leg, page(&["a"]), full).len();
         assert!(!leg.may_rest(fresh, full) && leg.may_rest(fresh, ORDERED));
@@ -210,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn a_leg_whose_range_merged_with_another_keeps_to_its_own_interval() {
+    fn a_leg_whose_range_merged_with_another_keeps_its_interval() {
         let mut walk = Walk::default();
         walk.succeed(
             Leg::new(&range("1", "", "7F"), "", "7F"),

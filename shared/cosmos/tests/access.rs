@@ -1,4 +1,4 @@
-//! Keys, clocks and endpoints: who may talk to whom, and what a stranger is told when it fails.
+//! Keys, clocks and endpoints: what is refused, and what the error advises.
 
 #![allow(clippy::unwrap_used, reason = "a helper of a test fails the test")]
 
@@ -11,7 +11,7 @@ use async_trait::async_trait;
 use cosmos::{ClientConfig, Clock, CosmosClient, Error, Key, KeySource, Retry, StaticKey, SystemClock};
 use serde_json::{Value, json};
 use support::account::{account, config};
-use support::{Scripted, answer, pk};
+use support::{Scripted, answer, create, pk};
 
 const WRONG: &str = "d3Jvbmcta2V5LXdyb25nLWtleQ==";
 
@@ -46,7 +46,7 @@ async fn a_wrong_key_is_unauthorized_with_advice_and_without_the_key() {
     assert!(!shown.contains(WRONG) && !shown.contains("wrong-key"), "{shown}");
 }
 
-/// Gives the wrong key until it is asked to refresh.
+/// Returns the wrong key until it is refreshed.
 #[derive(Debug)]
 struct Rotating {
     right: Key,
@@ -69,7 +69,7 @@ impl KeySource for Rotating {
 }
 
 #[tokio::test]
-async fn a_rotated_key_is_fetched_anew_once_and_the_request_succeeds() {
+async fn a_rotated_key_is_fetched_once_and_the_request_succeeds() {
     let account = account().await;
     let refreshed = Arc::new(AtomicU64::new(0));
     let right = Key::from_base64(&account.server.listener().key()).unwrap();
@@ -79,10 +79,7 @@ async fn a_rotated_key_is_fetched_anew_once_and_the_request_succeeds() {
     };
     let client = CosmosClient::new(ClientConfig::new(&account.server.listener().endpoint(), source).unwrap());
     let container = client.container("db", "things");
-    container
-        .create(&pk("p"), &json!({"id": "a", "pk": "p"}), Retry::Once)
-        .await
-        .unwrap();
+    create(&container, Retry::Once).await.unwrap();
     assert!(container.read::<Value>(&pk("p"), "a").await.unwrap().is_some());
     assert_eq!(
         refreshed.load(Ordering::SeqCst),
@@ -115,7 +112,7 @@ struct Broken;
 #[async_trait]
 impl KeySource for Broken {
     async fn key(&self) -> Result<Key, Error> {
-        Err(Error::key_source("the vault is shut"))
+        Err(Error::key_source("the vault is closed"))
     }
 }
 
@@ -128,11 +125,11 @@ async fn a_key_source_that_fails_is_reported_and_nothing_is_sent() {
         .read::<Value>(&pk("p"), "a")
         .await
         .unwrap_err();
-    assert!(error.to_string().contains("the vault is shut"), "{error}");
+    assert!(error.to_string().contains("the vault is closed"), "{error}");
     assert!(server.seen().is_empty());
 }
 
-/// The machine's clock, off by some time.
+/// The machine's clock plus some milliseconds.
 #[derive(Debug)]
 struct Skewed(i64);
 
@@ -164,25 +161,19 @@ async fn a_clock_over_15_minutes_off_is_named_as_the_cause() {
 }
 
 #[tokio::test]
-async fn forbidden_and_full_partitions_are_told_apart() {
+async fn a_firewall_and_a_full_partition_are_different_errors() {
     let server = Scripted::playing(vec![
         answer(403).saying(json!({"message": "blocked by your Cosmos DB account firewall settings"})),
         answer(403).with("x-ms-substatus", 1014),
     ])
     .await;
     let container = server.container();
-    let error = container
-        .create(&pk("p"), &json!({"id": "a"}), Retry::Once)
-        .await
-        .unwrap_err();
+    let error = create(&container, Retry::Once).await.unwrap_err();
     assert!(
         matches!(error, Error::Forbidden { .. }) && error.to_string().contains("firewall"),
         "{error}"
     );
-    let error = container
-        .create(&pk("p"), &json!({"id": "a"}), Retry::Once)
-        .await
-        .unwrap_err();
+    let error = create(&container, Retry::Once).await.unwrap_err();
     assert!(
         matches!(error, Error::PartitionFull { .. }) && error.to_string().contains("20 GB"),
         "{error}"
@@ -199,7 +190,7 @@ async fn a_redirect_is_not_followed() {
 }
 
 #[tokio::test]
-async fn a_client_for_https_gets_ready_without_any_network() {
+async fn a_client_for_https_warms_up_without_a_network() {
     let config = ClientConfig::new("https://nowhere.documents.azure.com:443/", support::key()).unwrap();
     let container = CosmosClient::new(config).container("db", "things");
     assert!(container.warm().is_ok());

@@ -1,4 +1,4 @@
-//! Transactional batches, against the local Cosmos DB.
+//! Transactional batches, against the emulator.
 
 #![allow(clippy::unwrap_used, reason = "a helper of a test fails the test")]
 
@@ -34,7 +34,6 @@ async fn all_kinds_of_operations_are_applied_together() {
         .create(&pk("p"), &doc("deleted", 1), Retry::Once)
         .await
         .unwrap();
-    container.create(&pk("p"), &doc("read", 7), Retry::Once).await.unwrap();
     let mut batch = Batch::new();
     batch.create("created", &doc("created", 2)).unwrap();
     batch.upsert("upserted", &doc("upserted", 3)).unwrap();
@@ -42,12 +41,9 @@ async fn all_kinds_of_operations_are_applied_together() {
         .replace("replaced", &doc("replaced", 4), Some(replaced.clone()))
         .unwrap();
     batch.delete("deleted", Some(deleted)).unwrap();
-    batch.read("read").unwrap();
     let results = container.batch(&pk("p"), &batch, Retry::Once).await.unwrap();
     let statuses: Vec<u16> = results.iter().map(|result| result.status).collect();
-    assert_eq!(statuses, [201, 201, 200, 204, 200]);
-    let read: Value = serde_json::from_str(results[4].body.as_ref().unwrap().get()).unwrap();
-    assert_eq!(read["n"], 7);
+    assert_eq!(statuses, [201, 201, 200, 204]);
     let etag = results[2].etag.clone().unwrap();
     assert_ne!(etag, replaced);
     assert_eq!(
@@ -65,7 +61,7 @@ async fn all_kinds_of_operations_are_applied_together() {
 }
 
 #[tokio::test]
-async fn one_failing_operation_undoes_all_and_is_named() {
+async fn one_failing_operation_undoes_the_batch_and_is_named() {
     let account = account().await;
     let container = account.container();
     container.create(&pk("p"), &doc("there", 1), Retry::Once).await.unwrap();
@@ -130,7 +126,7 @@ async fn a_batch_over_the_limits_is_refused_and_nothing_is_sent() {
 }
 
 #[tokio::test]
-async fn a_batch_of_exactly_the_limits_is_taken() {
+async fn a_batch_of_exactly_the_limits_is_accepted() {
     let account = account().await;
     let container = account.container();
     let mut many = Batch::new();
@@ -172,7 +168,7 @@ async fn an_empty_batch_sends_nothing() {
 }
 
 #[tokio::test]
-async fn a_lost_answer_of_a_batch_is_either_marked_or_ambiguous() {
+async fn a_lost_answer_of_a_batch_is_a_marked_conflict_or_ambiguous() {
     let account = account().await;
     let container = account.container();
     let lost = Faults {

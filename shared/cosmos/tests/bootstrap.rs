@@ -1,4 +1,4 @@
-//! Making databases and containers, against the local Cosmos DB.
+//! Creating databases and containers, against the emulator.
 
 #![allow(clippy::unwrap_used, reason = "a helper of a test fails the test")]
 
@@ -11,7 +11,7 @@ use support::account::{account, config, spec};
 use support::{Scripted, answer, pk};
 
 #[tokio::test]
-async fn the_second_bootstrap_finds_what_the_first_made() {
+async fn the_second_bootstrap_finds_what_the_first_created() {
     let server = CosmosServer::start(ServerOptions::default()).await.unwrap();
     let client = CosmosClient::new(config(&server));
     assert!(client.read_container("db", "things").await.unwrap().is_none());
@@ -89,7 +89,7 @@ async fn a_container_with_another_partition_key_is_refused_with_both_named() {
 }
 
 #[tokio::test]
-async fn other_differences_are_left_alone() {
+async fn other_differences_are_left_as_they_are() {
     let account = account().await;
     let other = ContainerSpec {
         default_ttl: None,
@@ -104,7 +104,7 @@ async fn other_differences_are_left_alone() {
 }
 
 #[tokio::test]
-async fn a_missing_container_is_named_as_such_and_not_as_a_missing_document() {
+async fn a_missing_container_is_not_reported_as_a_missing_document() {
     let account = account().await;
     let missing = account.client.container("db", "elsewhere");
     let query = Query::new("SELECT * FROM c");
@@ -133,7 +133,7 @@ async fn a_missing_container_is_named_as_such_and_not_as_a_missing_document() {
 }
 
 #[tokio::test]
-async fn a_read_in_a_missing_container_is_told_from_a_missing_document_by_its_substatus() {
+async fn the_substatus_distinguishes_a_missing_container_from_a_missing_document() {
     let server = Scripted::playing(vec![answer(404).with("x-ms-substatus", 1003), answer(404)]).await;
     let error = server.container().read::<Value>(&pk("p"), "a").await.unwrap_err();
     assert!(matches!(error, Error::ContainerMissing { .. }), "{error}");
@@ -141,7 +141,7 @@ async fn a_read_in_a_missing_container_is_told_from_a_missing_document_by_its_su
 }
 
 #[tokio::test]
-async fn the_throughput_is_asked_for_in_the_services_own_words() {
+async fn the_throughput_is_sent_in_the_headers_of_the_service() {
     let server = Scripted::playing(vec![answer(201)]).await;
     let client = CosmosClient::new(server.config());
     for throughput in [
@@ -160,7 +160,7 @@ async fn the_throughput_is_asked_for_in_the_services_own_words() {
             .await
             .unwrap();
     }
-    let asked: Vec<_> = server
+    let sent: Vec<_> = server
         .seen()
         .iter()
         .map(|seen| {
@@ -172,5 +172,5 @@ async fn the_throughput_is_asked_for_in_the_services_own_words() {
         })
         .collect();
     let autoscale = Some(r#"{"maxThroughput":4000}"#.to_owned());
-    assert_eq!(asked, [(None, None), (Some("400".to_owned()), None), (None, autoscale)]);
+    assert_eq!(sent, [(None, None), (Some("400".to_owned()), None), (None, autoscale)]);
 }

@@ -1,4 +1,4 @@
-//! Reading one's own writes from a region that lags, against the local Cosmos DB.
+//! Reading one's own writes from a region that lags, against the emulator.
 
 #![allow(clippy::unwrap_used, reason = "a helper of a test fails the test")]
 
@@ -10,7 +10,7 @@ use cosmos::{CosmosClient, Error, Query, Retry};
 use cosmos_emulator::{Faults, Lag, ServerOptions};
 use serde_json::{Value, json};
 use support::account::Account;
-use support::{Scripted, answer, pk};
+use support::{Scripted, answer, create, pk};
 
 /// An account whose reads go to a region that follows after about `lag`.
 async fn lagging(lag: Duration) -> Account {
@@ -36,7 +36,7 @@ async fn a_client_reads_its_own_writes_from_a_lagging_region() {
     let account = lagging(Duration::from_millis(150)).await;
     let container = account.container();
     for n in 0..6 {
-        // Several partitions: the tokens of all known ranges go along.
+        // Several partitions, so that the tokens of several ranges are sent.
         let key = pk(&format!("p{n}"));
         container
             .create(&key, &json!({"id": "a", "pk": key.as_str(), "n": n}), Retry::Once)
@@ -63,36 +63,30 @@ async fn a_client_reads_its_own_writes_from_a_lagging_region() {
         .iter()
         .filter(|one| one.substatus == Some(1002))
         .count();
-    assert!(behind > 0, "no read met the lag: the test tests nothing");
+    assert!(behind > 0, "no read met the lag, so the test shows nothing");
 }
 
 #[tokio::test]
-async fn a_stranger_reads_the_past_until_it_is_given_the_token() {
+async fn a_second_client_reads_old_data_until_it_absorbs_the_token() {
     let account = lagging(Duration::from_secs(2)).await;
     let container = account.container();
-    container
-        .create(&pk("p"), &json!({"id": "a", "pk": "p"}), Retry::Once)
-        .await
-        .unwrap();
-    let stranger = account.stranger().container("db", "things");
-    assert!(stranger.consistency_token().is_none());
+    create(&container, Retry::Once).await.unwrap();
+    let second = account.second_client().container("db", "things");
+    assert!(second.consistency_token().is_none());
     assert!(
-        stranger.read::<Value>(&pk("p"), "a").await.unwrap().is_none(),
+        second.read::<Value>(&pk("p"), "a").await.unwrap().is_none(),
         "the region lags by seconds"
     );
-    stranger.absorb_consistency_token("garbage");
-    stranger.absorb_consistency_token(&container.consistency_token().unwrap());
-    assert!(stranger.read::<Value>(&pk("p"), "a").await.unwrap().is_some());
+    second.absorb_consistency_token("no token");
+    second.absorb_consistency_token(&container.consistency_token().unwrap());
+    assert!(second.read::<Value>(&pk("p"), "a").await.unwrap().is_some());
 }
 
 #[tokio::test]
-async fn a_region_that_does_not_catch_up_in_time_is_transient_and_no_proof_of_absence() {
+async fn a_region_that_does_not_catch_up_in_time_is_a_transient_error_and_not_an_absent_document() {
     let account = lagging(Duration::from_secs(60)).await;
     let container = account.container();
-    container
-        .create(&pk("p"), &json!({"id": "a", "pk": "p"}), Retry::Once)
-        .await
-        .unwrap();
+    create(&container, Retry::Once).await.unwrap();
     let within = container.within(tokio::time::Instant::now() + Duration::from_secs(3));
     let error = within.read::<Value>(&pk("p"), "a").await.unwrap_err();
     assert!(
@@ -103,7 +97,7 @@ async fn a_region_that_does_not_catch_up_in_time_is_transient_and_no_proof_of_ab
 
 #[tokio::test]
 async fn a_token_that_no_replica_ever_reaches_is_forgotten_after_a_while() {
-    // As after a forced failover that lost the newest writes: the token names what is nowhere.
+    // As after a forced failover that lost the newest writes: the token names writes that no replica has.
     let behind = answer(404)
         .with("x-ms-substatus", 1002)
         .with("x-ms-session-token", "0:-1#12");
@@ -118,7 +112,7 @@ async fn a_token_that_no_replica_ever_reaches_is_forgotten_after_a_while() {
     assert!(container.read::<Value>(&pk("p"), "a").await.unwrap().is_some());
     assert_eq!(container.consistency_token(), None, "the lost token is forgotten");
     let seen = server.seen();
-    assert!(seen.len() > 2, "it was patient first: {seen:?}");
+    assert!(seen.len() > 2, "it waited first: {seen:?}");
 }
 
 #[tokio::test]
@@ -153,7 +147,7 @@ async fn two_handles_of_one_client_share_what_they_have_seen_and_two_containers_
     let server = Scripted::playing(vec![answer(201).with("x-ms-session-token", "3:-1#12"), answer(200)]).await;
     let client = cosmos::CosmosClient::new(server.config());
     let (one, two) = (client.container("db", "things"), client.container("db", "things"));
-    one.create(&pk("p"), &json!({"id": "a"}), Retry::Once).await.unwrap();
+    create(&one, Retry::Once).await.unwrap();
     assert_eq!(two.consistency_token().as_deref(), Some("3:-1#12"));
     assert_eq!(client.container("db", "others").consistency_token(), None);
     two.read::<Value>(&pk("p"), "a").await.unwrap();

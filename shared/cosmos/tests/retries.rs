@@ -1,4 +1,4 @@
-//! The one retry loop, against a scripted server: what is sent again, what is not, and what the caller is told.
+//! The retry loop, against a scripted server: what is repeated, what is not, and which error the caller gets.
 
 #![allow(clippy::unwrap_used, reason = "a helper of a test fails the test")]
 
@@ -9,22 +9,18 @@ use std::time::{Duration, Instant};
 
 use cosmos::{Batch, CosmosClient, Error, RequestKind, Retry};
 use serde_json::{Value, json};
-use support::{Act, Recorder, Scripted, answer, pk};
+use support::{Act, Recorder, Scripted, answer, create, pk};
 
 fn soon(millis: u64) -> tokio::time::Instant {
     tokio::time::Instant::now() + Duration::from_millis(millis)
 }
 
 #[tokio::test]
-async fn throttling_waits_as_long_as_the_service_asks_and_then_succeeds() {
+async fn throttling_waits_as_long_as_the_service_says_and_then_succeeds() {
     let throttled = answer(429).with("x-ms-substatus", 3200).with("x-ms-retry-after-ms", 60);
     let server = Scripted::playing(vec![throttled.clone(), throttled, answer(201)]).await;
     let started = Instant::now();
-    server
-        .container()
-        .create(&pk("p"), &json!({"id": "a"}), Retry::Once)
-        .await
-        .unwrap();
+    create(&server.container(), Retry::Once).await.unwrap();
     assert_eq!(server.seen().len(), 3);
     assert!(
         started.elapsed() >= Duration::from_millis(120),
@@ -38,10 +34,7 @@ async fn throttling_that_does_not_fit_the_deadline_is_reported_at_once() {
     let server = Scripted::playing(vec![answer(429).with("x-ms-retry-after-ms", 60_000)]).await;
     let started = Instant::now();
     let container = server.container().within(soon(40_000));
-    let error = container
-        .create(&pk("p"), &json!({"id": "a"}), Retry::Idempotent)
-        .await
-        .unwrap_err();
+    let error = create(&container, Retry::Idempotent).await.unwrap_err();
     assert!(
         matches!(error, Error::Throttled { retry_after: Some(after), .. } if after.as_secs() == 60),
         "{error}"
@@ -52,7 +45,7 @@ async fn throttling_that_does_not_fit_the_deadline_is_reported_at_once() {
 }
 
 #[tokio::test]
-async fn what_was_certainly_not_applied_is_sent_again_even_if_declared_once() {
+async fn a_write_that_was_certainly_not_applied_is_repeated_even_if_declared_once() {
     for (status, substatus) in [
         (429, 3200),
         (449, 0),
@@ -64,10 +57,7 @@ async fn what_was_certainly_not_applied_is_sent_again_even_if_declared_once() {
     ] {
         let refused = answer(status).with("x-ms-substatus", substatus);
         let server = Scripted::playing(vec![refused, answer(201)]).await;
-        let result = server
-            .container()
-            .create(&pk("p"), &json!({"id": "a"}), Retry::Once)
-            .await;
+        let result = create(&server.container(), Retry::Once).await;
         assert!(result.is_ok(), "{status}/{substatus}: {result:?}");
         assert_eq!(server.seen().len(), 2, "{status}/{substatus}");
     }
@@ -85,11 +75,7 @@ async fn an_unknown_outcome_is_not_repeated_when_declared_once() {
     ];
     for act in unknown {
         let server = Scripted::playing(vec![act.clone()]).await;
-        let error = server
-            .container()
-            .create(&pk("p"), &json!({"id": "a"}), Retry::Once)
-            .await
-            .unwrap_err();
+        let error = create(&server.container(), Retry::Once).await.unwrap_err();
         assert!(matches!(error, Error::Ambiguous { .. }), "{act:?}: {error}");
         assert!(error.is_transient());
         assert_eq!(server.seen().len(), 1, "{act:?}");
@@ -100,20 +86,12 @@ async fn an_unknown_outcome_is_not_repeated_when_declared_once() {
 async fn an_unknown_outcome_is_repeated_when_declared_idempotent_and_the_echo_is_marked() {
     for (status, act) in [(409, Act::Drop), (409, answer(500)), (409, Act::Truncate)] {
         let server = Scripted::playing(vec![act, answer(status)]).await;
-        let error = server
-            .container()
-            .create(&pk("p"), &json!({"id": "a"}), Retry::Idempotent)
-            .await
-            .unwrap_err();
+        let error = create(&server.container(), Retry::Idempotent).await.unwrap_err();
         assert!(error.is_conflict() && error.after_ambiguity(), "{error}");
         assert_eq!(server.seen().len(), 2);
     }
     let server = Scripted::playing(vec![answer(503), answer(409)]).await;
-    let error = server
-        .container()
-        .create(&pk("p"), &json!({"id": "a"}), Retry::Idempotent)
-        .await
-        .unwrap_err();
+    let error = create(&server.container(), Retry::Idempotent).await.unwrap_err();
     assert!(
         error.is_conflict() && !error.after_ambiguity(),
         "503 was not processed: {error}"
@@ -122,18 +100,18 @@ async fn an_unknown_outcome_is_repeated_when_declared_idempotent_and_the_echo_is
 
 #[tokio::test]
 async fn failures_after_an_unknown_outcome_never_claim_that_nothing_was_written() {
-    for later in [answer(429).with("x-ms-retry-after-ms", 10), answer(503), answer(449)] {
+    let later = [answer(429).with("x-ms-retry-after-ms", 10), answer(503), answer(449)];
+    // Each case lasts until its deadline, so they run at the same time.
+    let cases = later.map(async |later: Act| {
         let server = Scripted::playing(vec![Act::Drop, later.clone()]).await;
         let container = server.container().within(soon(3_000));
-        let error = container
-            .create(&pk("p"), &json!({"id": "a"}), Retry::Idempotent)
-            .await
-            .unwrap_err();
+        let error = create(&container, Retry::Idempotent).await.unwrap_err();
         assert!(
             matches!(error, Error::Ambiguous { .. }) && error.after_ambiguity(),
             "{later:?}: {error}"
         );
-    }
+    });
+    futures::future::join_all(cases).await;
 }
 
 #[tokio::test]
@@ -157,19 +135,13 @@ async fn a_server_that_never_answers_ends_at_the_deadline() {
     let container = server.container().within(soon(300));
     let error = container.read::<Value>(&pk("p"), "a").await.unwrap_err();
     assert!(matches!(error, Error::Timeout { .. }), "{error}");
-    let error = container
-        .create(&pk("p"), &json!({"id": "a"}), Retry::Once)
-        .await
-        .unwrap_err();
+    let error = create(&container, Retry::Once).await.unwrap_err();
     assert!(
         matches!(error, Error::Timeout { .. }),
         "not sent, so nothing is ambiguous: {error}"
     );
     let writing = server.container().within(soon(200));
-    let error = writing
-        .create(&pk("p"), &json!({"id": "a"}), Retry::Idempotent)
-        .await
-        .unwrap_err();
+    let error = create(&writing, Retry::Idempotent).await.unwrap_err();
     assert!(matches!(error, Error::Ambiguous { .. }), "{error}");
     assert!(started.elapsed() < Duration::from_secs(20), "{:?}", started.elapsed());
 }
@@ -184,17 +156,14 @@ async fn an_attempt_that_hangs_is_given_up_for_another() {
 
 #[tokio::test]
 async fn a_dead_endpoint_is_unreachable_within_the_deadline() {
-    // Bound, and nobody listens: nobody else can either.
+    // Bound without listening, so that no other process can listen on the port.
     let socket = tokio::net::TcpSocket::new_v4().unwrap();
     socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
     let endpoint = format!("http://{}", socket.local_addr().unwrap());
     let config = cosmos::ClientConfig::new(&endpoint, support::key()).unwrap();
     let client = CosmosClient::new(config.operation_timeout(Duration::from_secs(3)));
     let started = Instant::now();
-    let result = client
-        .container("db", "c")
-        .create(&pk("p"), &json!({"id": "a"}), Retry::Once)
-        .await;
+    let result = create(&client.container("db", "c"), Retry::Once).await;
     let error = result.unwrap_err();
     assert!(
         matches!(error, Error::Unreachable { .. }) && error.is_transient(),
@@ -227,17 +196,13 @@ async fn a_final_answer_is_never_sent_twice() {
 #[tokio::test]
 async fn a_moved_write_region_is_transient_after_one_more_try() {
     let server = Scripted::playing(vec![answer(403).with("x-ms-substatus", 3)]).await;
-    let error = server
-        .container()
-        .create(&pk("p"), &json!({"id": "a"}), Retry::Once)
-        .await
-        .unwrap_err();
+    let error = create(&server.container(), Retry::Once).await.unwrap_err();
     assert!(matches!(error, Error::Unavailable { .. }), "{error}");
     assert_eq!(server.seen().len(), 2);
 }
 
 #[tokio::test]
-async fn each_attempt_has_a_date_of_its_own_and_a_signature() {
+async fn each_attempt_has_its_own_date_and_signature() {
     let server = Scripted::playing(vec![answer(429).with("x-ms-retry-after-ms", 1_100), answer(201)]).await;
     server
         .container()
@@ -256,7 +221,7 @@ async fn each_attempt_has_a_date_of_its_own_and_a_signature() {
 }
 
 #[tokio::test]
-async fn a_batch_is_repeated_when_its_failure_inside_207_is_a_passing_one() {
+async fn a_batch_is_repeated_when_the_failure_inside_its_207_is_transient() {
     for status in [429, 449, 503, 500] {
         let failed = json!([{"statusCode": 424}, {"statusCode": status, "retryAfterMilliseconds": 5}]);
         let fine = json!([{"statusCode": 201, "eTag": "\"1\""}, {"statusCode": 201, "eTag": "\"2\""}]);
@@ -290,18 +255,14 @@ async fn every_attempt_is_observed() {
     let recorder = Arc::new(Recorder::default());
     let observer: Arc<dyn cosmos::Observer> = Arc::<Recorder>::clone(&recorder);
     let client = CosmosClient::new(server.config().observer(observer));
-    client
-        .container("db", "c")
-        .create(&pk("p"), &json!({"id": "a"}), Retry::Idempotent)
-        .await
-        .unwrap();
+    create(&client.container("db", "c"), Retry::Idempotent).await.unwrap();
     let all = recorder.all();
-    let told: Vec<_> = all
+    let reports: Vec<_> = all
         .iter()
         .map(|one| (one.status, one.substatus, one.attempt, one.charge))
         .collect();
     assert_eq!(
-        told,
+        reports,
         [
             (Some(429), Some(3200), 1, 0.38),
             (None, None, 2, 0.0),
@@ -310,7 +271,7 @@ async fn every_attempt_is_observed() {
     );
     assert!(
         all.iter()
-            .all(|one| one.kind == RequestKind::Create && one.request_bytes == 10)
+            .all(|one| one.kind == RequestKind::Create && one.request_bytes == 19)
     );
 }
 

@@ -1,4 +1,4 @@
-//! Queries over all partitions, with ranges that split under them.
+//! Queries over all partitions, with ranges that split meanwhile.
 
 #![allow(clippy::unwrap_used, reason = "a helper of a test fails the test")]
 
@@ -28,7 +28,7 @@ async fn filled() -> Account {
     let account = account().await;
     let container = account.container();
     for n in 0..DOCUMENTS {
-        // Scattered, so that neighbours in the order lie in different ranges.
+        // Scattered, so that neighbours in the order are in different ranges.
         let key = format!("p{}", n * 7 % 40);
         container
             .create(
@@ -42,23 +42,23 @@ async fn filled() -> Account {
     account
 }
 
-/// All rounds of a sweep, doing `between` after the first.
+/// All steps of a sweep, with `between` after the first.
 async fn sweep_all(container: &Container, page_size: u32, between: impl AsyncFnOnce()) -> Vec<Vec<u32>> {
     let mut between = Some(between);
     let mut cursor = None;
-    let mut rounds = Vec::new();
+    let mut steps = Vec::new();
     loop {
         let sweep = container
             .sweep(&ordered(), page_size, cursor, |thing: &Thing| thing.n)
             .await
             .unwrap();
-        rounds.push(sweep.items.iter().map(|thing| thing.n).collect::<Vec<u32>>());
+        steps.push(sweep.items.iter().map(|thing| thing.n).collect::<Vec<u32>>());
         if let Some(between) = between.take() {
             between().await;
         }
         cursor = sweep.cursor;
         if cursor.is_none() {
-            return rounds;
+            return steps;
         }
     }
 }
@@ -67,8 +67,8 @@ fn all() -> Vec<u32> {
     (0..DOCUMENTS).collect()
 }
 
-fn sorted(rounds: &[Vec<u32>]) -> Vec<u32> {
-    let mut items: Vec<u32> = rounds.concat();
+fn sorted(steps: &[Vec<u32>]) -> Vec<u32> {
+    let mut items: Vec<u32> = steps.concat();
     items.sort_unstable();
     items
 }
@@ -79,16 +79,16 @@ async fn a_sweep_takes_one_page_of_every_range_in_order_and_continues() {
     let ranges = account.server.partition_ids("db", "things").await.len();
     assert!(ranges > 1);
     let before = account.recorder.all().len();
-    let rounds = sweep_all(&account.container(), 5, async || {}).await;
-    assert_eq!(rounds[0].len(), 5 * ranges);
-    assert_eq!(rounds[0][0], 0, "the first of all is in the first round");
-    assert!(rounds.iter().all(|round| round.is_sorted()));
-    assert_eq!(sorted(&rounds), all());
-    let asked = &account.recorder.all()[before..];
+    let steps = sweep_all(&account.container(), 5, async || {}).await;
+    assert_eq!(steps[0].len(), 5 * ranges);
+    assert_eq!(steps[0][0], 0, "the first of all is in the first step");
+    assert!(steps.iter().all(|step| step.is_sorted()));
+    assert_eq!(sorted(&steps), all());
+    let sent = &account.recorder.all()[before..];
     assert_eq!(
-        asked.iter().filter(|one| one.kind == RequestKind::Ranges).count(),
+        sent.iter().filter(|one| one.kind == RequestKind::Ranges).count(),
         1,
-        "the ranges are kept"
+        "the list of ranges is cached"
     );
 }
 
@@ -96,17 +96,17 @@ async fn a_sweep_takes_one_page_of_every_range_in_order_and_continues() {
 async fn a_sweep_over_a_split_drops_nothing_and_repeats_nothing() {
     let account = filled().await;
     let ids = account.server.partition_ids("db", "things").await;
-    let rounds = sweep_all(&account.container(), 4, async || {
+    let steps = sweep_all(&account.container(), 4, async || {
         for id in &ids {
             account.server.split_partition("db", "things", *id).await;
         }
     })
     .await;
     assert_eq!(account.server.partition_ids("db", "things").await.len(), 2 * ids.len());
-    assert_eq!(sorted(&rounds), all());
+    assert_eq!(sorted(&steps), all());
     assert!(
-        rounds.iter().all(|round| !round.is_empty()),
-        "replaying must not show as empty rounds: {rounds:?}"
+        steps.iter().all(|step| !step.is_empty()),
+        "a replay must not show as an empty step: {steps:?}"
     );
 }
 
@@ -139,7 +139,7 @@ async fn a_range_that_splits_twice_within_one_sweep_is_followed() {
 }
 
 #[tokio::test]
-async fn a_scan_finds_everything_before_and_after_a_split() {
+async fn a_scan_and_an_ordered_query_find_everything_before_and_after_a_split() {
     let account = filled().await;
     let container = account.container();
     let plain = Query::new("SELECT VALUE c.n FROM c WHERE c.n >= @least").param("@least", 0);
@@ -156,11 +156,14 @@ async fn a_scan_finds_everything_before_and_after_a_split() {
         let counts = container.scan::<u32>(&count).await.unwrap();
         assert_eq!(counts.len(), account.server.partition_ids("db", "things").await.len());
         assert_eq!(counts.iter().sum::<u32>(), DOCUMENTS);
-        let merged = container
-            .scan_ordered(&ordered(), |thing: &Thing| thing.n)
-            .await
-            .unwrap();
-        assert_eq!(merged.iter().map(|thing| thing.n).collect::<Vec<_>>(), all());
+        for most in [7, DOCUMENTS] {
+            let (first, more) = container
+                .first(&ordered(), most, |thing: &Thing| thing.n)
+                .await
+                .unwrap();
+            let numbers: Vec<u32> = first.iter().map(|thing| thing.n).collect();
+            assert_eq!((numbers, more), ((0..most).collect(), most < DOCUMENTS));
+        }
     }
 }
 
@@ -173,22 +176,21 @@ fn is_ranges(seen: &Seen) -> bool {
     seen.line.contains("/pkranges")
 }
 
-/// What was asked of which range, and from where.
-fn asked(server: &Scripted) -> Vec<(String, Option<String>)> {
+/// The range and the continuation of each query.
+fn queries(server: &Scripted) -> Vec<(String, Option<String>)> {
     let text = |value: Option<&str>| value.map(str::to_owned);
-    let queries = server.seen().into_iter().filter(|seen| !is_ranges(seen));
-    queries
-        .map(|seen| {
-            (
-                text(seen.header("x-ms-documentdb-partitionkeyrangeid")).unwrap(),
-                text(seen.header("x-ms-continuation")),
-            )
-        })
-        .collect()
+    let seen = server.seen().into_iter().filter(|seen| !is_ranges(seen));
+    seen.map(|seen| {
+        (
+            text(seen.header("x-ms-documentdb-partitionkeyrangeid")).unwrap(),
+            text(seen.header("x-ms-continuation")),
+        )
+    })
+    .collect()
 }
 
 #[tokio::test]
-async fn an_unordered_scan_hands_its_position_over_to_the_children() {
+async fn an_unordered_scan_continues_in_the_children_of_a_split() {
     let server = Scripted::start(|number, seen| match (number, is_ranges(seen)) {
         (0, _) => answer(200).saying(WHOLE),
         (1, _) => answer(200)
@@ -206,14 +208,14 @@ async fn an_unordered_scan_hands_its_position_over_to_the_children() {
         .unwrap();
     assert_eq!(items, [json!(1), json!("1"), json!("2")]);
     let here = Some("here".to_owned());
-    let mut asked = asked(&server);
-    asked[2..].sort();
+    let mut sent = queries(&server);
+    sent[2..].sort();
     let expected = [("0", None), ("0", here.clone()), ("1", here.clone()), ("2", here)];
-    assert_eq!(asked, expected.map(|(range, from)| (range.to_owned(), from)));
+    assert_eq!(sent, expected.map(|(range, from)| (range.to_owned(), from)));
 }
 
 #[tokio::test]
-async fn children_are_asked_for_what_was_seen_of_their_parent() {
+async fn children_of_a_split_are_queried_with_the_token_of_their_parent() {
     let server = Scripted::start(|number, seen| match (number, is_ranges(seen)) {
         (0, _) => answer(200).saying(WHOLE),
         (1, _) => answer(200)
@@ -268,7 +270,7 @@ async fn an_empty_page_that_continues_is_not_the_end() {
 }
 
 #[tokio::test]
-async fn a_range_that_never_settles_ends_at_the_deadline() {
+async fn a_range_that_never_stops_moving_ends_the_query_at_the_deadline() {
     let server = Scripted::start(|_, seen| match is_ranges(seen) {
         true => answer(200).saying(WHOLE),
         false => answer(410).with("x-ms-substatus", 1007),
@@ -286,12 +288,12 @@ async fn a_range_that_never_settles_ends_at_the_deadline() {
         matches!(error, Error::RangeGone { .. } | Error::Timeout { .. }) && error.is_transient(),
         "{error}"
     );
-    assert!(server.seen().len() > 4, "it did try again");
+    assert!(server.seen().len() > 4, "it tried again");
     assert!(started.elapsed() < Duration::from_secs(20));
 }
 
 #[tokio::test]
-async fn a_list_of_ranges_with_a_gap_is_refused_and_one_in_parts_is_put_together() {
+async fn a_list_of_ranges_with_a_gap_is_refused_and_its_pages_are_joined() {
     let half = |id: &str, min: &str, max: &str| json!({"PartitionKeyRanges": [{"id": id, "minInclusive": min, "maxExclusive": max}]});
     let gap = half("0", "", "7F");
     let server = Scripted::start(move |_, _| answer(200).saying(&gap)).await;

@@ -6,7 +6,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
-use local_cloud::binaries::Build;
+use local_cloud::Build;
 
 /// Builds the named binaries of this workspace, and answers their paths in the same order.
 pub async fn build<const N: usize>(binaries: [&str; N]) -> Result<[PathBuf; N]> {

@@ -2,8 +2,8 @@
 //!
 //! ```text
 //!   test ── invoke ──> LambdaApi ── /next ──> Function (a process, unmodified)
-//!     │                                          │ wakeups, reads its key
-//!     └──── Queue (receive, settle) ────────> Moto <┘
+//!     │                                          │ sends wakeups, reads its key
+//!     └──── Queue (receive, delete) ────────> Moto <┘
 //! ```
 //!
 //! The test plays Lambda's event source mapping: it receives a queue's messages, invokes the function with them as one
@@ -35,6 +35,6 @@ pub use function::Function;
 pub use lambda_api::LambdaApi;
 pub use moto::Moto;
 pub use process::Process;
-pub use queue::{Fed, Queue, notify_again};
+pub use queue::{Fed, Queue, wake_again};
 pub use secret::Secret;
 pub use venv::Venv;

@@ -1,4 +1,4 @@
-//! moto: AWS's APIs in a process of one's own, empty at its start.
+//! moto: AWS's APIs in a process of one test, empty at its start.
 
 use std::path::Path;
 use std::process::Command;
@@ -30,7 +30,7 @@ impl Moto {
         Moto::run(Command::new(venv.python()).args(["-m", "moto.server"])).await
     }
 
-    /// Starts a server by a script that takes moto's own arguments, and teaches it more before.
+    /// Starts a server by a script that extends moto, and takes moto's own arguments.
     pub async fn start_by(venv: &Venv, script: &Path) -> Result<Moto> {
         Moto::run(Command::new(venv.python()).arg(script)).await
     }
@@ -40,7 +40,7 @@ impl Moto {
             .args(["-H", "127.0.0.1", "-p", "0"])
             .env("PYTHONUNBUFFERED", "1");
         let mut process = Process::spawn("moto", command)?;
-        // It listens before it says so, and chose the port itself.
+        // It listens before it prints the port that it chose.
         let port = process.wait_for(START, port_of).await?;
         Ok(Moto {
             endpoint: format!("http://127.0.0.1:{port}"),
@@ -53,7 +53,7 @@ impl Moto {
         &self.endpoint
     }
 
-    /// The variables by which a function's AWS SDK comes here.
+    /// The variables that lead a function's AWS SDK here.
     pub fn env(&self) -> Vec<(String, String)> {
         [
             ("AWS_ENDPOINT_URL", self.endpoint.as_str()),

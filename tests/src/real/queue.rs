@@ -14,7 +14,7 @@ use super::lambda_api::LambdaApi;
 use super::moto::Moto;
 use crate::World;
 
-/// A queue of one's own.
+/// A queue of one test.
 #[derive(Debug)]
 pub struct Queue {
     client: Client,
@@ -22,7 +22,7 @@ pub struct Queue {
     arn: String,
 }
 
-/// What came of one batch.
+/// The outcome of one batch.
 #[derive(Debug, Default)]
 pub struct Fed {
     /// How many messages the function was invoked with; 0 when the queue had none and there was no invocation.
@@ -112,7 +112,7 @@ impl Queue {
     }
 
     /// Deletes the messages of `batch`, except the failed.
-    pub async fn settle(&self, batch: &Batch, failed: &BTreeSet<String>) -> Result<()> {
+    pub async fn delete_served(&self, batch: &Batch, failed: &BTreeSet<String>) -> Result<()> {
         let mut entries = Vec::new();
         for (n, message) in batch.messages().iter().enumerate() {
             if message.message_id().is_some_and(|id| failed.contains(id)) {
@@ -132,8 +132,8 @@ impl Queue {
         Ok(())
     }
 
-    /// Receives one batch, invokes `function` with it and settles it. When the invocation fails nothing is deleted, and
-    /// the messages come back after their time.
+    /// Receives one batch, invokes `function` with it and deletes what was served. When the invocation fails nothing is
+    /// deleted, and the messages are delivered again after their time.
     pub async fn feed(&self, api: &LambdaApi, function: &str) -> Result<Fed> {
         let batch = self.receive().await?;
         let received = batch.messages().len();
@@ -142,7 +142,7 @@ impl Queue {
         }
         let answer = api.invoke(function, batch.event()).await?;
         let failed = batch.failures(&answer);
-        self.settle(&batch, &failed).await?;
+        self.delete_served(&batch, &failed).await?;
         Ok(Fed { received, failed })
     }
 }
@@ -156,9 +156,9 @@ async fn attributes<const N: usize>(client: &Client, url: &str, names: [QueueAtt
     all.with_context(|| format!("{url} lacks one of {names:?}"))
 }
 
-/// Wakeups for all that is queued, as a run of maintenance would for what is due: a wakeup that a slow moto did not take in time
-/// is lost for good.
-pub async fn notify_again(world: &World, turns: &Queue, works: &Queue) -> Result<()> {
+/// Sends wakeups for all that is queued, as maintenance does for what is due: a wakeup that a slow moto did not accept in
+/// time is lost.
+pub async fn wake_again(world: &World, turns: &Queue, works: &Queue) -> Result<()> {
     for message in world.documents_of("message").await {
         let instance = message["pk"].as_str().context("a message has an instance")?;
         turns.send(&Wakeup::turn(instance).encode()).await?;

@@ -1,10 +1,10 @@
 //! The Python programs of the real parts, in virtual environments below the target directory.
 //!
-//! Made once and reused by later runs; a lock file keeps concurrent test processes from making one twice. What cannot live
-//! together, or what only few tests need, has an environment of its own.
+//! Made once and reused by later runs; a lock file keeps concurrent test processes from making one twice. Packages that
+//! conflict, or that only few tests need, have an environment of their own.
 //!
-//! Every package is pinned, not only those that are asked for: `constraints/` holds what `pip freeze` said of an environment
-//! that passed, with Python 3.11. An environment that was made with other constraints is made again.
+//! Every package is pinned, also the indirect ones: `constraints/` holds the output of `pip freeze` of an environment that
+//! passed, with Python 3.11. An environment that was made with other constraints is made again.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};

@@ -1,7 +1,7 @@
 //! Killed at every write, before it is applied and after: the work completes, once.
 //!
-//! A run is a process that dies: its listener to the store crashes at the n-th write, after which nothing answers, and its
-//! threads are dropped. Then time moves past every lock, and a new process goes on. The sweep ends when a run finishes
+//! A run is a process that is killed: its listener crashes at the n-th write, after which nothing answers, and its threads
+//! are dropped. Then time moves past every lock, and a new process continues. The sweep ends when a run finishes
 //! without having reached its crash point, so every write of the workload has been one.
 
 mod big_turns;

@@ -162,7 +162,7 @@ async fn alarms_and_dashboard_look_at_metrics_that_are_written() -> Result<()> {
         );
         shown += 1;
     }
-    // The region tells stacks of one name apart: dashboards are an account's, not a region's.
+    // The region distinguishes stacks of one name: dashboards belong to an account, not to a region.
     let dashboard = &stack.made["dashboards"]["flow-eu-central-1"];
     for widget in dashboard["widgets"].as_array().unwrap() {
         for row in widget["properties"]["metrics"].as_array().unwrap() {

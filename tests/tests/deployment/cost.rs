@@ -43,7 +43,7 @@ async fn row(activities: u32) -> Result<String> {
         ]
     };
     let mut row = String::new();
-    // The second instance counts: the first pays for what a cold start learns.
+    // The second instance counts: the first includes what a cold start reads.
     for instance in ["warm", "counted"] {
         listeners().iter().for_each(|listener| listener.reset());
         let before = cloud.queue.count();
@@ -51,7 +51,7 @@ async fn row(activities: u32) -> Result<String> {
             .client
             .start_orchestration(instance, "Sequence", activities.to_string())
             .await?;
-        cloud.settle().await;
+        cloud.drain().await;
         let wakeups = cloud.queue.count() - before;
         let counts = listeners().map(|listener| listener.counts());
         let status = cloud.client.get_orchestration_status(instance).await?;
@@ -110,7 +110,7 @@ pub async fn maintenance() -> (Maintenance, World, Arc<ManualClock>) {
 /// What a run asks for that has nothing to do.
 async fn idle_run() -> cosmos_emulator::Counts {
     let (maintenance, world, clock) = maintenance().await;
-    // The second run counts: the first pays for what a cold start learns.
+    // The second run counts: the first includes what a cold start reads.
     for _ in ["warm", "counted"] {
         clock.advance(MaintenanceSettings::default().period);
         world.listener().reset();
@@ -180,7 +180,7 @@ fn the_idle_month_is_the_sum_of_its_parts() -> Result<()> {
 fn the_guide_has_the_number_of_metrics() -> Result<()> {
     let guide = guide()?;
     let metrics = Metrics::new(Some("space".to_owned()));
-    // The first line of an environment also tells of its cold start.
+    // The first line of an environment also counts its cold start.
     metrics.flush("maintenance", Duration::ZERO, 0);
     idle().measure(&metrics);
     let line = metrics.flush("maintenance", Duration::ZERO, 0).expect("a namespace");

@@ -1,7 +1,7 @@
 //! What the stack made is enough to run workflows: the binaries, with the variables, queues and secret of the stack.
 //!
-//! The store's address differs from a deployment: the strict server is on this machine, which the template would not take.
-//! So do two times: on a busy machine a wakeup may take long to reach moto, and a lost one is notified again soon.
+//! The store's address differs from a deployment: the emulator is on this machine, which the template would refuse.
+//! So do two times: on a busy machine a wakeup may take long to reach moto, and a lost one is sent again soon.
 
 use crate::deploy::Stack;
 use crate::template::{parameters, text};
@@ -85,12 +85,12 @@ impl Deployment {
         })
     }
 
-    /// Takes a wakeup from the orchestrator's queue, and nobody hears it.
+    /// Takes a wakeup from the orchestrator's queue and drops it.
     async fn lose_a_wakeup(&self) -> Result<()> {
         let queue = &self.functions[0].queue;
         let batch = queue.receive().await?;
-        ensure!(batch.messages().len() == 1, "a start wakeups once");
-        queue.settle(&batch, &BTreeSet::new()).await
+        ensure!(batch.messages().len() == 1, "a start sends one wakeup");
+        queue.delete_served(&batch, &BTreeSet::new()).await
     }
 
     /// Feeds the queues to their functions until the instance has ended; when nothing comes, maintenance looks.
@@ -124,7 +124,7 @@ impl Deployment {
     }
 }
 
-/// What is not as in a deployment: where the strict server is, and the times.
+/// What is not as in a deployment: where the emulator is, and the times.
 fn here(world: &World) -> Vec<(String, String)> {
     let (database, container) = world.names();
     let pairs = [

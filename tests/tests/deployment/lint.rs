@@ -8,7 +8,7 @@ use tests::real::Venv;
 
 const TEMPLATE: &str = "infra/aws/template.yaml";
 
-/// A program that must not call home.
+/// A program without telemetry.
 fn quiet(venv: &Venv, program: &str) -> Command {
     let mut command = Command::new(venv.program(program));
     command

@@ -142,20 +142,23 @@ async fn each_mistake_is_refused_and_named() -> Result<()> {
         ("AlarmTopicArn", &["me@example.com"]),
     ] {
         for wrong in wrong {
-            let told = refusals(&template, &parameters(&[(name, wrong)])).join("\n");
+            let refusal = refusals(&template, &parameters(&[(name, wrong)])).join("\n");
             // A rule that names the parameter is not enough: it may speak of others.
-            assert!(told.contains(&format!("{name}: ")), "{name} = {wrong:?}: {told:?}");
+            assert!(
+                refusal.contains(&format!("{name}: ")),
+                "{name} = {wrong:?}: {refusal:?}"
+            );
         }
     }
     let secret = "arn:aws:secretsmanager:eu-west-1:123456789012:secret:key-AbCdEf";
-    for (more, told) in [
+    for (more, refusal) in [
         (("CosmosKey", ""), "either CosmosKey or CosmosKeySecretArn"),
         (("CosmosKeySecretArn", secret), "either CosmosKey or CosmosKeySecretArn"),
         (("WorkerTag", "default"), "leave WorkerTag empty"),
         (("Unknown", "1"), "Unknown is no parameter"),
     ] {
         let refusals = refusals(&template, &parameters(&[more])).join("\n");
-        assert!(refusals.contains(told), "{more:?}: {refusals:?}");
+        assert!(refusals.contains(refusal), "{more:?}: {refusals:?}");
     }
     Ok(())
 }

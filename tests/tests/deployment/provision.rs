@@ -1,4 +1,4 @@
-//! Bootstrap on deploy: `store`, as the process that it is, against the strict server.
+//! The binary `provision` against the emulator.
 
 use ::cosmos::{ClientConfig, ContainerSpec, CosmosClient, IndexingPolicy, Key, StaticKey, Throughput};
 use anyhow::Result;
@@ -102,7 +102,7 @@ async fn another_database_container_and_throughput_can_be_chosen() -> Result<()>
     Ok(())
 }
 
-/// A container that somebody made otherwise.
+/// A container that was created differently.
 async fn with(account: &Account, change: impl FnOnce(&mut ContainerSpec)) -> Result<()> {
     let client = account.client()?;
     client.ensure_database("duroxide", None).await?;
@@ -128,7 +128,7 @@ async fn a_container_that_differs_is_reported_in_full_and_left_as_it_is() -> Res
             "defaultTtl is not set, expected -1",
             "includedPaths is [/*], expected [/completedAt/?, ",
             "excludedPaths is [], expected [/*]",
-            "Nothing was altered",
+            "Nothing was changed",
         ] {
             assert!(said.out.contains(part), "{part}: {said:?}");
         }

@@ -303,7 +303,7 @@ async fn the_script_reports_mistakes_before_it_calls_anything() -> Result<()> {
     let stage = Stage::set("mistakes", 0).await?;
     let key = key();
     let account = account(&key);
-    for (arguments, env, told) in [
+    for (arguments, env, message) in [
         (&[] as &[&str], &account[..], "the stack's name is missing"),
         (&["WorkerTag=gpu"], &account[..], "the stack's name is missing"),
         (&[&"long".repeat(13)], &account[..], "more than 50 characters"),
@@ -320,7 +320,10 @@ async fn the_script_reports_mistakes_before_it_calls_anything() -> Result<()> {
     ] {
         let (output, calls) = stage.deploy(arguments, env)?;
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert!(!output.status.success() && said.contains(told), "{arguments:?}: {said}");
+        assert!(
+            !output.status.success() && said.contains(message),
+            "{arguments:?}: {said}"
+        );
         assert!(calls.is_empty(), "{calls:?}");
     }
     Ok(())

@@ -151,7 +151,7 @@ fn call(value: &Value) -> Option<(&str, &Value)> {
     (function == "Ref" || function.starts_with("Fn::")).then_some((function, argument))
 }
 
-/// A scalar as text: CloudFormation does not tell numbers from their texts.
+/// A scalar as text: CloudFormation does not distinguish numbers from texts.
 pub fn text(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),

@@ -103,7 +103,7 @@ impl Stage {
         self.note("unblocked", instance);
     }
 
-    /// `Quick` ends at once, `Patient` when it is let go or told to stop, `Deaf` only when it is let go; `Blocking`
+    /// `Quick` ends at once, `Patient` when it is let go or cancelled, `Deaf` only when it is let go; `Blocking`
     /// blocks its thread and `Elsewhere` another one; `Panicking` panics.
     pub fn activities(&self) -> ActivityRegistry {
         let builder = ActivityRegistry::builder();
@@ -116,8 +116,8 @@ impl Stage {
             tokio::select! {
                 () = stage.let_gone(ctx.instance_id()) => Ok("done".to_owned()),
                 () = ctx.cancelled() => {
-                    stage.note("told", ctx.instance_id());
-                    Err("told to stop".to_owned())
+                    stage.note("noticed", ctx.instance_id());
+                    Err("noticed to stop".to_owned())
                 }
             }
         });
@@ -246,7 +246,7 @@ pub async fn schedule(cloud: &Cloud, instance: &str, activity: &str) -> Wakeup {
     only(cloud.queue.take()).wakeup
 }
 
-/// Runs the turns that were notified for, and answers the instance's status.
+/// Runs the turns that have wakeups, and answers the instance's status.
 pub async fn conclude(cloud: &Cloud, instance: &str) -> OrchestrationStatus {
     let wakeups: Vec<Wakeup> = cloud.queue.take().into_iter().map(|delayed| delayed.wakeup).collect();
     assert!(
@@ -300,7 +300,7 @@ pub fn counted(function: &Function) -> BTreeMap<String, u64> {
         .collect()
 }
 
-/// How the cycles of a function ended since it was last asked.
+/// How the steps of a function ended since the last call.
 pub fn outcomes(function: &Function) -> Vec<(String, u64)> {
     const OUTCOMES: [&str; 8] = [
         "Abandoned",

@@ -167,7 +167,7 @@ async fn work_that_only_another_release_can_run_is_not_dropped() {
     assert!(why.contains("pinned") && why.contains("deploy"), "{why}");
     cloud.queue.take();
 
-    // A message of a newer release: nobody here can read it, and it must not be forgotten.
+    // A message of a newer release: this build cannot read it, and must not drop it.
     let wakeup = start(&cloud, "newer", "HelloCities", "1").await;
     let messages = cloud.world.documents_of("message").await;
     let mut message = messages
@@ -177,7 +177,8 @@ async fn work_that_only_another_release_can_run_is_not_dropped() {
     message["item"] = json!({ "OfTheFuture": { "instance": "newer" } });
     let pk = PartitionKey::new("newer").expect("a partition key");
     let raw = cloud.world.raw();
-    raw.upsert(&pk, &message, None, Retry::Idempotent)
+    let id = message["id"].as_str().expect("an id");
+    raw.replace(&pk, id, &message, None, Retry::Idempotent)
         .await
         .expect("it is replaced");
     let response = cloud.orchestrator.invoke(&[wakeup]).await;

@@ -1,5 +1,5 @@
-//! Batches: what is for different targets runs at once, what is for one target is one cycle, and each record is
-//! answered for by itself.
+//! Batches: different targets run at once, records for one target are one step, and each record has its own
+//! disposition.
 
 use crate::support::*;
 use cosmos_emulator::{Faults, RequestKind};
@@ -51,7 +51,7 @@ async fn ten_activities_of_a_batch_run_at_once() {
     assert_eq!(works.len(), 10);
     let met = timeout(LIMIT, serve(&cloud.worker, &works)).await;
     met.expect("none waits for another's end");
-    cloud.settle().await;
+    cloud.drain().await;
     assert_eq!(output(&cloud, "i9").await, "met");
 }
 
@@ -202,7 +202,7 @@ async fn a_store_that_is_down_fails_all_records_and_nothing_is_lost() {
     assert!(cloud.queue.take().is_empty());
     cloud.orchestrator.listener.clear_faults();
     serve(&cloud.orchestrator, &wakeups).await;
-    cloud.settle().await;
+    cloud.drain().await;
     for n in 0..3 {
         assert!(output(&cloud, &format!("i{n}")).await.contains("Oslo"));
     }

@@ -1,4 +1,4 @@
-//! Busy is not lost: a wakeup that meets a held lock costs one request and no waiting, and comes again.
+//! Busy is not lost: a wakeup that meets a lock costs one request and no waiting, and is sent again.
 
 use crate::support::*;
 use cosmos::Clock;
@@ -19,7 +19,7 @@ use tests::workload;
 const HELD: Duration = Duration::from_secs(600);
 const SECOND: Duration = Duration::from_secs(1);
 
-/// Holds the next turn of an instance, as another invocation would; answers the lock token.
+/// Claims the next turn of an instance, as another invocation would; answers the lock token.
 async fn hold_turn(cloud: &Cloud, instance: &str) -> String {
     let fetched = cloud.silent.fetch_turn(instance, HELD, None).await;
     match fetched.expect("a fetch") {
@@ -34,7 +34,7 @@ async fn a_wakeup_for_a_claimed_turn_costs_one_request_and_is_sent_again() {
     let first = start(&cloud, "order", "HelloCities", "1").await;
     let token = hold_turn(&cloud, "order").await;
 
-    // That it returns while the lock is held is the proof that it does not wait.
+    // It returns while the instance is locked, so it does not wait.
     let (response, cost) = cost_of(&cloud.orchestrator.listener, cloud.orchestrator.invoke(&[first])).await;
     assert_eq!(failed(&response), [""; 0]);
     cost.is_exactly(&[Query], 1);
@@ -49,7 +49,7 @@ async fn a_wakeup_for_a_claimed_turn_costs_one_request_and_is_sent_again() {
     let released = cloud.silent.abandon_orchestration_item(&token, None, true).await;
     released.expect("the turn is given back");
     serve(&cloud.orchestrator, &[again.wakeup]).await;
-    cloud.settle().await;
+    cloud.drain().await;
     assert!(output(&cloud, "order").await.contains("Oslo"));
 }
 
@@ -67,7 +67,7 @@ async fn a_wakeup_for_a_busy_instance_is_sent_again_at_growing_intervals() {
         wakeup = again.wakeup;
     }
     assert_eq!(pauses, [1, 2, 4, 8, 16, 16, 16]);
-    // A fresh wakeup beside a tired one is a sign that something new has come.
+    // A fresh wakeup beside one that was sent often means that something new arrived.
     serve(&cloud.orchestrator, &[wakeup, Wakeup::turn("order")]).await;
     assert_eq!(only(cloud.queue.take()).delay, SECOND);
 }
@@ -96,7 +96,7 @@ async fn a_wakeup_for_a_claimed_activity_costs_one_request_and_is_sent_again() {
     let released = cloud.silent.abandon_work_item(&held.lock_token, None, true).await;
     released.expect("the activity is given back");
     serve(&cloud.worker, &[again.wakeup]).await;
-    cloud.settle().await;
+    cloud.drain().await;
     assert!(output(&cloud, "order").await.contains("Oslo"));
 }
 
@@ -114,7 +114,7 @@ async fn a_busy_record_fails_when_its_wakeup_cannot_be_sent_again() {
     assert_eq!(metrics(&cloud.orchestrator)["WakeupsFailed"], 2);
 }
 
-/// Two messages; the second comes when the holder has fetched and not yet committed.
+/// Two messages; the second arrives when the first process has fetched and not yet committed.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_message_that_arrives_during_a_turn_leads_to_another_turn_without_maintenance() {
     let orchestrations = || {
@@ -124,7 +124,7 @@ async fn a_message_that_arrives_during_a_turn_leads_to_another_turn_without_main
     let cloud = Cloud::start(orchestrations(), workload::activities()).await;
     let other = cloud.another_orchestrator("other", orchestrations()).await;
     let first = start(&cloud, "order", "Inbox", "").await;
-    // The view and the claim have passed; what is held is the commit.
+    // Read and claim have passed; the commit is paused.
     cloud.orchestrator.listener.reset();
     let commit = cloud.orchestrator.listener.pause_when(|log| log.len() == 2);
     let holder = cloud.orchestrator.invoke(std::slice::from_ref(&first));
@@ -167,7 +167,7 @@ async fn of_two_environments_that_race_for_an_instance_one_runs_the_turn() {
         let wakeup = [start(&cloud, &instance, "Quick", "").await];
         let (one, two) = futures::join!(cloud.orchestrator.invoke(&wakeup), other.invoke(&wakeup));
         assert_eq!((failed(&one), failed(&two)), (vec![], vec![]));
-        // Who was busy wakeups again, and finds nothing.
+        // The busy one sends its wakeup again, which finds nothing.
         serve(&other, &plain(cloud.queue.take())).await;
         assert_eq!(turns.load(Ordering::SeqCst), n, "{instance}");
         assert_eq!(output(&cloud, &instance).await, "done");
@@ -177,7 +177,7 @@ async fn of_two_environments_that_race_for_an_instance_one_runs_the_turn() {
     assert_eq!(committed, 20, "{counted:?}");
 }
 
-/// The holder stalls at its commit until its lock has expired, and another has taken the turn over.
+/// The first process stalls at its commit until its lock has expired and another has taken the turn over.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_turn_that_was_taken_over_commits_nothing() {
     let clock = Arc::new(ShiftedClock::default());
@@ -200,7 +200,7 @@ async fn a_turn_that_was_taken_over_commits_nothing() {
     };
     let (response, work) = futures::join!(holder, meanwhile);
     assert_eq!(failed(&response), ["0"], "it comes again, to find out");
-    // For all it knows its commit may have happened, so it wakeups for the same activity: once too often, and harmless.
+    // Its commit may have happened, so it wakes the same activity: once too often, which is harmless.
     let twice = only(cloud.queue.take()).wakeup;
     assert_eq!(twice.target, work[0].target);
     let counted = metrics(&cloud.orchestrator);
@@ -211,7 +211,7 @@ async fn a_turn_that_was_taken_over_commits_nothing() {
     serve(&cloud.worker, &[twice]).await;
     let counted = metrics(&cloud.worker);
     assert_eq!((&counted["Committed"], &counted["Nothing"]), (&1.into(), &1.into()));
-    cloud.settle().await;
+    cloud.drain().await;
     assert!(output(&cloud, "order").await.contains("Oslo"));
     let history = cloud.client.read_execution_history("order", 1).await;
     workload::assert_sound("order", &history.expect("a history"));

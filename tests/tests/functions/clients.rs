@@ -1,4 +1,4 @@
-//! Clients in a world where nobody polls: what they queue is notified for.
+//! Clients where nobody polls: they send a wakeup for what they queue.
 
 use crate::support::*;
 use cosmos::{Clock, SystemClock};
@@ -85,10 +85,10 @@ async fn a_client_without_a_notifier_still_queues() {
     let cloud = Cloud::start(workload::orchestrations(), workload::activities()).await;
     cloud.queue.fail_all(true);
     let started = cloud.client.start_orchestration("order", "HelloCities", "1").await;
-    started.expect("the wakeup is a hint");
+    started.expect("a lost wakeup fails no request");
     cloud.queue.fail_all(false);
     serve(&cloud.orchestrator, &[Wakeup::turn("order")]).await;
-    cloud.settle().await;
+    cloud.drain().await;
     assert!(output(&cloud, "order").await.contains("Oslo"));
 }
 
@@ -168,12 +168,12 @@ async fn a_client_manages_instances() {
         .start_orchestration("unwanted", "Event", "1")
         .await
         .expect("it starts");
-    cloud.settle().await;
+    cloud.drain().await;
     client
         .cancel_instance("unwanted", "no need")
         .await
         .expect("it is cancelled");
-    cloud.settle().await;
+    cloud.drain().await;
     assert!(matches!(
         status(&cloud, "unwanted").await,
         OrchestrationStatus::Failed { .. }
@@ -202,5 +202,5 @@ async fn a_client_manages_instances() {
         status(&cloud, "child-of-parent").await,
         OrchestrationStatus::NotFound
     ));
-    assert_eq!(cloud.queue.take().len(), 0, "management wakeups nobody");
+    assert_eq!(cloud.queue.take().len(), 0, "management sends no wakeups");
 }

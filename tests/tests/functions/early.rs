@@ -1,4 +1,4 @@
-//! Wakeups that come before their time are notified again for the rest of it.
+//! Wakeups that arrive before their time are sent again for the rest of it.
 
 use crate::support::*;
 use cosmos::{Clock, SystemClock};
@@ -70,7 +70,7 @@ async fn a_wakeup_before_its_timer_is_due_is_sent_again_for_the_rest() {
     assert_eq!(again.wakeup.target, turn_of("order"));
     assert_for_the_rest(&again, due, asked);
 
-    // A busy notifier must not lose it: then the record comes again.
+    // A busy notifier must not lose it: the record is delivered again.
     cloud.queue.fail_all(true);
     let response = cloud.orchestrator.invoke(std::slice::from_ref(&again.wakeup)).await;
     assert_eq!(failed(&response), ["0"]);
@@ -144,7 +144,7 @@ async fn a_wakeup_before_an_activity_may_be_retried_is_sent_again_for_the_rest()
         .abandon_work_item(&held.lock_token, Some(pause), false)
         .await;
     released.expect("the activity is given back");
-    // Whoever gives it back wakeups with this time.
+    // Who abandons it sends a wakeup with this time.
     let due = clock.now_ms() + 300_000;
     let wakeup = Wakeup {
         due_ms: Some(due),
@@ -169,7 +169,7 @@ impl Clock for Late {
     }
 }
 
-/// The wakeup comes when the timer is due by everybody's clock but the function's.
+/// The wakeup comes when the timer is due by every clock but the function's.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_function_whose_clock_is_late_sends_the_wakeup_again_for_its_own_time() {
     let cloud = Cloud::start(orchestrations(), workload::activities()).await;

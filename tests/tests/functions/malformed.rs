@@ -98,7 +98,7 @@ async fn malformed_records_fail_alone_and_are_logged_and_counted() {
             "{line}"
         );
     }
-    cloud.settle().await;
+    cloud.drain().await;
     assert!(output(&cloud, "order").await.contains("Oslo"));
 }
 
@@ -117,7 +117,7 @@ async fn a_turn_wakeup_at_the_worker_fails_and_its_activities_are_served() {
         (&counted["MalformedWakeups"], &counted["Committed"]),
         (&2.into(), &1.into())
     );
-    cloud.settle().await;
+    cloud.drain().await;
     assert!(output(&cloud, "order").await.contains("Oslo"));
 }
 
@@ -143,12 +143,16 @@ async fn a_broken_instance_does_not_fail_the_others_of_its_batch() {
     let item = work["item"].take();
     work["item"] = "no activity".into();
     let retry = cosmos::Retry::Idempotent;
-    raw.upsert(&pk, &work, None, retry).await.expect("it is written");
+    raw.replace(&pk, "w:1:2", &work, None, retry)
+        .await
+        .expect("it is written");
     let response = cloud.worker.invoke(&works).await;
     let broken = place_of("broken", &works);
     assert_eq!(failed(&response), [broken.to_string()]);
     work["item"] = item;
-    raw.upsert(&pk, &work, None, retry).await.expect("it is written");
+    raw.replace(&pk, "w:1:2", &work, None, retry)
+        .await
+        .expect("it is written");
     serve(&cloud.worker, &works[broken..=broken]).await;
 
     let turns = plain(cloud.queue.take());
@@ -158,9 +162,9 @@ async fn a_broken_instance_does_not_fail_the_others_of_its_batch() {
     raw.delete(&pk, id, None, retry).await.expect("it is deleted");
     let response = cloud.orchestrator.invoke(&turns).await;
     assert_eq!(failed(&response), [place_of("broken", &turns).to_string()]);
-    raw.upsert(&pk, history, None, retry).await.expect("it is written");
+    raw.create(&pk, history, retry).await.expect("it is written");
     serve(&cloud.orchestrator, &[Wakeup::turn("broken")]).await;
-    cloud.settle().await;
+    cloud.drain().await;
     for instance in ["sound", "broken", "good"] {
         assert!(output(&cloud, instance).await.contains("Oslo"));
     }

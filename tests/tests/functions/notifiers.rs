@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use tests::cloud::{Cloud, CloudOptions, INVOCATION};
 use tests::workload;
 
-/// The first activity of `order`, as maintenance wakeups for it.
+/// A wakeup for the first activity of `order`, as maintenance sends it.
 fn first_activity() -> Wakeup {
     Wakeup::work(WorkTarget {
         instance: "order".to_owned(),
@@ -19,8 +19,8 @@ fn first_activity() -> Wakeup {
     })
 }
 
-/// Has the first turn and the first activity done while the notifier is `broken`; then lets it be `mended`, and shows
-/// that both were done once, and that nothing but wakeups was lost.
+/// Runs the first turn and the first activity while the notifier is `broken`, repairs it with `mended`, and shows that
+/// both ran once and nothing but wakeups was lost.
 async fn assert_only_wakeups_are_lost(cloud: &Cloud, broken: impl FnOnce(), mended: impl FnOnce()) {
     let first = start(cloud, "order", "HelloCities", "1").await;
     broken();
@@ -42,7 +42,7 @@ async fn assert_only_wakeups_are_lost(cloud: &Cloud, broken: impl FnOnce(), mend
     let (response, cost_of_turn) = cost_of(&cloud.orchestrator.listener, cloud.orchestrator.invoke(&[first])).await;
     assert_eq!(failed(&response), [""; 0]);
     cost_of_turn.is_exactly(&[Query], 1);
-    cloud.settle().await;
+    cloud.drain().await;
     assert!(output(cloud, "order").await.contains("Oslo"));
     let history = cloud.client.read_execution_history("order", 1).await;
     workload::assert_sound("order", &history.expect("a history"));

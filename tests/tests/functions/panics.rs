@@ -1,4 +1,4 @@
-//! Code that panics, is missing or has changed fails as duroxide defines, visibly; and the environment serves on.
+//! Code that panics, is missing or has changed fails as duroxide defines, visibly, and the environment continues to serve.
 
 use crate::activities::*;
 use cosmos::PartitionKey;
@@ -137,7 +137,7 @@ fn assert_panicked(details: &ErrorDetails, expected: &str) {
 async fn an_orchestration_that_is_not_registered_is_retried_and_given_up() {
     let (cloud, _, clock) = cloud(limits()).await;
     let wakeup = start(&cloud, "order", "Missing", "").await;
-    // Given back for one second, then two; the third attempt is one too many.
+    // Abandoned for one second, then two; the third attempt is one too many.
     assert_eq!(pauses(&cloud, &clock, wakeup).await, [1, 2, 0]);
     let counts = counted(&cloud.orchestrator);
     assert_eq!((counts.get("Abandoned"), counts.get("Committed")), (Some(&2), Some(&1)));
@@ -192,7 +192,7 @@ async fn an_orchestration_that_is_registered_in_time_runs() {
 async fn an_activity_that_is_not_registered_is_retried_and_given_up() {
     let (cloud, _, clock) = cloud(limits()).await;
     let wakeup = schedule(&cloud, "order", "Missing").await;
-    // Given back for one second, then two; then it fails, and a turn takes the failure.
+    // Abandoned for one second, then two; then it fails, and a turn takes the failure.
     assert_eq!(pauses(&cloud, &clock, wakeup).await, [1, 2, 0, 0]);
     let counts = counted(&cloud.worker);
     assert_eq!((counts.get("Abandoned"), counts.get("Committed")), (Some(&2), Some(&1)));
@@ -241,7 +241,7 @@ async fn an_orchestration_that_changed_under_a_running_instance_fails_visibly() 
         (Some(&1), Some(&1))
     );
     assert!(cloud.queue.take().is_empty());
-    // The environment serves on.
+    // The environment continues to serve.
     let next = start(&cloud, "next", "Run", "Quick").await;
     served(&another.invoke(&[next]).await);
     assert_eq!(stage.count("began", "order"), 1);

@@ -1,4 +1,4 @@
-//! The real parts together: both function binaries, unmodified, under `cargo lambda`'s Runtime API, notifying moto's SQS,
+//! The real parts together: both function binaries, unmodified, under `cargo lambda`'s Runtime API, with moto's SQS as notifier,
 //! with the store's key from moto's Secrets Manager.
 //!
 //! The test plays the event source mappings. It installs `cargo-lambda` and `moto` from PyPI, once per target directory.
@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tests::World;
-use tests::real::{Function, LambdaApi, Moto, Queue, Secret, Venv, build, notify_again};
+use tests::real::{Function, LambdaApi, Moto, Queue, Secret, Venv, build, wake_again};
 
 const PATIENCE: Duration = Duration::from_secs(120);
 /// Long enough for an invocation, short enough to wait for.
@@ -115,7 +115,7 @@ impl Stage {
             if turn.received + work.received > 0 {
                 busy = Instant::now();
             } else if busy.elapsed() > SILENCE {
-                notify_again(&self.world, &self.turns, &self.works).await?;
+                wake_again(&self.world, &self.turns, &self.works).await?;
                 busy = Instant::now();
             }
             tokio::time::sleep(Duration::from_millis(50)).await;
@@ -147,7 +147,7 @@ async fn an_order_is_fulfilled_by_the_binaries_that_are_deployed() -> Result<()>
     ensure!(output.contains(r#""outcome":"shipped""#), "{output}");
     ensure!(driven.turns >= 3 && driven.works >= 2, "{driven:?}");
 
-    // The message that is no wakeup was refused each time, spoilt nothing, and ends with the dead.
+    // The message that is no wakeup fails each time, affects no other, and ends in the dead-letter queue.
     let limit = Instant::now() + PATIENCE;
     while stage.dead.depth().await? == 0 {
         ensure!(
@@ -190,7 +190,7 @@ fn told_what_they_did(function: &Function, order: &str, step: &str) -> Result<()
     let cycle = records
         .iter()
         .find(|record| record["message"] == "a step ended" && record["instance"] == order)
-        .with_context(|| format!("no cycle of the order is logged: {records:?}"))?;
+        .with_context(|| format!("no step of the order is logged: {records:?}"))?;
     ensure!(cycle["execution"] == 1 && cycle[step].is_u64(), "{cycle}");
     ensure!(cycle["requestId"].as_str().is_some_and(|id| !id.is_empty()), "{cycle}");
     ensure!(cycle["outcome"] == "Committed" && cycle["wakeups"].is_u64(), "{cycle}");

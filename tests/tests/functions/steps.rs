@@ -1,4 +1,4 @@
-//! Exactly one cycle per wakeup: one fetch, one execution, one commit; counted at the function's own listener.
+//! Exactly one step per wakeup: one fetch, one execution, one commit; counted at the function's own listener.
 
 use crate::support::*;
 use cosmos_emulator::RequestKind::{Batch, Create, Query, Read, Replace};
@@ -72,12 +72,12 @@ async fn a_wakeup_is_one_fetch_one_execution_and_one_commit() {
     let second = only(cloud.queue.take()).wakeup;
     let (response, cost_of_second) = cost_of(&cloud.orchestrator.listener, cloud.orchestrator.invoke(&[second])).await;
     assert_eq!((failed(&response), runs.so_far()), (vec![], (2, 1)));
-    // The claim and the past go out together, in either order.
+    // The claim and the query for the history are sent together, in either order.
     assert_eq!((cost_of_second.counts.requests, cost_of_second.round_trips), (4, 3));
     assert_eq!((cost_of_second.counts.queries, cost_of_second.counts.batches), (2, 1));
 
     assert_eq!(output(&cloud, "order").await, "One 2.3.4");
-    assert!(cloud.queue.take().is_empty(), "what has ended wakeups nobody");
+    assert!(cloud.queue.take().is_empty(), "what has ended wakes nobody");
     assert_eq!(cloud.worker.listener.counts().cross_partition_queries, 0);
 }
 
@@ -110,7 +110,7 @@ async fn assert_nothing_to_do(cloud: &Cloud, wakeup: &Wakeup) {
     .await;
     assert_eq!(failed(&response), [""; 0]);
     cost.is_exactly(&[Query], 1);
-    assert_eq!(cloud.queue.count(), notified, "it wakeups nobody");
+    assert_eq!(cloud.queue.count(), notified, "it wakes nobody");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -163,15 +163,15 @@ async fn a_work_wakeup_without_its_orchestration_costs_a_read_and_loses_no_infor
     let cloud = runs.cloud().await;
     let first = start(&cloud, "order", "One", "").await;
     serve(&cloud.orchestrator, &[first]).await;
-    let told = only(cloud.queue.take()).wakeup;
+    let seen_status = only(cloud.queue.take()).wakeup;
     let bare = Wakeup::work(WorkTarget {
         orchestration: None,
-        ..work_of(&told).clone()
+        ..work_of(&seen_status).clone()
     });
     let (response, cost) = cost_of(&cloud.worker.listener, cloud.worker.invoke(&[bare])).await;
     assert_eq!(failed(&response), [""; 0]);
     assert!(cost.counts.requests > 3, "the history is read: {cost:?}");
-    cloud.settle().await;
+    cloud.drain().await;
     assert_eq!(output(&cloud, "order").await, "One 2.3.4");
 }
 
@@ -198,7 +198,7 @@ async fn what_an_activity_reads_comes_from_the_store() {
     for (instance, orchestration, input) in [("given", "Given", "a result"), ("looking", "Look", "given")] {
         let started = cloud.client.start_orchestration(instance, orchestration, input).await;
         started.expect("it starts");
-        cloud.settle().await;
+        cloud.drain().await;
     }
     let seen = output(&cloud, "looking").await;
     let (mine, other) = seen.split_once("; ").expect("two statuses");
@@ -206,11 +206,11 @@ async fn what_an_activity_reads_comes_from_the_store() {
     assert!(other.contains("Completed") && other.contains("a result"), "{other}");
 }
 
-/// What the gate answers for the runtime would say that it runs.
+/// The gate's own answer to the runtime would be that it runs.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_activity_sees_the_end_of_its_own_orchestration() {
     let (begun, ended) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
-    let (seen, mut telling) = tokio::sync::mpsc::unbounded_channel();
+    let (seen, mut statuses) = tokio::sync::mpsc::unbounded_channel();
     let (begin, end) = (Arc::clone(&begun), Arc::clone(&ended));
     let look = move |ctx: ActivityContext, _: String| {
         let (begin, end, seen) = (Arc::clone(&begin), Arc::clone(&end), seen.clone());
@@ -236,8 +236,11 @@ async fn an_activity_sees_the_end_of_its_own_orchestration() {
         ended.notify_one();
     };
     futures::join!(cloud.worker.invoke(&work), meanwhile);
-    let told = telling.recv().await.expect("it looked");
-    assert!(matches!(told, OrchestrationStatus::Failed { .. }), "{told:?}");
+    let seen_status = statuses.recv().await.expect("it looked");
+    assert!(
+        matches!(seen_status, OrchestrationStatus::Failed { .. }),
+        "{seen_status:?}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -282,7 +285,7 @@ async fn instances_may_have_any_name() {
         let started = cloud.client.start_orchestration(name, "Parent", "you").await;
         started.expect("it starts");
     }
-    cloud.settle().await;
+    cloud.drain().await;
     for name in names {
         assert_eq!(output(&cloud, name).await, "Hello you!", "{name:?}");
     }

@@ -34,7 +34,7 @@ impl<'a> MakeWriter<'a> for Log {
     }
 }
 
-/// One invocation, and what it logged. An invocation runs on the caller's thread, only its cycles elsewhere.
+/// One invocation, and what it logged. An invocation runs on the caller's thread, only its steps elsewhere.
 async fn logged(function: &Function, wakeup: &Wakeup) -> (BatchResponse, String) {
     let log = Log::default();
     let subscriber = tracing_subscriber::fmt()

@@ -1,4 +1,4 @@
-//! The wakeups that follow a commit: each to the one who has something to do now, and no others.
+//! The wakeups that follow a commit: one for each target that is due now, and no others.
 
 use crate::support::*;
 use cosmos::{Clock, SystemClock};
@@ -58,7 +58,7 @@ async fn cloud() -> Cloud {
     Cloud::start(orchestrations(), workload::activities()).await
 }
 
-/// Has the function serve these, and answers whom it rang, at once.
+/// Serves these wakeups, and answers the targets that are woken at once.
 async fn notified_by(cloud: &Cloud, wakeups: &[Wakeup]) -> Vec<String> {
     serve(&cloud.orchestrator, wakeups).await;
     let notified = cloud.queue.take();
@@ -112,7 +112,7 @@ async fn wakeups_for_new_activities_are_sent_in_one_call_and_spare_a_read() {
     });
     assert_eq!(notified, expected.collect::<Vec<_>>());
     serve(&cloud.worker, &plain(notified)).await;
-    // Later turns know whose they are as well; here there is nothing left to wakeup for.
+    // Later turns know whose they are as well; here nothing is left to wake.
     let completions = plain(cloud.queue.take());
     assert_eq!(completions.len(), 25);
     assert!(completions.iter().all(|wakeup| wakeup.target == turn_of("wide")));
@@ -241,7 +241,7 @@ async fn timers_within_fifteen_minutes_get_a_wakeup_for_their_time_and_later_one
     }
 }
 
-/// One turn takes what one page of the store holds; what counts comes last.
+/// One turn takes one page of messages; the one that matters comes last.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_turn_that_leaves_messages_behind_wakes_its_instance_again() {
     let cloud = cloud().await;
@@ -282,10 +282,10 @@ async fn the_consistency_token_of_a_wakeup_makes_a_lagging_replica_show_what_the
         ..CloudOptions::default()
     };
     let cloud = Cloud::with(options, orchestrations(), workload::activities()).await;
-    let told = start(&cloud, "order", "Again", "last").await;
+    let full = start(&cloud, "order", "Again", "last").await;
     let mute = Wakeup {
         consistency_token: None,
-        ..told.clone()
+        ..full.clone()
     };
     let stale = |fresh: f64| Faults {
         stale_reads: true,
@@ -298,7 +298,7 @@ async fn the_consistency_token_of_a_wakeup_makes_a_lagging_replica_show_what_the
     // Some requests reach a replica that is up to date; one without a consistency token would be answered by the first.
     cloud.orchestrator.listener.set_faults(stale(0.2));
     cloud.orchestrator.listener.reset();
-    serve(&cloud.orchestrator, &[told]).await;
+    serve(&cloud.orchestrator, &[full]).await;
     assert_eq!(metrics(&cloud.orchestrator)["Committed"], 1);
     let turned_away = |status: Option<u16>| status == Some(404);
     let log = cloud.orchestrator.listener.log();

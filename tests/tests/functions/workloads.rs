@@ -15,7 +15,7 @@ async fn hello_cities_keeps_its_budget() {
     let cloud = Cloud::start(workload::orchestrations(), workload::activities()).await;
     let started = cloud.client.start_orchestration("cities", "HelloCities", "1").await;
     started.expect("it starts");
-    cloud.settle().await;
+    cloud.drain().await;
     let requests = [
         &cloud.client_listener,
         &cloud.orchestrator.listener,
@@ -23,7 +23,7 @@ async fn hello_cities_keeps_its_budget() {
     ]
     .map(|listener| listener.counts());
     let [client, turns, works] = requests.map(|counts| (counts.requests, counts.cross_partition_queries));
-    // Three activities, so four turns, of which the first has no past to read.
+    // Three activities, so four turns, of which the first has no history to read.
     assert_eq!((client, turns, works), ((1, 0), (3 + 3 * 4, 0), (3 * 3, 0)));
     assert_eq!((cloud.queue.count(), cloud.queue.calls()), (1 + 3 + 3, 7));
     assert_eq!(
@@ -55,9 +55,9 @@ async fn a_mixed_workload_completes_by_wakeups_alone() {
     let cloud = Cloud::with(options, workload::orchestrations(), workload::activities()).await;
     let jobs = jobs(30);
     running::start(&cloud.client, &jobs).await;
-    cloud.settle().await;
+    cloud.drain().await;
     running::nudge(&cloud.client, &jobs).await;
-    cloud.settle().await;
+    cloud.drain().await;
     report(&cloud, "no faults", jobs.len());
     for function in [&cloud.orchestrator, &cloud.worker] {
         let counts = function.listener.counts();
@@ -128,7 +128,7 @@ async fn survive(seed: u64) {
     };
     let functions = async {
         while !done.load(Ordering::SeqCst) {
-            cloud.settle_through(&mut post).await;
+            cloud.drain_through(&mut post).await;
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     };

@@ -1,4 +1,4 @@
-//! Administration tells the truth: about earlier executions, counts and queues, and about what was pruned.
+//! Administration: earlier executions, counts, queue depths and pruning are exact.
 
 use duroxide::EventKind;
 use duroxide::providers::{Provider, ProviderAdmin, PruneOptions, QueueDepths, TagFilter, WorkItem};
@@ -151,11 +151,11 @@ async fn queue_depths_count_what_is_not_claimed() {
     let held = turn(&provider, "order-1").await;
     let claimed = work(&provider, "order-2", 3).await;
     assert_eq!(depths().await, (4, 5, 1));
-    // What arrives behind a held lock is not held.
+    // What arrives after the claim is not claimed.
     enqueue(&provider, raised("order-1", "3")).await;
     assert_eq!(depths().await, (5, 5, 1));
     clock.advance(LATER);
-    assert_eq!(depths().await, (7, 6, 1), "expired locks hold nothing");
+    assert_eq!(depths().await, (7, 6, 1), "expired locks claim nothing");
     clock.advance(LATER);
     assert_eq!(depths().await, (8, 6, 0), "the delayed message is due");
     assert!(commit(&provider, &held.lock_token, Decision::default()).await.is_err());

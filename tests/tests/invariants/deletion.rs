@@ -90,8 +90,8 @@ async fn assert_whole(world: &World, provider: &CosmosProvider, names: &[String]
     let documents = world.documents().await;
     let marked: Vec<_> = documents.iter().filter(|doc| doc.get("deleting").is_some()).collect();
     assert!(marked.is_empty(), "{context}: marks stay: {marked:?}");
-    let owed: Vec<_> = documents.iter().filter(|doc| doc["queue"] == "repair").collect();
-    assert!(owed.is_empty(), "{context}: something is still owed: {owed:?}");
+    let left: Vec<_> = documents.iter().filter(|doc| doc["queue"] == "repair").collect();
+    assert!(left.is_empty(), "{context}: something is left to repair: {left:?}");
     let of_tree = |pk: &serde_json::Value| pk.as_str().is_some_and(|pk| names.iter().any(|name| name == pk));
     if there[0] {
         for instance in names {
@@ -108,7 +108,7 @@ async fn assert_whole(world: &World, provider: &CosmosProvider, names: &[String]
             .count();
         assert_eq!(work as u64, ACTIVITIES, "{context}: activities are gone");
     } else {
-        // Receipts and given-up decisions may stay: nobody meets them.
+        // Receipts and abandoned decisions may stay: nothing reads them.
         let rest: Vec<_> = documents
             .iter()
             .filter(|doc| of_tree(&doc["pk"]) && doc.get("ttl").is_none())
@@ -119,6 +119,7 @@ async fn assert_whole(world: &World, provider: &CosmosProvider, names: &[String]
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "exhaustive: a tree for each write"]
 async fn a_deletion_that_crashes_at_any_write_deletes_all_or_nothing() {
     let world = World::local(ServerOptions::default()).await;
     let clock = Arc::new(ManualClock::default());
@@ -128,9 +129,9 @@ async fn a_deletion_that_crashes_at_any_write_deletes_all_or_nothing() {
         for n in 1.. {
             let context = format!("{point:?} at write {n}");
             let names = plant(&provider, &format!("{point:?}-{n}")).await;
-            let (listener, dying) = world.process_at(&clock).await;
+            let (listener, crashing) = world.process_at(&clock).await;
             listener.crash_at_write(n, point);
-            if let Some(outcome) = until_crash(&listener, dying.delete_instance(&names[0], true)).await {
+            if let Some(outcome) = until_crash(&listener, crashing.delete_instance(&names[0], true)).await {
                 outcome.expect("a deletion without a crash succeeds");
                 assert!(n > 4, "only {n} writes were seen");
                 break;
@@ -157,9 +158,9 @@ async fn an_interrupted_deletion_met_by_a_fetch_is_completed_or_given_up() {
     let provider = world.provider_at(&clock).await;
     for n in 1..=4 {
         let names = plant(&provider, &format!("met-{n}")).await;
-        let (listener, dying) = world.process_at(&clock).await;
+        let (listener, crashing) = world.process_at(&clock).await;
         listener.crash_at_write(n, CrashPoint::AfterApplied);
-        let outcome = until_crash(&listener, dying.delete_instance(&names[0], true)).await;
+        let outcome = until_crash(&listener, crashing.delete_instance(&names[0], true)).await;
         assert!(outcome.is_none(), "write {n}: it did not die: {outcome:?}");
         clock.advance(REPAIRABLE);
         let mut ready = 0;
@@ -185,7 +186,7 @@ async fn an_interrupted_deletion_met_by_a_fetch_is_completed_or_given_up() {
     }
 }
 
-/// The deleter is slow between its marks and its decision, and a fetch gives its deletion up meanwhile.
+/// The deletion is slow between its marks and its decision, and a fetch gives it up meanwhile.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_slow_deleter_whose_deletion_was_given_up_deletes_nothing() {
     let world = World::local(ServerOptions::default()).await;
@@ -198,10 +199,10 @@ async fn a_slow_deleter_whose_deletion_was_given_up_deletes_nothing() {
     let slow = connect(slow.request_timeout(PATIENT).operation_timeout(PATIENT)).await;
     // Each lock is replaced by its marked version; the decision would be the one document that is created.
     let marks = |log: &[RequestRecord]| log.iter().filter(|record| record.kind == RequestKind::Replace).count();
-    let hold = listener.pause_when(move |log| marks(log) == LEVELS);
+    let pause = listener.pause_when(move |log| marks(log) == LEVELS);
     let root = names[0].clone();
     let deletion = tokio::spawn(async move { slow.delete_instance(&root, true).await });
-    is_paused(&hold, &deletion).await;
+    is_paused(&pause, &deletion).await;
     let locks = world.documents_of("lock").await;
     let marked = locks.iter().filter(|doc| doc.get("deleting").is_some()).count();
     assert_eq!(marked, LEVELS, "{:?}", listener.log());
@@ -212,13 +213,9 @@ async fn a_slow_deleter_whose_deletion_was_given_up_deletes_nothing() {
     clock.advance(REPAIRABLE);
     // The fetch gives the deletion up, and goes on with its turn.
     turn(&provider, &names[2]).await;
-    drop(hold);
+    drop(pause);
     let outcome = deletion.await.expect("no panic");
-    recover_all(&provider, &clock, "slow deleter").await;
-    let whole = assert_whole(&world, &provider, &names, &format!("slow deleter, told {outcome:?}")).await;
-    assert_eq!(
-        whole,
-        outcome.is_err(),
-        "what the deleter was told is what happened: {outcome:?}"
-    );
+    recover_all(&provider, &clock, "slow deletion").await;
+    let whole = assert_whole(&world, &provider, &names, &format!("slow deletion, {outcome:?}")).await;
+    assert_eq!(whole, outcome.is_err(), "the result is what happened: {outcome:?}");
 }

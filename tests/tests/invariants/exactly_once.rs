@@ -1,4 +1,4 @@
-//! Exactly once across partitions: a message that an intent owes arrives, and arrives once.
+//! Exactly once across partitions: the message of an intent is delivered, and delivered once.
 
 use cosmos::{PartitionKey, Retry};
 use cosmos_emulator::{CrashPoint, ServerOptions};
@@ -9,38 +9,38 @@ use std::sync::Arc;
 use tests::turns::*;
 use tests::{ManualClock, World, connect, recover, until_crash};
 
-struct Owed {
+struct Outbox {
     world: World,
     clock: Arc<ManualClock>,
     provider: Arc<CosmosProvider>,
 }
 
-impl Owed {
-    async fn new() -> Owed {
+impl Outbox {
+    async fn new() -> Outbox {
         let world = World::local(ServerOptions::default()).await;
         let clock = Arc::new(ManualClock::default());
         let provider = world.provider_at(&clock).await;
-        Owed { world, clock, provider }
+        Outbox { world, clock, provider }
     }
 
-    /// Commits a turn of `instance` in a process that dies before it delivers. Answers the intent it left.
-    async fn commit_and_die(&self, instance: &str, decision: Decision) -> Value {
+    /// Commits a turn of `instance` in a process that crashes before it delivers. Answers the intent that it left.
+    async fn commit_and_crash(&self, instance: &str, decision: Decision) -> Value {
         let listener = self.world.open_listener().await;
         let clock: Arc<dyn cosmos::Clock> = Arc::clone(&self.clock) as Arc<dyn cosmos::Clock>;
-        let dying = connect(self.world.builder_through(&listener).clock(clock)).await;
-        let turn = turn(&dying, instance).await;
+        let crashing = connect(self.world.builder_through(&listener).clock(clock)).await;
+        let turn = turn(&crashing, instance).await;
         listener.crash_at_write(2, CrashPoint::BeforeApplied);
-        let said = until_crash(&listener, commit(&dying, &turn.lock_token, decision)).await;
+        let said = until_crash(&listener, commit(&crashing, &turn.lock_token, decision)).await;
         assert!(said.is_none(), "the delivery met no crash: {said:?}");
         let intents = self.world.documents_of("intent").await;
         intents
             .into_iter()
             .find(|doc| doc["pk"] == instance)
-            .expect("the intent is owed")
+            .expect("there is an intent")
     }
 
-    /// Puts an intent back, as if the process had died before deleting it.
-    async fn owe_again(&self, intent: &Value) {
+    /// Writes an intent again, as if the process had crashed before deleting it.
+    async fn write_again(&self, intent: &Value) {
         let mut doc = intent.clone();
         doc.as_object_mut()
             .expect("a document")
@@ -107,95 +107,96 @@ fn completes(parent: &str) -> Decision {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_childs_start_that_is_delivered_twice_starts_it_once() {
-    let owed = Owed::new().await;
-    enqueue(&owed.provider, start_of("parent")).await;
-    let intent = owed.commit_and_die("parent", starts("child")).await;
-    assert_eq!(owed.messages_of("child").await, 0, "nothing was delivered yet");
-    assert_eq!(owed.recover().await, 1);
-    assert_eq!(owed.messages_of("child").await, 1);
+    let outbox = Outbox::new().await;
+    enqueue(&outbox.provider, start_of("parent")).await;
+    let intent = outbox.commit_and_crash("parent", starts("child")).await;
+    assert_eq!(outbox.messages_of("child").await, 0, "nothing was delivered yet");
+    assert_eq!(outbox.recover().await, 1);
+    assert_eq!(outbox.messages_of("child").await, 1);
 
     // Before the child consumed it.
-    owed.owe_again(&intent).await;
-    assert_eq!(owed.recover().await, 1);
-    assert_eq!(owed.messages_of("child").await, 1, "the message is there already");
+    outbox.write_again(&intent).await;
+    assert_eq!(outbox.recover().await, 1);
+    assert_eq!(outbox.messages_of("child").await, 1, "the message is there already");
 
-    let first = turn(&owed.provider, "child").await;
+    let first = turn(&outbox.provider, "child").await;
     let decision = Decision::of(vec![started("child", 1)]);
-    commit(&owed.provider, &first.lock_token, decision)
+    commit(&outbox.provider, &first.lock_token, decision)
         .await
         .expect("the child begins");
-    owed.owe_again(&intent).await;
-    assert_eq!(owed.recover().await, 1);
-    owed.assert_nothing_for("child").await;
+    outbox.write_again(&intent).await;
+    assert_eq!(outbox.recover().await, 1);
+    outbox.assert_nothing_for("child").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_childs_completion_that_is_delivered_twice_is_seen_once() {
-    let owed = Owed::new().await;
-    begin(&owed.provider, "parent").await;
-    enqueue(&owed.provider, start_of("child")).await;
-    let intent = owed.commit_and_die("child", completes("parent")).await;
-    assert_eq!(owed.recover().await, 1);
-    let second = turn(&owed.provider, "parent").await;
+    let outbox = Outbox::new().await;
+    begin(&outbox.provider, "parent").await;
+    enqueue(&outbox.provider, start_of("child")).await;
+    let intent = outbox.commit_and_crash("child", completes("parent")).await;
+    assert_eq!(outbox.recover().await, 1);
+    let second = turn(&outbox.provider, "parent").await;
     assert!(
         matches!(second.item.messages[..], [WorkItem::SubOrchCompleted { .. }]),
         "{:?}",
         second.item.messages
     );
     let decision = Decision::of(vec![heard("parent", 1, 2)]);
-    commit(&owed.provider, &second.lock_token, decision)
+    commit(&outbox.provider, &second.lock_token, decision)
         .await
         .expect("the parent goes on");
-    owed.owe_again(&intent).await;
-    assert_eq!(owed.recover().await, 1);
-    owed.assert_nothing_for("parent").await;
+    outbox.write_again(&intent).await;
+    assert_eq!(outbox.recover().await, 1);
+    outbox.assert_nothing_for("parent").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_second_delivery_does_not_recreate_a_deleted_child() {
-    let owed = Owed::new().await;
-    enqueue(&owed.provider, start_of("parent")).await;
-    let intent = owed.commit_and_die("parent", starts("child")).await;
-    owed.recover().await;
-    let first = turn(&owed.provider, "child").await;
+    let outbox = Outbox::new().await;
+    enqueue(&outbox.provider, start_of("parent")).await;
+    let intent = outbox.commit_and_crash("parent", starts("child")).await;
+    outbox.recover().await;
+    let first = turn(&outbox.provider, "child").await;
     let decision = Decision {
         events: vec![started("child", 1)],
         metadata: ended("Completed", "done"),
         ..Decision::default()
     };
-    commit(&owed.provider, &first.lock_token, decision)
+    commit(&outbox.provider, &first.lock_token, decision)
         .await
         .expect("the child ends");
-    owed.provider
+    outbox
+        .provider
         .delete_instance("child", false)
         .await
         .expect("the child is deleted");
-    owed.owe_again(&intent).await;
-    assert_eq!(owed.recover().await, 1);
-    owed.assert_nothing_for("child").await;
+    outbox.write_again(&intent).await;
+    assert_eq!(outbox.recover().await, 1);
+    outbox.assert_nothing_for("child").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_undelivered_intent_does_not_block_the_next_turn() {
-    let owed = Owed::new().await;
-    enqueue(&owed.provider, start_of("parent")).await;
-    owed.commit_and_die("parent", starts("first")).await;
-    enqueue(&owed.provider, raised("parent", "more")).await;
+    let outbox = Outbox::new().await;
+    enqueue(&outbox.provider, start_of("parent")).await;
+    outbox.commit_and_crash("parent", starts("first")).await;
+    enqueue(&outbox.provider, raised("parent", "more")).await;
     let decision = Decision {
         messages: vec![start_of("second")],
         ..Decision::default()
     };
-    let more = turn(&owed.provider, "parent").await;
-    commit(&owed.provider, &more.lock_token, decision)
+    let more = turn(&outbox.provider, "parent").await;
+    commit(&outbox.provider, &more.lock_token, decision)
         .await
         .expect("the second turn commits");
     assert_eq!(
-        (owed.messages_of("first").await, owed.messages_of("second").await),
+        (outbox.messages_of("first").await, outbox.messages_of("second").await),
         (0, 1)
     );
-    assert_eq!(owed.recover().await, 1);
+    assert_eq!(outbox.recover().await, 1);
     assert_eq!(
-        (owed.messages_of("first").await, owed.messages_of("second").await),
+        (outbox.messages_of("first").await, outbox.messages_of("second").await),
         (1, 1)
     );
 }

@@ -1,4 +1,4 @@
-//! Whoever lost a lock commits nothing, and whoever holds it commits once.
+//! Who lost a lock commits nothing, and who has it commits once.
 
 use cosmos_emulator::{Faults, ServerOptions};
 use duroxide::providers::{Provider, ProviderAdmin, WorkItem};
@@ -16,7 +16,7 @@ const INSTANCE: &str = "order";
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Meanwhile {
     Expired,
-    /// Another holds both now, and has not committed yet: what the sleeper fetched is all still there.
+    /// Another has claimed both, and has not committed yet: all that the sleeper fetched is still there.
     Claimed,
     TakenOver,
     Deleted,
@@ -35,7 +35,7 @@ struct Late {
 }
 
 impl Late {
-    /// A worker that holds a turn and an activity, and falls asleep.
+    /// A worker that claimed a turn and an activity, and sleeps.
     async fn new() -> Late {
         let world = World::start().await;
         let (clock, sleepers_clock) = (Arc::new(ManualClock::default()), Arc::new(ManualClock::default()));
@@ -106,15 +106,15 @@ impl Late {
         };
         let sleeper = &self.sleeper;
         // Also from a process that does not remember the claim, only its token.
-        let stranger = self.world.provider_at(&self.sleepers_clock).await;
+        let forgetful = self.world.provider_at(&self.sleepers_clock).await;
         let refused = [
-            ("commit", commit(&stranger, &self.turn, decision()).await),
+            ("commit", commit(&forgetful, &self.turn, decision()).await),
             ("renew", sleeper.renew_orchestration_item_lock(&self.turn, LOCK).await),
             ("commit", commit(sleeper, &self.turn, decision()).await),
             ("second commit", commit(sleeper, &self.turn, decision()).await),
             (
                 "complete",
-                stranger.ack_work_item(&self.work, Some(done(INSTANCE, 2))).await,
+                forgetful.ack_work_item(&self.work, Some(done(INSTANCE, 2))).await,
             ),
             ("renew activity", sleeper.renew_work_item_lock(&self.work, LOCK).await),
             (
@@ -143,14 +143,14 @@ impl Late {
         let before = snapshot(&self.world).await;
         for delay in [None, Some(Duration::from_secs(5))] {
             let released = self.sleeper.abandon_orchestration_item(&self.turn, delay, false).await;
-            assert!(released.is_err(), "{context}: a lost turn cannot be given back");
+            assert!(released.is_err(), "{context}: a lost turn cannot be abandoned");
             let released = self.sleeper.abandon_work_item(&self.work, delay, false).await;
-            assert!(released.is_err(), "{context}: a lost activity cannot be given back");
+            assert!(released.is_err(), "{context}: a lost activity cannot be abandoned");
         }
         assert_eq!(
             before,
             snapshot(&self.world).await,
-            "{context}: giving back changed something"
+            "{context}: abandoning changed something"
         );
     }
 }
@@ -227,7 +227,7 @@ async fn a_commit_that_races_with_a_renewal_succeeds() {
             work(&late.other, &instance, 2).await,
         );
         let decision = Decision::of(vec![heard(&instance, 1, 3)]);
-        // Renewals that lose are told so; only the commits matter.
+        // A renewal that loses fails; only the commits matter.
         let (committed, _, _, completed, _) = tokio::join!(
             commit(&late.other, &turn.lock_token, decision),
             late.other.renew_orchestration_item_lock(&turn.lock_token, LOCK),
@@ -268,7 +268,6 @@ async fn a_commit_outlives_its_first_lock_while_it_is_renewed() {
     assert_eq!(world.documents_of("work").await.len(), 200);
 }
 
-const INSTANCES: usize = 20;
 const MESSAGES: usize = 5;
 
 /// Which message a work item is.
@@ -286,9 +285,9 @@ struct Seen {
     total: AtomicUsize,
 }
 
-async fn dispatch(provider: Arc<CosmosProvider>, number: usize, seen: Arc<Seen>) {
+async fn dispatch(provider: Arc<CosmosProvider>, number: usize, instances: usize, seen: Arc<Seen>) {
     let mut next = number;
-    while seen.total.load(Ordering::SeqCst) < INSTANCES * (MESSAGES + 1) {
+    while seen.total.load(Ordering::SeqCst) < instances * (MESSAGES + 1) {
         next += 1;
         let turn = if number.is_multiple_of(10) {
             let poll = Duration::from_millis(100);
@@ -298,7 +297,7 @@ async fn dispatch(provider: Arc<CosmosProvider>, number: usize, seen: Arc<Seen>)
                 .expect("the fetch succeeds");
             found.map(|(item, token, _)| (item, token))
         } else {
-            let instance = format!("shared-{}", next % INSTANCES);
+            let instance = format!("shared-{}", next % instances);
             match provider
                 .fetch_turn(&instance, LOCK, None)
                 .await
@@ -331,22 +330,40 @@ async fn dispatch(provider: Arc<CosmosProvider>, number: usize, seen: Arc<Seen>)
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn thirty_dispatchers_process_every_message_once() {
+    race(30, 4).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "exhaustive: 200 dispatchers"]
 async fn two_hundred_dispatchers_process_every_message_once() {
+    race(200, 20).await;
+}
+
+/// Dispatchers of ten processes race for the turns of these instances.
+async fn race(dispatchers: usize, instances: usize) {
     let world = World::start().await;
     let mut providers = Vec::new();
     for _ in 0..10 {
         providers.push(world.provider().await);
     }
     let sender = world.provider().await;
-    for n in 0..INSTANCES {
+    for n in 0..instances {
         enqueue(&sender, start_of(&format!("shared-{n}"))).await;
     }
     let seen = Arc::new(Seen::default());
-    let tasks: Vec<_> = (0..200)
-        .map(|n| tokio::spawn(dispatch(Arc::clone(&providers[n % 10]), n, Arc::clone(&seen))))
+    let tasks: Vec<_> = (0..dispatchers)
+        .map(|n| {
+            tokio::spawn(dispatch(
+                Arc::clone(&providers[n % 10]),
+                n,
+                instances,
+                Arc::clone(&seen),
+            ))
+        })
         .collect();
     for message in 0..MESSAGES {
-        for n in 0..INSTANCES {
+        for n in 0..instances {
             enqueue(&sender, raised(&format!("shared-{n}"), &format!("message {message}"))).await;
         }
     }
@@ -358,7 +375,7 @@ async fn two_hundred_dispatchers_process_every_message_once() {
         task.expect("no dispatcher panics");
     }
     let by_instance = seen.by_instance.lock().expect("no panic").clone();
-    assert_eq!(by_instance.len(), INSTANCES);
+    assert_eq!(by_instance.len(), instances);
     for (instance, payloads) in by_instance {
         let distinct: HashSet<&String> = payloads.iter().collect();
         assert_eq!(payloads.len(), MESSAGES + 1, "{instance}: {payloads:?}");

@@ -1,7 +1,6 @@
-//! Two at once, one of which stalls at the worst moment: nothing is lost, nothing comes back, nothing stays stuck.
+//! Two processes, one of which stalls at the worst moment: nothing is lost, repeated or stuck.
 //!
-//! A stall is made at a listener of one's own, which holds the request at the worst moment until all that the other does is
-//! done.
+//! Each has a listener of its own, which pauses the request in question until the other process is done.
 
 use cosmos_emulator::{CrashPoint, Listener, Pause, RequestKind, RequestRecord, ServerOptions};
 use duroxide::providers::{
@@ -9,6 +8,7 @@ use duroxide::providers::{
 };
 use duroxide_cosmos::CosmosProvider;
 use std::collections::BTreeSet;
+use std::ops::{Range, RangeInclusive};
 use std::sync::Arc;
 use std::time::Duration;
 use tests::turns::*;
@@ -40,8 +40,8 @@ fn count(log: &[RequestRecord], kind: RequestKind) -> usize {
     log.iter().filter(|record| record.kind == kind).count()
 }
 
-/// A process that dies at its third write: the first publication of a staged commit.
-async fn dying(world: &World, clock: &Arc<ManualClock>, point: CrashPoint) -> Slow {
+/// A process that crashes at its third write: the first publication of a staged commit.
+async fn crashing(world: &World, clock: &Arc<ManualClock>, point: CrashPoint) -> Slow {
     let listener = world.open_listener().await;
     let same: Arc<dyn cosmos::Clock> = Arc::clone(clock) as Arc<dyn cosmos::Clock>;
     let config = world
@@ -69,7 +69,7 @@ async fn ids_of(world: &World, kind: &str, instance: &str) -> BTreeSet<String> {
 }
 
 /// The first committer's second publication stalls; another rolls it forward, completes one of its activities, and
-/// dies in the middle of publishing a commit of its own, which the first one then meets.
+/// crashes in the middle of publishing a commit of its own, which the first one then meets.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_stalled_publisher_does_not_publish_into_the_next_commit() {
     let world = World::local(ServerOptions::default()).await;
@@ -80,10 +80,10 @@ async fn a_stalled_publisher_does_not_publish_into_the_next_commit() {
     enqueue(&other, raised("order", "1")).await;
     first.listener.reset();
     // Staged, decided, published once; the second publication stalls.
-    let hold = first.listener.pause_when(|log| count(log, RequestKind::Batch) == 3);
+    let pause = first.listener.pause_when(|log| count(log, RequestKind::Batch) == 3);
     let slow = Arc::clone(&first.provider);
     let task = tokio::spawn(async move { commit(&slow, &token, many("order", 2, vec![started("order", 1)])).await });
-    assert!(is_paused(&hold, &task).await, "{:?}", first.listener.log());
+    assert!(is_paused(&pause, &task).await, "{:?}", first.listener.log());
     let lock = world.document("order", "lock").await.expect("a lock");
     assert_eq!(lock["unfinished"]["next"], 1, "{lock}");
     // The other rolls it forward, and one of the activities of the stalled publication is done.
@@ -93,16 +93,16 @@ async fn a_stalled_publisher_does_not_publish_into_the_next_commit() {
         .ack_work_item(&claimed.lock_token, Some(done("order", 250)))
         .await
         .expect("completed");
-    let dying = dying(&world, &clock, CrashPoint::AfterApplied).await;
-    let (maker, token) = (Arc::clone(&dying.provider), second.lock_token);
+    let crashing = crashing(&world, &clock, CrashPoint::AfterApplied).await;
+    let (maker, token) = (Arc::clone(&crashing.provider), second.lock_token);
     let decision = many("order", 1000, vec![heard("order", 1, 2)]);
     let decided = tokio::spawn(async move { commit(&maker, &token, decision).await });
-    while !dying.listener.crashed() && !decided.is_finished() {
+    while !crashing.listener.crashed() && !decided.is_finished() {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     let lock = world.document("order", "lock").await.expect("a lock");
     assert_eq!(lock["unfinished"]["next"], 1, "{lock}");
-    drop(hold);
+    drop(pause);
     decided.await.expect("no panic").expect("the second commit is decided");
     task.await.expect("no panic").expect("the first commit happened");
     clock.advance(REPAIRABLE);
@@ -128,18 +128,18 @@ async fn a_stalled_publisher_does_not_publish_into_the_next_commit() {
     assert_eq!(other.read("order").await.expect("a history").len(), 2);
 }
 
-/// The deleter stalls at its `n`-th request after the decision; another finishes, and the id is used again.
+/// The deletion stalls at its `n`-th request after the decision; another finishes, and the id is used again.
 async fn erase_late(world: &World, clock: &Arc<ManualClock>, n: usize) -> bool {
     let instance = format!("reborn-{n}");
     let (slow, other) = (Slow::new(world, clock).await, world.provider_at(clock).await);
     begin_with(&other, &instance, 120, named()).await;
-    let hold = slow.listener.pause_when(move |log| {
+    let pause = slow.listener.pause_when(move |log| {
         let decided = log.iter().position(|record| record.kind == RequestKind::Create);
         decided.is_some_and(|at| log.len() > at + n)
     });
     let (deleter, name) = (Arc::clone(&slow.provider), instance.clone());
     let task = tokio::spawn(async move { deleter.delete_instance(&name, true).await });
-    if !is_paused(&hold, &task).await {
+    if !is_paused(&pause, &task).await {
         return false;
     }
     // The fetch meets the mark, and finishes the deletion.
@@ -152,12 +152,12 @@ async fn erase_late(world: &World, clock: &Arc<ManualClock>, n: usize) -> bool {
     begin_with(&other, &instance, 120, named()).await;
     enqueue(&other, raised(&instance, "new")).await;
     let before = own_ids(world, &instance).await;
-    drop(hold);
+    drop(pause);
     let outcome = task.await.expect("no panic");
     let after = own_ids(world, &instance).await;
     assert_eq!(
         before, after,
-        "{instance}: the new instance was touched by a deleter that was told {outcome:?}"
+        "{instance}: the new instance was touched by a deletion that ended as {outcome:?}"
     );
     let turn = turn(&other, &instance).await;
     assert_eq!((turn.item.history.len(), turn.item.messages.len()), (121, 1));
@@ -173,40 +173,50 @@ async fn own_ids(world: &World, instance: &str) -> BTreeSet<String> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_stalled_deletion_does_not_touch_an_instance_that_was_started_since() {
-    let world = World::local(ServerOptions::default()).await;
-    let clock = Arc::new(ManualClock::default());
-    let stalled = futures::future::join_all((0..8).map(|n| erase_late(&world, &clock, n))).await;
-    let points = stalled.iter().filter(|stalled| **stalled).count();
-    assert!(points >= 5, "the deleter stalled at {points} points only");
+    stall_deletions(2..4, 2).await;
 }
 
-/// The repairer stalls after its `n`-th read; the commit that it looks at is rolled forward and forgotten.
-async fn settle_late(world: &World, clock: &Arc<ManualClock>, n: usize) -> bool {
-    let instance = format!("settled-{n}");
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "exhaustive: a stall at each request"]
+async fn a_deletion_stalled_at_any_request_does_not_touch_an_instance_that_was_started_since() {
+    stall_deletions(0..8, 5).await;
+}
+
+async fn stall_deletions(points: Range<usize>, least: usize) {
+    let world = World::local(ServerOptions::default()).await;
+    let clock = Arc::new(ManualClock::default());
+    let stalled = futures::future::join_all(points.map(|n| erase_late(&world, &clock, n))).await;
+    let stalls = stalled.iter().filter(|stalled| **stalled).count();
+    assert!(stalls >= least, "the deletion stalled at {stalls} points only");
+}
+
+/// The repair stalls after its `n`-th read; the commit that it looks at is rolled forward meanwhile.
+async fn repair_late(world: &World, clock: &Arc<ManualClock>, n: usize) -> bool {
+    let instance = format!("repaired-{n}");
     let instance = instance.as_str();
     let (slow, other) = (Slow::new(world, clock).await, world.provider_at(clock).await);
     enqueue(&other, start_of(instance)).await;
     let token = turn(&other, instance).await.lock_token;
-    let dying = dying(world, clock, CrashPoint::BeforeApplied).await;
+    let crashing = crashing(world, clock, CrashPoint::BeforeApplied).await;
     let mut events = vec![started(instance, 1)];
     events.extend((2..402).map(|id| scheduled(instance, id)));
     let decision = many(instance, 2, events);
-    let hold = dying.listener.pause_when(|log| count(log, RequestKind::Batch) == 1);
-    let maker = Arc::clone(&dying.provider);
+    let pause = crashing.listener.pause_when(|log| count(log, RequestKind::Batch) == 1);
+    let maker = Arc::clone(&crashing.provider);
     let task = tokio::spawn(async move { commit(&maker, &token, decision).await });
-    // The staged head becomes due before the lock, so that the repairer looks at it first.
-    assert!(is_paused(&hold, &task).await, "{:?}", dying.listener.log());
+    // The staged head becomes due before the lock, so that the repair looks at it first.
+    assert!(is_paused(&pause, &task).await, "{:?}", crashing.listener.log());
     clock.advance(Duration::from_secs(1));
-    drop(hold);
+    drop(pause);
     task.await.expect("no panic").expect("the commit is decided");
-    assert!(dying.listener.crashed());
+    assert!(crashing.listener.crashed());
     assert_eq!(ids_of(world, "staged-head", instance).await.len(), 1);
     clock.advance(REPAIRABLE);
     slow.listener.reset();
-    let hold = slow.listener.pause_when(move |log| count(log, RequestKind::Read) == n);
+    let pause = slow.listener.pause_when(move |log| count(log, RequestKind::Read) == n);
     let repairer = Arc::clone(&slow.provider);
     let task = tokio::spawn(async move { recover(&repairer).await });
-    if !is_paused(&hold, &task).await {
+    if !is_paused(&pause, &task).await {
         task.await.expect("recovery runs");
         return false;
     }
@@ -217,7 +227,7 @@ async fn settle_late(world: &World, clock: &Arc<ManualClock>, n: usize) -> bool 
         let decision = Decision::of(vec![heard(instance, 1, id)]);
         commit(&other, &turn.lock_token, decision).await.expect("commits");
     }
-    drop(hold);
+    drop(pause);
     task.await.expect("recovery runs");
     let expected = rounds.end - 1;
     let read = other.read(instance).await.expect("a whole history");
@@ -230,13 +240,23 @@ async fn settle_late(world: &World, clock: &Arc<ManualClock>, n: usize) -> bool 
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_stalled_repair_does_not_remove_documents_of_a_decided_commit() {
-    let settled = (1..=3).map(|n| async move {
+    stall_repairs(2..=2, 1).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "exhaustive: a stall at each read"]
+async fn a_repair_stalled_at_any_read_does_not_remove_documents_of_a_decided_commit() {
+    stall_repairs(1..=3, 2).await;
+}
+
+async fn stall_repairs(points: RangeInclusive<usize>, least: usize) {
+    let repairs = points.map(|n| async move {
         let world = World::local(ServerOptions::default()).await;
-        settle_late(&world, &Arc::new(ManualClock::default()), n).await
+        repair_late(&world, &Arc::new(ManualClock::default()), n).await
     });
-    let stalled = futures::future::join_all(settled).await;
-    let points = stalled.iter().filter(|stalled| **stalled).count();
-    assert!(points >= 2, "the repairer stalled at {points} points only");
+    let stalled = futures::future::join_all(repairs).await;
+    let stalls = stalled.iter().filter(|stalled| **stalled).count();
+    assert!(stalls >= least, "the repair stalled at {stalls} points only");
 }
 
 /// An event for an instance that does not exist is dropped by one who saw it alone, while another has claimed it
@@ -251,18 +271,18 @@ async fn drop_late(renewed: bool) {
         data: "early".to_owned(),
     };
     enqueue(&other, early).await;
-    let hold = slow.listener.pause_when(|log| count(log, RequestKind::Query) == 1);
+    let pause = slow.listener.pause_when(|log| count(log, RequestKind::Query) == 1);
     let dropper = Arc::clone(&slow.provider);
     let task = tokio::spawn(async move { dropper.fetch_turn("order", LOCK, None).await.map(|_| ()) });
-    assert!(is_paused(&hold, &task).await, "{:?}", slow.listener.log());
+    assert!(is_paused(&pause, &task).await, "{:?}", slow.listener.log());
     enqueue(&other, start_of("order")).await;
     let claimed = turn(&other, "order").await;
     assert_eq!(claimed.item.messages.len(), 2, "the event is claimed with the start");
-    drop(hold);
+    drop(pause);
     task.await.expect("no panic").expect("the fetch succeeds");
     if renewed {
-        let stranger = world.provider_at(&clock).await;
-        stranger
+        let forgetful = world.provider_at(&clock).await;
+        forgetful
             .renew_orchestration_item_lock(&claimed.lock_token, LOCK * 2)
             .await
             .expect("renewed");
@@ -299,19 +319,19 @@ impl Slow {
     }
 }
 
-/// A process one of whose fetches looks at a new instance, which it has not claimed, and is held there.
+/// A process one of whose fetches is paused at a new instance, before its claim.
 async fn looking(world: &World) -> (Slow, Pause, Fetch) {
     let slow = Slow::new(world, &Arc::new(ManualClock::default())).await;
     enqueue(&slow.provider, start_of("order")).await;
     slow.listener.reset();
-    let hold = slow.listener.pause_when(<[RequestRecord]>::is_empty);
+    let pause = slow.listener.pause_when(<[RequestRecord]>::is_empty);
     let fetch = slow.fetch(PATIENT);
-    assert!(is_paused(&hold, &fetch).await, "{:?}", slow.listener.log());
-    (slow, hold, fetch)
+    assert!(is_paused(&pause, &fetch).await, "{:?}", slow.listener.log());
+    (slow, pause, fetch)
 }
 
-/// The fetch is dropped, as by a runtime that shuts down. Another that asked at the same time, and would not wait, is not
-/// told that there is nothing.
+/// The fetch is dropped, as by a runtime that shuts down. Another fetch of the same time, which does not wait,
+/// does not answer that there is nothing.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_dropped_fetch_hides_nothing_from_another_fetch_of_its_process() {
     let world = World::local(ServerOptions::default()).await;
@@ -328,14 +348,14 @@ async fn a_dropped_fetch_hides_nothing_from_another_fetch_of_its_process() {
     assert_eq!(found.expect("a turn").0.instance, "order");
 }
 
-/// The hint of a dropped fetch is the next one's: it needs no sweep to learn of the instance.
+/// The candidate of a dropped fetch is the next one's: it finds the instance without a sweep.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_candidate_outlives_the_fetch_that_is_dropped_with_it() {
     let world = World::local(ServerOptions::default()).await;
-    let (slow, hold, dropped) = looking(&world).await;
+    let (slow, pause, dropped) = looking(&world).await;
     dropped.abort();
     dropped.await.expect_err("it was aborted");
-    drop(hold);
+    drop(pause);
     let found = slow.fetch(LOCK).await.expect("no panic").expect("the fetch succeeds");
     assert_eq!(found.expect("a turn").0.instance, "order");
     let log = slow.listener.log();
@@ -374,17 +394,17 @@ async fn a_session_that_is_used_while_it_is_renewed_is_renewed() {
         .expect("an activity");
     let until = |docs: Vec<serde_json::Value>| docs[0]["until"].as_u64().expect("a time");
     let before = until(world.documents_of("session").await);
-    let hold = slow
+    let pause = slow
         .listener
         .pause_when(|log| count(log, RequestKind::CrossPartitionQuery) == 1);
     let renewer = Arc::clone(&slow.provider);
     let task = tokio::spawn(async move { renewer.renew_session_lock(&["me"], LOCK * 3, LOCK).await });
-    assert!(is_paused(&hold, &task).await, "{:?}", slow.listener.log());
+    assert!(is_paused(&pause, &task).await, "{:?}", slow.listener.log());
     other
         .ack_work_item(&token, Some(done("order", 2)))
         .await
         .expect("completed");
-    drop(hold);
+    drop(pause);
     let renewed = task.await.expect("no panic").expect("the renewal runs");
     assert_eq!(renewed, 1);
     let after = until(world.documents_of("session").await);

@@ -1,4 +1,4 @@
-//! Invariants that hold whatever happens: one module per topic.
+//! Invariants that pause whatever happens: one module per topic.
 //!
 //! Most tests make turns by hand on a clock that only the test moves, so a lock expires without waiting. Where the whole
 //! life of an orchestration matters, duroxide's runtime drives the provider.

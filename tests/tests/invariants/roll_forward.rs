@@ -18,11 +18,11 @@ async fn work_ids(world: &World, instance: &str) -> Vec<String> {
 
 /// Crashes the commit of a fan-out at its `n`-th write. Answers whether the crash happened.
 async fn crash_fan_out(world: &World, clock: &Arc<ManualClock>, instance: &str, n: u64) -> bool {
-    let (listener, dying) = world.process_at(clock).await;
-    enqueue(&dying, start_of(instance)).await;
-    let token = turn(&dying, instance).await.lock_token;
+    let (listener, crashing) = world.process_at(clock).await;
+    enqueue(&crashing, start_of(instance)).await;
+    let token = turn(&crashing, instance).await.lock_token;
     listener.crash_at_write(n, CrashPoint::AfterApplied);
-    let outcome = until_crash(&listener, commit(&dying, &token, Decision::first(instance, FAN_OUT))).await;
+    let outcome = until_crash(&listener, commit(&crashing, &token, Decision::first(instance, FAN_OUT))).await;
     outcome
         .map(|said| said.expect("a commit without a crash succeeds"))
         .is_none()

@@ -31,7 +31,7 @@ impl<'a> MakeWriter<'a> for Captured {
     }
 }
 
-/// One thread, so that the subscriber of this thread hears everything.
+/// One thread, so that the subscriber of this thread gets everything.
 #[tokio::test(flavor = "current_thread")]
 async fn no_log_line_holds_the_key_or_a_signature() {
     let captured = Captured::default();
@@ -55,7 +55,7 @@ async fn no_log_line_holds_the_key_or_a_signature() {
     let decision = Decision::of(vec![heard("order", 1, 5)]);
     commit(&provider, &turn.lock_token, decision)
         .await
-        .expect("it commits in bad weather");
+        .expect("it commits despite the faults");
     world.listener().close();
     assert!(provider.read("order").await.is_err(), "a closed listener fails");
     drop(guard);
@@ -64,7 +64,7 @@ async fn no_log_line_holds_the_key_or_a_signature() {
     let text = String::from_utf8_lossy(&bytes);
     assert!(
         text.contains("cosmos") && text.lines().count() > 20,
-        "the subscriber heard something"
+        "the subscriber got something"
     );
     let key = world.listener().key();
     assert!(!text.contains(&key) && !text.contains(&key[..20]), "the key is logged");

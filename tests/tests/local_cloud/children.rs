@@ -36,7 +36,7 @@ async fn function_processes_may_be_killed_at_any_time() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_interrupt_or_a_request_to_end_stops_all_processes() -> Result<()> {
+async fn ctrl_c_and_a_termination_signal_stop_all_processes() -> Result<()> {
     let binaries = Binaries::built().await?;
     for name in ["INT", "TERM"] {
         let mut up = Up::start(&binaries, &[]).await?;
@@ -66,8 +66,14 @@ async fn a_quiet_cloud_still_reports_a_function_that_crashes_or_does_not_restart
     command.args(["--quiet", "--env", &note]);
     let mut up = Up::of(command, &binaries).await?;
     for (id, said) in [
-        ("first", "REPORT Status: error: its process ended: exit status: 3"),
-        ("second", "REPORT Status: error: it ended in its start: exit status: 7"),
+        (
+            "first",
+            "REPORT Status: error: the process ended during the invocation: exit status: 3",
+        ),
+        (
+            "second",
+            "REPORT Status: error: the process ended during its start: exit status: 7",
+        ),
     ] {
         up.json(&["start", "fulfil-order", "--id", id, "--input", "{}"])?;
         let told = |line: &str| line.contains(said).then(|| line.to_owned());

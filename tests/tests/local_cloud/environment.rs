@@ -11,7 +11,7 @@ const LAMBDAS: [&str; 5] = ["LAMBDA_TASK_ROOT", "LANG", "PATH", "TZ", "_HANDLER"
 const OURS: [&str; 2] = ["LOCAL_CLOUD", "RUST_LOG"];
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_function_is_the_binary_that_would_be_deployed_and_only_its_variables_are_ours() -> Result<()> {
+async fn a_function_runs_the_deployable_binary_with_known_variables_only() -> Result<()> {
     let binaries = Binaries::built().await?;
     let mut command = binaries.with_functions(&["up", "--port", "0", "--cosmos-port", "0", "--quiet"]);
     command.args(["--env", "MY_OWN=yes"]);

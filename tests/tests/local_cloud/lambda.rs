@@ -2,8 +2,7 @@
 
 use crate::support::*;
 use anyhow::{Context as _, Result, ensure};
-use local_cloud::lambda::LogSink;
-use local_cloud::{Cloud, CloudOptions};
+use local_cloud::{Cloud, CloudOptions, LogSink};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -77,14 +76,14 @@ async fn a_warm_environment_serves_again_and_is_frozen_meanwhile() -> Result<()>
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn errors_crashes_and_timeouts_are_distinguished_and_only_ended_processes_are_replaced() -> Result<()> {
-    let told: Arc<Mutex<Vec<String>>> = Arc::default();
-    let teller = Arc::clone(&told);
+    let reported: Arc<Mutex<Vec<String>>> = Arc::default();
+    let reporter = Arc::clone(&reported);
     let stage = Stage::set(|options| {
         options.timeout = Duration::from_secs(15);
         options.logs = LogSink::new(move |line| {
             if line.report && line.function == "worker" {
                 let line = format!("#{} {}", line.environment, line.text);
-                teller.lock().unwrap_or_else(PoisonError::into_inner).push(line);
+                reporter.lock().unwrap_or_else(PoisonError::into_inner).push(line);
             }
         });
     })
@@ -121,16 +120,16 @@ async fn errors_crashes_and_timeouts_are_distinguished_and_only_ended_processes_
         (counts.crashes, counts.timeouts, counts.errors) == (1, 1, 4),
         "{counts:?}"
     );
-    let told = told.lock().unwrap_or_else(PoisonError::into_inner);
+    let reported = reported.lock().unwrap_or_else(PoisonError::into_inner);
     let expected = [
         "#1 REPORT Status: error: Sad: it did not work",
         "#1 REPORT Status: error: ResponseSizeTooLarge: ",
-        "#1 REPORT Status: error: its process ended: exit status: 3",
-        "#2 REPORT Status: timeout: it took longer than ",
+        "#1 REPORT Status: error: the process ended during the invocation: exit status: 3",
+        "#2 REPORT Status: timeout: the invocation took longer than ",
     ];
-    ensure!(told.len() == expected.len(), "{told:?}");
-    for (line, expected) in told.iter().zip(expected) {
-        ensure!(line.starts_with(expected), "{expected}: {told:?}");
+    ensure!(reported.len() == expected.len(), "{reported:?}");
+    for (line, expected) in reported.iter().zip(expected) {
+        ensure!(line.starts_with(expected), "{expected}: {reported:?}");
     }
     Ok(())
 }
@@ -214,7 +213,7 @@ async fn the_schedule_begins_with_a_run_at_once() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_error_that_a_function_reports_of_its_start_is_shown() -> Result<()> {
+async fn an_init_error_of_a_function_is_reported() -> Result<()> {
     let mut options = options();
     options
         .variables
@@ -249,7 +248,7 @@ async fn dropping_a_cloud_ends_a_process_that_hangs_in_an_invocation() -> Result
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_invocation_whose_client_hangs_up_goes_on_and_its_environment_serves_again() -> Result<()> {
+async fn an_invocation_continues_when_its_client_hangs_up() -> Result<()> {
     let stage = Stage::set(|options| options.concurrency = 1).await?;
     let first = stage.invoke(json!({})).await?;
     let url = format!("{}/2015-03-31/functions/worker/invocations", stage.cloud.endpoint());
@@ -266,7 +265,7 @@ async fn an_invocation_whose_client_hangs_up_goes_on_and_its_environment_serves_
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_start_that_is_given_up_leaves_no_process() -> Result<()> {
+async fn a_cancelled_start_leaves_no_process() -> Result<()> {
     let mut options = options();
     let note = fresh_directory("given-up-note")?.join("pid");
     let text = note.to_string_lossy().into_owned();

@@ -1,4 +1,4 @@
-//! The local cloud: the real `local` binary, the real function binaries, and what may happen to them.
+//! The local cloud: the real `duroxide-lambda` binary with real function binaries.
 
 mod children;
 mod demo;

@@ -1,18 +1,21 @@
-//! What goes wrong at the start is told in a sentence with what to do, and leaves nothing running.
+//! A cloud that cannot start says why and what to do, and leaves nothing running.
 
 use crate::support::*;
 use anyhow::{Result, ensure};
 use std::net::{Ipv4Addr, TcpListener};
+use std::process::Command;
 
 const FREE: [&str; 5] = ["up", "--port", "0", "--cosmos-port", "0"];
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_port_that_is_taken_is_named_with_the_option_that_changes_it() -> Result<()> {
+async fn a_taken_port_is_reported_with_the_option_that_changes_it() -> Result<()> {
     let binaries = Binaries::built().await?;
     let taken = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
     let port = taken.local_addr()?.port().to_string();
     let data = fresh_directory("taken")?.join("data");
     let path = data.to_string_lossy().into_owned();
+    let mut emulator = Command::new(&binaries.emulator);
+    emulator.args(["--port", &port, "--data", &path]);
     for (command, option) in [
         (
             binaries.with_functions(&["up", "--port", &port, "--cosmos-port", "0", "--data", &path]),
@@ -22,10 +25,10 @@ async fn a_port_that_is_taken_is_named_with_the_option_that_changes_it() -> Resu
             binaries.with_functions(&["up", "--port", "0", "--cosmos-port", &port, "--data", &path]),
             "--cosmos-port",
         ),
-        (binaries.local(&["cosmos", "--port", &port, "--data", &path]), "--port"),
+        (emulator, "--port"),
     ] {
         let said = refused(command).await?;
-        ensure!(!data.exists(), "nothing was begun");
+        ensure!(!data.exists(), "nothing was written");
         ensure!(
             said.contains(&format!("port {port} is taken")) && said.contains(option),
             "{said}"
@@ -35,15 +38,15 @@ async fn a_port_that_is_taken_is_named_with_the_option_that_changes_it() -> Resu
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_binary_that_cannot_be_used_is_named() -> Result<()> {
+async fn an_unusable_binary_is_named() -> Result<()> {
     let binaries = Binaries::built().await?;
     let directory = fresh_directory("no-binary")?;
     let plain = directory.join("plain");
     std::fs::write(&plain, "no program")?;
     for (path, why) in [
         (directory.join("missing"), "No such file"),
-        (plain, "may not be executed"),
-        (directory.clone(), "no file"),
+        (plain, "not executable"),
+        (directory.clone(), "not a file"),
     ] {
         let mut command = binaries.local(&FREE);
         command.arg("--worker").arg(&path);
@@ -60,7 +63,7 @@ async fn a_binary_that_cannot_be_used_is_named() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_error_of_a_function_that_ends_in_its_start_has_its_last_lines() -> Result<()> {
+async fn a_function_that_ends_during_its_start_is_reported_with_its_last_lines() -> Result<()> {
     let binaries = Binaries::built().await?;
     let said = refused(binaries.with_fake("worker", "end-at-start")).await?;
     for part in [
@@ -155,7 +158,7 @@ async fn a_newer_or_foreign_data_directory_is_refused_and_left_alone() -> Result
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_account_needs_its_key_and_must_answer() -> Result<()> {
+async fn an_account_without_a_key_or_an_answer_is_reported() -> Result<()> {
     let binaries = Binaries::built().await?;
     // Holds a port without listening there.
     let silent = tokio::net::TcpSocket::new_v4()?;
@@ -176,7 +179,7 @@ async fn an_account_needs_its_key_and_must_answer() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_cloud_can_use_another_cosmos_and_hands_out_no_key_of_it() -> Result<()> {
+async fn a_cloud_on_another_cosmos_db_never_reveals_its_key() -> Result<()> {
     let binaries = Binaries::built().await?;
     let server = cosmos_emulator::CosmosServer::start(cosmos_emulator::ServerOptions::default()).await?;
     let mut command = binaries.with_functions(&["up", "--port", "0", "--quiet"]);

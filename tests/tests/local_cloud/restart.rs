@@ -21,7 +21,7 @@ async fn a_cloud_that_is_killed_continues_from_its_data_directory() -> Result<()
             up.place(&id, 1_500)?;
             orders.push(id);
         }
-        // Not a wait for anything: the moment at which it dies, which the seed decides.
+        // Not a wait for anything: the moment at which it is killed, which the seed decides.
         tokio::time::sleep(Duration::from_millis(rng.u64(100..2_500))).await;
         let children = up.children().await?;
         ensure!(!children.is_empty(), "functions are running");

@@ -6,8 +6,7 @@ use aws_sdk_sqs::Client;
 use aws_sdk_sqs::config::{BehaviorVersion, Credentials, Region};
 use aws_sdk_sqs::error::ProvideErrorMetadata as _;
 use aws_sdk_sqs::types::SendMessageBatchRequestEntry;
-use local_cloud::sqs::Loss;
-use local_cloud::{Cloud, CloudOptions};
+use local_cloud::{Cloud, CloudOptions, Loss};
 use std::time::{Duration, Instant};
 
 struct Stage {
@@ -82,7 +81,7 @@ fn entry(id: &str, body: &str, delay: i32) -> SendMessageBatchRequestEntry {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn messages_reach_the_function_once_and_delayed_ones_after_their_time() -> Result<()> {
+async fn messages_reach_the_function_once_and_delayed_ones_after_their_delay() -> Result<()> {
     let stage = Stage::set("delays", |_| {}).await?;
     let begun = Instant::now();
     let url = stage.url("orchestrator");
@@ -155,7 +154,7 @@ async fn a_batch_whose_invocation_fails_is_delivered_again_and_blocks_no_other()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_the_service_refuses_is_refused_with_its_codes() -> Result<()> {
+async fn requests_that_the_service_refuses_get_its_error_codes() -> Result<()> {
     let stage = Stage::set("refusals", |_| {}).await?;
     let url = stage.url("orchestrator");
     let batch = |entries: Vec<SendMessageBatchRequestEntry>| {
@@ -175,7 +174,7 @@ async fn what_the_service_refuses_is_refused_with_its_codes() -> Result<()> {
     ] {
         let error = batch(entries).await.err().context(code)?;
         ensure!(
-            error.code().is_some_and(|told| told.contains(code)),
+            error.code().is_some_and(|found| found.contains(code)),
             "{code}: {error:?}"
         );
     }
@@ -212,7 +211,7 @@ async fn what_the_service_refuses_is_refused_with_its_codes() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn wakeups_are_lost_by_a_seed() -> Result<()> {
+async fn the_seed_decides_which_wakeups_are_lost() -> Result<()> {
     let stage = Stage::set("loss", |options| options.loss = Some(Loss { share: 0.5, seed: 3 })).await?;
     for number in 0..40 {
         stage.send("worker", &number.to_string(), 0).await?;

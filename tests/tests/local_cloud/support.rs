@@ -18,6 +18,7 @@ pub const PATIENCE: Duration = Duration::from_secs(120);
 #[derive(Clone, Debug)]
 pub struct Binaries {
     pub local: PathBuf,
+    pub emulator: PathBuf,
     pub functions: Functions,
 }
 
@@ -26,14 +27,24 @@ impl Binaries {
     pub async fn built() -> Result<Binaries> {
         static BUILT: OnceCell<Binaries> = OnceCell::const_new();
         let built = BUILT.get_or_try_init(async || {
-            let names = ["duroxide-lambda", "orchestrator", "worker", "maintenance"];
-            let [local, orchestrator, worker, maintenance] = build(names).await?;
+            let names = [
+                "duroxide-lambda",
+                "cosmos-emulator",
+                "orchestrator",
+                "worker",
+                "maintenance",
+            ];
+            let [local, emulator, orchestrator, worker, maintenance] = build(names).await?;
             let functions = Functions {
                 orchestrator,
                 worker,
                 maintenance,
             };
-            anyhow::Ok(Binaries { local, functions })
+            anyhow::Ok(Binaries {
+                local,
+                emulator,
+                functions,
+            })
         });
         Ok(built.await?.clone())
     }
@@ -208,7 +219,7 @@ pub fn is_running(pid: u32) -> bool {
     state(pid).is_some_and(|state| state != 'Z')
 }
 
-/// The state of a process as the kernel tells it: `T` is stopped.
+/// The state of a process in `/proc`: `T` is stopped.
 pub fn state(pid: u32) -> Option<char> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     stat.rsplit_once(')')?.1.trim_start().chars().next()

@@ -12,7 +12,7 @@ use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 use tests::turns::{raised, start_of};
 
-/// So many owed messages, overdue messages and expired sessions; half an hour passes.
+/// Leaves so many undelivered, overdue messages and expired sessions; half an hour passes.
 pub async fn neglect(fixture: &Fixture, count: usize) {
     const EACH: usize = 90;
     let sources = (0..count.div_ceil(EACH)).map(|part| {
@@ -21,7 +21,7 @@ pub async fn neglect(fixture: &Fixture, count: usize) {
     });
     fixture.leave_all_undelivered(sources.collect()).await;
     let messages = (0..count).map(|n| {
-        // Few share a moment, as in life.
+        // Few have the same time, as in production.
         if n % 10 == 0 {
             fixture.clock.advance(Duration::from_millis(1));
         }
@@ -138,27 +138,28 @@ async fn two_runs_at_once_deliver_once() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "exhaustive: a crash at each write"]
 async fn a_run_that_crashes_at_any_write_is_completed_by_the_next() {
-    // Three deliveries, a removal, three sessions, the state; and then it lives.
+    // Three deliveries, a removal, three sessions, the state; and then it succeeds.
     let scenes = BOTH.into_iter().flat_map(|point| (1..=9).map(move |n| (n, point)));
-    let deaths: Vec<(u64, CrashPoint, bool)> = futures::stream::iter(scenes)
-        .map(|(n, point)| async move { (n, point, dies_at(n, point).await) })
+    let crashes: Vec<(u64, CrashPoint, bool)> = futures::stream::iter(scenes)
+        .map(|(n, point)| async move { (n, point, crashes_at(n, point).await) })
         .buffer_unordered(6)
         .collect()
         .await;
-    for (n, point, died) in deaths {
-        assert_eq!(died, n <= 8, "{point:?} {n}");
+    for (n, point, crashed) in crashes {
+        assert_eq!(crashed, n <= 8, "{point:?} {n}");
     }
 }
 
-/// One run that dies at its n-th write, and one that lives. Answers whether the first died.
-async fn dies_at(n: u64, point: CrashPoint) -> bool {
+/// One run that crashes at its n-th write, and one that does not. Answers whether the first crashed.
+async fn crashes_at(n: u64, point: CrashPoint) -> bool {
     let fixture = Fixture::new().await;
     neglect(&fixture, 3).await;
     let (listener, provider) = fixture.process().await;
-    let (dying, _) = maintenance(&provider, &fixture.clock, settings());
+    let (crashing, _) = maintenance(&provider, &fixture.clock, settings());
     listener.crash_at_write(n, point);
-    until_crash(&listener, run(&dying)).await;
+    until_crash(&listener, run(&crashing)).await;
     fixture.clock.advance(MUCH_LATER);
     let (next, queue) = maintenance(&fixture.provider, &fixture.clock, settings());
     let report = run(&next).await;

@@ -1,23 +1,22 @@
-//! Processes that die at each write of delivering, giving up and redriving; the next one finishes, once.
+//! Crashes at each write of delivering, giving up and redriving; the next process completes it, once.
 
 use crate::support::*;
 use cosmos_emulator::{CrashPoint, Refusing};
 use duroxide::providers::ProviderAdmin;
 use duroxide_cosmos::{CosmosProvider, DeadLetterId, Redriven};
 use std::collections::BTreeSet;
-use std::time::Duration;
 
-/// Runs `scene` for a process that dies before and after each of its writes, until it gets through alive. Answers how
-/// many deaths there were.
+/// Runs `scene` for a process that crashes before and after each of its writes, until it survives. Answers how many
+/// crashes there were.
 pub async fn at_every_write<F: Future<Output = bool>>(scene: impl Fn(u64, CrashPoint) -> F) -> u64 {
     let scene = &scene;
     let points = BOTH.map(|point| async move {
-        let mut deaths = 0;
-        while scene(deaths + 1, point).await {
-            deaths += 1;
-            assert!(deaths < 40, "it writes for ever");
+        let mut crashes = 0;
+        while scene(crashes + 1, point).await {
+            crashes += 1;
+            assert!(crashes < 40, "it writes for ever");
         }
-        deaths
+        crashes
     });
     futures::future::join_all(points).await.into_iter().sum()
 }
@@ -29,15 +28,16 @@ async fn only_dead_letter(provider: &CosmosProvider) -> DeadLetterId {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "exhaustive: a crash at each write"]
 async fn a_delivery_that_crashes_at_any_write_is_completed_once() {
-    let deaths = at_every_write(|n, point| async move {
+    let crashes = at_every_write(|n, point| async move {
         let fixture = Fixture::new().await;
         fixture.leave_starts_undelivered("one", &["a", "b"]).await;
         fixture.leave_starts_undelivered("two", &["c"]).await;
         fixture.clock.advance(OVERDUE);
-        let (listener, dying) = fixture.process().await;
+        let (listener, crashing) = fixture.process().await;
         listener.crash_at_write(n, point);
-        until_crash(&listener, dying.maintain_outbox(page_of(10))).await;
+        until_crash(&listener, crashing.maintain_outbox(page_of(10))).await;
         for target in ["a", "b", "c"] {
             fixture.consume(target).await;
         }
@@ -58,21 +58,21 @@ async fn a_delivery_that_crashes_at_any_write_is_completed_once() {
     })
     .await;
     // Three deliveries, and a removal for each of two partitions.
-    assert_eq!(deaths, 10);
+    assert_eq!(crashes, 10);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn giving_up_that_crashes_at_any_write_leaves_one_dead_letter() {
-    let deaths = at_every_write(|n, point| async move {
+    let crashes = at_every_write(|n, point| async move {
         let fixture = Fixture::new().await;
         fixture.leave_starts_undelivered("source", &["full"]).await;
         fixture.clock.advance(OVERDUE);
-        let (listener, dying) = fixture.process().await;
+        let (listener, crashing) = fixture.process().await;
         for listener in [&listener, fixture.world.listener()] {
             refuse(listener, &["full"], Refusing::partition_full());
         }
         listener.crash_at_write(n, point);
-        until_crash(&listener, dying.maintain_outbox(page_of(10))).await;
+        until_crash(&listener, crashing.maintain_outbox(page_of(10))).await;
         let (dead_letters, intents) = (fixture.dead_letters().await.len(), fixture.intents().await.len());
         assert_eq!(dead_letters + intents, 1, "{point:?} {n}: never both, never none");
         fixture.clock.advance(MUCH_LATER);
@@ -85,19 +85,19 @@ async fn giving_up_that_crashes_at_any_write_leaves_one_dead_letter() {
         listener.crashed()
     })
     .await;
-    assert_eq!(deaths, 2, "it is one batch");
+    assert_eq!(crashes, 2, "it is one batch");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_failed_delivery_that_crashes_at_any_write_counts_at_most_once() {
-    let deaths = at_every_write(|n, point| async move {
+    let crashes = at_every_write(|n, point| async move {
         let fixture = Fixture::new().await;
         fixture.leave_starts_undelivered("source", &["broken"]).await;
         fixture.clock.advance(OVERDUE);
-        let (listener, dying) = fixture.process().await;
+        let (listener, crashing) = fixture.process().await;
         refuse(&listener, &["broken"], Refusing::with(403));
         listener.crash_at_write(n, point);
-        until_crash(&listener, dying.maintain_outbox(page_of(10))).await;
+        until_crash(&listener, crashing.maintain_outbox(page_of(10))).await;
         let attempts = fixture.intents().await[0]["attempts"].as_u64().unwrap_or(0);
         let expected = u64::from(!(listener.crashed() && point == CrashPoint::BeforeApplied));
         assert_eq!(attempts, expected, "{point:?} {n}");
@@ -106,16 +106,16 @@ async fn a_failed_delivery_that_crashes_at_any_write_counts_at_most_once() {
         listener.crashed()
     })
     .await;
-    assert_eq!(deaths, 2);
+    assert_eq!(crashes, 2);
 }
 
 /// A dead letter for a message to `target`.
 async fn undeliverable(fixture: &Fixture, target: &str) -> DeadLetterId {
     fixture.leave_starts_undelivered("source", &[target]).await;
     fixture.clock.advance(OVERDUE);
-    let (listener, buries) = fixture.process().await;
+    let (listener, gives_up) = fixture.process().await;
     refuse(&listener, &[target], Refusing::partition_full());
-    assert_eq!(deliver_all(&buries, 10).await.dead, 1);
+    assert_eq!(deliver_all(&gives_up, 10).await.dead, 1);
     only_dead_letter(&fixture.provider).await
 }
 
@@ -129,13 +129,13 @@ async fn named_like(fixture: &Fixture, prefix: &str) -> BTreeSet<String> {
         .collect()
 }
 
-/// Redrives in a process that dies at a write, then in one that lives; answers whether it died. One instance whose name
+/// Redrives in a process that crashes at a write, then in one that does not; answers whether it crashed. One instance whose name
 /// begins with `target` must begin, once.
 async fn redrive_twice(fixture: &Fixture, id: &DeadLetterId, target: &str, n: u64, point: CrashPoint) -> bool {
     let context = format!("{point:?} {n}");
-    let (listener, dying) = fixture.process().await;
+    let (listener, crashing) = fixture.process().await;
     listener.crash_at_write(n, point);
-    until_crash(&listener, dying.redrive(id)).await;
+    until_crash(&listener, crashing.redrive(id)).await;
     for reached in named_like(fixture, target).await {
         fixture.consume(&reached).await;
     }
@@ -159,26 +159,28 @@ async fn redrive_twice(fixture: &Fixture, id: &DeadLetterId, target: &str, n: u6
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "exhaustive: a crash at each write"]
 async fn a_redrive_of_a_message_that_crashes_at_any_write_delivers_it_once() {
-    let deaths = at_every_write(|n, point| async move {
+    let crashes = at_every_write(|n, point| async move {
         let fixture = Fixture::new().await;
         let id = undeliverable(&fixture, "target").await;
         redrive_twice(&fixture, &id, "target", n, point).await
     })
     .await;
-    assert_eq!(deaths, 6, "the batch, the delivery, the removal of the intent");
+    assert_eq!(crashes, 6, "the batch, the delivery, the removal of the intent");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "exhaustive: a crash at each write"]
 async fn a_redrive_of_a_given_up_turn_that_crashes_at_any_write_starts_one_instance() {
-    let deaths = at_every_write(|n, point| async move {
+    let crashes = at_every_write(|n, point| async move {
         let fixture = Fixture::new().await;
-        crate::giving_up::poison_turn(&fixture.provider, "bad", "[]").await;
+        crate::giving_up::give_up_turn(&fixture.provider, "bad", "[]").await;
         let id = only_dead_letter(&fixture.provider).await;
         redrive_twice(&fixture, &id, "bad~", n, point).await
     })
     .await;
-    assert_eq!(deaths, 6);
+    assert_eq!(crashes, 6);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -186,18 +188,16 @@ async fn of_two_redrives_at_once_one_finds_nothing_left() {
     let fixture = Fixture::new().await;
     let id = undeliverable(&fixture, "target").await;
     let (listener, late) = fixture.process().await;
-    // It has read the dead letter, and its batch is held.
-    let hold = listener.pause_when(|log| log.len() == 1);
+    // It has read the dead letter, and its batch is paused.
+    let pause = listener.pause_when(|log| log.len() == 1);
     let dead_letter = id.clone();
     let redriving = tokio::spawn(async move { late.redrive(&dead_letter).await });
-    while !hold.is_reached() {
-        tokio::time::sleep(Duration::from_millis(1)).await;
-    }
+    assert!(tests::is_paused(&pause, &redriving).await);
     let first = fixture.provider.redrive(&id).await.expect("it can be redriven");
     let instance = "target".to_owned();
     assert_eq!(first, Redriven::Delivered { instance });
     fixture.consume("target").await;
-    drop(hold);
+    drop(pause);
     let second = redriving.await.expect("it ends").expect("it can be redriven");
     assert_eq!(second, Redriven::Gone);
     assert_eq!(fixture.messages_of("target").await, 0);

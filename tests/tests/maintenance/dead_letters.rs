@@ -15,13 +15,13 @@ pub async fn give_up(fixture: &Fixture, source: &str, messages: Vec<WorkItem>) {
     let count = messages.len() as u64;
     fixture.leave_undelivered(source, messages).await;
     fixture.clock.advance(OVERDUE);
-    let (listener, buries) = fixture.process().await;
+    let (listener, gives_up) = fixture.process().await;
     listener
         .refuse_when(|request| (request.kind == cosmos_emulator::RequestKind::Create).then(Refusing::partition_full));
-    assert_eq!(deliver_all(&buries, 100).await.dead, count);
+    assert_eq!(deliver_all(&gives_up, 100).await.dead, count);
 }
 
-/// Letters of one moment, with each page's continuation sent as text.
+/// Dead letters of one time, with each page's continuation sent as text.
 async fn page(fixture: &Fixture, most: u32, after: &Option<String>) -> (Vec<DeadLetterSummary>, Option<String>) {
     let cursor: Option<DeadLetterCursor> = after
         .as_ref()
@@ -184,6 +184,6 @@ async fn a_dead_letter_expires_by_itself_and_goes_with_its_instance() {
         .clock(clock)
         .dead_letter_ttl(Duration::from_secs(60));
     let brief = connect(config).await;
-    crate::giving_up::poison_turn(&brief, "bad", "[]").await;
+    crate::giving_up::give_up_turn(&brief, "bad", "[]").await;
     assert_eq!(fixture.dead_letters().await[0]["ttl"], 60);
 }

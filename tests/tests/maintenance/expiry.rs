@@ -1,6 +1,6 @@
-//! What the store is told to forget is forgotten in time, and nothing else goes with it.
+//! Documents with a time to live expire in time, and nothing else does.
 
-use crate::giving_up::poison_turn;
+use crate::giving_up::give_up_turn;
 use crate::support::*;
 use serde_json::Value;
 use std::time::Duration;
@@ -21,12 +21,12 @@ fn without(all: &[Value], kind: &str) -> Vec<Value> {
 #[tokio::test]
 async fn receipts_and_dead_letters_expire_each_in_its_time_and_nothing_else_does() {
     let fixture = Fixture::new().await;
-    // A receipt: a message that was owed, delivered by maintenance, and consumed.
+    // A receipt: a message that maintenance delivered, and that was consumed.
     fixture.leave_starts_undelivered("source", &["target"]).await;
     fixture.clock.advance(OVERDUE);
     assert_eq!(deliver_all(&fixture.provider, 100).await.done, 1);
     fixture.consume("target").await;
-    poison_turn(&fixture.provider, "bad", "[]").await;
+    give_up_turn(&fixture.provider, "bad", "[]").await;
     // Fixture and messages that are still open.
     fixture.leave_starts_undelivered("debtor", &["waiting"]).await;
     let dead_letter = fixture

@@ -1,4 +1,4 @@
-//! The maintenance function: what it is asked, what it answers, what it costs.
+//! The maintenance function: requests, reports, and what a run costs.
 
 use crate::support::*;
 use cosmos::Clock;
@@ -61,7 +61,7 @@ pub fn assert_complete(report: &Report) {
     assert!(report.passes.values().all(|pass| pass.error.is_none()), "{report:#?}");
 }
 
-/// The instances that were notified, sorted.
+/// The instances that were woken, sorted.
 pub fn notified(queue: &Memory) -> Vec<String> {
     let wakeups = queue.take().into_iter();
     let mut names: Vec<String> = wakeups
@@ -198,9 +198,9 @@ async fn a_run_without_time_changes_nothing_and_says_what_is_left() {
     for time in [Duration::ZERO, Duration::from_millis(300)] {
         let report = maintenance.run(MaintenanceRequest::default(), Budget::of(time)).await;
         assert!(report.left_over, "{report:?}");
-        for (pass, told) in &report.passes {
-            assert_eq!(told.left_over, *pass != PassName::Retention, "{pass:?}");
-            assert_eq!((told.found, told.pages), (0, 0), "{pass:?}");
+        for (pass, result) in &report.passes {
+            assert_eq!(result.left_over, *pass != PassName::Retention, "{pass:?}");
+            assert_eq!((result.found, result.pages), (0, 0), "{pass:?}");
         }
     }
     assert_eq!((listener.counts().requests, queue.count()), (0, 0));

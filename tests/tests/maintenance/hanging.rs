@@ -1,4 +1,4 @@
-//! Stores that hang, or one of whose partitions does: a run ends in time, does what it can, and tells.
+//! A store that hangs, or one of its partitions: a run ends in time, does what it can, and reports the rest.
 
 use crate::function::*;
 use crate::retention::{AGE, left, plant, set};
@@ -83,8 +83,8 @@ async fn an_unfinished_deletion_that_hangs_does_not_hide_the_one_behind_it() {
     hang(&listener, &["first a", "first b"]);
     let report = maintenance.run(request.clone(), Budget::of(LONG_ENOUGH)).await;
     assert_eq!(left(&fixture).await, set(&["first a", "first b"]), "{report:?}");
-    let told = &report.passes[&PassName::Unfinished];
-    assert!(told.failed >= 1 && told.error.is_none(), "{report:?}");
+    let result = &report.passes[&PassName::Unfinished];
+    assert!(result.failed >= 1 && result.error.is_none(), "{report:?}");
     listener.refuse_nothing();
     assert_complete(&maintenance.run(request, Budget::of(ENOUGH)).await);
     assert_eq!(left(&fixture).await, set(&[]));
@@ -117,8 +117,8 @@ async fn an_old_instance_that_hangs_does_not_hide_the_one_behind_it() {
     hang(&listener, &["first"]);
     let report = maintenance.run(request.clone(), Budget::of(LONG_ENOUGH)).await;
     assert_eq!(left(&fixture).await, set(&["first"]), "{report:?}");
-    let told = &report.passes[&PassName::Retention];
-    assert_eq!((told.failed, &told.error), (1, &None), "{report:?}");
+    let result = &report.passes[&PassName::Retention];
+    assert_eq!((result.failed, &result.error), (1, &None), "{report:?}");
     listener.refuse_nothing();
     assert_complete(&maintenance.run(request, Budget::of(ENOUGH)).await);
     assert_eq!(left(&fixture).await, set(&[]));
@@ -180,11 +180,15 @@ async fn a_store_that_hangs_breaks_all_passes_until_it_answers_again() {
     assert!(begun.elapsed() < TOO_LONG, "{:?}", begun.elapsed());
     // Retention is off.
     assert_eq!(broken(&report), 5, "{report:#?}");
-    for (pass, told) in &report.passes {
-        assert_eq!(told.error.is_some(), *pass != PassName::Retention, "{pass:?}: {told:?}");
+    for (pass, result) in &report.passes {
+        assert_eq!(
+            result.error.is_some(),
+            *pass != PassName::Retention,
+            "{pass:?}: {result:?}"
+        );
     }
-    let told = report.passes[&PassName::Outbox].error.as_deref().unwrap_or_default();
-    assert!(told.contains("did not answer in time"), "{told}");
+    let result = report.passes[&PassName::Outbox].error.as_deref().unwrap_or_default();
+    assert!(result.contains("did not answer in time"), "{result}");
     listener.refuse_nothing();
     let report = run(&maintenance).await;
     assert_complete(&report);

@@ -25,7 +25,7 @@ use tests::cloud::{Cloud, CloudOptions};
 use tests::workload::{self, Job, Nudge, jobs};
 use tests::{PATIENCE, ShiftedClock, connect, jobs as running};
 
-/// A bit more than the age at which something is notified.
+/// A bit more than the age at which maintenance sends a reminder.
 const STEP: Duration = Duration::from_secs(31);
 
 /// Faults of a listener: about one request in eight is hit.
@@ -135,7 +135,7 @@ impl Scene {
             // Beyond every lock, every pause of the outbox, every session.
             self.clock.advance(Duration::from_secs(4_000));
             assert!(self.maintain(ENOUGH).await, "nothing fails any more");
-            self.cloud.settle().await;
+            self.cloud.drain().await;
         }
     }
 
@@ -238,7 +238,7 @@ async fn live_through(jobs: usize, seed: u64) {
                 }
                 _ => vec![wakeup],
             };
-            scene.cloud.settle_through(post).await;
+            scene.cloud.drain_through(post).await;
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     };

@@ -1,5 +1,5 @@
-//! What is delivered long after it was queued: a wakeup for it that is lost costs what any lost wakeup costs, and nobody counts
-//! the time in which it was not there.
+//! Messages that are delivered long after they were queued: losing their wakeup costs what any lost wakeup costs, and the
+//! time before their delivery does not count as lateness.
 
 use crate::function::*;
 use crate::support::*;
@@ -15,9 +15,9 @@ const DAYS: Duration = Duration::from_secs(5 * 24 * 3_600);
 async fn old_dead_letter(fixture: &Fixture, target: &str) -> DeadLetterId {
     fixture.leave_starts_undelivered("source", &[target]).await;
     fixture.clock.advance(OVERDUE);
-    let (listener, buries) = fixture.process().await;
+    let (listener, gives_up) = fixture.process().await;
     refuse(&listener, &[target], Refusing::partition_full());
-    assert_eq!(deliver_all(&buries, 10).await.dead, 1);
+    assert_eq!(deliver_all(&gives_up, 10).await.dead, 1);
     fixture.clock.advance(DAYS);
     let page = fixture
         .provider
@@ -38,12 +38,12 @@ async fn the_next_run_wakes_the_target_of_a_late_delivery_whose_wakeup_was_lost(
     let report = run(&maintenance).await;
     assert_complete(&report);
     let delivered = queue.take();
-    let told: Vec<_> = delivered
+    let named: Vec<_> = delivered
         .iter()
         .map(|delayed| (delayed.wakeup.target.instance(), delayed.wakeup.due_ms))
         .collect();
     // A function whose clock is behind must know that it came early.
-    assert!(told.contains(&("target", Some(fixture.clock.now_ms()))), "{told:?}");
+    assert!(named.contains(&("target", Some(fixture.clock.now_ms()))), "{named:?}");
     let store = report.store.expect("there was time to count");
     assert_eq!(
         (store.turns_due, store.oldest_due_seconds, store.stuck_instances),
@@ -65,7 +65,7 @@ async fn the_next_run_wakes_a_redriven_target_whose_wakeup_was_lost() {
     fixture.clock.advance(Duration::from_secs(20));
     let redriven = fixture.provider.redrive(&dead_letter).await.expect("it is redriven");
     assert!(matches!(redriven, Redriven::Delivered { .. }), "{redriven:?}");
-    // Nobody wakeups for it.
+    // No wakeup is sent for it.
     fixture.clock.advance(PERIOD);
     let report = run(&maintenance).await;
     assert_complete(&report);

@@ -13,7 +13,7 @@ use tests::workload::{self, Job, jobs};
 use tests::{PATIENCE, ShiftedClock, jobs as running};
 use tokio::task::JoinSet;
 
-/// A bit more than the age at which something is notified.
+/// A bit more than the age at which maintenance sends a reminder.
 const STEP: Duration = Duration::from_secs(31);
 
 struct Scene {
@@ -29,8 +29,8 @@ impl Scene {
     async fn new(count: usize) -> Scene {
         let clock = Arc::new(ShiftedClock::default());
         let options = CloudOptions {
-            // The clock runs far ahead of the machine, which may be slow: a lock that ends in the middle of its activity
-            // must not make it poison, and turns are not to lose theirs at all.
+            // The clock runs far ahead of the machine, which may be slow: a lock that expires in the middle of its activity
+            // must not count towards giving it up, and turns must not lose theirs at all.
             limits: Limits {
                 turn_lock: Duration::from_secs(3_600),
                 work_lock: Duration::from_secs(4),
@@ -143,11 +143,11 @@ async fn lose_some(jobs: usize, seed: u64) {
         let mut runs = 0;
         loop {
             tokio::time::sleep(Duration::from_millis(700)).await;
-            // What is unlucky enough to lose its wakeup at several ages waits for an age that is far away.
+            // What loses its wakeup at several ages waits for an age that is far away.
             scene.clock.advance(STEP * (1 << (runs / 8).min(10)));
             run(&scene.maintenance).await;
             runs += 1;
-            // They go the same way as all others.
+            // They go through the same queue as all others.
             assert!(scene.cloud.queue.notify(&scene.queue.take()).await.is_empty());
             let open = scene.open().await;
             if open.is_empty() {
@@ -165,7 +165,7 @@ async fn lose_some(jobs: usize, seed: u64) {
                 lost += usize::from(is_lost);
                 if is_lost { vec![] } else { vec![wakeup] }
             };
-            cloud.settle_through(post).await;
+            cloud.drain_through(post).await;
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     };

@@ -1,4 +1,4 @@
-//! What a due item tells of itself: which activity it is, and when it was queued.
+//! What a due item contains: which activity it is, and when it was queued.
 
 use crate::due::{all, timer, window};
 use crate::support::*;
@@ -79,7 +79,7 @@ async fn every_item_has_the_time_it_was_queued_whatever_its_origin() {
     assert_eq!(
         (target.queued_ms, target.due_ms),
         (Some(t1), fixture.clock.now_ms()),
-        "queued when it was owed, due since it was paid"
+        "queued when it was committed, due since it was delivered"
     );
     let own = all(provider, &[window(0, t1 + 1_000_000)], 100).await;
     let own: Vec<_> = own.into_iter().filter(|item| item.instance == "source").collect();

@@ -99,7 +99,7 @@ async fn an_undeliverable_start_runs_to_completion_after_the_fault_is_gone() {
         .expect("it starts");
     let dead = dead_letter(&provider, DeadLetterKind::Undeliverable).await;
     assert_eq!((dead.attempts, dead.target.as_deref()), (3, Some("child")));
-    // Redriven too early, it is owed, and given up again.
+    // Redriven too early, it is an intent, and given up again.
     let owed = provider.redrive(&dead.id).await.expect("it is redriven");
     assert_eq!(
         owed,
@@ -185,7 +185,7 @@ async fn redriving_a_given_up_activity_runs_its_whole_orchestration_again() {
 #[tokio::test]
 async fn a_dead_letter_whose_orchestration_was_pruned_or_deleted_cannot_be_redriven_and_says_so() {
     let fixture = Fixture::new().await;
-    crate::giving_up::poison_turn(&fixture.provider, "bad", "[]").await;
+    crate::giving_up::give_up_turn(&fixture.provider, "bad", "[]").await;
     let dead = dead_letter(&fixture.provider, DeadLetterKind::PoisonTurn).await;
     let pk = cosmos::PartitionKey::new("bad").expect("a valid partition key");
     fixture

@@ -26,27 +26,7 @@ pub async fn plant(provider: &CosmosProvider, instance: &str, parent: Option<&st
 }
 
 pub async fn retain(provider: &CosmosProvider, policy: &Retention, most: u32) -> PassOutcome {
-    let (mut total, mut next) = (PassOutcome::default(), page_of(most));
-    loop {
-        let pass = provider
-            .maintain_retention(policy, next)
-            .await
-            .expect("it can be searched");
-        assert!(
-            pass.found <= u64::from(most * PARTITIONS),
-            "more than asked for: {pass:?}"
-        );
-        total.found += pass.found;
-        total.done += pass.done;
-        total.failed += pass.failed;
-        if pass.cursor.is_none() {
-            return total;
-        }
-        next = PageRequest {
-            cursor: pass.cursor,
-            ..page_of(most)
-        };
-    }
+    all_pages(most, |page| provider.maintain_retention(policy, page)).await
 }
 
 pub async fn left(fixture: &Fixture) -> BTreeSet<String> {
@@ -119,8 +99,8 @@ async fn a_tree_is_deleted_whole_and_only_by_its_root() {
 async fn a_tree_with_a_dead_letter_is_left_until_the_dead_letter_is_gone() {
     let fixture = Fixture::new().await;
     let provider = &fixture.provider;
-    // One that is alone, and one whose child could not reach somebody.
-    crate::giving_up::poison_turn(provider, "poisoned", "[]").await;
+    // One that is alone, and one whose child could not deliver a message.
+    crate::giving_up::give_up_turn(provider, "poisoned", "[]").await;
     plant(provider, "root", None, Some("Completed")).await;
     let (listener, maker) = fixture.process().await;
     refuse(&listener, &["full"], cosmos_emulator::Refusing::partition_full());
@@ -239,12 +219,12 @@ async fn executions_beyond_those_to_keep_are_pruned_once() {
         (2, 1, 1, 0),
         "one is held"
     );
-    // To wait for a holder is to look at the lock again and again.
+    // Waiting for the lock would read it again and again.
     let (log, held) = (fixture.world.listener().log(), header("held"));
     let looks = log
         .iter()
         .filter(|request| request.partition_key.as_ref() == Some(&held));
-    assert_eq!(looks.count(), 1, "it waited for the holder");
+    assert_eq!(looks.count(), 1, "it waited for the lock");
     let executions = async |name| fixture.provider.list_executions(name).await.expect("a list");
     assert_eq!(executions("five").await, [4, 5]);
     assert_eq!(executions("two").await, [1, 2]);

@@ -1,8 +1,8 @@
-//! Expired sessions go, page by page; those with work, and those that live, stay.
+//! Expired affinity sessions are removed page by page; those with work, and those in use, stay.
 
 use crate::support::*;
 use duroxide::providers::{Provider, SessionFetchConfig, WorkItem};
-use duroxide_cosmos::{CosmosProvider, Fetched, PageRequest, PassOutcome};
+use duroxide_cosmos::{CosmosProvider, Fetched, PassOutcome};
 use futures::StreamExt as _;
 use std::sync::Arc;
 use std::time::Duration;
@@ -55,30 +55,8 @@ async fn sessions(fixture: &Fixture) -> Vec<String> {
     names
 }
 
-/// All pages, added up.
 async fn clean(provider: &CosmosProvider, most: u32) -> PassOutcome {
-    let (mut total, mut cursor) = (PassOutcome::default(), None);
-    loop {
-        let next = PageRequest {
-            cursor,
-            ..page_of(most)
-        };
-        let pass = provider
-            .maintain_sessions(next)
-            .await
-            .expect("sessions can be searched");
-        assert!(
-            pass.found <= u64::from(most * PARTITIONS),
-            "more than asked for: {pass:?}"
-        );
-        total.found += pass.found;
-        total.done += pass.done;
-        total.failed += pass.failed;
-        cursor = pass.cursor;
-        if cursor.is_none() {
-            return total;
-        }
-    }
+    all_pages(most, |page| provider.maintain_sessions(page)).await
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -122,7 +100,7 @@ async fn sessions_with_work_stay_and_hide_none_behind_them() {
         left.iter().all(|name| name == "alive" || name.starts_with("busy")),
         "{left:?}"
     );
-    // The trait's own verb does the same, whole.
+    // duroxide's own verb does the same without pages.
     fixture.clock.advance(LATER);
     let removed = fixture.provider.cleanup_orphaned_sessions(Duration::ZERO).await;
     assert_eq!(removed.expect("sessions can be searched"), 1);
@@ -136,13 +114,11 @@ async fn a_session_that_is_claimed_again_meanwhile_stays() {
     fixture.clock.advance(LATER);
     let (listener, cleaner) = fixture.process().await;
     // Before its third kind of request, the removal: the list of ranges, the sweep and the check were answered.
-    let hold = listener.pause_when(|log| log.len() == 1 + 2 * PARTITIONS as usize);
+    let pause = listener.pause_when(|log| log.len() == 1 + 2 * PARTITIONS as usize);
     let cleaning = tokio::spawn(async move { clean(&cleaner, 10).await });
-    while !hold.is_reached() {
-        tokio::time::sleep(Duration::from_millis(1)).await;
-    }
+    assert!(tests::is_paused(&pause, &cleaning).await);
     claim(&fixture.provider, "wanted", "two").await;
-    drop(hold);
+    drop(pause);
     let pass = cleaning.await.expect("the pass ends");
     assert_eq!(totals(&pass), (1, 0, 0, 0), "{pass:?}");
     let doc = fixture.world.document("wanted", "session").await.expect("it is there");
@@ -156,9 +132,9 @@ async fn a_cleanup_that_crashes_at_any_write_is_completed_by_the_next() {
             let fixture = Fixture::new().await;
             claim_many(&fixture, "s", 3).await;
             fixture.clock.advance(LATER);
-            let (listener, dying) = fixture.process().await;
+            let (listener, crashing) = fixture.process().await;
             listener.crash_at_write(n, point);
-            until_crash(&listener, dying.maintain_sessions(page_of(10))).await;
+            until_crash(&listener, crashing.maintain_sessions(page_of(10))).await;
             let left = sessions(&fixture).await.len() as u64;
             assert_eq!(clean(&fixture.provider, 10).await.done, left, "{point:?} {n}");
             assert!(sessions(&fixture).await.is_empty(), "{point:?} {n}");

@@ -1,8 +1,8 @@
-//! A store with fixture: messages that their maker committed and could not deliver.
+//! The fixture of most tests here: intents that were committed and not delivered; and pages added up.
 
 use cosmos::{Clock, PartitionKey};
 use cosmos_emulator::{CrashPoint, Listener, Refusing, RequestKind, RequestRecord, ServerOptions};
-use duroxide::providers::WorkItem;
+use duroxide::providers::{ProviderError, WorkItem};
 use duroxide_cosmos::{CosmosConfigBuilder, CosmosProvider, Outbox, PageRequest, PassOutcome};
 use futures::StreamExt as _;
 use serde_json::Value;
@@ -13,9 +13,9 @@ pub use tests::until_crash;
 use tests::{ManualClock, World, connect};
 use tokio::time::Instant;
 
-/// Longer than an intent is its maker's business.
+/// The age from which on maintenance delivers an intent.
 pub const OVERDUE: Duration = Duration::from_secs(11);
-/// Longer than anything is put off, and than any lock.
+/// Longer than any retry interval and any lock.
 pub const MUCH_LATER: Duration = Duration::from_secs(4_000);
 pub const BOTH: [CrashPoint; 2] = [CrashPoint::BeforeApplied, CrashPoint::AfterApplied];
 pub const PARTITIONS: u32 = 3;
@@ -100,7 +100,7 @@ impl Fixture {
     pub async fn leave_starts_undelivered(&self, source: &str, targets: &[&str]) {
         let starts = targets.iter().map(|target| start_of(target)).collect();
         self.leave_undelivered(source, starts).await;
-        assert!(self.intents().await.len() >= targets.len(), "the messages are owed");
+        assert!(self.intents().await.len() >= targets.len(), "the messages are intents");
     }
 
     pub async fn intents(&self) -> Vec<Value> {
@@ -167,35 +167,40 @@ pub fn page_of(most: u32) -> PageRequest {
     }
 }
 
-/// All pages of the outbox, added up.
-pub async fn deliver_all(provider: &CosmosProvider, most: u32) -> PassOutcome {
-    let mut total = PassOutcome::default();
-    let mut next = page_of(most);
+/// All pages of a pass, added up.
+pub async fn all_pages<F>(most: u32, mut pass: impl FnMut(PageRequest) -> F) -> PassOutcome
+where
+    F: Future<Output = Result<PassOutcome, ProviderError>>,
+{
+    let (mut total, mut cursor) = (PassOutcome::default(), None);
     loop {
-        let pass = provider
-            .maintain_outbox(next)
-            .await
-            .expect("the outbox can be searched");
-        assert!(
-            pass.found <= u64::from(most * PARTITIONS),
-            "more than asked for: {pass:?}"
-        );
-        total.found += pass.found;
-        total.done += pass.done;
-        total.failed += pass.failed;
-        total.dead += pass.dead;
-        total.targets.extend(pass.targets);
-        if pass.cursor.is_none() {
-            return total;
-        }
-        next = PageRequest {
-            cursor: pass.cursor,
+        let page = PageRequest {
+            cursor,
             ..page_of(most)
         };
+        let page = pass(page).await.expect("the store can be searched");
+        assert!(
+            page.found <= u64::from(most * PARTITIONS),
+            "more than asked for: {page:?}"
+        );
+        total.found += page.found;
+        total.done += page.done;
+        total.failed += page.failed;
+        total.dead += page.dead;
+        total.targets.extend(page.targets);
+        cursor = page.cursor;
+        if cursor.is_none() {
+            return total;
+        }
     }
 }
 
-/// A bill: what was found, done, failed and given up.
+/// All pages of the outbox.
+pub async fn deliver_all(provider: &CosmosProvider, most: u32) -> PassOutcome {
+    all_pages(most, |page| provider.maintain_outbox(page)).await
+}
+
+/// What was found, done, failed and given up.
 pub fn totals(pass: &PassOutcome) -> (u64, u64, u64, u64) {
     (pass.found, pass.done, pass.failed, pass.dead)
 }

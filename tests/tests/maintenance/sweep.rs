@@ -1,4 +1,4 @@
-//! The sweep: what is notified, when, and how often.
+//! The sweep: what gets a wakeup, when, and how often.
 
 use crate::due::timer;
 use crate::function::*;
@@ -95,7 +95,7 @@ async fn a_run_whose_clock_was_ahead_does_not_silence_the_next() {
     fixture.clock.advance(Duration::from_secs(35));
     assert_complete(&run(&maintenance).await);
     assert_eq!(notified(&queue), ["lost"]);
-    // And it is remembered so.
+    // And that is its state from now on.
     fixture.clock.advance(Duration::from_secs(900));
     assert_complete(&run(&maintenance).await);
     assert_eq!(notified(&queue), ["lost", "timer-000"]);
@@ -108,7 +108,7 @@ async fn far_timers_cost_no_wakeup_until_they_are_near_and_then_one() {
     put_off(&fixture, "far", 500, Duration::from_secs(7_200)).await;
     put_off(&fixture, "near", 5, Duration::from_secs(600)).await;
     let due = fixture.clock.now_ms() + 7_200_000;
-    // The near ones were notified when they were queued.
+    // The near ones got a wakeup when they were queued.
     fixture.clock.advance(Duration::from_secs(500));
     for _ in 0..3 {
         assert_complete(&run(&maintenance).await);
@@ -137,7 +137,7 @@ async fn far_timers_cost_no_wakeup_until_they_are_near_and_then_one() {
             "once each"
         );
     }
-    // All those wakeups are lost: soon after their time they are notified again.
+    // All those wakeups are lost: soon after their time they are woken again.
     fixture.clock.advance(PERIOD);
     assert_complete(&run(&maintenance).await);
     assert_eq!(
@@ -192,6 +192,6 @@ async fn a_sweep_continues_where_the_last_run_stopped() {
     assert!(runs >= 2, "the budget was too large to show anything");
     assert_eq!(times.len(), 90, "all are notified");
     println!("90 overdue items in {runs} runs");
-    // Although the ranges do not come forward alike.
+    // Although the ranges do not advance alike.
     assert!(times.values().all(|count| *count == 1), "once each: {times:?}");
 }

@@ -85,5 +85,5 @@ fn host() -> String {
         .expect("rustc runs");
     let text = String::from_utf8(output.stdout).expect("rustc writes UTF-8");
     let host = text.lines().find_map(|line| line.strip_prefix("host: "));
-    host.expect("rustc tells its host").to_owned()
+    host.expect("rustc prints its host").to_owned()
 }

@@ -18,10 +18,11 @@ impl ProviderStressFactory for Factory {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "exhaustive: duroxide's stress tests, under load for seconds"]
 async fn parallel_orchestrations_all_complete() {
     let config = StressTestConfig {
         duration_secs: 5,
-        wait_timeout_secs: 120,
+        wait_timeout_secs: 600,
         ..StressTestConfig::default()
     };
     let factory = Factory::default();
@@ -32,9 +33,11 @@ async fn parallel_orchestrations_all_complete() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "exhaustive: duroxide's stress tests, under load for seconds"]
 async fn large_payloads_all_complete() {
     let mut config = LargePayloadConfig::default();
     config.base.duration_secs = 5;
+    config.base.wait_timeout_secs = 600;
     let factory = Factory::default();
     let result = run_large_payload_test_with_config(&factory, config)
         .await

@@ -84,12 +84,12 @@ async fn a_message_that_is_no_decision_is_reported_and_does_not_decide() {
         .enqueue_event("a", APPROVAL, "yes, please!")
         .await
         .expect("the message is taken");
-    let told = site
+    let message = site
         .client
         .wait_for_kv_value("a", "approval-ignored", tests::PATIENCE)
         .await;
-    let told = told.expect("the approver is told");
-    assert!(told.contains(r#"send {"approved": true"#), "{told}");
+    let message = message.expect("the approver gets a message");
+    assert!(message.contains(r#"send {"approved": true"#), "{message}");
     site.decide("a", true).await;
     assert_eq!(why(site.outcome("a").await), None);
 }

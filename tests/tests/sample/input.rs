@@ -1,4 +1,4 @@
-//! Inputs that are no orders: told clearly, and nothing is done.
+//! Inputs that are no orders: a clear error, and nothing is done.
 
 use crate::ledger::Ledger;
 use crate::site::{Site, order};

@@ -1,4 +1,4 @@
-//! A shop with a memory: what was done under which key, so that a test can tell once from twice.
+//! A shop with a memory: what was done under which key, so that a test can distinguish once from twice.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::pending;

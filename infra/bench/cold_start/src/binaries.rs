@@ -1,4 +1,5 @@
-//! What is compared: the bare function of this package, and the functions of the product, built with equal profiles.
+//! The binaries that are compared: the bare function of this package and the functions of the product, built with equal
+//! profiles.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,12 +13,12 @@ use serde_json::Value;
 pub struct Binary {
     /// The function's name.
     pub name: String,
-    /// Where the binary lies.
+    /// The path of the binary.
     pub path: PathBuf,
 }
 
 impl Binary {
-    /// A binary that is there already.
+    /// An existing binary.
     pub fn new(name: &str, path: PathBuf) -> Binary {
         let name = name.to_owned();
         Binary { name, path }
@@ -32,7 +33,7 @@ pub fn bare() -> Result<Binary> {
     Ok(bare)
 }
 
-/// The orchestrator and the worker, as they are shipped.
+/// The orchestrator and the worker.
 pub fn functions() -> Result<Vec<Binary>> {
     let root = package()
         .ancestors()

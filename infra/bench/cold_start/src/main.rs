@@ -7,14 +7,14 @@
 //!                              │ GET /next        memory again
 //! ```
 //!
-//! The functions take turns, so that what else the machine does meets all of them. The first round only fills the page
-//! cache. Nothing but loopback is reached: Cosmos and SQS are closed ports.
+//! The functions are started in turns, so that other load on the machine affects all of them. The first round fills the page
+//! cache and is not counted. Cosmos DB and SQS are closed ports on the loopback interface.
 //!
 //! ```text
 //! cargo run --release --manifest-path infra/bench/cold_start/Cargo.toml
 //! ```
 //!
-//! The exit code is 1 when a limit is broken.
+//! The exit code is 1 if a limit is exceeded.
 
 mod binaries;
 mod memory;
@@ -66,11 +66,11 @@ fn main() -> Result<ExitCode> {
     let mut starts: Vec<Vec<Start>> = binaries.iter().map(|_| Vec::new()).collect();
     for round in 0..=args.starts {
         for turn in 0..binaries.len() {
-            // Another one begins each round: none always follows the same neighbour's exit.
+            // Each round begins with another one, so that the order does not favour any.
             let which = (round + turn) % binaries.len();
             let binary = &binaries[which];
             let start = start::measure(binary, &args.env, args.show_output)
-                .with_context(|| format!("{} does not start (--show-output tells more)", binary.name))?;
+                .with_context(|| format!("{} does not start (--show-output shows why)", binary.name))?;
             if round > 0 {
                 starts[which].push(start);
             }

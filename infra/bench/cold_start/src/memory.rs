@@ -1,4 +1,4 @@
-//! What Linux says of a process: its resident memory, and the processor time of its threads.
+//! Resident memory and processor time of a process, from `/proc`.
 
 use std::fs;
 use std::time::Duration;
@@ -32,7 +32,7 @@ pub fn resident(pid: u32) -> Result<Resident> {
 pub fn processor_time(pid: u32) -> Result<Duration> {
     let mut nanos = 0;
     for task in fs::read_dir(format!("/proc/{pid}/task"))? {
-        // A thread may end between the listing and the look at it.
+        // A thread may end between the listing and the read.
         let Ok(text) = fs::read_to_string(task?.path().join("schedstat")) else {
             continue;
         };

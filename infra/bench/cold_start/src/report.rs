@@ -48,8 +48,8 @@ impl Row {
         })
     }
 
-    /// The limits that this row breaks beside the bare one.
-    fn broken(&self, bare: &Row) -> Vec<String> {
+    /// The limits that this row exceeds, compared with the bare one.
+    fn exceeded(&self, bare: &Row) -> Vec<String> {
         [
             ("init", self.init.0 / bare.init.0, MAX_INIT_RATIO, "x bare"),
             (
@@ -68,7 +68,7 @@ impl Row {
     }
 }
 
-/// Prints the table and the verdict; the first row is the bare function. Answers whether all limits hold.
+/// Prints the table and the limits; the first row is the bare function. Returns whether all limits hold.
 pub fn print(rows: &[Row], starts: usize) -> bool {
     let Some((bare, functions)) = rows.split_first() else {
         return false;
@@ -92,17 +92,17 @@ pub fn print(rows: &[Row], starts: usize) -> bool {
             ratio(row.resident_after_mb, bare.resident_after_mb),
         );
     }
-    let broken: Vec<String> = functions.iter().flat_map(|row| row.broken(bare)).collect();
+    let exceeded: Vec<String> = functions.iter().flat_map(|row| row.exceeded(bare)).collect();
     println!();
-    for line in &broken {
-        println!("BROKEN {line}");
+    for line in &exceeded {
+        println!("EXCEEDED {line}");
     }
-    if broken.is_empty() {
+    if exceeded.is_empty() {
         println!(
             "ok: init and RSS at most {MAX_INIT_RATIO}x, {MAX_RESIDENT_RATIO}x bare, binaries at most {MAX_BINARY_MB} MB"
         );
     }
-    broken.is_empty()
+    exceeded.is_empty()
 }
 
 fn ratio(value: f64, bare: f64) -> String {

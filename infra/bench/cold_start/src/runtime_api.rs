@@ -1,7 +1,7 @@
 //! The Lambda Runtime API, as far as one process with one invocation needs it.
 //!
-//! A thread per connection reads requests and hands them over; whoever holds the `RuntimeApi` decides each answer. A
-//! request that is not answered keeps its caller waiting, as `/next` does on Lambda.
+//! A thread per connection reads requests and passes them to the owner of the `RuntimeApi`, who decides each answer. A request
+//! that is not answered keeps its caller waiting, as `/next` does on Lambda.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
@@ -40,7 +40,7 @@ impl RuntimeApi {
         thread::spawn(move || {
             for stream in listener.incoming().flatten() {
                 let sender = sender.clone();
-                // A connection that breaks is the end of its process, which the waiting side notices.
+                // A connection that breaks means that its process ended, which the waiting side notices.
                 thread::spawn(move || serve(stream, &sender).ok());
             }
         });

@@ -1,13 +1,14 @@
-//! What a verb answers, or why it failed; and how either is told: stdout, stderr, exit code.
+//! The answer of a command, or why it failed: printed to stdout or stderr, with an exit code.
 
+use crate::terminal::program;
+use crate::terminal::text::escape_lines;
 use duroxide::ClientError;
 use duroxide::providers::ProviderError;
-use local_cloud::term::text::escape_lines;
 use serde_json::Value;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
-/// The exit codes. Wrong usage (2) is clap's.
+/// The exit codes. clap exits with `Usage` by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Code {
     Done = 0,
@@ -18,12 +19,12 @@ pub(super) enum Code {
     NotFound = 5,
 }
 
-/// A verb's answer, for programs and for people.
+/// The answer of a command, for programs and for people.
 #[derive(Debug)]
 pub(super) struct Answer {
     pub code: Code,
     pub json: Value,
-    /// Without control characters but line ends.
+    /// Escaped; may have several lines.
     pub text: String,
 }
 
@@ -37,70 +38,68 @@ impl Answer {
     }
 }
 
-/// Why a verb has no answer.
+/// Why a command has no answer.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Fail {
+pub(super) struct Failure {
     pub code: Code,
     pub message: String,
 }
 
-impl Fail {
-    pub(super) fn new(code: Code, message: impl Into<String>) -> Fail {
-        Fail {
+impl Failure {
+    pub(super) fn new(code: Code, message: impl Into<String>) -> Failure {
+        Failure {
             code,
             message: message.into(),
         }
     }
 
-    pub(super) fn error(message: impl Into<String>) -> Fail {
-        Fail::new(Code::Error, message)
+    pub(super) fn error(message: impl Into<String>) -> Failure {
+        Failure::new(Code::Error, message)
     }
 
-    pub(super) fn unknown(instance: &str) -> Fail {
-        Fail::new(
-            Code::NotFound,
-            format!(
-                "instance '{instance}' was not found: no turn of it has run. `duroxide-lambda list` shows what there is; one that was \
-                 only just started appears with its first turn"
-            ),
-        )
+    pub(super) fn unknown(instance: &str) -> Failure {
+        let message = format!(
+            "instance '{instance}' was not found. An instance appears with its first turn; `{} list` shows those that have",
+            program()
+        );
+        Failure::new(Code::NotFound, message)
     }
 }
 
-impl From<ProviderError> for Fail {
-    fn from(error: ProviderError) -> Fail {
-        Fail::error(error.message)
+impl From<ProviderError> for Failure {
+    fn from(error: ProviderError) -> Failure {
+        Failure::error(error.message)
     }
 }
 
-impl From<ClientError> for Fail {
-    fn from(error: ClientError) -> Fail {
+impl From<ClientError> for Failure {
+    fn from(error: ClientError) -> Failure {
         match error {
             ClientError::Provider(error) => error.into(),
-            ClientError::InstanceNotFound { instance_id } => Fail::unknown(&instance_id),
-            ClientError::InstanceStillRunning { instance_id } => Fail::error(format!(
-                "instance '{instance_id}' is not over: cancel it and wait for its end, or delete it with --force"
+            ClientError::InstanceNotFound { instance_id } => Failure::unknown(&instance_id),
+            ClientError::InstanceStillRunning { instance_id } => Failure::error(format!(
+                "instance '{instance_id}' has not finished: cancel it and wait for its end, or delete it with --force"
             )),
-            ClientError::CannotDeleteSubOrchestration { instance_id } => Fail::error(format!(
-                "instance '{instance_id}' is the child of another: delete the instance at the root, whose children go \
-                 with it (`duroxide-lambda status` shows a parent)"
+            ClientError::CannotDeleteSubOrchestration { instance_id } => Failure::error(format!(
+                "instance '{instance_id}' is a child: delete the root instance, which deletes its children too (`{} status` \
+                 shows the parent)",
+                program()
             )),
-            other => Fail::error(other.to_string()),
+            other => Failure::error(other.to_string()),
         }
     }
 }
 
-/// Tells the outcome.
-pub(super) fn tell(done: Result<Answer, Fail>, json: bool) -> ExitCode {
-    let code = match done {
+/// Prints the outcome and returns its exit code.
+pub(super) fn print(outcome: Result<Answer, Failure>, json: bool) -> ExitCode {
+    let code = match outcome {
         Ok(answer) => {
-            let text = if json {
-                format!("{:#}", answer.json)
-            } else {
-                answer.text.trim_end().to_owned()
+            let text = match json {
+                true => format!("{:#}", answer.json),
+                false => answer.text.trim_end().to_owned(),
             };
             match writeln!(io::stdout().lock(), "{text}") {
-                // Whoever closed the pipe has seen enough.
+                // A reader that closed the pipe has seen enough.
                 Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
                     warn(&format!("error: the answer cannot be written: {error}"));
                     Code::Error
@@ -108,16 +107,16 @@ pub(super) fn tell(done: Result<Answer, Fail>, json: bool) -> ExitCode {
                 _ => answer.code,
             }
         }
-        Err(fail) => {
-            warn(&format!("error: {}", fail.message));
-            fail.code
+        Err(failure) => {
+            warn(&format!("error: {}", failure.message));
+            failure.code
         }
     };
     ExitCode::from(code as u8)
 }
 
-/// A line on stderr. Messages quote what came from elsewhere, so they are escaped.
+/// Prints a message to stderr. It may quote data, so it is escaped.
 pub(super) fn warn(message: &str) {
-    // There is nowhere else to tell that stderr is gone.
+    // A closed stderr leaves no place to report that.
     writeln!(io::stderr().lock(), "{}", escape_lines(message)).unwrap_or_default();
 }

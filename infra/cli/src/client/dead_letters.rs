@@ -1,29 +1,28 @@
-//! `duroxide-lambda dead-letters`: what was given up, and what becomes of it.
+//! `duroxide-lambda dead-letters`: list, show, redrive and discard.
 
-use super::answer::{Answer, Code, Fail};
-use super::connect::Session;
+use super::answer::{Answer, Code, Failure};
+use super::connection::Connection;
 use super::instance::id_parser;
 use super::status::readable;
-use super::{CODES, Common};
+use super::{Common, examples};
+use crate::terminal::program;
+use crate::terminal::table::{Fields, Table, ids, left, right};
+use crate::terminal::text::{escape, moment, short, span};
 use clap::{Args, Subcommand};
 use duroxide_cosmos::{DeadLetterCursor, DeadLetterId, DeadLetterKind, DeadLetterSummary, Redriven};
-use local_cloud::term::table::{Cell, Fields, Table, ids, left, right};
-use local_cloud::term::text::{escape, moment, short, span};
 use serde_json::json;
 
-/// List, show, redrive or discard what was given up.
+/// List, show, redrive or discard dead letters.
 ///
-/// A turn or an activity that failed too often (poison), and a message that could not be delivered, become dead letters.
+/// A turn or an activity that was tried as often as allowed, and a message that could not be delivered, become dead letters.
 /// They are kept for 30 days.
 #[derive(Debug, Args)]
-#[command(args_conflicts_with_subcommands = true, after_help = format!("\
-Examples:
-  local dead-letters
-  local dead-letters show order-7 ID
-  local dead-letters redrive order-7 ID
-
-{CODES}"))]
-pub struct Letters {
+#[command(args_conflicts_with_subcommands = true, after_help = examples(&[
+    "dead-letters",
+    "dead-letters show order-7 ID",
+    "dead-letters redrive order-7 ID",
+]))]
+pub struct DeadLetters {
     #[command(subcommand)]
     verb: Option<Verb>,
     #[command(flatten)]
@@ -32,11 +31,11 @@ pub struct Letters {
 
 #[derive(Debug, Subcommand)]
 enum Verb {
-    /// List them, newest first; the same without a word
+    /// List them, newest first (default)
     List(List),
-    /// Show one, with the work items that were given up
+    /// Show one, with its work items
     Show(Which),
-    /// Run it again: an undeliverable message is delivered, a poisoned instance starts anew under another id
+    /// Run it again: deliver the message, or start the instance again under another id
     Redrive(Which),
     /// Delete it
     Discard(Which),
@@ -44,10 +43,10 @@ enum Verb {
 
 #[derive(Debug, Args)]
 struct List {
-    /// How many at most
+    /// The most dead letters to list
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=1000))]
     limit: u32,
-    /// Go on where an earlier list ended: its `next`
+    /// Continue where an earlier list ended: its `next`
     #[arg(long, value_name = "NEXT")]
     after: Option<String>,
     #[command(flatten)]
@@ -66,7 +65,7 @@ struct Which {
     common: Common,
 }
 
-impl Letters {
+impl DeadLetters {
     pub(super) fn common(&self) -> &Common {
         match &self.verb {
             Some(Verb::List(list)) => &list.common,
@@ -75,51 +74,50 @@ impl Letters {
         }
     }
 
-    pub(super) async fn act(self, session: &Session) -> Result<Answer, Fail> {
+    pub(super) async fn act(self, connection: &Connection) -> Result<Answer, Failure> {
         match self.verb {
-            None => self.list.act(session).await,
-            Some(Verb::List(list)) => list.act(session).await,
-            Some(Verb::Show(which)) => which.show(session).await,
-            Some(Verb::Redrive(which)) => which.redrive(session).await,
-            Some(Verb::Discard(which)) => which.discard(session).await,
+            None => self.list.act(connection).await,
+            Some(Verb::List(list)) => list.act(connection).await,
+            Some(Verb::Show(which)) => which.show(connection).await,
+            Some(Verb::Redrive(which)) => which.redrive(connection).await,
+            Some(Verb::Discard(which)) => which.discard(connection).await,
         }
     }
 }
 
 impl List {
-    async fn act(self, session: &Session) -> Result<Answer, Fail> {
-        // A cursor is a text for whoever keeps it.
+    async fn act(self, connection: &Connection) -> Result<Answer, Failure> {
         let after: Option<DeadLetterCursor> = match self.after {
-            Some(text) => Some(serde_json::from_value(text.into()).map_err(|error| Fail::error(error.to_string()))?),
+            Some(text) => Some(serde_json::from_value(text.into()).map_err(|error| Failure::error(error.to_string()))?),
             None => None,
         };
-        let page = session.store().dead_letters(self.limit, after.as_ref()).await?;
+        let page = connection.store().dead_letters(self.limit, after.as_ref()).await?;
         let mut text = "no dead letters".to_owned();
         if !page.dead_letters.is_empty() {
-            let now = session.now_ms();
+            let now = connection.now_ms();
             let mut table = Table::new([
                 ids("INSTANCE"),
                 ids("ID"),
                 left("KIND"),
                 right("AGE"),
-                right("TRIES").spare(),
+                right("TRIES").optional(),
                 left("REASON"),
             ]);
             for dead_letter in &page.dead_letters {
                 table.row([
-                    Cell::new(&dead_letter.id.instance),
-                    Cell::new(&dead_letter.id.id),
-                    Cell::new(kind(dead_letter.kind)),
-                    Cell::new(span(now.saturating_sub(dead_letter.at_ms))),
-                    Cell::new(dead_letter.attempts.to_string()),
-                    Cell::new(short(&dead_letter.reason, false)),
+                    dead_letter.id.instance.as_str().into(),
+                    dead_letter.id.id.as_str().into(),
+                    kind(dead_letter.kind).into(),
+                    span(now.saturating_sub(dead_letter.at_ms)).into(),
+                    dead_letter.attempts.to_string().into(),
+                    short(&dead_letter.reason, false).into(),
                 ]);
             }
-            text = table.render(session.look);
+            text = table.render(connection.look);
         }
-        let json = serde_json::to_value(&page).map_err(|error| Fail::error(error.to_string()))?;
+        let json = serde_json::to_value(&page).map_err(|error| Failure::error(error.to_string()))?;
         if let Some(next) = json["next"].as_str() {
-            text.push_str(&format!("there are more: --limit, or --after {}\n", escape(next)));
+            text.push_str(&format!("more: --limit, or --after {}\n", escape(next)));
         }
         Ok(Answer::done(json, text))
     }
@@ -133,21 +131,23 @@ impl Which {
         }
     }
 
-    fn gone(&self) -> Fail {
-        Fail::new(
+    fn not_found(&self) -> Failure {
+        Failure::new(
             Code::NotFound,
             format!(
-                "instance '{}' has no dead letter '{}': it was redriven or discarded, has expired, or never was; \
-                 `duroxide-lambda dead-letters` lists those there are",
-                self.instance, self.id
+                "instance '{}' has no dead letter '{}': it was redriven, was discarded, has expired or never existed; `{} \
+                 dead-letters` lists all",
+                self.instance,
+                self.id,
+                program()
             ),
         )
     }
 
-    async fn show(self, session: &Session) -> Result<Answer, Fail> {
-        let found = session.store().dead_letter(&self.dead_letter()).await?;
-        let dead_letter = found.ok_or_else(|| self.gone())?;
-        let json = serde_json::to_value(&dead_letter).map_err(|error| Fail::error(error.to_string()))?;
+    async fn show(self, connection: &Connection) -> Result<Answer, Failure> {
+        let found = connection.store().dead_letter(&self.dead_letter()).await?;
+        let dead_letter = found.ok_or_else(|| self.not_found())?;
+        let json = serde_json::to_value(&dead_letter).map_err(|error| Failure::error(error.to_string()))?;
         let mut fields = described(&dead_letter.summary);
         for item in &dead_letter.items {
             fields.add("work item", readable(item.get(), false));
@@ -155,34 +155,34 @@ impl Which {
         if dead_letter.omitted > 0 {
             fields.add(
                 "not kept",
-                format!("{} work items that were too large", dead_letter.omitted),
+                format!("{} work items, which were too large", dead_letter.omitted),
             );
         }
-        Ok(Answer::done(json, fields.render(session.look)))
+        Ok(Answer::done(json, fields.render(connection.look)))
     }
 
-    async fn redrive(self, session: &Session) -> Result<Answer, Fail> {
-        let (target, delivered) = match session.store().redrive(&self.dead_letter()).await? {
+    async fn redrive(self, connection: &Connection) -> Result<Answer, Failure> {
+        let (target, delivered) = match connection.store().redrive(&self.dead_letter()).await? {
             Redriven::Delivered { instance } => {
-                session.notify(&instance).await;
+                connection.notify(&instance).await;
                 (instance, true)
             }
             Redriven::Undelivered { instance } => (instance, false),
-            Redriven::Gone => return Err(self.gone()),
+            Redriven::Gone => return Err(self.not_found()),
         };
         let how = match delivered {
             true => "queued for",
-            false => "owed, and soon delivered by maintenance, to",
+            false => "maintenance will deliver it to",
         };
         Ok(Answer::done(
-            json!({ "instance": self.instance, "id": self.id, "target": target, "delivered": delivered, "notified": session.all_notified() }),
+            json!({ "instance": self.instance, "id": self.id, "target": target, "delivered": delivered, "notified": connection.all_notified() }),
             format!("redrove {}: {how} {}", escape(&self.id), escape(&target)),
         ))
     }
 
-    async fn discard(self, session: &Session) -> Result<Answer, Fail> {
-        if !session.store().discard(&self.dead_letter()).await? {
-            return Err(self.gone());
+    async fn discard(self, connection: &Connection) -> Result<Answer, Failure> {
+        if !connection.store().discard(&self.dead_letter()).await? {
+            return Err(self.not_found());
         }
         Ok(Answer::done(
             json!({ "instance": self.instance, "id": self.id, "discarded": true }),

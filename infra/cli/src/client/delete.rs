@@ -1,45 +1,36 @@
 //! `duroxide-lambda delete` and `duroxide-lambda prune`.
 
-use super::answer::{Answer, Fail};
-use super::connect::Session;
+use super::answer::{Answer, Failure};
+use super::connection::Connection;
 use super::instance::id_parser;
-use super::{CODES, Common};
+use super::{Common, examples};
+use crate::terminal::text::escape;
 use clap::Args;
 use duroxide::providers::PruneOptions;
-use local_cloud::term::text::escape;
 use serde_json::json;
 
-/// Delete an instance that is over, with its children.
+/// Delete a finished instance, with its children.
 #[derive(Debug, Args)]
-#[command(after_help = format!("\
-Examples:
-  local delete order-7
-  local delete stuck-1 --force
-
-{CODES}"))]
+#[command(after_help = examples(&["delete order-7", "delete stuck-1 --force"]))]
 pub struct Delete {
     /// The instance's id
     #[arg(value_parser = id_parser())]
     instance: String,
-    /// Delete it even if it is not over: what it had begun is not undone
+    /// Delete it even if it has not finished; what it did so far is not undone
     #[arg(long)]
     force: bool,
     #[command(flatten)]
     pub(super) common: Common,
 }
 
-/// Delete the earlier executions of an instance that continues as new.
+/// Delete earlier executions of an instance that continues as new.
 #[derive(Debug, Args)]
-#[command(after_help = format!("\
-Example:
-  local prune counter --keep 5
-
-{CODES}"))]
+#[command(after_help = examples(&["prune counter --keep 5"]))]
 pub struct Prune {
     /// The instance's id
     #[arg(value_parser = id_parser())]
     instance: String,
-    /// How many executions to keep, with the current one
+    /// How many executions to keep, including the current one
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     keep: u32,
     #[command(flatten)]
@@ -47,8 +38,8 @@ pub struct Prune {
 }
 
 impl Delete {
-    pub(super) async fn act(self, session: &Session) -> Result<Answer, Fail> {
-        let deleted = session.client().delete_instance(&self.instance, self.force).await?;
+    pub(super) async fn act(self, connection: &Connection) -> Result<Answer, Failure> {
+        let deleted = connection.client().delete_instance(&self.instance, self.force).await?;
         Ok(Answer::done(
             json!({
                 "instance": self.instance,
@@ -70,13 +61,13 @@ impl Delete {
 }
 
 impl Prune {
-    pub(super) async fn act(self, session: &Session) -> Result<Answer, Fail> {
-        session.known(&self.instance).await?;
+    pub(super) async fn act(self, connection: &Connection) -> Result<Answer, Failure> {
+        connection.get(&self.instance).await?;
         let options = PruneOptions {
             keep_last: Some(self.keep),
             completed_before: None,
         };
-        let pruned = session.client().prune_executions(&self.instance, options).await?;
+        let pruned = connection.client().prune_executions(&self.instance, options).await?;
         Ok(Answer::done(
             json!({
                 "instance": self.instance,

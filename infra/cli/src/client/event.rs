@@ -1,25 +1,25 @@
-//! An event of a history in words: its kind, and what it is about. Pure.
+//! The events of a history as text. Pure.
 
+use crate::terminal::text::moment;
 use duroxide::EventKind;
-use local_cloud::term::text::moment;
 
-/// An event's kind as duroxide calls it, and what it is about, which may be long and is not escaped.
-pub(super) fn words(kind: &EventKind) -> (&'static str, String) {
+/// The name of an event's kind, and its details, which may be long and are not escaped.
+pub(super) fn described(kind: &EventKind) -> (&'static str, String) {
     use EventKind::*;
-    let about = |name: &str, text: &str| match (name, text) {
+    let with = |name: &str, text: &str| match (name, text) {
         (name, "") => name.to_owned(),
         (name, text) => format!("{name}: {text}"),
     };
     match kind {
         OrchestrationStarted {
             name, version, input, ..
-        } => ("OrchestrationStarted", about(&format!("{name} {version}"), input)),
+        } => ("OrchestrationStarted", with(&format!("{name} {version}"), input)),
         OrchestrationCompleted { output } => ("OrchestrationCompleted", output.clone()),
         OrchestrationFailed { details } => ("OrchestrationFailed", details.display_message()),
         OrchestrationContinuedAsNew { input } => ("OrchestrationContinuedAsNew", input.clone()),
         OrchestrationCancelRequested { reason } => ("OrchestrationCancelRequested", reason.clone()),
         OrchestrationChained { name, instance, input } => {
-            ("OrchestrationChained", about(&format!("{name} as {instance}"), input))
+            ("OrchestrationChained", with(&format!("{name} as {instance}"), input))
         }
         ActivityScheduled {
             name,
@@ -27,10 +27,12 @@ pub(super) fn words(kind: &EventKind) -> (&'static str, String) {
             session_id,
             tag,
         } => {
-            let session = session_id.as_ref().map(|session| format!(" in session {session}"));
+            let session = session_id
+                .as_ref()
+                .map(|session| format!(" in affinity session {session}"));
             let tag = tag.as_ref().map(|tag| format!(" on {tag}"));
             let what = format!("{name}{}{}", tag.unwrap_or_default(), session.unwrap_or_default());
-            ("ActivityScheduled", about(&what, input))
+            ("ActivityScheduled", with(&what, input))
         }
         ActivityCompleted { result } => ("ActivityCompleted", result.clone()),
         ActivityFailed { details } => ("ActivityFailed", details.display_message()),
@@ -38,30 +40,30 @@ pub(super) fn words(kind: &EventKind) -> (&'static str, String) {
         TimerCreated { fire_at_ms } => ("TimerCreated", format!("for {}", moment(*fire_at_ms))),
         TimerFired { fire_at_ms } => ("TimerFired", format!("for {}", moment(*fire_at_ms))),
         ExternalSubscribed { name } => ("ExternalSubscribed", name.clone()),
-        ExternalEvent { name, data } => ("ExternalEvent", about(name, data)),
+        ExternalEvent { name, data } => ("ExternalEvent", with(name, data)),
         ExternalSubscribedCancelled { reason } => ("ExternalSubscribedCancelled", reason.clone()),
         SubOrchestrationScheduled { name, instance, input } => (
             "SubOrchestrationScheduled",
-            about(&format!("{name} as {instance}"), input),
+            with(&format!("{name} as {instance}"), input),
         ),
         SubOrchestrationCompleted { result } => ("SubOrchestrationCompleted", result.clone()),
         SubOrchestrationFailed { details } => ("SubOrchestrationFailed", details.display_message()),
         SubOrchestrationCancelRequested { reason } => ("SubOrchestrationCancelRequested", reason.clone()),
         QueueSubscribed { name } => ("QueueSubscribed", name.clone()),
-        QueueEventDelivered { name, data } => ("QueueEventDelivered", about(name, data)),
+        QueueEventDelivered { name, data } => ("QueueEventDelivered", with(name, data)),
         QueueSubscriptionCancelled { reason } => ("QueueSubscriptionCancelled", reason.clone()),
         CustomStatusUpdated { status } => (
             "CustomStatusUpdated",
             status.clone().unwrap_or_else(|| "(cleared)".to_owned()),
         ),
-        KeyValueSet { key, value, .. } => ("KeyValueSet", about(key, value)),
+        KeyValueSet { key, value, .. } => ("KeyValueSet", with(key, value)),
         KeyValueCleared { key } => ("KeyValueCleared", key.clone()),
         KeyValuesCleared => ("KeyValuesCleared", String::new()),
     }
 }
 
-/// Whether the event is bad news.
-pub(super) fn is_bad(kind: &EventKind) -> bool {
+/// Whether the event records a failure.
+pub(super) fn is_failure(kind: &EventKind) -> bool {
     matches!(
         kind,
         EventKind::OrchestrationFailed { .. }
@@ -75,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn events_say_what_they_are_about() {
+    fn an_event_is_described_by_its_kind_and_details() {
         let scheduled = EventKind::ActivityScheduled {
             name: "Greet".to_owned(),
             input: "Kyoto".to_owned(),
@@ -83,17 +85,23 @@ mod tests {
             tag: Some("gpu".to_owned()),
         };
         assert_eq!(
-            words(&scheduled),
-            ("ActivityScheduled", "Greet on gpu in session s1: Kyoto".to_owned())
+            described(&scheduled),
+            (
+                "ActivityScheduled",
+                "Greet on gpu in affinity session s1: Kyoto".to_owned()
+            )
         );
         let timer = EventKind::TimerCreated {
             fire_at_ms: 951_782_400_000,
         };
-        assert_eq!(words(&timer), ("TimerCreated", "for 2000-02-29T00:00:00Z".to_owned()));
+        assert_eq!(
+            described(&timer),
+            ("TimerCreated", "for 2000-02-29T00:00:00Z".to_owned())
+        );
         let raised = EventKind::ExternalEvent {
             name: "approved".to_owned(),
             data: String::new(),
         };
-        assert_eq!(words(&raised), ("ExternalEvent", "approved".to_owned()));
+        assert_eq!(described(&raised), ("ExternalEvent", "approved".to_owned()));
     }
 }

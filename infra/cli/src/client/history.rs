@@ -1,36 +1,31 @@
 //! `duroxide-lambda history`.
 
-use super::answer::{Answer, Code, Fail};
-use super::connect::Session;
-use super::event::{is_bad, words};
+use super::answer::{Answer, Code, Failure};
+use super::connection::Connection;
+use super::event::{described, is_failure};
 use super::instance::id_parser;
-use super::{CODES, Common};
+use super::{Common, examples};
+use crate::terminal::table::{Cell, Look, Table, left, right};
+use crate::terminal::text::{escape, moment, short, span};
 use clap::Args;
+use comfy_table::Color;
 use duroxide::Event;
-use local_cloud::term::table::{Cell, Look, Table, Tone, left, right};
-use local_cloud::term::text::{escape, moment, short, span};
 use serde_json::json;
 
-/// Show what happened to an instance, event by event.
+/// Show the events of an instance.
 ///
-/// AT is the time since the first event. FOR names the event that an event answers: the activity that completed, the
-/// timer that fired. With --json the events are as duroxide records them.
+/// AT is the time since the first event. FOR is the id of the event that an event answers: the scheduling of an activity that
+/// completed, the creation of a timer that fired. With --json the events are as duroxide records them.
 #[derive(Debug, Args)]
-#[command(after_help = format!("\
-Examples:
-  local history order-7
-  local history order-7 --full | less
-  local history counter --execution 3
-
-{CODES}"))]
+#[command(after_help = examples(&["history order-7", "history order-7 --full | less", "history counter --execution 3"]))]
 pub struct History {
     /// The instance's id
     #[arg(value_parser = id_parser())]
     instance: String,
-    /// Which execution of one that continues as new. Default: the current one
+    /// The execution of an instance that continues as new [default: the current one]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     execution: Option<u64>,
-    /// Show long values to their end
+    /// Do not shorten long values
     #[arg(long)]
     full: bool,
     #[command(flatten)]
@@ -38,17 +33,17 @@ pub struct History {
 }
 
 impl History {
-    pub(super) async fn act(self, session: &Session) -> Result<Answer, Fail> {
-        let info = session.known(&self.instance).await?;
-        let client = session.client();
+    pub(super) async fn act(self, connection: &Connection) -> Result<Answer, Failure> {
+        let info = connection.get(&self.instance).await?;
+        let client = connection.client();
         let execution = self.execution.unwrap_or(info.current_execution_id);
         let kept = client.list_executions(&self.instance).await?;
         if !kept.contains(&execution) {
             let kept: Vec<String> = kept.iter().map(u64::to_string).collect();
-            return Err(Fail::new(
+            return Err(Failure::new(
                 Code::NotFound,
                 format!(
-                    "instance '{}' has no execution {execution}; kept are: {}",
+                    "instance '{}' has no execution {execution}; it has: {}",
                     self.instance,
                     kept.join(", ")
                 ),
@@ -58,9 +53,9 @@ impl History {
         let look = match self.full {
             true => Look {
                 columns: None,
-                ..session.look
+                ..connection.look
             },
-            false => session.look,
+            false => connection.look,
         };
         Ok(Answer::done(
             json!({ "instance": self.instance, "execution": execution, "events": events }),
@@ -71,16 +66,23 @@ impl History {
 
 fn render(instance: &str, execution: u64, events: &[Event], look: Look, full: bool) -> String {
     let begin = events.first().map_or(0, |event| event.timestamp_ms);
-    let mut table = Table::new([right("ID"), right("AT"), left("EVENT"), right("FOR"), left("WHAT")]);
+    let mut table = Table::new([right("ID"), right("AT"), left("EVENT"), right("FOR"), left("DETAILS")]);
     for event in events {
-        let (kind, what) = words(&event.kind);
-        let tone = if is_bad(&event.kind) { Tone::Bad } else { Tone::Plain };
+        let (kind, details) = described(&event.kind);
+        let kind = match is_failure(&event.kind) {
+            true => Cell::from(kind).coloured(Color::Red),
+            false => Cell::from(kind),
+        };
         table.row([
-            Cell::new(event.event_id.to_string()),
-            Cell::new(format!("+{}", span(event.timestamp_ms.saturating_sub(begin)))),
-            Cell::new(kind).toned(tone),
-            Cell::new(event.source_event_id.map(|id| id.to_string()).unwrap_or_default()),
-            Cell::new(short(&what, full)),
+            event.event_id.to_string().into(),
+            format!("+{}", span(event.timestamp_ms.saturating_sub(begin))).into(),
+            kind,
+            event
+                .source_event_id
+                .map(|id| id.to_string())
+                .unwrap_or_default()
+                .into(),
+            short(&details, full).into(),
         ]);
     }
     format!(

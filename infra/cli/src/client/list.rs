@@ -1,61 +1,36 @@
 //! `duroxide-lambda list`.
 
-use super::answer::{Answer, Fail};
-use super::connect::Session;
-use super::{CODES, Common};
-use clap::{Args, ValueEnum};
+use super::answer::{Answer, Failure};
+use super::connection::Connection;
+use super::instance::{CONCURRENT_READS, Status, status_colour};
+use super::{Common, examples};
+use crate::terminal::table::{Cell, Table, ids, left, right};
+use crate::terminal::text::{moment, short, span};
+use clap::Args;
 use duroxide::ClientError;
 use duroxide::providers::{InstanceInfo, Provider as _};
 use duroxide_lambda::log::rfc3339;
 use futures::{StreamExt as _, TryStreamExt as _, stream};
-use local_cloud::term::table::{Cell, Table, ids, left, right};
-use local_cloud::term::text::{moment, short, span};
 use serde_json::{Value, json};
-
-/// How many custom statuses are read at once.
-const AT_ONCE: usize = 8;
 
 /// List instances, newest first.
 ///
-/// An instance appears with its first turn. On a terminal the table is cut to its width; piped, it is not.
+/// An instance appears with its first turn. The table is cut to the width of a terminal, and complete in a pipe.
 #[derive(Debug, Args)]
-#[command(after_help = format!("\
-Examples:
-  local list
-  local list --status failed --limit 100
-  local list --json | jq -r '.instances[].instance'
-
-{CODES}"))]
+#[command(after_help = examples(&[
+    "list",
+    "list --status failed --limit 100",
+    "list --json | jq -r '.instances[].instance'",
+]))]
 pub struct List {
-    /// Only those of this status
+    /// Only instances with this status
     #[arg(long)]
     status: Option<Status>,
-    /// How many at most
+    /// The most instances to list
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..))]
     limit: u32,
     #[command(flatten)]
     pub(super) common: Common,
-}
-
-/// duroxide's names, as one types them.
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum Status {
-    Running,
-    Completed,
-    Failed,
-    /// Between two executions
-    ContinuedAsNew,
-}
-
-impl Status {
-    fn name(self) -> &'static str {
-        match self {
-            Status::Running => "Running",
-            Status::Completed => "Completed",
-            Status::Failed => "Failed",
-            Status::ContinuedAsNew => "ContinuedAsNew",
-        }
-    }
 }
 
 struct Row {
@@ -64,27 +39,27 @@ struct Row {
 }
 
 impl List {
-    pub(super) async fn act(self, session: &Session) -> Result<Answer, Fail> {
-        let client = session.client();
+    pub(super) async fn act(self, connection: &Connection) -> Result<Answer, Failure> {
+        let client = connection.client();
         let found = match self.status {
             Some(status) => client.list_instances_by_status(status.name()).await?,
             None => client.list_all_instances().await?,
         };
         let (total, most) = (found.len(), self.limit as usize);
         let shown = &found[..total.min(most)];
-        let infos = session.find_all(shown).await?;
-        let rows: Vec<_> = infos.into_iter().map(|info| row(session, info)).collect();
-        let rows: Vec<Row> = stream::iter(rows).buffered(AT_ONCE).try_collect().await?;
+        let infos = connection.find_all(shown).await?;
+        let rows: Vec<_> = infos.into_iter().map(|info| row(connection, info)).collect();
+        let rows: Vec<Row> = stream::iter(rows).buffered(CONCURRENT_READS).try_collect().await?;
         let instances: Vec<Value> = rows.iter().map(Row::json).collect();
         Ok(Answer::done(
             json!({ "total": total, "instances": instances }),
-            render(session, &rows, total),
+            render(connection, &rows, total),
         ))
     }
 }
 
-async fn row(session: &Session, info: InstanceInfo) -> Result<Row, Fail> {
-    let custom = session.store().get_custom_status(&info.instance_id, 0).await;
+async fn row(connection: &Connection, info: InstanceInfo) -> Result<Row, Failure> {
+    let custom = connection.store().get_custom_status(&info.instance_id, 0).await;
     let custom = custom.map_err(ClientError::from)?;
     Ok(Row {
         info,
@@ -109,37 +84,32 @@ impl Row {
     }
 }
 
-fn render(session: &Session, rows: &[Row], total: usize) -> String {
+fn render(connection: &Connection, rows: &[Row], total: usize) -> String {
     if rows.is_empty() {
         return "no instances".to_owned();
     }
-    let now = session.now_ms();
+    let now = connection.now_ms();
     let mut table = Table::new([
         ids("INSTANCE"),
         left("ORCHESTRATION"),
-        left("VERSION").spare(),
+        left("VERSION").optional(),
         left("STATUS"),
-        left("CREATED").spare(),
+        left("CREATED").optional(),
         right("AGE"),
         left("CUSTOM STATUS"),
     ]);
     for Row { info, custom_status } in rows {
         table.row([
-            Cell::new(&info.instance_id),
-            Cell::new(&info.orchestration_name),
-            Cell::new(&info.orchestration_version),
-            Cell::status(&info.status),
-            Cell::new(moment(info.created_at)),
-            Cell::new(span(now.saturating_sub(info.created_at))),
-            Cell::new(
-                custom_status
-                    .as_ref()
-                    .map(|text| short(text, false))
-                    .unwrap_or_default(),
-            ),
+            info.instance_id.as_str().into(),
+            info.orchestration_name.as_str().into(),
+            info.orchestration_version.as_str().into(),
+            Cell::from(&info.status).coloured(status_colour(&info.status)),
+            moment(info.created_at).into(),
+            span(now.saturating_sub(info.created_at)).into(),
+            short(custom_status.as_deref().unwrap_or_default(), false).into(),
         ]);
     }
-    let mut text = table.render(session.look);
+    let mut text = table.render(connection.look);
     if total > rows.len() {
         text.push_str(&format!("{} of {total}: --limit shows more\n", rows.len()));
     }

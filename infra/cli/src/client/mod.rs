@@ -1,25 +1,24 @@
-//! The way in: workflows started, told, watched and put away from the command line.
+//! The client commands: start, watch and manage workflows.
 //!
 //! ```text
 //!   arguments ──> connect (environment, or GET {cloud}/cloud/variables) ──> one verb ──> Answer ──> table or JSON
-//!                                                                             └─ Fail ──> stderr, exit code
+//!                                                                             └─ Failure ──> stderr, exit code
 //! ```
 //!
-//! One file per verb: its arguments, what it does, what it answers. The rest is shared:
+//! One file per verb: its arguments, what it does, its answer. The rest is shared:
 //!
 //! | module | role |
 //! |---|---|
-//! | `connect` | whom to talk to, and the notifier that remembers what it could not wakeup |
-//! | `instance` | what the verbs ask of an instance: is it there, is it over |
-//! | `payload`, `event` | texts that come in; events of a history in words |
-//! | `answer` | what a verb answers, its exit code, and how both are told |
-//! | [`table`], [`text`] | tables and texts for terminals: nothing of a workflow's data reaches one unescaped |
+//! | `connection` | connects to a deployment or a local cloud; a notifier that remembers wakeups that were not sent |
+//! | `instance` | finds instances; what their status means |
+//! | `payload`, `event` | texts that come in; events of a history as text |
+//! | `answer` | the answer of a verb, its exit code, and how both are printed |
 //!
-//! Invariant: with `--json`, stdout holds exactly one JSON value, or nothing when the exit code says why. Whatever goes
-//! wrong is told on stderr.
+//! Invariant: with `--json`, stdout holds exactly one JSON value, or nothing if the exit code says why. Errors and warnings go
+//! to stderr.
 
 mod answer;
-mod connect;
+mod connection;
 mod dead_letters;
 mod delete;
 mod event;
@@ -34,64 +33,76 @@ mod status;
 mod tree;
 mod wait;
 
-use answer::{Answer, Fail};
+use crate::terminal::program;
+use answer::{Answer, Failure};
 use clap::{Args, Subcommand};
-use connect::Session;
+use connection::Connection;
 use std::process::ExitCode;
 
-/// What every command ends its help with.
-const CODES: &str = "\
-Exit codes: 0 done, 1 error, 2 wrong usage, 3 the orchestration failed, 4 timed out, 5 not found.
-In the project's folder, `duroxide-lambda` is `cargo run -q --`.";
+const EXIT_CODES: &str = "\
+Exit codes:
+  0: done
+  1: error, for example store unreachable
+  2: wrong usage
+  3: the orchestration failed
+  4: timed out
+  5: not found";
+
+/// The end of each command's help: examples as they are typed, and the exit codes.
+fn examples(commands: &[&str]) -> String {
+    let title = if commands.len() == 1 { "Example" } else { "Examples" };
+    let lines: String = commands
+        .iter()
+        .map(|command| format!("  {} {command}\n", program()))
+        .collect();
+    format!("{title}:\n{lines}\n{EXIT_CODES}")
+}
 
 /// A command to a running local cloud, or to a deployment.
 #[derive(Debug, Subcommand)]
-#[allow(
-    missing_docs,
-    reason = "clap takes the help from the arguments' own documentation, unless it stands here"
-)]
+#[allow(missing_docs, reason = "clap takes the help of a command from its arguments")]
 pub enum Command {
     Start(start::Start),
     Raise(send::Raise),
     Enqueue(send::Enqueue),
     Cancel(send::Cancel),
-    Status(status::Show),
+    Status(status::ShowStatus),
     Wait(wait::Wait),
     List(list::List),
     History(history::History),
     Tree(tree::Tree),
     Delete(delete::Delete),
     Prune(delete::Prune),
-    DeadLetters(dead_letters::Letters),
+    DeadLetters(dead_letters::DeadLetters),
     Stats(stats::Stats),
 }
 
-/// What every command takes.
+/// Arguments of every command.
 #[derive(Clone, Debug, Args)]
 pub struct Common {
-    /// The running local cloud [default: $LOCAL_CLOUD, else http://127.0.0.1:9400]
+    /// The local cloud [default: $LOCAL_CLOUD, else http://127.0.0.1:9400]
     ///
-    /// When COSMOS_ENDPOINT is set and this is not given, the environment variables lead to a deployment instead: those
-    /// that its functions have.
+    /// Without it and with COSMOS_ENDPOINT set, the command connects to a deployment, which needs the same environment
+    /// variables as its functions.
     #[arg(long, value_name = "URL", help_heading = "Connection and output")]
     cloud: Option<String>,
-    /// Answer one JSON value on stdout
+    /// Print the answer as one JSON value
     #[arg(long, help_heading = "Connection and output")]
     json: bool,
 }
 
-/// Does what the command says; tells the outcome, and answers it as an exit code.
+/// Runs a command, prints its outcome, and returns the exit code.
 pub async fn run(command: Command) -> ExitCode {
     let common = command.common().clone();
-    let done = match Session::connect(&common).await {
-        Ok(session) => {
-            let done = command.act(&session).await;
-            session.tell_wakeups();
-            done
+    let outcome = match Connection::connect(&common).await {
+        Ok(connection) => {
+            let outcome = command.act(&connection).await;
+            connection.warn_of_unsent_wakeups();
+            outcome
         }
-        Err(fail) => Err(fail),
+        Err(failure) => Err(failure),
     };
-    answer::tell(done, common.json)
+    answer::print(outcome, common.json)
 }
 
 impl Command {
@@ -113,21 +124,21 @@ impl Command {
         }
     }
 
-    async fn act(self, session: &Session) -> Result<Answer, Fail> {
+    async fn act(self, connection: &Connection) -> Result<Answer, Failure> {
         match self {
-            Command::Start(verb) => verb.act(session).await,
-            Command::Raise(verb) => verb.act(session).await,
-            Command::Enqueue(verb) => verb.act(session).await,
-            Command::Cancel(verb) => verb.act(session).await,
-            Command::Status(verb) => verb.act(session).await,
-            Command::Wait(verb) => verb.act(session).await,
-            Command::List(verb) => verb.act(session).await,
-            Command::History(verb) => verb.act(session).await,
-            Command::Tree(verb) => verb.act(session).await,
-            Command::Delete(verb) => verb.act(session).await,
-            Command::Prune(verb) => verb.act(session).await,
-            Command::DeadLetters(verb) => verb.act(session).await,
-            Command::Stats(verb) => verb.act(session).await,
+            Command::Start(verb) => verb.act(connection).await,
+            Command::Raise(verb) => verb.act(connection).await,
+            Command::Enqueue(verb) => verb.act(connection).await,
+            Command::Cancel(verb) => verb.act(connection).await,
+            Command::Status(verb) => verb.act(connection).await,
+            Command::Wait(verb) => verb.act(connection).await,
+            Command::List(verb) => verb.act(connection).await,
+            Command::History(verb) => verb.act(connection).await,
+            Command::Tree(verb) => verb.act(connection).await,
+            Command::Delete(verb) => verb.act(connection).await,
+            Command::Prune(verb) => verb.act(connection).await,
+            Command::DeadLetters(verb) => verb.act(connection).await,
+            Command::Stats(verb) => verb.act(connection).await,
         }
     }
 }

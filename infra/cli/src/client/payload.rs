@@ -1,12 +1,12 @@
-//! Texts for workflows: inputs, events, messages. Given as they are, from a file, or by stdin.
+//! Inputs, events and messages: given as an argument, in a file, or on stdin.
 
-use super::answer::Fail;
+use super::answer::Failure;
 use std::fs;
 use std::io::{self, Read as _};
 
-/// The text that an argument stands for: `-` is stdin, `@file` a file, anything else itself. duroxide takes any text; it
-/// is JSON only if the orchestration says so, so nothing is checked here.
-pub(super) fn read(argument: &str) -> Result<String, Fail> {
+/// The text that an argument stands for: `-` is stdin, `@file` a file, anything else the text itself. duroxide takes any text,
+/// so it is not checked for JSON.
+pub(super) fn read(argument: &str) -> Result<String, Failure> {
     let (bytes, from) = if argument == "-" {
         let mut bytes = Vec::new();
         let read = io::stdin().lock().read_to_end(&mut bytes);
@@ -16,10 +16,10 @@ pub(super) fn read(argument: &str) -> Result<String, Fail> {
     } else {
         return Ok(argument.to_owned());
     };
-    let bytes = bytes.map_err(|error| Fail::error(format!("{from} cannot be read: {error}")))?;
+    let bytes = bytes.map_err(|error| Failure::error(format!("{from} cannot be read: {error}")))?;
     String::from_utf8(bytes).map_err(|_| {
-        Fail::error(format!(
-            "{from} is not UTF-8, and duroxide takes texts: encode it, as base64 for instance"
+        Failure::error(format!(
+            "{from} is not UTF-8, which duroxide needs: encode it, for example as base64"
         ))
     })
 }
@@ -30,7 +30,7 @@ mod tests {
     use crate::client::answer::Code;
 
     #[test]
-    fn a_text_is_itself_and_a_file_is_its_content() {
+    fn an_argument_is_text_and_a_file_is_its_content() {
         let path = std::env::temp_dir().join(format!("payload-{}", std::process::id()));
         let argument = format!("@{}", path.display());
         assert_eq!(read("{not json").unwrap(), "{not json");

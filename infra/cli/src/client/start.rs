@@ -1,39 +1,38 @@
 //! `duroxide-lambda start`.
 
-use super::answer::{Answer, Code, Fail};
-use super::connect::Session;
+use super::answer::{Answer, Code, Failure};
+use super::connection::Connection;
 use super::instance::id_parser;
 use super::wait::{self, Timeout};
-use super::{CODES, Common, payload};
+use super::{Common, examples, payload};
+use crate::terminal::program;
+use crate::terminal::text::escape;
 use clap::Args;
 use duroxide_cosmos::{Ids as _, RandomIds};
-use local_cloud::term::text::escape;
 use serde_json::json;
 
-/// How much of a random id makes an instance's: the rest of its name says what it is.
+/// How many characters of a random id are part of a generated instance id.
 const RANDOM: usize = 12;
 
 /// Start an orchestration.
 ///
-/// The instance gets the id that you give, or one that is made and shown. An id that exists is refused; one that was
-/// started a moment ago and has not had its first turn cannot be seen yet, and duroxide then ignores the second start.
+/// Prints the id of the instance. An id that exists is refused. An instance that was started a moment ago and has not had its
+/// first turn is not seen yet; duroxide then ignores the second start.
 #[derive(Debug, Args)]
-#[command(after_help = format!("\
-Examples:
-  local start fulfil-order --id order-7 --wait 30 --input '{{\"id\": \"7\", \"customer\": \"ada\", \"total_cents\": 4200,
-      \"lines\": [{{\"sku\": \"teapot\", \"quantity\": 1}}], \"parcels\": [{{\"address\": \"Kyoto\"}}]}}'
-  local start fulfil-order --input @order.json
-  local start nightly-report --version 2.0.0 --json
-
-{CODES}"))]
+#[command(after_help = examples(&[
+    "start fulfil-order --id order-7 --wait 30 --input '{\"id\": \"7\", \"customer\": \"ada\", \"total_cents\": 4200,
+      \"lines\": [{\"sku\": \"teapot\", \"quantity\": 1}], \"parcels\": [{\"address\": \"Kyoto\"}]}'",
+    "start fulfil-order --input @order.json",
+    "start nightly-report --version 2.0.0 --json",
+]))]
 pub struct Start {
-    /// The orchestration's name, as it was registered
+    /// The registered name of the orchestration
     #[arg(value_parser = id_parser())]
     orchestration: String,
-    /// The id of the new instance. Default: one that is made
+    /// The id of the new instance [default: generated]
     #[arg(long, value_parser = id_parser(), allow_hyphen_values = true)]
     id: Option<String>,
-    /// The input: a text, often JSON; `-` reads it from stdin, `@FILE` from a file
+    /// The input: text, often JSON; `-` reads stdin, `@FILE` a file
     #[arg(
         long,
         value_name = "TEXT",
@@ -42,10 +41,10 @@ pub struct Start {
         allow_negative_numbers = true
     )]
     input: String,
-    /// The version of the orchestration. Default: as the registry decides, usually the latest
+    /// The version of the orchestration [default: as registered, usually the latest]
     #[arg(long, value_parser = id_parser())]
     version: Option<String>,
-    /// Wait for its end, so many seconds [60 when only --wait is given]
+    /// Wait for the end, this many seconds at most [default without a number: 60]
     #[arg(long, value_name = "SECONDS", num_args = 0..=1, default_missing_value = "60")]
     wait: Option<Timeout>,
     #[command(flatten)]
@@ -53,16 +52,16 @@ pub struct Start {
 }
 
 impl Start {
-    pub(super) async fn act(self, session: &Session) -> Result<Answer, Fail> {
+    pub(super) async fn act(self, connection: &Connection) -> Result<Answer, Failure> {
         let input = payload::read(&self.input)?;
         let instance = match self.id {
             Some(id) => {
-                refuse_existing(session, &id).await?;
+                refuse_existing(connection, &id).await?;
                 id
             }
-            None => made_id(&self.orchestration),
+            None => generated_id(&self.orchestration),
         };
-        let (client, orchestration) = (session.client(), self.orchestration.as_str());
+        let (client, orchestration) = (connection.client(), self.orchestration.as_str());
         match &self.version {
             Some(version) => {
                 let version = version.as_str();
@@ -73,13 +72,13 @@ impl Start {
             None => client.start_orchestration(&instance, orchestration, input).await?,
         }
         match self.wait {
-            Some(timeout) => wait::for_started(session, &instance, timeout).await,
+            Some(timeout) => wait::for_started(connection, &instance, timeout).await,
             None => Ok(Answer::done(
                 json!({
                     "instance": instance,
                     "orchestration": orchestration,
                     "version": self.version,
-                    "notified": session.all_notified(),
+                    "notified": connection.all_notified(),
                 }),
                 format!("started {} ({})", escape(&instance), escape(orchestration)),
             )),
@@ -87,20 +86,22 @@ impl Start {
     }
 }
 
-async fn refuse_existing(session: &Session, id: &str) -> Result<(), Fail> {
-    match session.find(id).await? {
+async fn refuse_existing(connection: &Connection, id: &str) -> Result<(), Failure> {
+    match connection.find(id).await? {
         None => Ok(()),
-        Some(info) => Err(Fail::new(
+        Some(info) => Err(Failure::new(
             Code::Error,
             format!(
-                "instance '{id}' exists already: {}, {}. Choose another --id, or delete that one first (`duroxide-lambda delete`)",
-                info.orchestration_name, info.status
+                "instance '{id}' exists already: {}, {}. Choose another --id, or delete it first (`{} delete`)",
+                info.orchestration_name,
+                info.status,
+                program()
             ),
         )),
     }
 }
 
-fn made_id(orchestration: &str) -> String {
+fn generated_id(orchestration: &str) -> String {
     let random: String = RandomIds.unique().chars().take(RANDOM).collect();
     format!("{orchestration}-{random}")
 }

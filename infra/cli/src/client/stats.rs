@@ -1,35 +1,31 @@
 //! `duroxide-lambda stats`.
 
-use super::answer::{Answer, Fail};
-use super::connect::Session;
-use super::{CODES, Common};
+use super::answer::{Answer, Failure};
+use super::connection::Connection;
+use super::{Common, examples};
+use crate::terminal::table::Fields;
 use clap::Args;
 use duroxide::ClientError;
 use futures::TryFutureExt as _;
-use local_cloud::term::table::Fields;
 use serde_json::json;
 
-/// Count instances and what is queued.
+/// Count instances, events and queued messages.
 ///
-/// It looks at every instance: on a large store it takes its time, and its request units.
+/// It reads every instance: on a large store it takes a while and many request units.
 #[derive(Debug, Args)]
-#[command(after_help = format!("\
-Example:
-  local stats --json | jq .queues
-
-{CODES}"))]
+#[command(after_help = examples(&["stats --json | jq .queues"]))]
 pub struct Stats {
     #[command(flatten)]
     pub(super) common: Common,
 }
 
 impl Stats {
-    pub(super) async fn act(self, session: &Session) -> Result<Answer, Fail> {
-        let client = session.client();
+    pub(super) async fn act(self, connection: &Connection) -> Result<Answer, Failure> {
+        let client = connection.client();
         let (metrics, queues, dead_letters) = futures::try_join!(
             client.get_system_metrics(),
             client.get_queue_depths(),
-            session.store().dead_letter_count().map_err(ClientError::from),
+            connection.store().dead_letter_count().map_err(ClientError::from),
         )?;
         let mut fields = Fields::default();
         fields.add(
@@ -52,7 +48,7 @@ impl Stats {
         fields.add(
             "queued",
             format!(
-                "{} messages and {} activities that are due and that nobody holds; {} timers to come",
+                "{} messages and {} activities that are due and not claimed; {} timers in the future",
                 queues.orchestrator_queue, queues.worker_queue, queues.timer_queue
             ),
         );
@@ -73,6 +69,6 @@ impl Stats {
             },
             "deadLetters": dead_letters,
         });
-        Ok(Answer::done(json, fields.render(session.look)))
+        Ok(Answer::done(json, fields.render(connection.look)))
     }
 }

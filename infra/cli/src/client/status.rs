@@ -1,55 +1,53 @@
-//! `duroxide-lambda status`, and the view of an instance that other verbs answer too.
+//! `duroxide-lambda status`, and the view of an instance that `wait` answers too.
 
-use super::answer::{Answer, Fail};
-use super::connect::Session;
-use super::instance::id_parser;
-use super::{CODES, Common};
+use super::answer::{Answer, Failure};
+use super::connection::Connection;
+use super::instance::{Status, id_parser, status_colour};
+use super::{Common, examples};
+use crate::terminal::table::{Fields, Look};
+use crate::terminal::text::{escape, moment, short, span};
 use clap::Args;
 use duroxide::providers::{ExecutionInfo, InstanceInfo, Provider as _, ProviderAdmin as _};
 use duroxide::{ClientError, SystemStats};
 use duroxide_lambda::log::rfc3339;
 use futures::TryFutureExt as _;
-use local_cloud::term::table::{Fields, Look};
-use local_cloud::term::text::{escape, moment, short, span};
 use serde::Serialize;
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// How many children or keys are named, unless all are asked for.
-const SOME: usize = 10;
+/// How many children or keys are shown without --full.
+const FEW: usize = 10;
 
-/// Show one instance: its state, its output, its children.
+/// Show one instance: its status, output and children.
 #[derive(Debug, Args)]
-#[command(after_help = format!("\
-Examples:
-  local status order-7
-  local status order-7 --json | jq -r .output
-  local status -- -an-id-that-begins-with-a-dash
-
-{CODES}"))]
-pub struct Show {
+#[command(after_help = examples(&[
+    "status order-7",
+    "status order-7 --json | jq -r .output",
+    "status -- -an-id-that-begins-with-a-dash",
+]))]
+pub struct ShowStatus {
     /// The instance's id
     #[arg(value_parser = id_parser())]
     instance: String,
-    /// Show long values, and long lists, to their end
+    /// Do not shorten long values and lists
     #[arg(long)]
     full: bool,
     #[command(flatten)]
     pub(super) common: Common,
 }
 
-impl Show {
-    pub(super) async fn act(self, session: &Session) -> Result<Answer, Fail> {
-        let info = session.known(&self.instance).await?;
-        let view = View::read(session, info).await?;
+impl ShowStatus {
+    pub(super) async fn act(self, connection: &Connection) -> Result<Answer, Failure> {
+        let info = connection.get(&self.instance).await?;
+        let view = View::read(connection, info).await?;
         Ok(Answer::done(
             view.json()?,
-            view.render(session.now_ms(), session.look, self.full),
+            view.render(connection.now_ms(), connection.look, self.full),
         ))
     }
 }
 
-/// All that is known of an instance. Its JSON is an interface: fields are added, not renamed.
+/// All about an instance. Its JSON is an interface: fields may be added, not renamed.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct View {
@@ -59,14 +57,14 @@ pub(super) struct View {
     /// `Running`, `Completed`, `Failed` or `ContinuedAsNew`.
     pub status: String,
     pub custom_status: Option<String>,
-    /// Of a completed one, as duroxide has it: a text.
+    /// The output of a completed instance: text.
     pub output: Option<String>,
-    /// Of a failed one.
+    /// The error of a failed instance.
     pub error: Option<String>,
     pub execution: u64,
-    /// Those that are kept.
+    /// The executions that still exist.
     pub executions: Vec<u64>,
-    /// RFC 3339, as all times here.
+    /// RFC 3339, as all times.
     pub created_at: String,
     pub updated_at: String,
     /// When the current execution began.
@@ -75,7 +73,7 @@ pub(super) struct View {
     pub duration_ms: Option<u64>,
     pub events: u64,
     pub history_bytes: Option<u64>,
-    /// Queued messages that the last execution left to this one.
+    /// Queued messages that the previous execution left to this one.
     pub carried_messages: Option<u64>,
     pub parent: Option<String>,
     pub children: Vec<String>,
@@ -87,8 +85,8 @@ pub(super) struct View {
 }
 
 impl View {
-    pub(super) async fn read(session: &Session, info: InstanceInfo) -> Result<View, Fail> {
-        let (client, store) = (session.client(), session.store());
+    pub(super) async fn read(connection: &Connection, info: InstanceInfo) -> Result<View, Failure> {
+        let (client, store) = (connection.client(), connection.store());
         let id = info.instance_id.as_str();
         let from_provider = ClientError::from;
         let (custom, execution, executions, children, values, stats) = futures::try_join!(
@@ -108,11 +106,10 @@ impl View {
     }
 
     fn new(info: InstanceInfo, execution: ExecutionInfo, stats: Option<SystemStats>) -> View {
-        let completed = info.status == "Completed";
-        let failed = info.status == "Failed";
+        let status = Status::named(&info.status);
         View {
-            output: info.output.clone().filter(|_| completed),
-            error: info.output.filter(|_| failed),
+            output: info.output.clone().filter(|_| status == Some(Status::Completed)),
+            error: info.output.filter(|_| status == Some(Status::Failed)),
             instance: info.instance_id,
             orchestration: info.orchestration_name,
             version: info.orchestration_version,
@@ -138,8 +135,9 @@ impl View {
         }
     }
 
-    pub(super) fn json(&self) -> Result<Value, Fail> {
-        serde_json::to_value(self).map_err(|error| Fail::error(format!("the status has no JSON form: {error}")))
+    pub(super) fn json(&self) -> Result<Value, Failure> {
+        serde_json::to_value(self)
+            .map_err(|error| Failure::error(format!("the status cannot be written as JSON: {error}")))
     }
 
     pub(super) fn render(&self, now_ms: u64, look: Look, full: bool) -> String {
@@ -150,7 +148,7 @@ impl View {
             "orchestration",
             escape(&format!("{} {}", self.orchestration, self.version)),
         );
-        fields.status(&self.status);
+        fields.coloured("status", &self.status, status_colour(&self.status));
         fields.maybe(
             "custom status",
             self.custom_status.as_ref().map(|text| short(text, full)),
@@ -177,7 +175,7 @@ impl View {
     }
 
     fn lists(&self, fields: &mut Fields, full: bool) {
-        let most = if full { usize::MAX } else { SOME };
+        let most = if full { usize::MAX } else { FEW };
         let values = self.key_values.iter();
         let values = values.map(|(key, value)| format!("{} = {}", escape(key), short(value, full)));
         let children = self.children.iter().map(|child| escape(child));
@@ -186,14 +184,14 @@ impl View {
             let more = lines.len().saturating_sub(most);
             let mut shown = lines.into_iter().take(most).collect::<Vec<_>>();
             if more > 0 {
-                shown.push(format!("and {more} more: --full shows them"));
+                shown.push(format!("and {more} more: --full shows all"));
             }
             fields.add(label, shown.join("\n"));
         }
     }
 }
 
-/// A value as a person wants it: JSON with indentation, text as it is; cut where it becomes endless.
+/// A value for people: JSON with indentation, other text as it is; shortened unless `full`.
 pub(super) fn readable(text: &str, full: bool) -> String {
     const LINES: usize = 40;
     const CHARACTERS: usize = 2_000;
@@ -209,7 +207,7 @@ pub(super) fn readable(text: &str, full: bool) -> String {
     let lines = pretty.split('\n').take(LINES).collect::<Vec<_>>().join("\n");
     let cut: String = lines.chars().take(CHARACTERS).collect();
     if cut.len() < pretty.len() {
-        return format!("{cut}…\n({} bytes in all: --full shows them)", text.len());
+        return format!("{cut}…\n({} bytes in all: --full shows all)", text.len());
     }
     cut
 }
@@ -219,14 +217,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_are_shown_as_a_person_wants_them() {
+    fn json_is_indented_and_long_values_are_shortened() {
         assert_eq!(readable("", false), "(empty)");
         assert_eq!(readable("{\"a\":[1]}", false), "{\n  \"a\": [\n    1\n  ]\n}");
         assert_eq!(readable("12345678901234567890123", false), "12345678901234567890123");
         assert_eq!(readable("a\nb {", false), "a\nb {");
         let long = "x".repeat(5_000);
         let shown = readable(&long, false);
-        assert!(shown.ends_with("(5000 bytes in all: --full shows them)"), "{shown}");
+        assert!(shown.ends_with("(5000 bytes in all: --full shows all)"), "{shown}");
         assert_eq!(readable(&long, true), long);
         assert!(readable(&"l\n".repeat(100), false).lines().count() < 50);
     }

@@ -1,4 +1,4 @@
-//! The command line itself: what parses, what does not, and what the help says.
+//! Parsing of the command line, and its help.
 
 use super::*;
 use clap::error::ErrorKind;
@@ -19,21 +19,21 @@ fn parse(line: &[&str]) -> Result<Command, ErrorKind> {
 }
 
 #[test]
-fn the_commands_are_consistent_and_each_has_an_example_and_the_exit_codes() {
+fn each_command_has_examples_and_exit_codes_in_its_help() {
     Line::command().debug_assert();
     for command in Line::command().get_subcommands_mut() {
         let help = command.render_long_help().to_string();
         let name = command.get_name();
         assert!(
-            help.contains("Example") && help.contains(&format!("local {name}")),
+            help.contains("Example") && help.contains(&format!("{} {name}", program())),
             "{help}"
         );
-        assert!(help.contains("Exit codes: 0 done") && help.contains("--json"), "{help}");
+        assert!(help.contains("0: done") && help.contains("--json"), "{help}");
     }
 }
 
 #[test]
-fn odd_ids_and_texts_can_be_typed() {
+fn unusual_ids_and_texts_can_be_typed() {
     for line in [
         &["status", "--", "-7"][..],
         &["status", "a/b\\c ø \u{1b}"],
@@ -55,7 +55,7 @@ fn odd_ids_and_texts_can_be_typed() {
 }
 
 #[test]
-fn what_makes_no_sense_is_wrong_usage() {
+fn invalid_arguments_are_wrong_usage() {
     for (line, kind) in [
         (&["status"][..], ErrorKind::MissingRequiredArgument),
         (&["status", ""], ErrorKind::InvalidValue),
@@ -72,7 +72,7 @@ fn what_makes_no_sense_is_wrong_usage() {
 }
 
 #[test]
-fn json_is_known_wherever_it_stands() {
+fn json_is_accepted_in_every_position() {
     assert!(
         parse(&["dead-letters", "show", "i", "id", "--json"])
             .unwrap()

@@ -1,23 +1,18 @@
 //! `duroxide-lambda tree`.
 
-use super::answer::{Answer, Fail};
-use super::connect::Session;
-use super::instance::id_parser;
-use super::{CODES, Common};
+use super::answer::{Answer, Failure};
+use super::connection::Connection;
+use super::instance::{id_parser, status_colour};
+use super::{Common, examples};
+use crate::terminal::table::{Cell, Table, left};
 use clap::Args;
 use duroxide::providers::InstanceInfo;
-use local_cloud::term::table::{Cell, Table, left};
-use local_cloud::term::text::escape;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
-/// Show an instance and all that descend from it.
+/// Show an instance and its descendants.
 #[derive(Debug, Args)]
-#[command(after_help = format!("\
-Example:
-  local tree order-7
-
-{CODES}"))]
+#[command(after_help = examples(&["tree order-7"]))]
 pub struct Tree {
     /// The instance's id
     #[arg(value_parser = id_parser())]
@@ -27,25 +22,25 @@ pub struct Tree {
 }
 
 impl Tree {
-    pub(super) async fn act(self, session: &Session) -> Result<Answer, Fail> {
-        let root = session.known(&self.instance).await?;
-        let tree = session.client().get_instance_tree(&self.instance).await?;
+    pub(super) async fn act(self, connection: &Connection) -> Result<Answer, Failure> {
+        let root = connection.get(&self.instance).await?;
+        let tree = connection.client().get_instance_tree(&self.instance).await?;
         let others: Vec<String> = tree.all_ids.into_iter().filter(|id| *id != self.instance).collect();
-        let infos = session.find_all(&others).await?;
+        let infos = connection.find_all(&others).await?;
         let lines = ordered(root, infos);
         let mut table = Table::new([
             left("INSTANCE"),
             left("ORCHESTRATION"),
-            left("VERSION").spare(),
+            left("VERSION").optional(),
             left("STATUS"),
         ]);
         let mut instances: Vec<Value> = Vec::new();
         for (depth, branch, info) in &lines {
             table.row([
-                Cell::new(format!("{branch}{}", escape(&info.instance_id))),
-                Cell::new(&info.orchestration_name),
-                Cell::new(&info.orchestration_version),
-                Cell::status(&info.status),
+                format!("{branch}{}", info.instance_id).into(),
+                info.orchestration_name.as_str().into(),
+                info.orchestration_version.as_str().into(),
+                Cell::from(&info.status).coloured(status_colour(&info.status)),
             ]);
             instances.push(json!({
                 "instance": info.instance_id,
@@ -58,12 +53,12 @@ impl Tree {
         }
         Ok(Answer::done(
             json!({ "root": self.instance, "instances": instances }),
-            table.render(session.look),
+            table.render(connection.look),
         ))
     }
 }
 
-/// Every instance after its parent, with its depth and the lines that lead to it.
+/// Each instance after its parent, with its depth and the branch that is drawn before it.
 fn ordered(root: InstanceInfo, infos: Vec<InstanceInfo>) -> Vec<(usize, String, InstanceInfo)> {
     let mut children: BTreeMap<String, Vec<InstanceInfo>> = BTreeMap::new();
     for info in infos {
@@ -71,7 +66,7 @@ fn ordered(root: InstanceInfo, infos: Vec<InstanceInfo>) -> Vec<(usize, String, 
         children.entry(parent).or_default().push(info);
     }
     let mut lines = Vec::new();
-    // A stack, not recursion: a chain of children may be long. Who is taken out of `children` is not met again.
+    // A stack instead of recursion, because a chain of children may be long. Removing children prevents endless loops.
     let mut open = vec![(0, String::new(), String::new(), root)];
     while let Some((depth, branch, beneath, info)) = open.pop() {
         let mut below = children.remove(&info.instance_id).unwrap_or_default();

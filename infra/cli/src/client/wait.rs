@@ -1,47 +1,43 @@
-//! `duroxide-lambda wait`: until an instance is over, telling on stderr what it says of itself meanwhile.
+//! `duroxide-lambda wait`: waits for the end of an instance and prints custom-status changes to stderr.
 
-use super::answer::{Answer, Code, Fail, warn};
-use super::connect::Session;
-use super::instance::{id_parser, is_over};
+use super::answer::{Answer, Code, Failure, warn};
+use super::connection::Connection;
+use super::instance::{Status, id_parser, is_finished};
 use super::status::View;
-use super::{CODES, Common};
+use super::{Common, examples};
+use crate::terminal::program;
+use crate::terminal::text::{escape, short};
 use clap::Args;
 use duroxide::ClientError;
 use duroxide::providers::{InstanceInfo, Provider as _};
-use local_cloud::term::text::{escape, short};
 use std::str::FromStr;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
-/// Between two looks: at first short, for what is over soon; then longer.
+/// The pause between two reads: short at first, for instances that finish soon, then longer.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
-/// How many looks in a row may fail for a reason that may pass.
+/// How many consecutive reads may fail with a retryable error.
 const MOST_FAILURES: u32 = 5;
 
 /// Wait until an instance has completed or failed.
 ///
-/// What the orchestration says of itself meanwhile (its custom status) is told on stderr. An instance that is not known
-/// yet may still be started; when the time is up and it never was seen, it is not found.
+/// Prints custom-status changes to stderr. The instance may be started later; it is not found if it does not appear within
+/// the timeout.
 #[derive(Debug, Args)]
-#[command(after_help = format!("\
-Examples:
-  local wait order-7
-  local wait order-7 --timeout 600 && echo it is done
-
-{CODES}"))]
+#[command(after_help = examples(&["wait order-7", "wait order-7 --timeout 600 && echo done"]))]
 pub struct Wait {
     /// The instance's id
     #[arg(value_parser = id_parser())]
     instance: String,
-    /// How long at most
+    /// The timeout
     #[arg(long, value_name = "SECONDS", default_value = "60")]
     timeout: Timeout,
     #[command(flatten)]
     pub(super) common: Common,
 }
 
-/// A time in seconds.
+/// A number of seconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Timeout(Duration);
 
@@ -49,7 +45,7 @@ impl FromStr for Timeout {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Timeout, String> {
-        /// Some three years: beyond it, sums of times could overflow.
+        /// Three years; much larger values could overflow.
         const MOST: f64 = 1e8;
         let seconds: f64 = text.parse().unwrap_or(f64::NAN);
         if !(0.0..=MOST).contains(&seconds) {
@@ -60,69 +56,74 @@ impl FromStr for Timeout {
 }
 
 impl Wait {
-    pub(super) async fn act(self, session: &Session) -> Result<Answer, Fail> {
-        match until_over(session, &self.instance, self.timeout).await? {
-            Waited::Over(info) => over(session, info).await,
-            Waited::NotYet(status) => Err(not_yet(&self.instance, &status, self.timeout)),
-            Waited::NeverSeen => Err(Fail::unknown(&self.instance)),
+    pub(super) async fn act(self, connection: &Connection) -> Result<Answer, Failure> {
+        match until_finished(connection, &self.instance, self.timeout).await? {
+            Waited::Finished(info) => finished(connection, info).await,
+            Waited::NotYet(status) => Err(timed_out(&self.instance, &status, self.timeout)),
+            Waited::NeverSeen => Err(Failure::unknown(&self.instance)),
         }
     }
 }
 
-/// The same for an instance that was started just now.
-pub(super) async fn for_started(session: &Session, instance: &str, timeout: Timeout) -> Result<Answer, Fail> {
-    match until_over(session, instance, timeout).await? {
-        Waited::Over(info) => over(session, info).await,
-        Waited::NotYet(status) => Err(not_yet(instance, &status, timeout)),
-        Waited::NeverSeen => Err(not_yet(instance, "started, but its first turn has not run", timeout)),
+/// The same for an instance that was started a moment ago.
+pub(super) async fn for_started(connection: &Connection, instance: &str, timeout: Timeout) -> Result<Answer, Failure> {
+    match until_finished(connection, instance, timeout).await? {
+        Waited::Finished(info) => finished(connection, info).await,
+        Waited::NotYet(status) => Err(timed_out(instance, &status, timeout)),
+        Waited::NeverSeen => Err(timed_out(
+            instance,
+            "started, but it has not had its first turn",
+            timeout,
+        )),
     }
 }
 
-fn not_yet(instance: &str, status: &str, timeout: Timeout) -> Fail {
-    Fail::new(
+fn timed_out(instance: &str, status: &str, timeout: Timeout) -> Failure {
+    Failure::new(
         Code::TimedOut,
         format!(
-            "instance '{instance}' is not over after {} s: {status}. `duroxide-lambda wait` waits on",
-            timeout.0.as_secs_f64()
+            "instance '{instance}' has not finished after {} s: {status}. `{} wait` continues to wait",
+            timeout.0.as_secs_f64(),
+            program()
         ),
     )
 }
 
-async fn over(session: &Session, info: InstanceInfo) -> Result<Answer, Fail> {
-    let code = match info.status.as_str() {
-        "Failed" => Code::Failed,
+async fn finished(connection: &Connection, info: InstanceInfo) -> Result<Answer, Failure> {
+    let code = match Status::named(&info.status) {
+        Some(Status::Failed) => Code::Failed,
         _ => Code::Done,
     };
-    let view = View::read(session, info).await?;
+    let view = View::read(connection, info).await?;
     Ok(Answer {
         code,
         json: view.json()?,
-        text: view.render(session.now_ms(), session.look, false),
+        text: view.render(connection.now_ms(), connection.look, false),
     })
 }
 
 enum Waited {
-    Over(InstanceInfo),
+    Finished(InstanceInfo),
     /// With its status.
     NotYet(String),
     NeverSeen,
 }
 
-async fn until_over(session: &Session, instance: &str, timeout: Timeout) -> Result<Waited, Fail> {
+async fn until_finished(connection: &Connection, instance: &str, timeout: Timeout) -> Result<Waited, Failure> {
     let deadline = Instant::now() + timeout.0;
     let (mut pause, mut seen, mut last, mut failures) = (FIRST_PAUSE, 0, Waited::NeverSeen, 0);
-    // One that fails from the first look on is a mistake, not a passing trouble.
+    // If the first read fails, the connection is wrong and retries would not help.
     let mut reached = false;
     loop {
-        match look(session, instance, &mut seen).await {
-            Ok(Some(info)) if is_over(&info) => return Ok(Waited::Over(info)),
+        match read(connection, instance, &mut seen).await {
+            Ok(Some(info)) if is_finished(&info) => return Ok(Waited::Finished(info)),
             Ok(found) => {
                 (reached, failures) = (true, 0);
                 last = found.map_or(last, |info| Waited::NotYet(info.status));
             }
             Err(error) if reached && error.is_retryable() && failures < MOST_FAILURES => {
                 failures += 1;
-                warn(&format!("warning: {error}; trying again"));
+                warn(&format!("warning: {error}; retrying"));
             }
             Err(error) => return Err(error.into()),
         }
@@ -135,12 +136,12 @@ async fn until_over(session: &Session, instance: &str, timeout: Timeout) -> Resu
     }
 }
 
-/// The instance, telling its custom status when that has changed.
-async fn look(session: &Session, instance: &str, seen: &mut u64) -> Result<Option<InstanceInfo>, ClientError> {
-    let Some(info) = session.find(instance).await? else {
+/// Reads the instance; prints its custom status if that has changed.
+async fn read(connection: &Connection, instance: &str, seen: &mut u64) -> Result<Option<InstanceInfo>, ClientError> {
+    let Some(info) = connection.find(instance).await? else {
         return Ok(None);
     };
-    if let Some((status, version)) = session.store().get_custom_status(instance, *seen).await? {
+    if let Some((status, version)) = connection.store().get_custom_status(instance, *seen).await? {
         *seen = version;
         if let Some(status) = status {
             warn(&format!("{}: {}", escape(instance), short(&status, false)));
@@ -154,7 +155,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_timeout_is_a_sensible_number_of_seconds() {
+    fn a_timeout_is_a_number_of_seconds() {
         assert_eq!("0.5".parse(), Ok(Timeout(Duration::from_millis(500))));
         assert_eq!("0".parse(), Ok(Timeout(Duration::ZERO)));
         for wrong in ["", "-1", "NaN", "inf", "1e300", "5m"] {

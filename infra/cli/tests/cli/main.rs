@@ -1,12 +1,12 @@
-//! The way in, as a person has it: the real binary, run against a strict Cosmos, with duroxide's own runtime in this
-//! process moving the instances along.
+//! The client commands of the real binary, against the Cosmos DB emulator; duroxide's own runtime in this process runs the
+//! instances.
 
-#![allow(clippy::unwrap_used, reason = "these are tests: to panic is to fail")]
+#![allow(clippy::unwrap_used, reason = "a test fails by a panic")]
 
-mod cloud;
+mod commands;
 mod connection;
 mod dead_letters;
+mod errors;
+mod fake_cloud;
+mod fixture;
 mod output;
-mod verbs;
-mod world;
-mod wrong;

@@ -84,8 +84,8 @@ impl Service {
         match (call.kind, call.document()) {
             (RequestKind::Delete, id) => Ok(vec![place.delete(id.unwrap_or_default())]),
             (RequestKind::Batch, _) => {
-                let reworded = checked.batch.as_ref().and_then(|plan| plan.body.as_ref());
-                let operations: Vec<Operation> = serde_json::from_slice(reworded.unwrap_or(&call.body))?;
+                let rewritten = checked.batch.as_ref().and_then(|plan| plan.body.as_ref());
+                let operations: Vec<Operation> = serde_json::from_slice(rewritten.unwrap_or(&call.body))?;
                 operations
                     .into_iter()
                     .filter_map(|operation| place.operation(operation).transpose())

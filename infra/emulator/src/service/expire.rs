@@ -1,4 +1,4 @@
-//! Documents whose time is over.
+//! Expiry: records when documents expire, and deletes the expired ones.
 
 use std::sync::Arc;
 
@@ -10,31 +10,31 @@ use serde_json::Value;
 use super::restore::key_header;
 use super::{Service, escaped};
 use crate::emulator::Region;
-use crate::expiry::{self, Hint};
+use crate::expiry::{self, Deadline};
 use crate::http::{CONTINUATION, Call, PARTITION_KEY, Reply};
 use crate::strict::{self, Checked};
 
 impl Service {
-    /// Deletes what has expired at a time, in milliseconds since 1970. The deletions are kept like any others.
+    /// Deletes the documents that have expired at `now`, in milliseconds since 1970. These deletions are stored like any others.
     pub(crate) async fn expire(self: &Arc<Self>, now: u64) {
-        let _alone = self.expiry.alone().await;
-        while let Some(hint) = self.expiry.due(now) {
-            if let Some(call) = deletion(&hint) {
+        let _sweep = self.expiry.lock().await;
+        while let Some(deadline) = self.expiry.due(now) {
+            if let Some(call) = deletion(&deadline) {
                 let reply = self.change(&call, &Checked::default()).await;
-                // Not there, or there anew: then the hint was void.
-                let followed = reply.is_success()
+                // The document was deleted or written again: the deadline is obsolete.
+                let done = reply.is_success()
                     || matches!(reply.status, StatusCode::NOT_FOUND | StatusCode::PRECONDITION_FAILED);
-                if !followed {
-                    tracing::warn!(id = hint.id, status = %reply.status, "an expired document is still there");
+                if !done {
+                    tracing::warn!(id = deadline.id, status = %reply.status, "an expired document could not be deleted");
                     return;
                 }
             }
-            self.expiry.done(&hint);
+            self.expiry.done(&deadline);
         }
     }
 
-    /// Remembers when the documents expire that a request has written.
-    pub(super) fn note_mortals(&self, call: &Call, checked: &Checked, reply: &Reply) {
+    /// Records when the documents of a request expire.
+    pub(super) fn note_expiring(&self, call: &Call, checked: &Checked, reply: &Reply) {
         let (Some((db, container)), Some(key)) = (call.container(), call.header(PARTITION_KEY)) else {
             return;
         };
@@ -43,26 +43,26 @@ impl Service {
             None => Vec::new(),
         };
         let now = expiry::now();
-        for mortal in &checked.mortals {
-            let etag = match results.get(mortal.operation) {
+        for document in &checked.expiring {
+            let etag = match results.get(document.operation) {
                 Some(result) => result["eTag"].as_str(),
                 None => reply.header("etag"),
             };
-            self.expiry.add(Hint {
-                at: now.saturating_add(mortal.lifetime * 1_000),
+            self.expiry.add(Deadline {
+                at: now.saturating_add(document.lifetime * 1_000),
                 db: db.to_owned(),
                 container: container.to_owned(),
                 key: key.to_owned(),
-                id: mortal.id.clone(),
+                id: document.id.clone(),
                 etag: etag.unwrap_or_default().to_owned(),
             });
         }
     }
 
-    /// Looks through a container whose definition has changed: what lived may be mortal now, and for another time.
+    /// Records when all documents of a container expire, after its definition has changed.
     ///
-    /// What was written before a restart counts from the restart here, because `_ts` does.
-    pub(super) async fn note_all_mortals(&self, db: &str, name: &str) {
+    /// For documents from before a restart the time counts from the restart, because `_ts` does.
+    pub(super) async fn note_all_expiring(&self, db: &str, name: &str) {
         let path = format!("/dbs/{}/colls/{}/docs", escaped(db), escaped(name));
         let mut call = Call::new(Method::GET, &path, HeaderMap::new(), Bytes::new());
         let container = self.catalog.container(&self.emulator, &call).await;
@@ -78,7 +78,7 @@ impl Service {
                 };
                 let written = document["_ts"].as_u64().unwrap_or_default();
                 let text = |name: &str| document[name].as_str().unwrap_or_default().to_owned();
-                self.expiry.add(Hint {
+                self.expiry.add(Deadline {
                     at: written.saturating_add(lifetime) * 1_000,
                     db: db.to_owned(),
                     container: name.to_owned(),
@@ -96,18 +96,18 @@ impl Service {
 }
 
 /// The deletion of one version of a document.
-fn deletion(hint: &Hint) -> Option<Call> {
+fn deletion(deadline: &Deadline) -> Option<Call> {
     let path = format!(
         "/dbs/{}/colls/{}/docs/{}",
-        escaped(&hint.db),
-        escaped(&hint.container),
-        escaped(&hint.id)
+        escaped(&deadline.db),
+        escaped(&deadline.container),
+        escaped(&deadline.id)
     );
     let mut headers = HeaderMap::new();
     headers.insert(
         HeaderName::from_static(PARTITION_KEY),
-        HeaderValue::from_str(&hint.key).ok()?,
+        HeaderValue::from_str(&deadline.key).ok()?,
     );
-    headers.insert("if-match", HeaderValue::from_str(&hint.etag).ok()?);
+    headers.insert("if-match", HeaderValue::from_str(&deadline.etag).ok()?);
     Some(Call::new(Method::DELETE, &path, headers, Bytes::new()))
 }

@@ -9,7 +9,7 @@ use super::{Service, escaped};
 use crate::emulator::Region;
 use crate::http::{Call, IS_QUERY, IS_QUERY_PLAN, Reply};
 
-/// A container that is to be made.
+/// A container to be created.
 pub(super) struct NewContainer<'a> {
     pub(super) db: &'a str,
     pub(super) name: &'a str,
@@ -18,14 +18,14 @@ pub(super) struct NewContainer<'a> {
     pub(super) headers: HeaderMap,
 }
 
-/// Whether a request that is not about documents changes anything.
+/// Whether a metadata request changes anything.
 pub(super) fn is_change(call: &Call) -> bool {
     let asks = call.flag(IS_QUERY) || call.flag(IS_QUERY_PLAN);
     matches!(call.method, Method::POST | Method::PUT | Method::DELETE) && !asks
 }
 
 impl Service {
-    /// Answers what changes nothing.
+    /// Answers a metadata request that changes nothing.
     pub(super) async fn look_up(&self, call: &Call, endpoint: &str) -> Reply {
         let reply = self.emulator.execute(Region::Write, call).await;
         if call.segments.is_empty() {
@@ -34,7 +34,7 @@ impl Service {
         reply
     }
 
-    /// Makes, redefines or deletes a database or a container.
+    /// Creates, redefines or deletes a database or a container.
     pub(super) async fn manage(&self, call: &Call) -> Reply {
         let segments: Vec<&str> = call.segments.iter().map(String::as_str).collect();
         if let (&Method::POST, ["dbs", db, "colls"]) = (&call.method, segments.as_slice()) {
@@ -53,7 +53,7 @@ impl Service {
             ["dbs", db] => self.expiry.forget(db, None),
             ["dbs", db, "colls", container] => {
                 self.expiry.forget(db, Some(container));
-                self.note_all_mortals(db, container).await;
+                self.note_all_expiring(db, container).await;
             }
             _ => {}
         }
@@ -72,7 +72,7 @@ impl Service {
             .await;
         let container = self.emulator.execute(Region::Write, &exists(&path)).await;
         if !database.is_success() || container.is_success() {
-            // The emulator itself knows how to say that the one is missing or the other there.
+            // The emulator itself replies with 404 or 409.
             return self.emulator.execute(Region::Write, call).await;
         }
         let new = NewContainer {
@@ -89,8 +89,8 @@ impl Service {
         reply
     }
 
-    /// Makes a container with its number of partitions, then gives it the rest of its definition. One that cannot have that
-    /// is not made.
+    /// Creates a container with its number of partitions, then sets the rest of its definition. If that fails, the container is
+    /// removed.
     pub(super) async fn make_container(&self, new: NewContainer<'_>) -> Reply {
         let definition: Value = serde_json::from_slice(&new.definition).unwrap_or_default();
         let made = self
@@ -105,7 +105,7 @@ impl Service {
         complete.headers.remove("if-match");
         let reply = self.emulator.execute(Region::Write, &complete).await;
         if !reply.is_success() {
-            // It would be there, and in no journal: what is written to it could not be brought back.
+            // Otherwise it would exist in memory and not in the data directory, and its documents could not be loaded again.
             let undo = Call::new(Method::DELETE, &path, HeaderMap::new(), Bytes::new());
             self.emulator.execute(Region::Write, &undo).await;
         }
@@ -114,8 +114,7 @@ impl Service {
     }
 }
 
-/// The definition without a `uniqueKeyPolicy` of null: to the service it says what its absence says, to the emulator it is
-/// a change of what cannot be changed.
+/// Removes a `uniqueKeyPolicy` of null. To the service it means no policy; to the emulator it is a forbidden change.
 fn without_no_unique_keys(definition: Bytes) -> Bytes {
     match serde_json::from_slice::<Value>(&definition) {
         Ok(Value::Object(mut fields)) if fields.get("uniqueKeyPolicy").is_some_and(Value::is_null) => {
@@ -126,7 +125,7 @@ fn without_no_unique_keys(definition: Bytes) -> Bytes {
     }
 }
 
-/// Makes the account's answer name the listener that was asked, and no other place.
+/// Makes the reply about the account name this listener as its only endpoint.
 fn with_endpoint(mut reply: Reply, endpoint: &str) -> Reply {
     if let Ok(mut account) = serde_json::from_slice::<Value>(&reply.body) {
         let locations = json!([{ "name": "West Europe", "databaseAccountEndpoint": format!("{endpoint}/") }]);
@@ -143,18 +142,21 @@ mod tests {
     use crate::options::ServerOptions;
 
     #[tokio::test]
-    async fn a_container_that_cannot_be_made_whole_is_not_made() {
+    async fn a_container_that_cannot_be_created_completely_is_not_created() {
         let service = Service::start(&ServerOptions::default()).await.unwrap();
-        let ask = |method: Method, path: &str, body: &'static str| {
+        let status_of = |method: Method, path: &str, body: &'static str| {
             let call = Call::new(method, path, HeaderMap::new(), Bytes::from_static(body.as_bytes()));
             let service = &service;
             async move { service.emulator.execute(Region::Write, &call).await.status }
         };
-        assert_eq!(ask(Method::POST, "/dbs", r#"{"id":"db"}"#).await, StatusCode::CREATED);
+        assert_eq!(
+            status_of(Method::POST, "/dbs", r#"{"id":"db"}"#).await,
+            StatusCode::CREATED
+        );
         let new = NewContainer {
             db: "db",
             name: "half",
-            // The first step does not look at the id, the second does.
+            // The first step ignores the id, the second checks it.
             definition: Bytes::from_static(
                 br#"{"id":"whole","partitionKey":{"paths":["/pk"],"kind":"Hash","version":2}}"#,
             ),
@@ -163,7 +165,7 @@ mod tests {
         };
         let reply = service.make_container(new).await;
         assert_eq!(reply.status, StatusCode::BAD_REQUEST);
-        let left = ask(Method::GET, "/dbs/db/colls/half", "").await;
+        let left = status_of(Method::GET, "/dbs/db/colls/half", "").await;
         assert_eq!(left, StatusCode::NOT_FOUND);
     }
 }

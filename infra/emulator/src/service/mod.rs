@@ -1,21 +1,21 @@
-//! The service behind all listeners: the emulator, and the service's behaviour where the emulator's differs.
+//! The account behind all listeners: the emulator, plus the service's behaviour where the emulator differs.
 //!
 //! | the service | the emulator alone |
 //! |---|---|
-//! | the account names the listener that was asked as its only endpoint | names its own made-up hosts |
+//! | the account names the endpoint of the request as its only one | names invented hosts |
 //! | a new container has several physical partitions | has one |
-//! | `If-Match: *` asks for existence | is compared with the ETag |
+//! | `If-Match: *` means that the document exists | is compared with the ETag |
 //! | an upsert with `If-Match` never creates | creates |
-//! | a query has pages (`paging`) | has one, as long as it takes |
+//! | a query has pages (`paging`) | has one page of any size |
 //! | a document expires (`expire`) | lives for ever |
 //!
 //! | file | role |
 //! |---|---|
-//! | `write` | writes of documents, in the emulator's words |
+//! | `write` | writes of documents |
 //! | `manage` | the account, databases and containers |
-//! | `durable` | changes that are kept: applied and appended to the journal in one step |
-//! | `restore` | the journal's state, put into the emulator |
-//! | `expire` | documents whose time is over |
+//! | `durable` | persistence: applies a change and commits it to the data directory |
+//! | `restore` | loads the data directory into the emulator at start |
+//! | `expire` | deletes expired documents |
 
 mod durable;
 mod expire;
@@ -47,7 +47,7 @@ use super::signature;
 use super::storage::{Recovered, Storage};
 use super::strict::{self, Checked, Known, PlanCache};
 
-/// One account: the store, and all that the listeners share.
+/// One account: everything that its listeners share.
 pub(crate) struct Service {
     emulator: Arc<Emulator>,
     replicas: Option<Replicas>,
@@ -58,7 +58,7 @@ pub(crate) struct Service {
     key_bytes: Vec<u8>,
     partitions: u32,
     keep_log: bool,
-    /// Looking whether a container exists and making it is one step.
+    /// Makes the check whether a container exists and its creation one step.
     creating: Mutex<()>,
     activities: AtomicU64,
     expiry: Expiry,
@@ -67,7 +67,7 @@ pub(crate) struct Service {
 }
 
 impl Service {
-    /// Makes the account, with all that its data directory holds.
+    /// Creates the account, with the contents of its data directory.
     pub(crate) async fn start(options: &ServerOptions) -> Result<Arc<Self>, StartError> {
         let key_bytes = STANDARD.decode(&options.key)?;
         let emulator = Arc::new(Emulator::new(options.lag.is_some())?);
@@ -98,19 +98,19 @@ impl Service {
         }
         if let Some(lag) = options.lag {
             let replicas = Replicas::start(Arc::clone(&service.emulator), lag);
-            // Stale is what was so a moment ago, not the emptiness before the restart.
+            // A stale read must see a recent state, not the empty account before the restart.
             replicas.catch_up().await;
             service.replicas = Some(replicas);
         }
         Ok(Arc::new(service))
     }
 
-    /// What was in the data directory; `None` without one.
+    /// What the data directory held; `None` without one.
     pub(crate) fn recovered(&self) -> Option<Recovered> {
         self.recovered
     }
 
-    /// Forces everything to the disk and gives the data directory free.
+    /// Forces everything to the disk and releases the data directory.
     pub(crate) async fn close(&self) -> std::io::Result<()> {
         match &self.storage {
             Some(storage) => storage.close().await,
@@ -127,7 +127,7 @@ impl Service {
         &self.key
     }
 
-    /// Refuses what the service would refuse.
+    /// Refuses requests that the service refuses.
     pub(crate) async fn check(&self, call: &Call) -> Result<Checked, Refusal> {
         signature::check(call, &self.key_bytes)?;
         let known = Known {
@@ -149,7 +149,7 @@ impl Service {
         }
         match (&self.replicas, call.kind) {
             (Some(replicas), kind) if kind.is_read() && stale => {
-                let _still = replicas.enter().await;
+                let _no_update = replicas.enter().await;
                 self.read(call, replicas.serving()).await
             }
             (_, kind) if kind.is_read() => self.read(call, Region::Write).await,
@@ -175,8 +175,8 @@ impl Service {
     /// The ids of a container's physical partitions; none if there is no such container.
     pub(crate) async fn partition_ids(&self, db: &str, container: &str) -> Vec<u32> {
         let path = format!("/dbs/{}/colls/{}/pkranges", escaped(db), escaped(container));
-        let ask = Call::new(Method::GET, &path, Default::default(), Bytes::new());
-        let reply = self.emulator.execute(Region::Write, &ask).await;
+        let list = Call::new(Method::GET, &path, Default::default(), Bytes::new());
+        let reply = self.emulator.execute(Region::Write, &list).await;
         let body: Value = serde_json::from_slice(&reply.body).unwrap_or_default();
         let ranges = body["PartitionKeyRanges"]
             .as_array()
@@ -188,7 +188,7 @@ impl Service {
             .collect()
     }
 
-    /// Gives every answer the id of its activity, as the service does.
+    /// Adds the activity id to a reply, as the service does.
     pub(crate) fn stamp(&self, call: &Call, reply: &mut Reply) {
         if reply.headers.contains_key(ACTIVITY_ID) {
             return;
@@ -209,7 +209,7 @@ impl Service {
     }
 }
 
-/// The service is not there, and nothing was done.
+/// 503: the store has stopped, and nothing was done.
 fn unavailable(why: &str) -> Reply {
     Reply::error(
         StatusCode::SERVICE_UNAVAILABLE,

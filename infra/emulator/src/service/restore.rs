@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::manage::NewContainer;
 use super::{Service, escaped};
 use crate::emulator::Region;
-use crate::expiry::Hint;
+use crate::expiry::Deadline;
 use crate::http::{Call, IS_UPSERT, PARTITION_KEY, Reply};
 use crate::options::StartError;
 use crate::storage::{Contents, StoredDocument};
@@ -63,7 +63,7 @@ impl Service {
         };
         let body: Value = serde_json::from_slice(&body).unwrap_or_default();
         if let Ok(Some(lifetime)) = strict::lifetime(&container, &body) {
-            self.expiry.add(Hint {
+            self.expiry.add(Deadline {
                 at: at.saturating_add(lifetime * 1_000),
                 db,
                 container: name,
@@ -86,7 +86,7 @@ fn succeeded(reply: &Reply, what: &str) -> Result<(), StartError> {
     })
 }
 
-/// The key of a document as a header: a JSON array in pure ASCII.
+/// The partition key of a document as a header value: a JSON array in ASCII.
 pub(super) fn key_header(keys: &[Option<&Value>]) -> String {
     let keys: Vec<Value> = keys
         .iter()
@@ -95,11 +95,11 @@ pub(super) fn key_header(keys: &[Option<&Value>]) -> String {
     ascii(&Value::Array(keys).to_string())
 }
 
-/// JSON with everything beyond ASCII escaped.
+/// JSON with all characters beyond ASCII escaped.
 fn ascii(json: &str) -> String {
     let mut text = String::with_capacity(json.len());
     for c in json.chars() {
-        // Delete is ASCII, but no header may hold it.
+        // DEL is ASCII, but not allowed in a header.
         if c.is_ascii() && c != '\u{7f}' {
             text.push(c);
             continue;

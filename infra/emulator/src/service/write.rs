@@ -1,4 +1,4 @@
-//! Writes of documents, in the words that the emulator understands.
+//! Writes of documents, translated where the emulator differs from the service.
 
 use hyper::{Method, StatusCode};
 use serde_json::Value;
@@ -10,16 +10,16 @@ use crate::kind::RequestKind;
 use crate::strict::Checked;
 
 impl Service {
-    /// Writes to the write region, while the replicas hold still.
+    /// Writes to the write region, while the replicas are not being updated.
     pub(super) async fn write(&self, call: &Call, checked: &Checked) -> Reply {
-        let _still = match &self.replicas {
+        let _no_update = match &self.replicas {
             Some(replicas) => Some(replicas.enter().await),
             None => None,
         };
         let reply = self.write_now(call, checked).await;
-        // The emulator waits only before it applies something: no request ends between that and this.
-        if reply.is_success() && !checked.mortals.is_empty() {
-            self.note_mortals(call, checked, &reply);
+        // The emulator awaits only before it applies a write, so a request cannot be cancelled between that and this.
+        if reply.is_success() && !checked.expiring.is_empty() {
+            self.note_expiring(call, checked, &reply);
         }
         reply
     }
@@ -28,11 +28,11 @@ impl Service {
         if let Some(plan) = &checked.batch {
             let reply = match &plan.body {
                 Some(body) => {
-                    let reworded = Call {
+                    let rewritten = Call {
                         body: body.clone(),
                         ..call.clone()
                     };
-                    self.emulator.execute(Region::Write, &reworded).await
+                    self.emulator.execute(Region::Write, &rewritten).await
                 }
                 None => self.emulator.execute(Region::Write, call).await,
             };
@@ -48,7 +48,7 @@ impl Service {
         if call.kind != RequestKind::Upsert {
             return self.emulator.execute(Region::Write, &plain).await;
         }
-        // A conditional upsert is a replace that misses with another status.
+        // A conditional upsert is a replace with another status for a missing document.
         let id = serde_json::from_slice::<Value>(&call.body)
             .ok()
             .and_then(|document| document["id"].as_str().map(escaped))

@@ -29,8 +29,8 @@
 //! included, gets 503 with the reason, so that nobody builds on data that is not stored. A restart shows the last committed
 //! state.
 //!
-//! **What a restart changes**: ETags, `_ts`, `_rid` and session tokens are new. An `If-Match` with an older ETag fails with 412;
-//! ETags are random, so an old one never matches by chance. An older session token may be ahead of every replica (404/1002). A
+//! **What a restart changes**: ETags, `_ts`, `_rid` and consistency tokens are new. An `If-Match` with an older ETag fails with 412;
+//! ETags are random, so an old one never matches by chance. An older consistency token may be ahead of every replica (404/1002). A
 //! document's time to live counts from its original write. A container keeps the number of partitions with which it was
 //! created, but not its splits.
 

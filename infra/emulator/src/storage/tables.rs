@@ -15,7 +15,9 @@ use std::path::Path;
 
 use bytes::Bytes;
 use redb::backends::InMemoryBackend;
-use redb::{Builder, Database, ReadableDatabase, ReadableTable, StorageBackend, TableDefinition};
+use redb::{
+    Builder, Database, ReadableDatabase, ReadableTable, StorageBackend, Table, TableDefinition, WriteTransaction,
+};
 
 use super::change::Change;
 use super::directory::{Directory, StorageError};
@@ -77,51 +79,65 @@ pub(super) fn open(directory: &Directory) -> Result<(Database, Contents), Storag
 /// Writes the changes of one request, all or none.
 pub(super) fn write(database: &Database, at: u64, changes: &[Change]) -> Result<(), redb::Error> {
     let transaction = database.begin_write()?;
-    for change in changes {
-        let mut databases = transaction.open_table(DATABASES)?;
-        let mut containers = transaction.open_table(CONTAINERS)?;
+    {
         let mut documents = transaction.open_table(DOCUMENTS)?;
-        match change {
-            Change::Database { id, definition } => {
-                databases.insert(id.as_str(), definition.get())?;
-            }
-            Change::DropDatabase { id } => {
-                databases.remove(id.as_str())?;
-                containers.retain(|(db, _), _| db != id)?;
-                documents.retain(|(db, ..), _| db != id)?;
-            }
-            Change::Container {
-                db,
-                id,
-                definition,
-                partitions,
-            } => {
-                let place = (db.as_str(), id.as_str());
-                let partitions = containers.get(place)?.map_or(*partitions, |old| old.value().0);
-                containers.insert(place, (partitions, definition.get()))?;
-            }
-            Change::DropContainer { db, id } => {
-                containers.remove((db.as_str(), id.as_str()))?;
-                documents.retain(|(of, container, ..), _| of != db || container != id)?;
-            }
-            Change::Put {
-                db,
-                container,
-                key,
-                id,
-                document,
-            } => {
-                documents.insert(
-                    (db.as_str(), container.as_str(), key.as_str(), id.as_str()),
-                    (at, document.get()),
-                )?;
-            }
-            Change::Delete { db, container, key, id } => {
-                documents.remove((db.as_str(), container.as_str(), key.as_str(), id.as_str()))?;
+        for change in changes {
+            match change {
+                Change::Put {
+                    db,
+                    container,
+                    key,
+                    id,
+                    document,
+                } => {
+                    let place = (db.as_str(), container.as_str(), key.as_str(), id.as_str());
+                    documents.insert(place, (at, document.get()))?;
+                }
+                Change::Delete { db, container, key, id } => {
+                    documents.remove((db.as_str(), container.as_str(), key.as_str(), id.as_str()))?;
+                }
+                other => define(&transaction, &mut documents, other)?,
             }
         }
     }
     transaction.commit()?;
+    Ok(())
+}
+
+/// Writes a change of a database or container.
+fn define(
+    transaction: &WriteTransaction,
+    documents: &mut Table<(&str, &str, &str, &str), (u64, &str)>,
+    change: &Change,
+) -> Result<(), redb::Error> {
+    let mut databases = transaction.open_table(DATABASES)?;
+    let mut containers = transaction.open_table(CONTAINERS)?;
+    match change {
+        Change::Database { id, definition } => {
+            databases.insert(id.as_str(), definition.get())?;
+        }
+        Change::DropDatabase { id } => {
+            databases.remove(id.as_str())?;
+            containers.retain(|(db, _), _| db != id)?;
+            documents.retain(|(db, ..), _| db != id)?;
+        }
+        Change::Container {
+            db,
+            id,
+            definition,
+            partitions,
+        } => {
+            let place = (db.as_str(), id.as_str());
+            let partitions = containers.get(place)?.map_or(*partitions, |old| old.value().0);
+            containers.insert(place, (partitions, definition.get()))?;
+        }
+        Change::DropContainer { db, id } => {
+            containers.remove((db.as_str(), id.as_str()))?;
+            documents.retain(|(of, container, ..), _| of != db || container != id)?;
+        }
+        // Written by the caller.
+        Change::Put { .. } | Change::Delete { .. } => {}
+    }
     Ok(())
 }
 

@@ -1,15 +1,15 @@
-//! Transactional batches: what they may contain, and how the emulator has to be told.
+//! Transactional batches: what they may contain, and how they are sent to the emulator.
 //!
-//! The emulator takes `ifMatch: "*"` for an ETag, and lets an upsert with `ifMatch` create what is missing. Such a
-//! batch is put in other words ([`BatchPlan::body`]): without the star, and with a replace for the upsert, whose
-//! 404 is then turned into the 412 that the service answers.
+//! The emulator compares `ifMatch: "*"` with the ETag, and lets an upsert with `ifMatch` create a missing document. Such a batch is
+//! rewritten ([`BatchPlan::body`]): without the star, and with a replace instead of the upsert. The 404 of that replace becomes
+//! the 412 of the service.
 
 use std::collections::HashSet;
 
 use bytes::Bytes;
 use serde_json::{Value, json};
 
-use super::{Mortal, Refusal, ids, key, ttl};
+use super::{Expiring, Refusal, ids, key, ttl};
 use crate::catalog::Container;
 use crate::http::{Call, Reply};
 
@@ -23,16 +23,16 @@ const REQUIRED_HEADERS: [(&str, &str); 2] = [
 #[derive(Clone, Debug)]
 pub(crate) struct BatchPlan {
     pub(crate) operations: usize,
-    /// How many of them write a document.
+    /// The number of operations that write a document.
     pub(crate) documents: u64,
-    /// The batch in other words, where the emulator needs them.
+    /// The rewritten batch, if the emulator needs one.
     pub(crate) body: Option<Bytes>,
-    /// Operations whose 404 means 412.
+    /// Operations whose 404 becomes a 412.
     conditional_upserts: Vec<usize>,
 }
 
 impl BatchPlan {
-    /// Puts the emulator's answer in the words of the service.
+    /// Turns the emulator's reply into that of the service.
     pub(crate) fn restore(&self, mut reply: Reply) -> Reply {
         if self.conditional_upserts.is_empty() {
             return reply;
@@ -49,13 +49,13 @@ impl BatchPlan {
     }
 }
 
-/// Checks a batch; gives how to put it to the emulator, and which of its documents will expire.
+/// Checks a batch; returns how to send it to the emulator, and which of its documents will expire.
 pub(super) fn check(
     call: &Call,
     container: &Container,
     keys: &[Value],
     lagging: bool,
-) -> Result<(BatchPlan, Vec<Mortal>), Refusal> {
+) -> Result<(BatchPlan, Vec<Expiring>), Refusal> {
     for (name, value) in REQUIRED_HEADERS {
         if !call.header(name).is_some_and(|given| given.eq_ignore_ascii_case(value)) {
             return Err(Refusal::bad_request(format!(
@@ -64,7 +64,7 @@ pub(super) fn check(
         }
     }
     let mut operations: Vec<Value> = serde_json::from_slice(&call.body)
-        .map_err(|error| Refusal::bad_request(format!("The batch is no JSON array: {error}")))?;
+        .map_err(|error| Refusal::bad_request(format!("The batch is not a JSON array: {error}")))?;
     if operations.is_empty() {
         return Err(Refusal::bad_request("The batch has no operations."));
     }
@@ -79,9 +79,9 @@ pub(super) fn check(
         body: None,
         conditional_upserts: Vec::new(),
     };
-    let mut reworded = false;
+    let mut rewritten = false;
     let mut written = HashSet::new();
-    let mut mortals = Vec::new();
+    let mut expiring = Vec::new();
     for (index, operation) in operations.iter_mut().enumerate() {
         let of_operation = |refusal: Refusal| Refusal {
             message: format!("Operation {index}: {}", refusal.message),
@@ -93,30 +93,30 @@ pub(super) fn check(
         }
         plan.documents += 1;
         if let Some(document) = operation.get("resourceBody") {
-            mortals.extend(ttl::mortal(container, document, index).map_err(of_operation)?);
+            expiring.extend(ttl::expiring(container, document, index).map_err(of_operation)?);
         }
         if !written.insert(id) && lagging {
-            // The emulator would show the first of the two writes in the lagging region, for ever.
+            // The emulator would show only the first of the two writes in the lagging region.
             return Err(Refusal::bad_request(
                 "A batch that writes one document twice is not supported by this test server when it has a lag.",
             ));
         }
-        match reword(operation) {
-            Rewording::None => {}
-            Rewording::Star => reworded = true,
-            Rewording::ConditionalUpsert => {
-                reworded = true;
+        match rewrite(operation) {
+            Rewrite::None => {}
+            Rewrite::Star => rewritten = true,
+            Rewrite::ConditionalUpsert => {
+                rewritten = true;
                 plan.conditional_upserts.push(index);
             }
         }
     }
-    if reworded {
+    if rewritten {
         plan.body = Some(Bytes::from(Value::Array(operations).to_string()));
     }
-    Ok((plan, mortals))
+    Ok((plan, expiring))
 }
 
-/// Checks one operation, and gives the id it is about.
+/// Checks one operation; returns the id of its document.
 fn check_operation(operation: &Value, container: &Container, keys: &[Value]) -> Result<String, Refusal> {
     let kind = operation
         .get("operationType")
@@ -156,20 +156,20 @@ fn check_operation(operation: &Value, container: &Container, keys: &[Value]) -> 
         .ok_or_else(|| Refusal::bad_request("The id is missing."))
 }
 
-/// What was changed in an operation.
-enum Rewording {
+/// How an operation was rewritten.
+enum Rewrite {
     None,
     Star,
     ConditionalUpsert,
 }
 
-/// Puts an operation in other words if the emulator would misread it.
-fn reword(operation: &mut Value) -> Rewording {
+/// Rewrites an operation that the emulator would misread.
+fn rewrite(operation: &mut Value) -> Rewrite {
     let Some(fields) = operation.as_object_mut() else {
-        return Rewording::None;
+        return Rewrite::None;
     };
     let Some(etag) = fields.get("ifMatch").and_then(Value::as_str) else {
-        return Rewording::None;
+        return Rewrite::None;
     };
     let is_any = etag == "*";
     if is_any {
@@ -182,7 +182,7 @@ fn reword(operation: &mut Value) -> Rewording {
             .cloned();
         fields.insert("id".to_owned(), id.unwrap_or_default());
         fields.insert("operationType".to_owned(), json!("Replace"));
-        return Rewording::ConditionalUpsert;
+        return Rewrite::ConditionalUpsert;
     }
-    if is_any { Rewording::Star } else { Rewording::None }
+    if is_any { Rewrite::Star } else { Rewrite::None }
 }

@@ -19,7 +19,7 @@ pub(super) fn check(call: &Call) -> Result<(), Refusal> {
         return Ok(());
     }
     let body: Value = serde_json::from_slice(&call.body)
-        .map_err(|error| Refusal::bad_request(format!("The container's definition is no valid JSON: {error}")))?;
+        .map_err(|error| Refusal::bad_request(format!("The container's definition is not valid JSON: {error}")))?;
     ids::check_document(&body)?;
     let paths = body["partitionKey"]["paths"]
         .as_array()
@@ -50,7 +50,7 @@ fn check_throughput(call: &Call) -> Result<(), Refusal> {
     let autoscaled = call.header("x-ms-cosmos-offer-autopilot-settings");
     if fixed.is_some() && autoscaled.is_some() {
         return Err(Refusal::bad_request(
-            "Manual and autoscale throughput cannot be asked for together.",
+            "Manual and autoscale throughput cannot be combined.",
         ));
     }
     if let Some(fixed) = fixed {

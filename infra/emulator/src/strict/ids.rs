@@ -6,7 +6,7 @@ use super::Refusal;
 
 const MAX_ID_BYTES: usize = 1023;
 
-/// Refuses an id that the service refuses, or that could not be addressed afterwards.
+/// Refuses an id that the service refuses, or that no path could address.
 pub(super) fn check(id: &str) -> Result<(), Refusal> {
     let fault = if id.is_empty() {
         "is empty"
@@ -24,7 +24,7 @@ pub(super) fn check(id: &str) -> Result<(), Refusal> {
     Err(Refusal::bad_request(format!("The id '{}' {fault}.", id.escape_debug())))
 }
 
-/// Refuses a document without a fit id.
+/// Refuses a document without a valid id.
 pub(super) fn check_document(document: &Value) -> Result<(), Refusal> {
     match document.get("id") {
         Some(Value::String(id)) => check(id),

@@ -1,7 +1,7 @@
-//! A container's index policy, and which orders it allows.
+//! A container's index policy, and which `ORDER BY` it allows.
 //!
-//! Of the included and excluded paths that cover a property, the most precise one decides; `/a/?` is more precise
-//! than `/a/*`. `id` and `_ts` are indexed whatever the policy says.
+//! Of the included and excluded paths that cover a property, the most precise one decides; `/a/?` is more precise than `/a/*`.
+//! `id` and `_ts` are always indexed.
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -53,7 +53,7 @@ impl IndexPolicy {
             paths().find(|path| !path.starts_with('/') || !(path.ends_with("/?") || path.ends_with("/*")))
         {
             return Err(Refusal::bad_request(format!(
-                "The indexing path '{path}' could not be accepted: it ends neither in '/?' nor in '/*'."
+                "The indexing path '{path}' could not be accepted: it must end in '/?' or '/*'."
             )));
         }
         let is_none = policy
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn a_policy_must_say_what_becomes_of_everything_else() {
+    fn a_policy_must_include_or_exclude_the_root() {
         assert!(IndexPolicy::parse(&json!({ "includedPaths": [{ "path": "/a/?" }] })).is_err());
         assert!(IndexPolicy::parse(&json!({ "includedPaths": [{ "path": "/a" }, { "path": "/*" }] })).is_err());
         assert!(IndexPolicy::parse(&json!({ "indexingMode": "consistent" })).is_ok());

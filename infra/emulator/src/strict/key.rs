@@ -1,4 +1,4 @@
-//! The partition key header, and the document that must agree with it.
+//! The partition key header, and the key in the document, which must be the same.
 
 use serde_json::Value;
 
@@ -17,14 +17,14 @@ pub(super) fn required(call: &Call, container: &Container) -> Result<Vec<Value>,
     })
 }
 
-/// The key of a request, if it has one; a malformed one is refused.
+/// The key of a request, if it has one. A malformed key is refused.
 pub(super) fn check_optional(call: &Call, container: &Container) -> Result<Option<Vec<Value>>, Refusal> {
     let Some(header) = call.headers.get(PARTITION_KEY) else {
         return Ok(None);
     };
     let invalid = |what: &str| Refusal::bad_request(format!("The partition key supplied in {PARTITION_KEY} {what}."));
     let text = header.to_str().map_err(|_| invalid("is not pure ASCII"))?;
-    let keys: Vec<Value> = serde_json::from_str(text).map_err(|_| invalid("is no JSON array"))?;
+    let keys: Vec<Value> = serde_json::from_str(text).map_err(|_| invalid("is not a JSON array"))?;
     if keys.len() != container.key_paths.len() {
         let message = format!(
             "has {} components, but the container is partitioned by {}",
@@ -49,7 +49,7 @@ pub(super) fn check_optional(call: &Call, container: &Container) -> Result<Optio
     Ok(Some(keys))
 }
 
-/// Refuses a document that belongs into another partition than the header says.
+/// Refuses a document whose key differs from the header.
 pub(super) fn check_document(container: &Container, document: &Value, keys: &[Value]) -> Result<(), Refusal> {
     let agrees = container
         .keys_of(document)
@@ -68,7 +68,7 @@ pub(super) fn check_document(container: &Container, document: &Value, keys: &[Va
     )
 }
 
-/// Whether two keys are the same to the service, which knows only one sort of number.
+/// Whether two keys are the same to the service, which has one type of number.
 fn is_same(left: &Value, right: &Value) -> bool {
     match (left.as_f64(), right.as_f64()) {
         (Some(left), Some(right)) => left == right,
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn a_document_must_carry_the_key_of_the_header() {
+    fn a_document_must_have_the_key_of_the_header() {
         let check = |document: Value, key: Value| check_document(&container(), &document, &[key]).is_ok();
         assert!(check(json!({ "a": { "b": "x" } }), json!("x")));
         assert!(check(json!({ "a": { "b": 1.0 } }), json!(1)));

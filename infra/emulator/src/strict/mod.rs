@@ -1,17 +1,17 @@
-//! The strict front listener: what the service would refuse, refused before the emulator sees it.
+//! Strict checks: requests that the service refuses are refused here, before the emulator sees them.
 //!
-//! The emulator is kind; a test that passes by its kindness would fail in production. Nothing here changes a
-//! request. Each file owns one subject:
+//! Microsoft's emulator accepts more than the service does, so a test against it alone can pass and the same code fail in
+//! production. The checks change no request. A new check goes into the file of its subject and is called from [`check`]:
 //!
 //! | file | subject |
 //! |---|---|
 //! | `ids` | which ids a document or a container may have |
-//! | `key` | the partition key header, and the document that must agree with it |
+//! | `key` | the partition key header, and the key in the document |
 //! | `batch` | transactional batches |
-//! | `query` | where a query may go, and what it may ask there |
-//! | `index` | the index policy, and which orders it allows |
-//! | `definition` | the definition of a new container |
-//! | `ttl` | how long a document may say that it lives |
+//! | `query` | the target of a query, and which clauses it may have there |
+//! | `index` | the index policy, and which `ORDER BY` it allows |
+//! | `definition` | the definition of a container |
+//! | `ttl` | the time to live of documents and containers |
 
 mod batch;
 mod definition;
@@ -34,10 +34,10 @@ use super::emulator::Emulator;
 use super::http::{Call, IS_QUERY, Refusal};
 use super::kind::RequestKind;
 
-/// The most that a request, a batch or a document may weigh.
+/// The largest size of a request, a batch or a document.
 pub(crate) const MAX_BYTES: usize = 2 * 1024 * 1024;
 
-/// What the checks need to know beside the request.
+/// What the checks need besides the request.
 pub(crate) struct Known<'a> {
     pub(crate) emulator: &'a Emulator,
     pub(crate) catalog: &'a Catalog,
@@ -46,26 +46,26 @@ pub(crate) struct Known<'a> {
     pub(crate) lagging: bool,
 }
 
-/// What the checks have learned about a request that passed.
+/// What the checks found out about a request that passed.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Checked {
-    /// How many operations a batch has.
+    /// The number of operations of a batch.
     pub(crate) operations: usize,
-    /// How many documents the request writes if it succeeds.
+    /// The number of documents that the request writes if it succeeds.
     pub(crate) documents: u64,
-    /// How a batch has to be put to the emulator.
+    /// How to send a batch to the emulator.
     pub(crate) batch: Option<BatchPlan>,
-    /// The documents it writes that will expire.
-    pub(crate) mortals: Vec<Mortal>,
+    /// The documents of the request that will expire.
+    pub(crate) expiring: Vec<Expiring>,
 }
 
 /// A document that will expire.
 #[derive(Clone, Debug)]
-pub(crate) struct Mortal {
+pub(crate) struct Expiring {
     /// Which operation of a batch writes it.
     pub(crate) operation: usize,
     pub(crate) id: String,
-    /// In seconds from the write on.
+    /// In seconds after the write.
     pub(crate) lifetime: u64,
 }
 
@@ -95,7 +95,7 @@ pub(crate) async fn check(known: &Known<'_>, call: &Call) -> Result<Checked, Ref
         }
         _ => match known.catalog.container(known.emulator, call).await {
             Some(container) => check_document(known, call, &container),
-            // There is no such container: the emulator says so.
+            // There is no such container: the emulator replies with 404.
             None => Ok(Checked::default()),
         },
     }
@@ -109,18 +109,18 @@ fn check_document(known: &Known<'_>, call: &Call, container: &Container) -> Resu
     }
     let keys = key::required(call, container)?;
     if call.kind == RequestKind::Batch {
-        let (plan, mortals) = batch::check(call, container, &keys, known.lagging)?;
+        let (plan, expiring) = batch::check(call, container, &keys, known.lagging)?;
         return Ok(Checked {
             operations: plan.operations,
             documents: plan.documents,
             batch: Some(plan),
-            mortals,
+            expiring,
         });
     }
     if let Some(id) = call.document() {
         ids::check(id)?;
     }
-    let mut mortals = Vec::new();
+    let mut expiring = Vec::new();
     if matches!(
         call.kind,
         RequestKind::Create | RequestKind::Replace | RequestKind::Upsert
@@ -131,15 +131,15 @@ fn check_document(known: &Known<'_>, call: &Call, container: &Container) -> Resu
             ));
         }
         let document: Value = serde_json::from_slice(&call.body)
-            .map_err(|error| Refusal::bad_request(format!("The document is no valid JSON: {error}")))?;
+            .map_err(|error| Refusal::bad_request(format!("The document is not valid JSON: {error}")))?;
         ids::check_document(&document)?;
         key::check_document(container, &document, &keys)?;
-        mortals.extend(ttl::mortal(container, &document, 0)?);
+        expiring.extend(ttl::expiring(container, &document, 0)?);
     }
     Ok(Checked {
         operations: 0,
         documents: u64::from(call.kind.is_write()),
         batch: None,
-        mortals,
+        expiring,
     })
 }

@@ -1,7 +1,7 @@
-//! Queries: where one may go, and what it may ask there.
+//! Queries: the partitions that one may address, and the clauses that it may have there.
 //!
-//! What a query asks is read from the query plan that the emulator makes of it: a parser of our own would disagree
-//! with the one that runs the query. Plans are kept by the text of the query, which has parameters for values.
+//! The clauses are taken from the emulator's query plan: a second parser would disagree with the one that runs the query. Plans
+//! are cached by query text, which has parameters for values.
 
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -16,18 +16,18 @@ use crate::catalog::Container;
 use crate::emulator::Region;
 use crate::http::{CROSS_PARTITION, Call, IS_QUERY_PLAN, MAX_ITEM_COUNT, PARTITION_KEY, RANGE_ID};
 
-/// More texts than this in one run are generated ones, which are not worth keeping.
+/// A larger number of texts means generated queries, which are not worth caching.
 const KEPT_PLANS: usize = 1_000;
 
-/// What a query asks for, as far as it matters where it is sent.
+/// The clauses of a query that matter for the checks.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Shape {
     order: Vec<OrderItem>,
-    /// The clause that needs results of several partitions merged.
+    /// The clause that makes it necessary to merge the results of several partitions.
     merges: Option<&'static str>,
 }
 
-/// The shapes of the queries seen so far.
+/// The shapes of earlier queries.
 #[derive(Default)]
 pub(crate) struct PlanCache {
     shapes: RwLock<HashMap<String, Arc<Shape>>>,
@@ -85,7 +85,7 @@ pub(super) async fn check(known: &Known<'_>, call: &Call, container: &Container)
         )));
     }
     let body: QueryBody = serde_json::from_slice(&call.body)
-        .map_err(|error| Refusal::bad_request(format!("The query is no valid JSON: {error}")))?;
+        .map_err(|error| Refusal::bad_request(format!("The query is not valid JSON: {error}")))?;
     if let Some(parameter) = body
         .parameters
         .iter()
@@ -130,15 +130,15 @@ impl PlanCache {
         if let Some(shape) = kept {
             return Ok(shape);
         }
-        let mut ask = call.clone();
-        ask.set_header(IS_QUERY_PLAN, HeaderValue::from_static("True"));
-        let reply = known.emulator.execute(Region::Write, &ask).await;
+        let mut plan_request = call.clone();
+        plan_request.set_header(IS_QUERY_PLAN, HeaderValue::from_static("True"));
+        let reply = known.emulator.execute(Region::Write, &plan_request).await;
         if !reply.is_success() {
             let message = serde_json::from_slice::<Value>(&reply.body)
                 .ok()
                 .and_then(|body| body["message"].as_str().map(str::to_owned))
                 .unwrap_or_default();
-            // Neither its indexes nor its merging can be checked: better no answer than one that is too kind.
+            // A query without a plan cannot be checked, so it is refused.
             return Err(Refusal::new(
                 reply.status,
                 format!("The query cannot be planned: {message}"),
@@ -178,7 +178,7 @@ fn shape_of(info: &QueryInfo) -> Result<Shape, Refusal> {
         .map(|(expression, direction)| {
             let path = property_path(expression).ok_or_else(|| {
                 Refusal::bad_request(format!(
-                    "Order-by over '{expression}' is not supported: it is no property."
+                    "Order-by over '{expression}' is not supported: it is not a property."
                 ))
             })?;
             Ok(OrderItem {
@@ -190,7 +190,7 @@ fn shape_of(info: &QueryInfo) -> Result<Shape, Refusal> {
     Ok(Shape { order, merges })
 }
 
-/// The names in `c.a.b`, without the alias; the plan puts a property in no other way.
+/// The names in `c.a.b`, without the alias. The plan writes every property like this.
 fn property_path(expression: &str) -> Option<Vec<String>> {
     let mut names = expression.split('.').map(str::to_owned);
     names.next()?;

@@ -1,4 +1,4 @@
-//! How long documents live: the container's `defaultTtl`, and the `ttl` of a document.
+//! The time to live: the container's `defaultTtl`, and the `ttl` of a document.
 //!
 //! | container | document without `ttl` | `ttl: -1` | `ttl: 60` |
 //! |---|---|---|---|
@@ -6,12 +6,12 @@
 //! | `defaultTtl: -1` | lives | lives | 60 s |
 //! | `defaultTtl: 3600` | 3,600 s | lives | 60 s |
 //!
-//! The seconds are counted from the last write. `null` is the same as nothing. Where the container has no `defaultTtl`
-//! a document's `ttl` is a property like any other, and may be anything.
+//! The seconds count from the last write. `null` is the same as no value. If the container has no `defaultTtl`, a document's
+//! `ttl` is an ordinary property with any value.
 
 use serde_json::Value;
 
-use super::{Mortal, Refusal};
+use super::{Expiring, Refusal};
 use crate::catalog::Container;
 
 const MAX_SECONDS: i64 = i32::MAX as i64;
@@ -33,16 +33,16 @@ pub(crate) fn lifetime(container: &Container, document: &Value) -> Result<Option
     Ok(u64::try_from(seconds).ok())
 }
 
-/// The document as one that will expire, if it is one; an invalid `ttl` is refused.
-pub(super) fn mortal(container: &Container, document: &Value, operation: usize) -> Result<Option<Mortal>, Refusal> {
-    Ok(lifetime(container, document)?.map(|lifetime| Mortal {
+/// Refuses an invalid `ttl`; returns the expiry of a document that will expire.
+pub(super) fn expiring(container: &Container, document: &Value, operation: usize) -> Result<Option<Expiring>, Refusal> {
+    Ok(lifetime(container, document)?.map(|lifetime| Expiring {
         operation,
         id: document["id"].as_str().unwrap_or_default().to_owned(),
         lifetime,
     }))
 }
 
-/// Refuses a container whose `defaultTtl` is none.
+/// Refuses a container with an invalid `defaultTtl`.
 pub(super) fn check_default(definition: &Value) -> Result<(), Refusal> {
     match definition.get("defaultTtl") {
         None | Some(Value::Null) => Ok(()),
@@ -67,7 +67,7 @@ mod tests {
     use super::*;
     use crate::strict::IndexPolicy;
 
-    fn lived(default_ttl: Option<i64>, document: Value) -> Option<Option<u64>> {
+    fn lifetime_of(default_ttl: Option<i64>, document: Value) -> Option<Option<u64>> {
         let container = Container {
             key_paths: Vec::new(),
             index: IndexPolicy::default(),
@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn the_container_decides_whether_and_the_document_how_long() {
+    fn the_container_decides_whether_documents_expire_and_the_document_when() {
         for (default, document, expected) in [
             (None, json!({ "ttl": 60 }), None),
             (None, json!({ "ttl": "whatever" }), None),
@@ -91,7 +91,7 @@ mod tests {
             (Some(3600), json!({ "ttl": 2147483647 }), Some(2147483647)),
         ] {
             assert_eq!(
-                lived(default, document.clone()),
+                lifetime_of(default, document.clone()),
                 Some(expected),
                 "{default:?} {document}"
             );
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn a_time_that_is_none_is_refused() {
+    fn an_invalid_time_to_live_is_refused() {
         for ttl in [
             json!(0),
             json!(-2),
@@ -110,7 +110,7 @@ mod tests {
             json!([]),
             json!(true),
         ] {
-            assert_eq!(lived(Some(-1), json!({ "ttl": ttl })), None, "{ttl}");
+            assert_eq!(lifetime_of(Some(-1), json!({ "ttl": ttl })), None, "{ttl}");
             assert!(check_default(&json!({ "defaultTtl": ttl })).is_err(), "{ttl}");
         }
         for ttl in [json!(-1), json!(1), Value::Null] {

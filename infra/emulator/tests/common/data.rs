@@ -79,11 +79,11 @@ pub async fn all_documents(client: &Client) -> Vec<Value> {
     let mut found = Vec::new();
     let mut next = None;
     loop {
-        let mut ask = client.get(DOCS).header("x-ms-max-item-count", "1000");
+        let mut request = client.get(DOCS).header("x-ms-max-item-count", "1000");
         if let Some(next) = next {
-            ask = ask.header("x-ms-continuation", next);
+            request = request.header("x-ms-continuation", next);
         }
-        let page = ask.ok().await.is(200);
+        let page = request.ok().await.is(200);
         found.extend(page.documents().iter().cloned());
         next = page.header("x-ms-continuation").map(str::to_owned);
         if next.is_none() {

@@ -1,7 +1,7 @@
-//! A client for the tests of the server: it signs, sends, and shows what came back. It never retries.
+//! A client for the tests of this crate: it signs and sends requests, and returns the responses. It never retries.
 
 #![allow(dead_code, reason = "each test file uses its own part of this")]
-#![allow(clippy::unwrap_used, reason = "these are parts of tests: to panic is to fail")]
+#![allow(clippy::unwrap_used, reason = "in tests a panic is a failure")]
 
 mod data;
 
@@ -25,7 +25,7 @@ pub async fn server() -> (CosmosServer, Client) {
     server_with(ServerOptions::default(), json!({})).await
 }
 
-/// The same, with other options and further properties of the container.
+/// The same, with options and further properties of the container.
 pub async fn server_with(options: ServerOptions, properties: Value) -> (CosmosServer, Client) {
     let server = CosmosServer::start(options).await.unwrap();
     let client = Client::new(server.listener());
@@ -63,9 +63,9 @@ impl Client {
         }
     }
 
-    pub fn ask(&self, method: Method, path: &str) -> Ask<'_> {
+    pub fn request(&self, method: Method, path: &str) -> Request<'_> {
         let date = httpdate::fmt_http_date(now());
-        Ask {
+        Request {
             client: self,
             method,
             path: path.to_owned(),
@@ -74,39 +74,41 @@ impl Client {
         }
     }
 
-    pub fn get(&self, path: &str) -> Ask<'_> {
-        self.ask(Method::GET, path)
+    pub fn get(&self, path: &str) -> Request<'_> {
+        self.request(Method::GET, path)
     }
 
-    pub fn post(&self, path: &str) -> Ask<'_> {
-        self.ask(Method::POST, path)
+    pub fn post(&self, path: &str) -> Request<'_> {
+        self.request(Method::POST, path)
     }
 
-    pub fn read(&self, pk: &str, id: &str) -> Ask<'_> {
+    pub fn read(&self, pk: &str, id: &str) -> Request<'_> {
         self.get(&format!("{DOCS}/{}", escaped(id))).key(pk)
     }
 
-    pub fn create(&self, pk: &str, id: &str) -> Ask<'_> {
+    pub fn create(&self, pk: &str, id: &str) -> Request<'_> {
         self.post(DOCS).key(pk).json(json!({ "id": id, "pk": pk }))
     }
 
-    pub fn upsert(&self, pk: &str, document: Value) -> Ask<'_> {
+    pub fn upsert(&self, pk: &str, document: Value) -> Request<'_> {
         self.post(DOCS)
             .key(pk)
             .header("x-ms-documentdb-is-upsert", "True")
             .json(document)
     }
 
-    pub fn replace(&self, pk: &str, document: Value) -> Ask<'_> {
+    pub fn replace(&self, pk: &str, document: Value) -> Request<'_> {
         let id = escaped(document["id"].as_str().unwrap());
-        self.ask(Method::PUT, &format!("{DOCS}/{id}")).key(pk).json(document)
+        self.request(Method::PUT, &format!("{DOCS}/{id}"))
+            .key(pk)
+            .json(document)
     }
 
-    pub fn delete(&self, pk: &str, id: &str) -> Ask<'_> {
-        self.ask(Method::DELETE, &format!("{DOCS}/{}", escaped(id))).key(pk)
+    pub fn delete(&self, pk: &str, id: &str) -> Request<'_> {
+        self.request(Method::DELETE, &format!("{DOCS}/{}", escaped(id))).key(pk)
     }
 
-    pub fn batch(&self, pk: &str, operations: Value) -> Ask<'_> {
+    pub fn batch(&self, pk: &str, operations: Value) -> Request<'_> {
         self.post(DOCS)
             .key(pk)
             .header("x-ms-cosmos-is-batch-request", "True")
@@ -115,8 +117,8 @@ impl Client {
             .json(operations)
     }
 
-    /// A query that is sent nowhere in particular yet.
-    pub fn query(&self, sql: &str) -> Ask<'_> {
+    /// A query; the caller adds the partition key, the range or `across`.
+    pub fn query(&self, sql: &str) -> Request<'_> {
         self.post(DOCS)
             .header("x-ms-documentdb-isquery", "True")
             .header("content-type", "application/query+json")
@@ -125,7 +127,7 @@ impl Client {
 }
 
 #[derive(Clone)]
-pub struct Ask<'a> {
+pub struct Request<'a> {
     client: &'a Client,
     method: Method,
     path: String,
@@ -133,8 +135,8 @@ pub struct Ask<'a> {
     body: Vec<u8>,
 }
 
-impl Ask<'_> {
-    /// Sets a header, in place of what it was.
+impl Request<'_> {
+    /// Sets a header, replacing an earlier value.
     pub fn header(mut self, name: &str, value: impl Into<String>) -> Self {
         self.headers.retain(|(other, _)| other != name);
         self.headers.push((name.to_owned(), value.into()));
@@ -167,8 +169,8 @@ impl Ask<'_> {
         self
     }
 
-    pub async fn send(self) -> Result<Answer, reqwest::Error> {
-        let Ask {
+    pub async fn send(self) -> Result<Response, reqwest::Error> {
+        let Request {
             client,
             method,
             path,
@@ -194,7 +196,7 @@ impl Ask<'_> {
         let status = response.status().as_u16();
         let headers = response.headers().clone();
         let bytes = response.bytes().await?;
-        Ok(Answer {
+        Ok(Response {
             status,
             headers,
             body: serde_json::from_slice(&bytes).unwrap_or_default(),
@@ -202,24 +204,24 @@ impl Ask<'_> {
         })
     }
 
-    /// Sends, and takes it for granted that there is an answer.
-    pub async fn ok(self) -> Answer {
-        self.send().await.expect("an answer")
+    /// Sends the request and expects a response of any status.
+    pub async fn ok(self) -> Response {
+        self.send().await.expect("a response")
     }
 }
 
-/// A header value that stands for leaving the header out.
+/// A header value that means: leave the header out.
 pub const NONE: &str = "<none>";
 
 #[derive(Debug)]
-pub struct Answer {
+pub struct Response {
     pub status: u16,
     pub headers: reqwest::header::HeaderMap,
     pub body: Value,
     pub size: usize,
 }
 
-impl Answer {
+impl Response {
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.get(name).and_then(|value| value.to_str().ok())
     }
@@ -243,7 +245,10 @@ impl Answer {
     }
 }
 
-#[expect(clippy::disallowed_methods, reason = "the server compares with the real time")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the server compares the date with the real time"
+)]
 pub fn now() -> std::time::SystemTime {
     std::time::SystemTime::now()
 }

@@ -1,13 +1,13 @@
-//! The AWS endpoint: SQS, Lambda's Invoke, and what the command line asks a running cloud.
+//! The AWS endpoint: SQS, Lambda's Invoke, and two paths of our own for clients.
 //!
 //! | request | answer |
 //! |---|---|
 //! | `X-Amz-Target: AmazonSQS.…` | SQS |
 //! | `POST /2015-03-31/functions/{name}/invocations` | Lambda's Invoke |
-//! | `GET /cloud/variables` | the variables of functions and clients, without the key of an account that is not ours |
-//! | `GET /cloud/status` | functions, environments, queues |
+//! | `GET /cloud/variables` | the variables of functions and clients, without the key of an account |
+//! | `GET /cloud/status` | counts and state of functions and queues |
 
-use super::status::Inside;
+use super::status::Services;
 use crate::lambda::{Function, InvokeError};
 use crate::net::{Call, Handler, json, text};
 use crate::sqs::SqsApi;
@@ -23,22 +23,24 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub(super) struct Endpoint {
     pub(super) sqs: SqsApi,
-    pub(super) inside: Arc<Inside>,
+    pub(super) services: Arc<Services>,
     pub(super) variables: BTreeMap<String, String>,
 }
 
 impl Handler for Endpoint {
     async fn handle(&self, call: Call) -> Response<Full<Bytes>> {
         if !is_for_this_machine(call.header("host")) {
-            let said = "the local cloud answers only to 127.0.0.1 and localhost\n";
-            return text(StatusCode::FORBIDDEN, said);
+            return text(
+                StatusCode::FORBIDDEN,
+                "the local cloud answers only to 127.0.0.1 and localhost\n",
+            );
         }
         if let Some(action) = SqsApi::action(&call) {
             return self.sqs.answer(action, &call.body).await;
         }
         match (&call.method, call.segments().as_slice()) {
             (&Method::GET, ["cloud", "variables"]) => json(StatusCode::OK, &json!(self.variables)),
-            (&Method::GET, ["cloud", "status"]) => json(StatusCode::OK, &json!(self.inside.status())),
+            (&Method::GET, ["cloud", "status"]) => json(StatusCode::OK, &json!(self.services.status())),
             (&Method::POST, ["2015-03-31", "functions", name, "invocations"]) => {
                 self.invoke(name, call.header("x-amz-invocation-type"), call.body.clone())
                     .await
@@ -46,8 +48,7 @@ impl Handler for Endpoint {
             _ => text(
                 StatusCode::NOT_FOUND,
                 format!(
-                    "{} {} is not part of the local cloud, which has SQS, Lambda's Invoke, /cloud/variables and \
-                     /cloud/status.\n",
+                    "{} {} does not exist: the local cloud has SQS, Lambda's Invoke, /cloud/variables and /cloud/status.\n",
                     call.method, call.path
                 ),
             ),
@@ -55,8 +56,8 @@ impl Handler for Endpoint {
     }
 }
 
-/// Whether a request names this machine. A page in a browser can be led here under a name of its own, and would be handed
-/// the store's key.
+/// Whether a request names this machine. The DNS name of a web page can be rebound to 127.0.0.1, and the page would get the
+/// store's key.
 fn is_for_this_machine(host: Option<&str>) -> bool {
     let Some(host) = host else {
         return true;
@@ -70,38 +71,36 @@ fn is_for_this_machine(host: Option<&str>) -> bool {
 
 impl Endpoint {
     async fn invoke(&self, name: &str, kind: Option<&str>, payload: Bytes) -> Response<Full<Bytes>> {
-        let Some(function) = self.inside.function(name) else {
+        let Some(function) = self.services.function(name) else {
             let error = json!({ "Type": "User", "Message": format!("Function not found: {name}") });
             return json(StatusCode::NOT_FOUND, &error);
         };
         match kind.unwrap_or("RequestResponse") {
             "Event" => {
                 let function = Arc::clone(function);
-                // Nobody waits for its answer; its errors are counted and told.
+                // Nobody waits for the answer. `Function` counts and logs errors.
                 tokio::spawn(async move { function.invoke(payload).await.map(drop).unwrap_or_default() });
                 json(StatusCode::ACCEPTED, &json!({}))
             }
-            "RequestResponse" => answered(function, payload).await,
+            "RequestResponse" => invoke_and_wait(function, payload).await,
             other => {
                 let error =
-                    json!({ "Type": "User", "Message": format!("the invocation type {other} is not supported") });
+                    json!({ "Type": "User", "Message": format!("The invocation type {other} is not supported.") });
                 json(StatusCode::BAD_REQUEST, &error)
             }
         }
     }
 }
 
-/// As Lambda answers: an error of the function is a success of the invocation, with a header that says so.
-async fn answered(function: &Arc<Function>, payload: Bytes) -> Response<Full<Bytes>> {
+/// Answers as Lambda does: an error of the function is status 200 with a header that says so.
+async fn invoke_and_wait(function: &Arc<Function>, payload: Bytes) -> Response<Full<Bytes>> {
     let function = Arc::clone(function);
-    // A client that hangs up ends this request. As a task of its own the invocation goes on, as Lambda's does: its
-    // environment is given back, or killed at its timeout.
+    // A client that hangs up ends this request. As a task of its own the invocation continues, as on Lambda, and its
+    // environment returns to the pool or is killed at its timeout.
     let invocation = tokio::spawn(async move { function.invoke(payload).await });
-    let answer = invocation.await.unwrap_or_else(|error| {
-        Err(InvokeError::Crashed(format!(
-            "the invocation was not finished ({error})"
-        )))
-    });
+    let answer = invocation
+        .await
+        .unwrap_or_else(|error| Err(InvokeError::Crashed(error.to_string())));
     match answer {
         Ok(body) => Response::new(Full::new(body)),
         Err(error) => {

@@ -1,12 +1,13 @@
-//! What a cloud is started with, and why it may not start.
+//! The options of a cloud, and why it may not start.
 
 use crate::lambda::{InvokeError, LogSink};
 use crate::sqs::Loss;
 use cosmos_emulator::{ServerOptions, StartError};
-use std::path::PathBuf;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// How to start a [`Cloud`](super::Cloud).
+/// The options of a [`Cloud`](super::Cloud).
 #[derive(Clone, Debug)]
 pub struct CloudOptions {
     /// The port of the AWS endpoint on `127.0.0.1`; 0 takes any free one.
@@ -19,19 +20,19 @@ pub struct CloudOptions {
     pub container: String,
     /// The functions' binaries.
     pub functions: Functions,
-    /// More environment variables for the functions; they win over the cloud's own.
+    /// More environment variables for the functions; they override the cloud's own.
     pub variables: Vec<(String, String)>,
     /// The most environments of each function at once.
     pub concurrency: usize,
     /// An invocation that takes longer is killed.
     pub timeout: Duration,
-    /// An environment that was idle for so long is ended.
+    /// An environment that is idle for this long is ended.
     pub idle: Duration,
     /// How long a received wakeup is hidden.
     pub visibility: Duration,
-    /// A wakeup that was received more often goes to the dead-letter queue.
+    /// A wakeup that was received this often goes to the dead-letter queue.
     pub max_receives: u32,
-    /// The most wakeups of one invocation.
+    /// The most wakeups in one invocation.
     pub batch_size: usize,
     /// How often maintenance runs.
     pub schedule: Duration,
@@ -39,19 +40,19 @@ pub struct CloudOptions {
     pub loss: Option<Loss>,
     /// Freeze environments between invocations, as Lambda does.
     pub freeze: bool,
-    /// A binary whose `main` begins with [`become_child`](crate::become_child), so that functions die with this process
-    /// whatever ends it. Without one they are started directly.
+    /// A binary whose `main` begins with [`become_child`](crate::become_child), so that function processes are killed when
+    /// this process ends in any way. Without it they are started directly.
     pub launcher: Option<PathBuf>,
-    /// Where the functions' lines go.
+    /// Takes the functions' log lines.
     pub logs: LogSink,
 }
 
 /// Where the state is.
 #[derive(Clone, Debug)]
 pub enum Store {
-    /// In a strict Cosmos DB of this process.
+    /// In an embedded Cosmos DB emulator.
     Embedded(ServerOptions),
-    /// In an account, or in an emulator somewhere else.
+    /// In a Cosmos DB account, or in an emulator of another process.
     Account {
         /// Its URI.
         endpoint: String,
@@ -67,12 +68,42 @@ pub struct Functions {
     pub orchestrator: PathBuf,
     /// Runs activities.
     pub worker: PathBuf,
-    /// Repairs.
+    /// Recovers what crashes and lost wakeups leave behind.
     pub maintenance: PathBuf,
 }
 
+impl Functions {
+    /// Checks that all three can be executed.
+    pub(super) fn check(&self) -> Result<(), CloudError> {
+        let all = [
+            ("orchestrator", &self.orchestrator),
+            ("worker", &self.worker),
+            ("maintenance", &self.maintenance),
+        ];
+        for (function, path) in all {
+            check_binary(path).map_err(|reason| CloudError::Binary {
+                function,
+                path: path.display().to_string(),
+                reason,
+            })?;
+        }
+        Ok(())
+    }
+}
+
+fn check_binary(path: &Path) -> Result<(), String> {
+    let found = std::fs::metadata(path).map_err(|error| error.to_string())?;
+    if !found.is_file() {
+        return Err("it is not a file".to_owned());
+    }
+    if found.permissions().mode() & 0o111 == 0 {
+        return Err("it is not executable".to_owned());
+    }
+    Ok(())
+}
+
 impl CloudOptions {
-    /// A cloud of these functions on an embedded store, with free ports and quick repairs.
+    /// A cloud of these functions on an embedded store, with free ports and a short schedule.
     pub fn of(functions: Functions) -> CloudOptions {
         CloudOptions {
             port: 0,
@@ -96,44 +127,44 @@ impl CloudOptions {
     }
 }
 
-/// Why a cloud did not start. Nothing of it runs then.
+/// Why a cloud did not start. Nothing is left running.
 #[derive(Debug, thiserror::Error)]
 pub enum CloudError {
-    /// The port is taken, or may not be used.
+    /// The port is taken or not permitted.
     #[error("cannot listen on 127.0.0.1:{port} for SQS and Lambda")]
     Listen {
-        /// The port that was asked for.
+        /// The port.
         port: u16,
-        /// What the system said.
+        /// The system's error.
         source: std::io::Error,
     },
     /// The embedded Cosmos DB did not start.
     #[error("the embedded Cosmos DB does not start")]
     Cosmos(#[from] StartError),
     /// The store cannot be used.
-    #[error("database and container cannot be made or verified at {endpoint}: {reason}")]
+    #[error("database and container cannot be created or verified at {endpoint}: {reason}")]
     Store {
         /// The account's URI.
         endpoint: String,
-        /// What is wrong.
+        /// Why.
         reason: String,
     },
-    /// There is no such binary.
+    /// A binary does not exist or cannot be executed.
     #[error("the binary of the function {function} cannot be used: {path}: {reason}")]
     Binary {
-        /// Which function.
+        /// The function.
         function: &'static str,
-        /// Where it was looked for.
+        /// The path of its binary.
         path: String,
-        /// What is wrong with it.
+        /// Why it cannot be used.
         reason: String,
     },
-    /// A function does not get as far as asking for work.
+    /// A function ended before it asked for an invocation.
     #[error("the function {function} does not start: {error}")]
     Function {
-        /// Which.
+        /// The function.
         function: &'static str,
-        /// What happened.
+        /// Why.
         error: InvokeError,
     },
 }

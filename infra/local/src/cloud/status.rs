@@ -1,4 +1,4 @@
-//! What is inside a running cloud, and how it does.
+//! The services of a running cloud, and their status.
 
 use crate::lambda::{EnvironmentStatus, Function, FunctionCounts};
 use crate::sqs::{Depth, QueueCounts, Sqs};
@@ -6,49 +6,54 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// The parts that others look at.
+/// Functions and queues, shared by the endpoint, the mappings and the schedule.
 #[derive(Debug)]
-pub(crate) struct Inside {
+pub(crate) struct Services {
     pub(crate) functions: BTreeMap<&'static str, Arc<Function>>,
     pub(crate) sqs: Arc<Sqs>,
 }
 
-/// How a cloud does.
+/// Counts and current state of a cloud.
 #[derive(Clone, Debug, Serialize)]
 pub struct CloudStatus {
-    /// By name.
+    /// Functions by name.
     pub functions: BTreeMap<String, FunctionStatus>,
-    /// By name.
+    /// Queues by name.
     pub queues: BTreeMap<String, QueueStatus>,
 }
 
-/// How a function does.
+/// Counts and environments of a function.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct FunctionStatus {
-    /// Since the start.
+    /// Counts since the cloud started.
     #[serde(flatten)]
     pub counts: FunctionCounts,
-    /// Processes that were killed on purpose.
+    /// Processes killed on purpose.
     pub killed: u64,
-    /// Those that live.
+    /// Environments whose process is alive.
     pub environments: Vec<EnvironmentStatus>,
 }
 
-/// How a queue does.
+/// Depth and counts of a queue.
 #[derive(Clone, Debug, Serialize)]
 pub struct QueueStatus {
-    /// Messages in it.
+    /// Messages in the queue.
     #[serde(flatten)]
     pub depth: Depth,
-    /// Messages since the start.
+    /// Messages since the cloud started.
     #[serde(flatten)]
     pub counts: QueueCounts,
 }
 
-impl Inside {
+impl Services {
     pub(crate) fn function(&self, name: &str) -> Option<&Arc<Function>> {
         self.functions.get(name)
+    }
+
+    /// Ends all functions and waits until their processes are gone.
+    pub(crate) async fn close(&self) {
+        futures::future::join_all(self.functions.values().map(|function| function.close())).await;
     }
 
     pub(crate) fn status(&self) -> CloudStatus {

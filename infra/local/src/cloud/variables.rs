@@ -1,26 +1,26 @@
-//! The environment variables of the functions, and of whoever wants to be a client: all that differs from a deployment.
+//! The environment variables of functions and clients. They are all that differs from a deployment.
 
 use super::options::{CloudOptions, Store};
-use crate::sqs::{REGION, url};
+use crate::aws::{REGION, queue_url};
 use std::collections::BTreeMap;
 
 /// The queue that wakes the orchestrator function.
-pub(crate) const TURNS: &str = "orchestrator";
+pub(crate) const ORCHESTRATOR_QUEUE: &str = "orchestrator";
 /// The queue that wakes the worker function.
-pub(crate) const WORKS: &str = "worker";
-/// Where wakeups go that were received too often.
-pub(crate) const DEAD: &str = "dead-letters";
+pub(crate) const WORKER_QUEUE: &str = "worker";
+/// The queue of wakeups that were received as often as allowed.
+pub(crate) const DEAD_LETTER_QUEUE: &str = "dead-letters";
 
 const KEY: &str = "COSMOS_KEY";
 
-/// Where the store is.
+/// A Cosmos DB account.
 #[derive(Clone, Debug)]
 pub(crate) struct Account {
     pub(crate) endpoint: String,
     pub(crate) key: String,
 }
 
-/// Name and value.
+/// The variables of a cloud's functions, by name.
 pub(crate) fn variables(options: &CloudOptions, account: &Account, endpoint: &str) -> BTreeMap<String, String> {
     let schedule = options.schedule.as_secs().max(1).to_string();
     let own = [
@@ -28,22 +28,22 @@ pub(crate) fn variables(options: &CloudOptions, account: &Account, endpoint: &st
         (KEY, account.key.clone()),
         ("COSMOS_DATABASE", options.database.clone()),
         ("COSMOS_CONTAINER", options.container.clone()),
-        ("ORCHESTRATOR_QUEUE_URL", url(endpoint, TURNS)),
-        ("WORKER_QUEUE_URL", url(endpoint, WORKS)),
+        ("ORCHESTRATOR_QUEUE_URL", queue_url(endpoint, ORCHESTRATOR_QUEUE)),
+        ("WORKER_QUEUE_URL", queue_url(endpoint, WORKER_QUEUE)),
         ("AWS_ENDPOINT_URL", endpoint.to_owned()),
         ("AWS_REGION", REGION.to_owned()),
         ("AWS_DEFAULT_REGION", REGION.to_owned()),
-        // Nobody checks them, and the SDK does not send without.
+        // Never checked, but the SDK does not send without credentials.
         ("AWS_ACCESS_KEY_ID", "local".to_owned()),
         ("AWS_SECRET_ACCESS_KEY", "local".to_owned()),
         ("AWS_SESSION_TOKEN", "local".to_owned()),
-        // A person waits: what a crash leaves behind is taken up sooner than in a deployment.
+        // Shorter than in a deployment: a person waits for the recovery from a crash.
         ("DUROXIDE_TURN_LOCK_SECONDS", "10".to_owned()),
         ("DUROXIDE_WORK_LOCK_SECONDS", "15".to_owned()),
         ("DUROXIDE_SESSION_LOCK_SECONDS", "15".to_owned()),
         ("MAINTENANCE_OVERDUE_SECONDS", "5".to_owned()),
         ("MAINTENANCE_PERIOD_SECONDS", schedule),
-        // There is no CloudWatch to read them.
+        // Nothing here reads metrics.
         ("METRICS_NAMESPACE", String::new()),
         ("LOG_LEVEL", "info".to_owned()),
     ];
@@ -51,11 +51,11 @@ pub(crate) fn variables(options: &CloudOptions, account: &Account, endpoint: &st
     own.chain(options.variables.iter().cloned()).collect()
 }
 
-/// What whoever asks the cloud is told. The key of an account is not ours to hand out: who may use it has it.
-pub(crate) fn handed_out(store: &Store, variables: &BTreeMap<String, String>) -> BTreeMap<String, String> {
-    let mut told = variables.clone();
+/// The variables that the endpoint shows to anybody on this machine: without the key of an account.
+pub(crate) fn public(store: &Store, variables: &BTreeMap<String, String>) -> BTreeMap<String, String> {
+    let mut public = variables.clone();
     if matches!(store, Store::Account { .. }) {
-        told.remove(KEY);
+        public.remove(KEY);
     }
-    told
+    public
 }

@@ -1,10 +1,10 @@
-//! What the histories say: whether everything happened once, and when timers fired. Pure.
+//! Checks histories: whether each activity has one result, and how late timers fired. Pure.
 
 use duroxide::{Event, EventKind};
 use std::collections::BTreeMap;
 use workflows::CHARGE_CARD;
 
-/// What was found in the histories of one order and its parcels.
+/// What histories say: of one order and its parcels, or of all orders.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Audit {
     /// Results of activities.
@@ -13,13 +13,16 @@ pub struct Audit {
     pub charges: u64,
     /// How late each timer fired, in ms.
     pub lateness_ms: Vec<u64>,
-    /// What must not be.
+    /// Contradictions in the histories.
     pub problems: Vec<String>,
 }
 
 impl Audit {
-    /// Adds one execution's history.
-    pub fn add(&mut self, instance: &str, history: &[Event]) {
+    /// Adds the history of one execution.
+    pub(super) fn add(&mut self, instance: &str, execution: u64, history: &[Event]) {
+        if history.is_empty() {
+            self.problem(instance, format!("execution {execution} has no history"));
+        }
         let mut scheduled: BTreeMap<u64, (&str, u64)> = BTreeMap::new();
         for event in history {
             let source = event.source_event_id.unwrap_or_default();
@@ -36,7 +39,7 @@ impl Audit {
                         }
                         None => self.problem(
                             instance,
-                            format!("a result of activity {source}, which was not scheduled"),
+                            format!("activity {source} has a result and was not scheduled"),
                         ),
                     }
                 }
@@ -57,8 +60,7 @@ impl Audit {
         self.problems.push(format!("{instance}: {what}"));
     }
 
-    /// Adds what was found elsewhere.
-    pub fn merge(&mut self, other: Audit) {
+    pub(super) fn merge(&mut self, other: Audit) {
         self.activities += other.activities;
         self.charges += other.charges;
         self.lateness_ms.extend(other.lateness_ms);
@@ -96,10 +98,11 @@ mod tests {
     }
 
     #[test]
-    fn a_sound_history_is_counted() {
+    fn a_sound_history_has_no_problems() {
         let mut audit = Audit::default();
         audit.add(
             "i",
+            1,
             &[
                 scheduled(1, CHARGE_CARD),
                 scheduled(2, "other"),
@@ -114,10 +117,11 @@ mod tests {
     }
 
     #[test]
-    fn what_happened_twice_or_never_is_a_problem() {
+    fn a_missing_or_second_result_and_an_empty_history_are_problems() {
         let mut audit = Audit::default();
         audit.add(
             "i",
+            1,
             &[
                 scheduled(1, CHARGE_CARD),
                 completed(2, 1),
@@ -128,5 +132,7 @@ mod tests {
         );
         assert_eq!(audit.charges, 2);
         assert_eq!(audit.problems.len(), 3, "{audit:?}");
+        audit.add("i", 2, &[]);
+        assert_eq!(audit.problems.len(), 4, "{audit:?}");
     }
 }

@@ -1,27 +1,26 @@
-//! Which processes are killed, and when: decided beforehand by a seed.
+//! Which processes are killed, and when. A seed decides. Pure.
 
 use fastrand::Rng;
 use std::time::Duration;
 
-/// One process of a function, killed in the middle of an invocation.
+/// Kills one function process during an invocation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Kill {
-    /// So long after the first order, the trap is set.
-    pub at: Duration,
-    /// For the next invocation of this function.
-    pub function: &'static str,
-    /// It is killed so long after that invocation began.
-    pub into: Duration,
+pub(super) struct Kill {
+    /// When it is planned, after the start of the demo.
+    pub(super) at: Duration,
+    /// It applies to the next invocation of this function,
+    pub(super) function: &'static str,
+    /// and happens this long after that invocation began.
+    pub(super) into: Duration,
 }
 
-/// Between two kills.
+/// The pause between two kills.
 const PAUSE_MS: std::ops::Range<u64> = 300..1_100;
-/// Most invocations take some milliseconds: some of the kills come before the commit, some after, some between
-/// invocations.
+/// Most invocations take some milliseconds: kills come before the commit, after it, and between invocations.
 const INTO_MS: std::ops::Range<u64> = 0..25;
 
-/// So many kills, in the order of their time.
-pub fn plan(count: usize, seed: u64) -> Vec<Kill> {
+/// This many kills, in the order of their time.
+pub(super) fn plan(count: usize, seed: u64) -> Vec<Kill> {
     let mut rng = Rng::with_seed(seed);
     let mut at = Duration::ZERO;
     (0..count)
@@ -42,7 +41,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_seed_decides_which_processes_are_killed() {
+    fn the_seed_decides_which_processes_are_killed() {
         let kills = plan(50, 7);
         assert_eq!(kills, plan(50, 7));
         assert_ne!(kills, plan(50, 8));

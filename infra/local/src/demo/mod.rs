@@ -1,101 +1,153 @@
-//! The demo: orders through the real function binaries, whose processes are killed at random meanwhile.
+//! The demo: orders run through the real function binaries while function processes are killed and wakeups are lost.
 //!
 //! ```text
-//!   orders ──> place ──> watch: approve, cancel, show, until all are over ──> audit the histories ──> summary
-//!                  chaos: traps for the next invocations, by a seed
+//!   orders ──> place ──> watch: approve, cancel, report progress, until all have finished ──> audit histories ──> Report
+//!                  chaos: kills at times that a seed decides
 //! ```
 //!
-//! The demo reaches the store by a listener of its own, so that what it asks while it watches is not counted as the orders'.
-//! All is well only if every order has the outcome that it must have, every activity has one result and every order one
-//! charge, and nothing became a dead letter.
+//! | module | role |
+//! |---|---|
+//! | `orders` | the orders, each with the outcome that it must have |
+//! | `chaos` | which processes are killed, and when |
+//! | `watch` | waits for the orders, and plays the people who approve and cancel them |
+//! | `audit` | checks histories: each activity has one result, each order one charge |
+//! | `turns` | counts committed turns in the functions' logs |
+//! | `report` | what the demo found |
+//!
+//! The demo reaches the store through a listener of its own, so that its own requests are not counted as the orders'. How
+//! progress and report are shown is up to the caller.
 
 mod audit;
 mod chaos;
 mod orders;
-mod progress;
-mod summary;
-mod tally;
+mod report;
+mod turns;
 mod watch;
 
-pub use summary::Summary;
-pub use tally::Tally;
+pub use audit::Audit;
+pub use report::Report;
+pub use turns::TurnCounter;
+pub use watch::Progress;
 
-use crate::cloud::{Cloud, TURNS, WORKS};
-use anyhow::{Context as _, bail};
-use audit::Audit;
+use crate::cloud::{Cloud, ORCHESTRATOR_QUEUE, WORKER_QUEUE};
 use chaos::Kill;
-use duroxide::Client;
+use duroxide::providers::ProviderError;
+use duroxide::{Client, ClientError};
+use duroxide_cosmos::ConnectError;
+use duroxide_lambda::ConfigError;
 use duroxide_lambda::notifier::Sqs;
 use duroxide_lambda::{Config, Connection};
-use futures::StreamExt as _;
-use orders::Placed;
+use futures::{StreamExt as _, TryStreamExt as _};
+use orders::PlacedOrder;
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// Calls on their way at once: the store is on the same two cores.
-const AT_ONCE: usize = 8;
+/// Concurrent calls to the store, which shares the processors with the functions.
+const CONCURRENT_CALLS: usize = 8;
 
-/// What is to be shown.
+/// What the demo does.
 #[derive(Clone, Debug)]
-pub struct Show {
+pub struct DemoOptions {
+    /// How many orders.
     pub orders: usize,
+    /// How many function processes are killed.
     pub kills: usize,
+    /// Decides which processes are killed, and when.
     pub seed: u64,
-    /// Tells these orders from those of another run on the same store.
-    pub run: String,
-    /// All must be over by then.
+    /// Begins the ids of all orders: a store that is kept may have orders of an earlier run.
+    pub id_prefix: String,
+    /// All orders must have finished by then.
     pub limit: Duration,
 }
 
-/// Runs the orders on a cloud.
-pub async fn run(show: &Show, cloud: &Cloud, tally: &Tally) -> anyhow::Result<Summary> {
-    let connection = connect(cloud).await?;
-    let client = connection.client();
-    let orders = orders::orders(show.orders, &show.run);
-    let requests = || cloud.listener().map(|listener| listener.counts().requests);
-    let before = requests();
-    let begun = Instant::now();
-    let watched = async {
-        place(client, &orders).await?;
-        watch::until_over(client, &orders, cloud, show.limit).await
-    };
-    let killing = kill(chaos::plan(show.kills, show.seed), cloud);
-    let ended = tokio::select! {
-        ended = watched => ended?,
-        never = killing => match never {},
-    };
-    let elapsed = begun.elapsed();
-    let cosmos_requests = before.zip(requests()).map(|(before, now)| now - before);
-    let mut summary = Summary {
-        orders: orders.len(),
-        turns: tally.turns(),
-        cosmos_requests,
-        elapsed,
-        dead_letters: connection.store().dead_letter_count().await?,
-        ..Summary::default()
-    };
-    for (placed, outcome) in orders.iter().zip(&ended) {
-        *summary.outcomes.entry(outcome.clone()).or_default() += 1;
-        if outcome != placed.expected {
-            let problem = format!("{}: {outcome}, and should be {}", placed.order.id, placed.expected);
-            summary.problems.push(problem);
-        }
-    }
-    if summary.dead_letters > 0 {
-        let problem = format!(
-            "{} dead letters: see `duroxide-lambda dead-letters`",
-            summary.dead_letters
-        );
-        summary.problems.push(problem);
-    }
-    examine(client, &orders, &mut summary).await?;
-    count(cloud, &mut summary);
-    Ok(summary)
+/// Why the demo has no report.
+#[derive(Debug, thiserror::Error)]
+pub enum DemoError {
+    /// No listener for the demo's own requests.
+    #[error("the demo cannot open a listener of its own")]
+    Listen(#[from] cosmos_emulator::StartError),
+    /// The cloud's variables are not a configuration.
+    #[error("the variables of the local cloud cannot be used")]
+    Config(#[from] ConfigError),
+    /// No connection to the store.
+    #[error("the demo cannot connect to the store")]
+    Connect(#[from] ConnectError),
+    /// An order could not be placed, read or answered.
+    #[error("order {order}")]
+    Order {
+        /// The order's id.
+        order: String,
+        /// What the store answered.
+        source: ClientError,
+    },
+    /// Dead letters could not be counted.
+    #[error("the dead letters cannot be counted")]
+    DeadLetters(#[from] ProviderError),
+    /// Some orders did not finish in time.
+    #[error("after {} s these orders have not finished: {}", limit.as_secs(), orders.join(", "))]
+    TimedOut {
+        /// The limit.
+        limit: Duration,
+        /// Their ids.
+        orders: Vec<String>,
+    },
 }
 
-async fn connect(cloud: &Cloud) -> anyhow::Result<Connection> {
+impl DemoError {
+    fn of(order: &str) -> impl FnOnce(ClientError) -> DemoError {
+        let order = order.to_owned();
+        |source| DemoError::Order { order, source }
+    }
+}
+
+/// Runs the orders on a cloud. `turns` must take the cloud's log lines.
+///
+/// # Errors
+/// When the store cannot be reached, or the orders do not finish in time.
+pub async fn run(
+    options: &DemoOptions,
+    cloud: &Cloud,
+    turns: &TurnCounter,
+    show: impl FnMut(&Progress),
+) -> Result<Report, DemoError> {
+    let connection = connect(cloud).await?;
+    let client = connection.client();
+    let orders = orders::orders(options.orders, &options.id_prefix);
+    let requests = || cloud.listener().map(|listener| listener.counts().requests);
+    let (requests_before, begun) = (requests(), Instant::now());
+    let watched = async {
+        place(client, &orders).await?;
+        watch::until_finished(client, &orders, cloud, options.limit, show).await
+    };
+    let killing = kill(chaos::plan(options.kills, options.seed), cloud);
+    let outcomes = tokio::select! {
+        outcomes = watched => outcomes?,
+        never = killing => match never {},
+    };
+    let mut report = Report {
+        orders: orders.len(),
+        turns: turns.count(),
+        cosmos_requests: requests_before.zip(requests()).map(|(before, now)| now - before),
+        elapsed: begun.elapsed(),
+        ..Report::default()
+    };
+    report.add_dead_letters(connection.store().dead_letter_count().await?);
+    let audits = orders.iter().map(|placed| audit(client, &placed.order.id));
+    let audits: Vec<_> = audits.collect();
+    let audits: Vec<Audit> = futures::stream::iter(audits)
+        .buffered(CONCURRENT_CALLS)
+        .try_collect()
+        .await?;
+    for ((placed, outcome), audit) in orders.iter().zip(outcomes).zip(audits) {
+        report.add_order(placed, outcome, audit);
+    }
+    count(cloud, &mut report);
+    Ok(report)
+}
+
+async fn connect(cloud: &Cloud) -> Result<Connection, DemoError> {
     let mut variables = cloud.variables().clone();
     if let Some(server) = cloud.cosmos() {
         let listener = server.open_listener().await?;
@@ -104,24 +156,22 @@ async fn connect(cloud: &Cloud) -> anyhow::Result<Connection> {
     let get = |name: &str| variables.get(name).cloned();
     let config = Config::from_variables(get)?;
     let notifier = Arc::new(Sqs::from_variables(config.queues.clone(), get));
-    let connection = Connection::new(config.cosmos_config(), notifier, config.limits.clone()).await;
-    connection.context("the demo cannot reach the store")
+    Ok(Connection::new(config.cosmos_config(), notifier, config.limits.clone()).await?)
 }
 
-async fn place(client: &Client, orders: &[Placed]) -> anyhow::Result<()> {
-    let starts = orders.iter().map(|placed| async move {
-        let input = serde_json::to_string(&placed.order)?;
-        client
-            .start_orchestration(&placed.order.id, workflows::FULFIL_ORDER, input)
-            .await
-            .with_context(|| format!("order {} cannot be placed", placed.order.id))
-    });
-    let starts: Vec<_> = starts.collect();
-    let placed: Vec<anyhow::Result<()>> = futures::stream::iter(starts).buffer_unordered(AT_ONCE).collect().await;
-    placed.into_iter().collect()
+async fn place(client: &Client, orders: &[PlacedOrder]) -> Result<(), DemoError> {
+    let starts: Vec<_> = orders
+        .iter()
+        .map(|PlacedOrder { order, .. }| async move {
+            let started = client.start_orchestration_typed(&order.id, workflows::FULFIL_ORDER, order.clone());
+            started.await.map_err(DemoError::of(&order.id))
+        })
+        .collect();
+    let started = futures::stream::iter(starts).buffer_unordered(CONCURRENT_CALLS);
+    started.try_collect().await
 }
 
-/// Sets the traps, each at its time; then there is nothing left to do.
+/// Plans each kill at its time; never returns, so that the watch decides when the demo ends.
 async fn kill(plan: Vec<Kill>, cloud: &Cloud) -> Infallible {
     let begun = Instant::now();
     for kill in plan {
@@ -131,46 +181,29 @@ async fn kill(plan: Vec<Kill>, cloud: &Cloud) -> Infallible {
     std::future::pending().await
 }
 
-/// Reads the histories of all orders and their parcels.
-async fn examine(client: &Client, orders: &[Placed], summary: &mut Summary) -> anyhow::Result<()> {
-    let readings: Vec<_> = orders
-        .iter()
-        .map(|placed| histories(client, &placed.order.id))
-        .collect();
-    let audits: Vec<anyhow::Result<Audit>> = futures::stream::iter(readings).buffered(AT_ONCE).collect().await;
-    for (placed, audit) in orders.iter().zip(audits) {
-        let audit = audit.with_context(|| format!("the history of {} cannot be read", placed.order.id))?;
-        if audit.charges != 1 {
-            summary.mischarged += 1;
-            let problem = format!("{}: charged {} times", placed.order.id, audit.charges);
-            summary.problems.push(problem);
-        }
-        summary.audit.merge(audit);
-    }
-    Ok(())
-}
-
-async fn histories(client: &Client, order: &str) -> anyhow::Result<Audit> {
-    let mut audit = Audit::default();
-    for instance in client.get_instance_tree(order).await?.all_ids {
-        for execution in client.list_executions(&instance).await? {
-            let history = client.read_execution_history(&instance, execution).await?;
-            if history.is_empty() {
-                bail!("execution {execution} of {instance} has no history");
+/// Reads the histories of an order and its parcels.
+async fn audit(client: &Client, order: &str) -> Result<Audit, DemoError> {
+    let read = async {
+        let mut audit = Audit::default();
+        for instance in client.get_instance_tree(order).await?.all_ids {
+            for execution in client.list_executions(&instance).await? {
+                let history = client.read_execution_history(&instance, execution).await?;
+                audit.add(&instance, execution, &history);
             }
-            audit.add(&instance, &history);
         }
-    }
-    Ok(audit)
+        Ok(audit)
+    };
+    read.await.map_err(DemoError::of(order))
 }
 
-fn count(cloud: &Cloud, summary: &mut Summary) {
+fn count(cloud: &Cloud, report: &mut Report) {
     let status = cloud.status();
     for (name, function) in &status.functions {
-        summary.kills.insert(name.clone(), function.killed);
+        report.kills.insert(name.clone(), function.killed);
     }
-    for queue in [TURNS, WORKS].iter().filter_map(|name| status.queues.get(*name)) {
-        summary.wakeups += queue.counts.sent;
-        summary.wakeups_lost += queue.counts.lost;
+    let queues = [ORCHESTRATOR_QUEUE, WORKER_QUEUE];
+    for queue in queues.iter().filter_map(|name| status.queues.get(*name)) {
+        report.wakeups += queue.counts.sent;
+        report.wakeups_lost += queue.counts.lost;
     }
 }

@@ -1,18 +1,18 @@
-//! The demo's orders: one of each way that an order can go, in turn, with the outcome that each must have.
+//! The orders of the demo: all kinds in turn, each with the outcome that it must have.
 
 use workflows::{Line, Order, Parcel};
 
-/// An order, and what is to become of it.
+/// An order and what must become of it.
 #[derive(Clone, Debug)]
-pub struct Placed {
-    pub order: Order,
+pub(super) struct PlacedOrder {
+    pub(super) order: Order,
     /// `shipped`, or why it is refused.
-    pub expected: &'static str,
-    /// Whether the customer changes their mind during the cooling-off.
-    pub cancelled: bool,
+    pub(super) expected: &'static str,
+    /// Whether the customer cancels during the cooling-off period.
+    pub(super) cancelled: bool,
 }
 
-struct Way {
+struct Kind {
     expected: &'static str,
     customer: &'static str,
     total_cents: u64,
@@ -22,7 +22,7 @@ struct Way {
     cancelled: bool,
 }
 
-const PLAIN: Way = Way {
+const PLAIN: Kind = Kind {
     expected: "shipped",
     customer: "ada",
     total_cents: 4_200,
@@ -32,75 +32,75 @@ const PLAIN: Way = Way {
     cancelled: false,
 };
 
-const WAYS: [Way; 8] = [
+const KINDS: [Kind; 8] = [
     PLAIN,
-    Way {
+    Kind {
         total_cents: 250_000,
         sku: "piano",
         cooling_off_ms: 2_000,
         ..PLAIN
     },
-    Way {
+    Kind {
         addresses: &["12 Mill Lane", "3 Rue de la Paix", "Zürich"],
         cooling_off_ms: 3_000,
         ..PLAIN
     },
-    Way {
+    Kind {
         expected: "card-declined",
         customer: "declined",
         ..PLAIN
     },
-    Way {
+    Kind {
         addresses: &["flaky"],
         cooling_off_ms: 1_500,
         ..PLAIN
     },
-    Way {
+    Kind {
         expected: "out-of-stock",
         sku: "out-of-stock",
         ..PLAIN
     },
-    Way {
+    Kind {
         expected: "cancelled",
         cooling_off_ms: 20_000,
         cancelled: true,
         ..PLAIN
     },
-    Way {
+    Kind {
         expected: "not-shippable",
         addresses: &["12 Mill Lane", "nowhere"],
         ..PLAIN
     },
 ];
 
-/// So many orders; `run` tells them from those of another run on the same store.
-pub fn orders(count: usize, run: &str) -> Vec<Placed> {
+/// This many orders, whose ids begin with the prefix.
+pub(super) fn orders(count: usize, id_prefix: &str) -> Vec<PlacedOrder> {
     (0..count)
         .map(|index| {
-            let way = &WAYS[index % WAYS.len()];
+            let kind = &KINDS[index % KINDS.len()];
             let order = Order {
-                id: format!("{run}-{:02}", index + 1),
-                customer: way.customer.to_owned(),
-                total_cents: way.total_cents,
+                id: format!("{id_prefix}-{:02}", index + 1),
+                customer: kind.customer.to_owned(),
+                total_cents: kind.total_cents,
                 lines: vec![Line {
-                    sku: way.sku.to_owned(),
+                    sku: kind.sku.to_owned(),
                     quantity: 1,
                 }],
-                parcels: way
+                parcels: kind
                     .addresses
                     .iter()
                     .map(|address| Parcel {
                         address: (*address).to_owned(),
                     })
                     .collect(),
-                cooling_off_ms: Some(way.cooling_off_ms),
+                cooling_off_ms: Some(kind.cooling_off_ms),
                 approval_timeout_ms: Some(120_000),
                 retry_delay_ms: Some(500),
             };
-            Placed {
+            PlacedOrder {
                 order,
-                expected: way.expected,
-                cancelled: way.cancelled,
+                expected: kind.expected,
+                cancelled: kind.cancelled,
             }
         })
         .collect()
@@ -111,7 +111,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn orders_of_all_kinds_have_names_of_their_own_and_can_be_fulfilled() {
+    fn orders_of_all_kinds_have_distinct_ids_and_valid_inputs() {
         let orders = orders(30, "run");
         let names: std::collections::BTreeSet<&str> = orders.iter().map(|placed| placed.order.id.as_str()).collect();
         assert_eq!(names.len(), 30);

@@ -1,11 +1,12 @@
 //! One execution environment: a process of the function's binary, from its start to its end.
 //!
-//! A task of its own waits for the process, so that its end is known whatever anybody is doing, and no zombie is left.
+//! A task of its own waits for the process, so that its end is always noticed and no zombie is left.
 
-use super::function::{FunctionSettings, Hands, InvokeError};
+use super::error::InvokeError;
+use super::function::{FunctionSettings, ProcessOptions};
 use super::logs::Lines;
 use super::process::Group;
-use super::runtime_api::{Answer, Invocation, Life, RuntimeApi};
+use super::runtime_api::{Answer, Invocation, Phase, RuntimeApi};
 use crate::net;
 use bytes::Bytes;
 use cosmos_emulator::http_server::HttpServer;
@@ -16,7 +17,7 @@ use std::time::Duration;
 use tokio::sync::{Notify, mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 
-/// What is still in the pipes when a process has ended is read within this time.
+/// How long to read what a process left in its pipes when it ended.
 const LAST_LINES: Duration = Duration::from_secs(3);
 
 /// See the module.
@@ -25,7 +26,7 @@ pub(super) struct Environment {
     pub(super) number: u64,
     pub(super) pid: u32,
     work: mpsc::Sender<Invocation>,
-    life: watch::Receiver<Life>,
+    phase: watch::Receiver<Phase>,
     kill: Arc<Notify>,
     api: Arc<RuntimeApi>,
     lines: Lines,
@@ -34,35 +35,44 @@ pub(super) struct Environment {
 
 impl Environment {
     /// Starts the function's binary.
-    pub(super) async fn start(settings: &FunctionSettings, number: u64, hands: &Hands) -> std::io::Result<Environment> {
+    pub(super) async fn start(
+        settings: &FunctionSettings,
+        number: u64,
+        processes: &ProcessOptions,
+    ) -> std::io::Result<Environment> {
         let bound = HttpServer::bind(0).await?;
         let (work, queue) = mpsc::channel(1);
-        let (alive, life) = watch::channel(Life::Starting);
-        let api = Arc::new(RuntimeApi::new(&settings.name, settings.timeout, queue, alive.clone()));
-        let mut command = hands.launcher.command(&settings.binary);
+        let (phase_sender, phase) = watch::channel(Phase::Starting);
+        let api = Arc::new(RuntimeApi::new(
+            &settings.name,
+            settings.timeout,
+            queue,
+            phase_sender.clone(),
+        ));
+        let mut command = processes.launcher.command(&settings.binary);
         command
             .env_clear()
             .envs(variables(settings, number, &bound.address().to_string()))
             .envs(settings.variables.iter().map(|(name, value)| (name, value)));
         let server = net::serve(bound, Arc::clone(&api));
-        let mut group = hands.spawner.spawn(command).await?;
+        let mut group = processes.spawner.spawn(command).await?;
         let id = group.id();
-        if hands.freeze {
+        if processes.freeze {
             api.freeze(id);
         }
-        let lines = Lines::new(&settings.name, number, hands.logs.clone());
+        let lines = Lines::new(&settings.name, number, processes.logs.clone());
         let (out, err) = group.output();
         let reading = [
             out.map(|stream| tokio::spawn(lines.clone().read(stream))),
             err.map(|stream| tokio::spawn(lines.clone().read(stream))),
         ];
         let kill = Arc::new(Notify::new());
-        tokio::spawn(attend(group, Arc::clone(&kill), alive, reading));
+        tokio::spawn(attend(group, Arc::clone(&kill), phase_sender, reading));
         Ok(Environment {
             number,
             pid: id.as_raw_nonzero().get().unsigned_abs(),
             work,
-            life,
+            phase,
             kill,
             api,
             lines,
@@ -70,16 +80,16 @@ impl Environment {
         })
     }
 
-    /// Waits until it asks for work.
+    /// Waits until the process asks for an invocation.
     pub(super) async fn ready(&self, limit: Duration) -> Result<(), InvokeError> {
-        let mut life = self.life.clone();
-        let reached = tokio::time::timeout(limit, life.wait_for(|life| *life != Life::Starting)).await;
-        match reached.map(|life| life.map(|life| life.clone())) {
-            Ok(Ok(Life::Ended(how))) => Err(self.not_started(how)),
+        let mut phase = self.phase.clone();
+        let reached = tokio::time::timeout(limit, phase.wait_for(|phase| *phase != Phase::Starting)).await;
+        match reached.map(|phase| phase.map(|phase| phase.clone())) {
+            Ok(Ok(Phase::Ended(how))) => Err(self.not_started(how)),
             Ok(_) => Ok(()),
             Err(_) => {
                 self.kill().await;
-                Err(self.not_started(format!("it did not ask for work within {limit:?}")))
+                Err(self.not_started(format!("it did not ask for an invocation within {limit:?}")))
             }
         }
     }
@@ -91,18 +101,18 @@ impl Environment {
         }
     }
 
-    /// Hands it an invocation, and waits for the answer, its end or the timeout, at which it is killed.
+    /// Passes an invocation to the process and waits for the answer, its end, or the timeout, at which it is killed.
     pub(super) async fn invoke(&self, payload: Bytes, timeout: Duration) -> Answer {
         let (answer, answered) = oneshot::channel();
         let id = RandomIds.unique();
         let invocation = Invocation { id, payload, answer };
         if self.work.send(invocation).await.is_err() {
-            return Err(InvokeError::Crashed("it has ended".to_owned()));
+            return Err(InvokeError::Crashed("it had ended before".to_owned()));
         }
         tokio::select! {
             biased;
             answer = answered => answer.unwrap_or_else(|_| {
-                Err(InvokeError::failed("Runtime.NoAnswer", "it asked for more work without an answer"))
+                Err(InvokeError::failed("Runtime.NoAnswer", "the function asked for the next invocation without an answer"))
             }),
             how = self.ended() => Err(InvokeError::Crashed(how)),
             () = tokio::time::sleep(timeout) => {
@@ -112,41 +122,46 @@ impl Environment {
         }
     }
 
-    /// Kills it, as a crash would, and waits until it is gone.
+    /// Kills the process and waits until it is gone.
     pub(super) async fn kill(&self) {
         self.end();
         self.ended().await;
     }
 
-    /// Has it killed, without a wait.
+    /// Kills the process without waiting.
     pub(super) fn end(&self) {
         self.kill.notify_one();
     }
 
-    /// Waits for the end of its process, and says how it ended.
+    /// Waits for the end of the process; returns how it ended.
     async fn ended(&self) -> String {
-        let mut life = self.life.clone();
-        let ended = life.wait_for(|life| matches!(life, Life::Ended(_))).await;
+        let mut phase = self.phase.clone();
+        let ended = phase.wait_for(|phase| matches!(phase, Phase::Ended(_))).await;
         match ended.as_deref() {
-            Ok(Life::Ended(how)) => how.clone(),
-            _ => "nobody knows how".to_owned(),
+            Ok(Phase::Ended(how)) => how.clone(),
+            _ => "for an unknown reason".to_owned(),
         }
     }
 
     pub(super) fn is_alive(&self) -> bool {
-        !matches!(*self.life.borrow(), Life::Ended(_))
+        !matches!(*self.phase.borrow(), Phase::Ended(_))
     }
 }
 
 impl Drop for Environment {
     fn drop(&mut self) {
-        // Its attendant holds the process, and would wait for its end for ever.
+        // Its task owns the process and would wait for its end for ever.
         self.end();
     }
 }
 
-/// Waits for the process to end, or ends it; what it started ends with it.
-async fn attend(mut group: Group, kill: Arc<Notify>, life: watch::Sender<Life>, reading: [Option<JoinHandle<()>>; 2]) {
+/// Waits for the process to end, or ends it; the processes that it started end with it.
+async fn attend(
+    mut group: Group,
+    kill: Arc<Notify>,
+    phase: watch::Sender<Phase>,
+    reading: [Option<JoinHandle<()>>; 2],
+) {
     let ended = tokio::select! {
         status = group.ended() => Some(status),
         () = kill.notified() => None,
@@ -159,19 +174,20 @@ async fn attend(mut group: Group, kill: Arc<Notify>, life: watch::Sender<Life>, 
         }
     };
     let how = status.map_or_else(|error| error.to_string(), |status| status.to_string());
-    // Its last words explain its end; who left its group and holds the pipes must not keep us.
+    // Its last lines explain its end. A process that left the group and keeps the pipes open must not delay us: whatever
+    // it still writes is dropped.
     let all = futures::future::join_all(reading.into_iter().flatten());
     tokio::time::timeout(LAST_LINES, all)
         .await
         .map(drop)
         .unwrap_or_default();
-    life.send_replace(Life::Ended(how));
+    phase.send_replace(Phase::Ended(how));
 }
 
-/// What Lambda gives a function.
+/// The variables that Lambda sets.
 fn variables(settings: &FunctionSettings, number: u64, api: &str) -> Vec<(&'static str, String)> {
     let name = &settings.name;
-    // Where its code is: on Lambda the folder into which the archive was unpacked.
+    // On Lambda, the folder into which the archive was unpacked.
     let root = settings.binary.parent().unwrap_or_else(|| Path::new("/"));
     vec![
         ("AWS_LAMBDA_RUNTIME_API", api.to_owned()),
@@ -180,7 +196,7 @@ fn variables(settings: &FunctionSettings, number: u64, api: &str) -> Vec<(&'stat
         ("AWS_LAMBDA_FUNCTION_MEMORY_SIZE", "256".to_owned()),
         ("AWS_LAMBDA_INITIALIZATION_TYPE", "on-demand".to_owned()),
         ("AWS_LAMBDA_LOG_GROUP_NAME", format!("/aws/lambda/{name}")),
-        // Each environment is known by its log stream: it must be a name of its own, also after a restart.
+        // The log stream identifies an environment: its name must be unique, also across restarts.
         (
             "AWS_LAMBDA_LOG_STREAM_NAME",
             format!("[$LATEST]{}-{number}", RandomIds.unique()),

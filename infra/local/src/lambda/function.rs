@@ -1,10 +1,11 @@
 //! A function: a pool of environments behind one verb, `invoke`.
 //!
-//! An invocation takes a place below the concurrency limit, then the environment that was idle for the shortest time, or a
-//! new one. Invariant: an environment serves one invocation at a time; one that has ended, was killed or overran its
-//! timeout never serves again, and its successor starts with the next invocation.
+//! An invocation waits for a place below the concurrency limit, then takes the environment that became idle last, or starts
+//! one. Invariant: an environment serves one invocation at a time. One that has ended, was killed or overran its timeout
+//! never serves again.
 
 use super::environment::Environment;
+use super::error::InvokeError;
 use super::logs::LogSink;
 use super::process::{Launcher, Spawner};
 use bytes::Bytes;
@@ -17,29 +18,28 @@ use std::time::Duration;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
-/// The limit for a start. Lambda's own is 10 s; here it is only for one that hangs, whatever else the machine does.
+/// The limit for a start. Lambda's own is 10 s; this one only catches processes that hang, also on a busy machine.
 const INIT_LIMIT: Duration = Duration::from_secs(30);
 
-/// What a function is.
+/// The settings of a function.
 #[derive(Clone, Debug)]
-pub struct FunctionSettings {
-    /// Its name.
-    pub name: String,
+pub(crate) struct FunctionSettings {
+    pub(crate) name: String,
     /// The binary, as it would be deployed.
-    pub binary: PathBuf,
-    /// Its environment variables, besides Lambda's own.
-    pub variables: Vec<(String, String)>,
-    /// An invocation that takes longer is killed, with its environment.
-    pub timeout: Duration,
+    pub(crate) binary: PathBuf,
+    /// Environment variables, besides Lambda's own.
+    pub(crate) variables: Vec<(String, String)>,
+    /// The environment of an invocation that takes longer is killed.
+    pub(crate) timeout: Duration,
     /// The most environments at once.
-    pub concurrency: usize,
-    /// An environment that was idle for so long is ended.
-    pub idle: Duration,
+    pub(crate) concurrency: usize,
+    /// An environment that is idle for this long is ended.
+    pub(crate) idle: Duration,
 }
 
-/// What all functions of a cloud share.
+/// How the processes of all functions are started and logged.
 #[derive(Clone, Debug)]
-pub(crate) struct Hands {
+pub(crate) struct ProcessOptions {
     pub(crate) spawner: Spawner,
     pub(crate) launcher: Launcher,
     pub(crate) logs: LogSink,
@@ -47,76 +47,29 @@ pub(crate) struct Hands {
     pub(crate) freeze: bool,
 }
 
-/// Why an invocation has no answer.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum InvokeError {
-    /// The process cannot be started at all.
-    #[error("the process does not start: {0}")]
-    Spawn(String),
-    /// The process ended, or hung, before it asked for work.
-    #[error("it ended in its start: {how}{}", listed(tail))]
-    Init {
-        /// How it ended, or what it reported.
-        how: String,
-        /// Its last lines.
-        tail: Vec<String>,
-    },
-    /// The function answered with an error.
-    #[error("{kind}: {message}")]
-    Failed {
-        /// The kind of error, in the function's words.
-        kind: String,
-        /// The function's message.
-        message: String,
-    },
-    /// The process ended in the middle.
-    #[error("its process ended: {0}")]
-    Crashed(String),
-    /// It took too long, and was killed.
-    #[error("it took longer than {0:?} and was killed")]
-    TimedOut(Duration),
-}
-
-impl InvokeError {
-    pub(super) fn failed(kind: &str, message: impl Into<String>) -> InvokeError {
-        InvokeError::Failed {
-            kind: kind.to_owned(),
-            message: message.into(),
-        }
-    }
-}
-
-fn closed() -> InvokeError {
-    InvokeError::Spawn("the local cloud is being shut down".to_owned())
-}
-
-fn listed(tail: &[String]) -> String {
-    tail.iter().map(|line| format!("\n    {line}")).collect()
-}
-
-/// What a function has done since the cloud started.
+/// Counts of one function since the cloud started.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct FunctionCounts {
-    /// Invocations that were begun.
+    /// Invocations, whatever became of them.
     pub invocations: u64,
-    /// Those that ended without an answer, for whatever reason.
+    /// Invocations without an answer, for whatever reason.
     pub errors: u64,
-    /// Environments that were started.
+    /// Environments started.
     pub cold_starts: u64,
     /// Invocations during which the process ended.
     pub crashes: u64,
-    /// Invocations that took too long.
+    /// Invocations killed at the timeout.
     pub timeouts: u64,
 }
 
-/// One environment, for people and tests.
+/// One environment.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct EnvironmentStatus {
-    /// Its process.
+    /// The id of its process.
     pub pid: u32,
-    /// Whether it serves an invocation.
+    /// Whether it is serving an invocation.
     pub busy: bool,
 }
 
@@ -124,14 +77,14 @@ pub struct EnvironmentStatus {
 #[derive(Debug)]
 pub(crate) struct Function {
     settings: FunctionSettings,
-    hands: Hands,
+    processes: ProcessOptions,
     pool: Mutex<Pool>,
     places: Semaphore,
     started: AtomicU64,
     counts: Mutex<FunctionCounts>,
-    /// Invocations to come whose process is killed so long after they begin.
-    traps: Mutex<VecDeque<Duration>>,
-    sprung: Arc<AtomicU64>,
+    /// For coming invocations: kill the process this long after the invocation began.
+    planned_kills: Mutex<VecDeque<Duration>>,
+    kills: Arc<AtomicU64>,
     closed: AtomicBool,
 }
 
@@ -142,16 +95,16 @@ struct Pool {
 }
 
 impl Function {
-    pub(crate) fn new(settings: FunctionSettings, hands: Hands) -> Arc<Function> {
+    pub(crate) fn new(settings: FunctionSettings, processes: ProcessOptions) -> Arc<Function> {
         let function = Arc::new(Function {
             places: Semaphore::new(settings.concurrency.max(1)),
             settings,
-            hands,
+            processes,
             pool: Mutex::default(),
             started: AtomicU64::new(0),
             counts: Mutex::default(),
-            traps: Mutex::default(),
-            sprung: Arc::default(),
+            planned_kills: Mutex::default(),
+            kills: Arc::default(),
             closed: AtomicBool::new(false),
         });
         let weak = Arc::downgrade(&function);
@@ -173,12 +126,12 @@ impl Function {
         *self.counts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// How many processes the traps have killed.
+    /// How many processes [`Function::kill_next`] has killed.
     pub(crate) fn killed(&self) -> u64 {
-        self.sprung.load(Ordering::SeqCst)
+        self.kills.load(Ordering::SeqCst)
     }
 
-    /// Starts an environment ahead of any invocation: what is wrong with the function is then known.
+    /// Starts an environment before any invocation, so that a broken function is known at once.
     pub(crate) async fn warm_up(&self) -> Result<(), InvokeError> {
         let environment = self.start().await?;
         environment.ready(INIT_LIMIT).await?;
@@ -186,7 +139,7 @@ impl Function {
         Ok(())
     }
 
-    /// Has an environment serve this event.
+    /// Serves an event in an environment and returns the function's answer.
     pub(crate) async fn invoke(&self, payload: Bytes) -> Result<Bytes, InvokeError> {
         let _place = self.places.acquire().await.expect("the places are never closed");
         self.count(|counts| counts.invocations += 1);
@@ -204,16 +157,16 @@ impl Function {
         answer
     }
 
-    /// Counts an invocation without an answer, and tells it.
+    /// Counts and logs an invocation without an answer.
     fn failed(&self, environment: u64, error: &InvokeError) {
         self.count(|counts| {
             counts.errors += 1;
             counts.crashes += u64::from(matches!(error, InvokeError::Crashed(_)));
             counts.timeouts += u64::from(matches!(error, InvokeError::TimedOut(_)));
         });
-        // What is under way when all is stopped does not fail by itself.
+        // An invocation that a shutdown ends is not an error of the function.
         if !self.closed.load(Ordering::SeqCst) {
-            self.hands.logs.report(&self.settings.name, environment, error);
+            self.processes.logs.report(&self.settings.name, environment, error);
         }
     }
 
@@ -229,48 +182,45 @@ impl Function {
     }
 
     async fn serve_with(&self, environment: &Arc<Environment>, payload: Bytes) -> Result<Bytes, InvokeError> {
-        // Asked now that it is in the pool: it may have been started while `take_all` emptied that.
+        // Checked now that it is in the pool: it may have been started while `take_all` emptied the pool.
         if self.closed.load(Ordering::SeqCst) {
             environment.kill().await;
-            return Err(closed());
+            return Err(InvokeError::closed());
         }
         environment.ready(INIT_LIMIT).await?;
-        let trap = self.traps.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
-        if let Some(delay) = trap {
-            let (doomed, sprung) = (Arc::clone(environment), Arc::clone(&self.sprung));
+        let kill = self.planned_kills().pop_front();
+        if let Some(delay) = kill {
+            let (environment, kills) = (Arc::clone(environment), Arc::clone(&self.kills));
             tokio::spawn(async move {
                 tokio::time::sleep(delay).await;
-                if doomed.is_alive() {
-                    doomed.kill().await;
-                    sprung.fetch_add(1, Ordering::SeqCst);
+                if environment.is_alive() {
+                    environment.kill().await;
+                    kills.fetch_add(1, Ordering::SeqCst);
                 }
             });
         }
         environment.invoke(payload, self.settings.timeout).await
     }
 
-    /// The process of the next invocation is killed so long after the invocation began.
-    pub(crate) fn set_trap(&self, delay: Duration) {
-        self.traps
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .push_back(delay);
+    /// Kills the process of the next invocation this long after that invocation begins.
+    pub(crate) fn kill_next(&self, delay: Duration) {
+        self.planned_kills().push_back(delay);
     }
 
-    /// Kills all environments, and waits until they are gone. No other is started from then on.
+    /// Kills all environments and waits until they are gone. No environment is started afterwards.
     pub(crate) async fn close(&self) {
         let all = self.take_all();
         futures::future::join_all(all.iter().map(|environment| environment.kill())).await;
     }
 
-    /// The same without the wait.
+    /// The same as [`Function::close`], without waiting.
     pub(crate) fn end(&self) {
         for environment in self.take_all() {
             environment.end();
         }
     }
 
-    /// Empties the pool for good.
+    /// Empties the pool and lets no environment start any more.
     fn take_all(&self) -> Vec<Arc<Environment>> {
         self.closed.store(true, Ordering::SeqCst);
         let mut pool = self.pool();
@@ -295,7 +245,7 @@ impl Function {
 
     fn take_idle(&self) -> Option<Arc<Environment>> {
         let mut pool = self.pool();
-        // Those that ended meanwhile are passed by.
+        // Skips environments whose process has ended.
         std::iter::from_fn(|| pool.idle.pop())
             .map(|(_, environment)| environment)
             .find(|environment| environment.is_alive())
@@ -303,11 +253,11 @@ impl Function {
 
     async fn start(&self) -> Result<Arc<Environment>, InvokeError> {
         if self.closed.load(Ordering::SeqCst) {
-            return Err(closed());
+            return Err(InvokeError::closed());
         }
         let number = self.started.fetch_add(1, Ordering::SeqCst) + 1;
         self.count(|counts| counts.cold_starts += 1);
-        let started = Environment::start(&self.settings, number, &self.hands).await;
+        let started = Environment::start(&self.settings, number, &self.processes).await;
         let environment = started.map_err(|error| {
             let binary = self.settings.binary.display();
             InvokeError::Spawn(format!("{binary}: {error}"))
@@ -316,7 +266,7 @@ impl Function {
     }
 
     async fn end_idle(&self) {
-        let tired: Vec<Arc<Environment>> = {
+        let expired: Vec<Arc<Environment>> = {
             let mut pool = self.pool();
             let limit = self.settings.idle;
             let gone = pool.idle.extract_if(.., |(since, environment)| {
@@ -324,11 +274,15 @@ impl Function {
             });
             gone.map(|(_, environment)| environment).collect()
         };
-        futures::future::join_all(tired.iter().map(|environment| environment.kill())).await;
+        futures::future::join_all(expired.iter().map(|environment| environment.kill())).await;
     }
 
     fn count(&self, work: impl FnOnce(&mut FunctionCounts)) {
         work(&mut self.counts.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+
+    fn planned_kills(&self) -> MutexGuard<'_, VecDeque<Duration>> {
+        self.planned_kills.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn pool(&self) -> MutexGuard<'_, Pool> {

@@ -1,13 +1,13 @@
-//! What functions write, and which of their invocations failed: line by line, to whoever listens. The last lines that an
-//! environment wrote are kept to explain its end.
+//! The output of functions, line by line, and a line for each invocation that failed. The last lines of an environment are
+//! kept, to explain its end.
 
-use super::function::InvokeError;
+use super::error::InvokeError;
 use std::collections::VecDeque;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::io::{AsyncBufReadExt, AsyncRead, BufReader};
 
-/// So many lines explain an end.
+/// How many last lines are kept.
 const TAIL: usize = 20;
 
 /// One line of a function, or about it.
@@ -17,39 +17,39 @@ pub struct LogLine {
     pub function: String,
     /// Which of its environments.
     pub environment: u64,
-    /// What it wrote, without the line's end.
+    /// The text, without the line end.
     pub text: String,
-    /// The function did not write it: the cloud tells that an invocation failed.
+    /// Written by the cloud, not by the function: the report of an invocation that failed.
     pub report: bool,
 }
 
-/// Where lines go.
+/// Takes the lines of all functions.
 #[derive(Clone)]
 pub struct LogSink(Arc<dyn Fn(&LogLine) + Send + Sync>);
 
 impl LogSink {
-    /// Each line is handed to this, by several threads at once. It must not block.
+    /// Calls this for each line, from several threads at once. It must not block.
     pub fn new(write: impl Fn(&LogLine) + Send + Sync + 'static) -> LogSink {
         LogSink(Arc::new(write))
     }
 
-    /// Lines go nowhere.
+    /// Drops all lines.
     pub fn none() -> LogSink {
         LogSink::new(|_| {})
     }
 
-    /// Tells that an invocation failed, as Lambda's own lines do between those of the function.
+    /// Reports that an invocation failed, as Lambda's own lines do between those of the function.
     pub(super) fn report(&self, function: &str, environment: u64, error: &InvokeError) {
-        let (status, said) = match error {
+        let (status, message) = match error {
             InvokeError::TimedOut(_) => ("timeout", error.to_string()),
-            // The last lines of its start were told when it wrote them.
-            InvokeError::Init { how, .. } => ("error", format!("it ended in its start: {how}")),
+            // Without the last lines, which were logged when the process wrote them.
+            InvokeError::Init { how, .. } => ("error", format!("the process ended during its start: {how}")),
             _ => ("error", error.to_string()),
         };
         (self.0)(&LogLine {
             function: function.to_owned(),
             environment,
-            text: format!("REPORT Status: {status}: {said}"),
+            text: format!("REPORT Status: {status}: {message}"),
             report: true,
         });
     }
@@ -84,7 +84,7 @@ impl Lines {
     pub(super) async fn read(self, stream: impl AsyncRead + Unpin) {
         let mut stream = BufReader::new(stream);
         let mut line = Vec::new();
-        // A stream that breaks ends with its process, whose end is noticed.
+        // A stream that breaks ends with its process, and `environment` notices that.
         while matches!(stream.read_until(b'\n', &mut line).await, Ok(read) if read > 0) {
             let text = String::from_utf8_lossy(&line).trim_end().to_owned();
             line.clear();

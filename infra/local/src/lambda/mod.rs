@@ -1,32 +1,35 @@
-//! Lambda, as far as a function sees it: execution environments that are real processes, and the Runtime API that they
-//! take their invocations from.
+//! Lambda, as far as a function sees it: execution environments that are real processes, and the Runtime API that gives them
+//! invocations.
 //!
 //! ```text
 //!   invoke ──> Function (pool) ──> Environment ── Runtime API on a port of its own ──> the function's binary
-//!                │  concurrency limit, warm ones first     │ /next, /response, /error, /init/error
-//!                │  idle ones end after a while            │ frozen between invocations (SIGSTOP), as on Lambda
+//!                │  concurrency limit, warm first          │ /next, /response, /error, /init/error
+//!                │  idle environments end after a while    │ frozen between invocations (SIGSTOP), as on Lambda
 //!                └─ dead ones are replaced                 └─ killed when it overruns its timeout
 //! ```
 //!
 //! | module | role |
 //! |---|---|
-//! | `function` | the pool: whom an invocation goes to, and what became of it |
+//! | `function` | the pool: which environment serves an invocation |
 //! | `environment` | one process, from its start to its end |
-//! | `runtime_api` | what that process asks and answers |
-//! | `process` | process groups: started so that they do not outlive this process, frozen and killed as one |
-//! | `logs` | what they write, and how their invocations failed |
+//! | `runtime_api` | the HTTP API that the process calls |
+//! | `process` | process groups: started so that they end with this process, frozen and killed as one |
+//! | `logs` | the output of the processes, and reports of failed invocations |
+//! | `error` | why an invocation has no answer |
 //!
-//! What differs from Lambda: there is no memory limit, no extension, no SnapStart, and a process sees this machine's files
-//! and network. Its environment variables are those that Lambda would give it and those of its settings, and none of ours.
+//! Differences from Lambda: no memory limit, no extensions, no SnapStart, and a process sees this machine's files and
+//! network. It gets only the environment variables that Lambda sets and those of its settings.
 
 mod environment;
+mod error;
 mod function;
 mod logs;
 mod process;
 mod runtime_api;
 
-pub use function::{EnvironmentStatus, FunctionCounts, FunctionSettings, InvokeError};
-pub(crate) use function::{Function, Hands};
+pub use error::InvokeError;
+pub use function::{EnvironmentStatus, FunctionCounts};
+pub(crate) use function::{Function, FunctionSettings, ProcessOptions};
 pub use logs::{LogLine, LogSink};
 pub use process::become_child;
 pub(crate) use process::{Launcher, Spawner};

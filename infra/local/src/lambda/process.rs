@@ -1,16 +1,14 @@
-//! Processes that do not outlive this one, whatever ends it, and that take with them what they started.
+//! Function processes: killed when this process ends, together with the processes that they started.
 //!
-//! Every child leads a process group of its own: a `bootstrap` may be a script, and the function what that started. The
-//! group is frozen, thawed and killed as one, and killed also when its leader ends by itself, as Lambda leaves nothing of an
-//! environment.
+//! Every child leads a process group of its own, because a `bootstrap` may be a script that starts the function. The group is
+//! frozen, thawed and killed as one. It is killed also when its leader ends by itself: Lambda leaves nothing of an environment.
 //!
-//! A function is not started directly but by way of our own binary ([`become_child`]): that asks the kernel to kill it when
-//! its parent dies, and then becomes the function by `exec`. The process, its id and its environment variables are the
-//! function's own from the start. Asking so between fork and exec would need unsafe code.
+//! A function is started through our own binary ([`become_child`]), which asks the kernel to kill it when its parent dies and
+//! then becomes the function by `exec`. Asking between fork and exec would need unsafe code.
 //!
-//! The kernel takes the *thread* that started a child for its parent, so all children are started by one thread that lives as
-//! long as the spawner. Where the kernel knows no such signal (it is Linux's), a function still ends when it next asks the
-//! Runtime API for work and finds nobody. The signal is the leader's alone: what else is in its group is not reached by it.
+//! The kernel takes the *thread* that started a child for its parent, so one thread that lives as long as the spawner starts
+//! all children. The signal exists on Linux only; elsewhere a function ends when it next asks the Runtime API and gets no
+//! connection. The signal reaches the leader of the group only.
 
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 use std::ffi::OsString;
@@ -25,15 +23,15 @@ use tokio::sync::oneshot;
 
 /// The first argument that makes our binary a child's launcher.
 const MARK: &str = "become-child";
-/// The launcher could not become its child: as a shell would say it.
+/// The launcher could not start its program; the code that shells use.
 const NOT_STARTED: u8 = 127;
 
 /// How children are started.
 #[derive(Clone, Debug)]
 pub(crate) enum Launcher {
-    /// By way of this binary, whose `main` calls [`become_child`] first.
+    /// Through this binary, whose `main` calls [`become_child`] first.
     Binary(PathBuf),
-    /// Directly: a child may then outlive a parent that is killed.
+    /// Directly: a child may then survive a parent that is killed.
     Direct,
 }
 
@@ -50,8 +48,8 @@ impl Launcher {
     }
 }
 
-/// Turns this process into a child of the local cloud, if its arguments say so. Returns only if they do not, or if the child
-/// cannot be started.
+/// Turns this process into a function process of the local cloud, if its arguments say so. Returns `None` if they do not,
+/// and an exit code if the function cannot be started.
 pub fn become_child() -> Option<ExitCode> {
     let mut arguments = std::env::args_os().skip(1);
     if arguments.next()? != MARK {
@@ -71,10 +69,10 @@ fn replace(parent: &OsString, program: &OsString) -> io::Error {
         if let Err(error) = set_parent_process_death_signal(Some(Signal::KILL)) {
             return error.into();
         }
-        // It may have died before we asked: then another process is our parent now.
+        // If the parent died before that request, another process is our parent now.
         let now = getppid().map(|pid| pid.as_raw_nonzero().to_string());
         if now.as_deref().map(AsRef::as_ref) != Some(parent.as_os_str()) {
-            return io::Error::other("the local cloud is gone");
+            return io::Error::other("the local cloud has ended");
         }
     }
     #[cfg(not(target_os = "linux"))]
@@ -91,22 +89,21 @@ pub(crate) struct Spawner {
 type Request = (Command, oneshot::Sender<io::Result<Group>>);
 
 impl Spawner {
-    /// A spawner of the current runtime.
+    /// A spawner for the current runtime.
     pub(crate) fn start() -> Spawner {
         let (requests, queue) = mpsc::channel::<Request>();
         let runtime = tokio::runtime::Handle::current();
         std::thread::spawn(move || {
             let _runtime = runtime.enter();
             for (command, answer) in queue {
-                // Nobody waits any more: dropping it kills it.
+                // If nobody waits any more, dropping the group kills it.
                 answer.send(spawn(command)).unwrap_or_default();
             }
         });
         Spawner { requests }
     }
 
-    /// Starts a process in a group of its own, so that an interrupt from the terminal does not reach it: it ends when we
-    /// end it. Its output is piped.
+    /// Starts a process with piped output, in a group of its own, so that Ctrl-C in the terminal does not reach it.
     pub(crate) async fn spawn(&self, command: Command) -> io::Result<Group> {
         let gone = || io::Error::other("the spawner has ended");
         let (answer, spawned) = oneshot::channel();
@@ -131,13 +128,13 @@ fn spawn(mut command: Command) -> io::Result<Group> {
     })
 }
 
-/// A child and what it has started, as far as that stayed in its process group. Dropping it kills all of them.
+/// A child and the processes of its group. Dropping it kills all of them.
 #[derive(Debug)]
 pub(crate) struct Group {
     child: Child,
-    /// The child's, and that of the group.
+    /// The id of the child and of the group.
     id: Pid,
-    /// Its id may be another's from then on.
+    /// From then on the id may belong to another process.
     ended: bool,
 }
 
@@ -146,15 +143,15 @@ impl Group {
         self.id
     }
 
-    /// What the child writes; once.
+    /// The child's output; the second call returns nothing.
     pub(crate) fn output(&mut self) -> (Option<ChildStdout>, Option<ChildStderr>) {
         (self.child.stdout.take(), self.child.stderr.take())
     }
 
-    /// Waits for the child's end, and ends the others.
+    /// Waits for the child's end, then kills the rest of the group.
     pub(crate) async fn ended(&mut self) -> io::Result<ExitStatus> {
         let mut children = signal(SignalKind::child())?;
-        // Looked at, and not yet collected: while the child is a zombie, its id is that of its own group and no other's.
+        // NOWAIT keeps the child a zombie: until it is collected, no other process can get its id.
         let look = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
         while waitid(WaitId::Pid(self.id), look)?.is_none() {
             children.recv().await;
@@ -165,7 +162,7 @@ impl Group {
         status
     }
 
-    /// Kills the child and the others.
+    /// Kills the whole group.
     pub(crate) fn kill(&self) {
         if !self.ended {
             send(self.id, Signal::KILL);
@@ -179,8 +176,8 @@ impl Drop for Group {
     }
 }
 
-/// Sends a signal to all of a group.
+/// Sends a signal to all processes of a group.
 pub(crate) fn send(group: Pid, signal: Signal) {
-    // A group that is gone needs no signal; its end is noticed elsewhere.
+    // A group that is gone needs no signal; `Group::ended` notices its end.
     kill_process_group(group, signal).unwrap_or_default();
 }

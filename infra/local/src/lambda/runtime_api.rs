@@ -1,12 +1,12 @@
 //! The Runtime API of one environment: <https://docs.aws.amazon.com/lambda/latest/dg/runtimes-api.html>.
 //!
-//! `/next` waits for work. While it waits the process and what it started are frozen, as Lambda freezes them: a function
-//! that does something between invocations is found out here, and not after it was deployed.
+//! `/next` waits for an invocation. Meanwhile the process and its children are frozen, as on Lambda: a function that relies
+//! on work between invocations fails here, and not after its deployment.
 
-use super::function::InvokeError;
+use super::error::InvokeError;
 use super::process::send;
+use crate::aws::function_arn;
 use crate::net::{Call, Handler, json};
-use crate::sqs::{ACCOUNT, REGION};
 use bytes::Bytes;
 use cosmos::{Clock, SystemClock};
 use http_body_util::Full;
@@ -20,7 +20,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 use tokio::sync::{Mutex as AsyncMutex, mpsc, oneshot, watch};
 
-/// What Lambda lets a function answer.
+/// Lambda's limit for an answer.
 const LARGEST_ANSWER: usize = 6 * 1024 * 1024;
 
 /// One invocation on its way to an environment.
@@ -33,14 +33,14 @@ pub(super) struct Invocation {
 
 pub(super) type Answer = Result<Bytes, InvokeError>;
 
-/// How far an environment is.
+/// The phases of an environment.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Life {
-    /// It has not asked for work yet.
+pub(super) enum Phase {
+    /// It has not asked for an invocation yet.
     Starting,
     /// It has.
     Ready,
-    /// Its process is gone.
+    /// Its process has ended, in this way.
     Ended(String),
 }
 
@@ -51,10 +51,10 @@ pub(super) struct RuntimeApi {
     timeout: Duration,
     work: AsyncMutex<mpsc::Receiver<Invocation>>,
     current: Mutex<Option<(String, oneshot::Sender<Answer>)>>,
-    life: watch::Sender<Life>,
+    phase: watch::Sender<Phase>,
     init_error: Mutex<Option<String>>,
-    /// 0 until it is known, or when the process is not to be frozen.
-    freezes: AtomicI32,
+    /// The process group to freeze; 0 until it is known, or if nothing is to be frozen.
+    frozen_group: AtomicI32,
 }
 
 /// An error as functions report it.
@@ -70,46 +70,46 @@ impl RuntimeApi {
         function: &str,
         timeout: Duration,
         work: mpsc::Receiver<Invocation>,
-        life: watch::Sender<Life>,
+        phase: watch::Sender<Phase>,
     ) -> RuntimeApi {
         RuntimeApi {
             function: function.to_owned(),
             timeout,
             work: AsyncMutex::new(work),
             current: Mutex::default(),
-            life,
+            phase,
             init_error: Mutex::default(),
-            freezes: AtomicI32::new(0),
+            frozen_group: AtomicI32::new(0),
         }
     }
 
-    /// From now on this process group is frozen between invocations.
+    /// Freezes this process group between invocations from now on.
     pub(super) fn freeze(&self, group: Pid) {
-        self.freezes.store(group.as_raw_nonzero().get(), Ordering::SeqCst);
-        // It may be so quick as to wait for work already. None can come before its start has returned, and we are in it.
+        self.frozen_group.store(group.as_raw_nonzero().get(), Ordering::SeqCst);
+        // It may be waiting for an invocation already. None can arrive before its start has returned, which is our caller.
         if self.work.try_lock().is_err() {
             self.signal(Signal::STOP);
         }
     }
 
-    /// What the process reported before it ended in its start.
+    /// The error that the process reported before it ended during its start.
     pub(super) fn init_error(&self) -> Option<String> {
         self.init_error.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     fn signal(&self, signal: Signal) {
-        if let Some(group) = Pid::from_raw(self.freezes.load(Ordering::SeqCst)) {
+        if let Some(group) = Pid::from_raw(self.frozen_group.load(Ordering::SeqCst)) {
             send(group, signal);
         }
     }
 
     async fn next(&self) -> Response<Full<Bytes>> {
-        self.life.send_if_modified(|life| match life {
-            Life::Starting => {
-                *life = Life::Ready;
+        self.phase.send_if_modified(|phase| match phase {
+            Phase::Starting => {
+                *phase = Phase::Ready;
                 true
             }
-            Life::Ready | Life::Ended(_) => false,
+            Phase::Ready | Phase::Ended(_) => false,
         });
         let mut work = self.work.lock().await;
         self.signal(Signal::STOP);
@@ -118,17 +118,16 @@ impl RuntimeApi {
         let Some(invocation) = invocation else {
             return json(
                 StatusCode::GONE,
-                &json!({ "errorMessage": "the environment is shut down" }),
+                &json!({ "errorMessage": "the environment is shutting down" }),
             );
         };
         let deadline_ms = SystemClock.now_ms() + self.timeout.as_millis() as u64;
         let mut response = Response::new(Full::new(invocation.payload));
-        let arn = format!("arn:aws:lambda:{REGION}:{ACCOUNT}:function:{}", self.function);
         let headers = [
             ("content-type", "application/json".to_owned()),
             ("lambda-runtime-aws-request-id", invocation.id.clone()),
             ("lambda-runtime-deadline-ms", deadline_ms.to_string()),
-            ("lambda-runtime-invoked-function-arn", arn),
+            ("lambda-runtime-invoked-function-arn", function_arn(&self.function)),
             ("lambda-runtime-trace-id", trace_of(&invocation.id)),
         ];
         for (name, value) in headers {
@@ -144,7 +143,7 @@ impl RuntimeApi {
         let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
         match current.take_if(|(running, _)| running == id) {
             Some((_, waiting)) => {
-                // Nobody waits any more: the invocation was given up.
+                // If nobody waits any more, the invocation was cancelled or timed out, and its caller has reported that.
                 waiting.send(answer).unwrap_or_default();
                 json(StatusCode::ACCEPTED, &json!({ "status": "OK" }))
             }
@@ -157,16 +156,19 @@ impl RuntimeApi {
 
     fn response(&self, id: &str, body: Bytes) -> Response<Full<Bytes>> {
         if body.len() > LARGEST_ANSWER {
-            let said = format!("the answer has {} bytes, and Lambda takes {LARGEST_ANSWER}", body.len());
-            return self.answered(id, Err(InvokeError::failed("ResponseSizeTooLarge", said)));
+            let message = format!(
+                "the answer has {} bytes; Lambda's limit is {LARGEST_ANSWER}",
+                body.len()
+            );
+            return self.answered(id, Err(InvokeError::failed("ResponseSizeTooLarge", message)));
         }
         self.answered(id, Ok(body))
     }
 
     fn init_failed(&self, body: &Bytes) -> Response<Full<Bytes>> {
         let reported: Reported = serde_json::from_slice(body).unwrap_or_default();
-        let said = format!("{}: {}", reported.error_type, reported.error_message);
-        *self.init_error.lock().unwrap_or_else(PoisonError::into_inner) = Some(said);
+        let error = format!("{}: {}", reported.error_type, reported.error_message);
+        *self.init_error.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
         json(StatusCode::ACCEPTED, &json!({ "status": "OK" }))
     }
 }
@@ -199,7 +201,7 @@ impl Handler for RuntimeApi {
     }
 }
 
-/// A trace header of the right form, of which nobody keeps the trace.
+/// A well-formed trace header that is not sampled.
 fn trace_of(id: &str) -> String {
     let hex: String = id.chars().filter(char::is_ascii_hexdigit).collect();
     format!("Root=1-{:0>8.8}-{:0>24.24};Parent={:0>16.16};Sampled=0", hex, hex, hex)

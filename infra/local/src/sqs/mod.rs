@@ -1,22 +1,25 @@
-//! SQS, as far as functions and their event source mappings use it.
+//! SQS, as far as functions, their event source mappings and the AWS SDKs use it.
 //!
 //! | module | role |
 //! |---|---|
-//! | `queue` | one queue: delays, visibility, receipts, dead letters; pure |
+//! | `api` | the actions, over HTTP |
+//! | `limits`, `protocol` | what a request may contain; the shapes of requests, messages and refusals |
 //! | `service` | all queues, shared: waits for messages, moves dead letters, loses messages on purpose |
-//! | `api` | the service's JSON protocol over HTTP, as the AWS SDKs speak it |
-//! | `mapping` | the event source mapping: batches to invocations, partial failures |
+//! | `queue` | one queue: delays, visibility, receipts, dead letters; pure |
 //!
-//! Nothing is kept on disk: the queue is a hint, and what it loses in a restart is notified again by maintenance.
+//! Nothing is written to disk. A wakeup that a restart loses is sent again by maintenance.
 
 mod api;
-mod mapping;
+mod limits;
+mod protocol;
 mod queue;
 mod service;
 
-pub(crate) use api::{ACCOUNT, REGION, SqsApi, url};
-pub(crate) use mapping::Mapping;
-pub use mapping::MappingSettings;
-pub use queue::{Depth, Message, QueueSettings, Received, Redrive};
+pub(crate) use api::SqsApi;
+pub(crate) use protocol::{md5_of, system_attributes};
+pub use queue::Depth;
+#[cfg(test)]
+pub(crate) use queue::Message;
+pub(crate) use queue::{QueueSettings, Received, Redrive};
 pub(crate) use service::Sqs;
 pub use service::{Loss, QueueCounts};

@@ -1,67 +1,67 @@
-//! One queue: pure state, told what time it is.
+//! One queue: pure state; the caller passes the time.
 //!
-//! A message is *hidden* until it is visible: at first for its delay, after each receive for the visibility timeout.
-//! Received more often than allowed it goes to the dead-letter queue instead of to a receiver. The order is that of
-//! visibility, which a standard queue does not promise and usually has.
+//! A message is *hidden* until it is visible: at first for its delay, after each receive for the visibility timeout. A
+//! message that was received as often as allowed goes to the dead-letter queue instead of to a receiver. Messages come in
+//! the order of their visibility, which a standard queue does not promise and usually has.
 
 use serde::Serialize;
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// What a queue is.
+/// The settings of a queue.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct QueueSettings {
+pub(crate) struct QueueSettings {
     /// Its name.
-    pub name: String,
+    pub(crate) name: String,
     /// How long a received message is hidden.
-    pub visibility: Duration,
-    /// Where messages go that were received too often.
-    pub redrive: Option<Redrive>,
+    pub(crate) visibility: Duration,
+    /// Where messages go that were received as often as allowed.
+    pub(crate) redrive: Option<Redrive>,
 }
 
-/// When a message is put aside.
+/// When a message goes to a dead-letter queue, and to which.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Redrive {
-    /// To the queue of this name.
-    pub dead_letters: String,
-    /// After so many receives.
-    pub max_receives: u32,
+pub(crate) struct Redrive {
+    /// The name of the dead-letter queue.
+    pub(crate) dead_letters: String,
+    /// After this many receives.
+    pub(crate) max_receives: u32,
 }
 
 /// One message.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Message {
-    /// The id that it has for good.
-    pub id: String,
-    /// What was sent.
-    pub body: String,
+pub(crate) struct Message {
+    /// The id, which never changes.
+    pub(crate) id: String,
+    /// The body.
+    pub(crate) body: String,
     /// When it was sent (Unix ms).
-    pub sent_ms: u64,
+    pub(crate) sent_ms: u64,
     /// How often it was received.
-    pub receives: u32,
+    pub(crate) receives: u32,
     /// When it was received first (Unix ms).
-    pub first_received_ms: Option<u64>,
+    pub(crate) first_received_ms: Option<u64>,
 }
 
-/// A message in the hands of a receiver.
+/// A message that a receiver has.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Received {
+pub(crate) struct Received {
     /// The message.
-    pub message: Message,
-    /// What deletes it, or changes its visibility.
-    pub receipt: String,
+    pub(crate) message: Message,
+    /// The receipt handle, which deletes it or changes its visibility.
+    pub(crate) receipt: String,
 }
 
-/// How many messages there are.
+/// How many messages a queue has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Depth {
-    /// Can be received now.
+    /// Receivable now.
     pub visible: usize,
-    /// With a receiver.
+    /// Received and not deleted.
     pub in_flight: usize,
-    /// Waiting for their delay to pass.
+    /// Hidden by their delay.
     pub delayed: usize,
 }
 
@@ -75,17 +75,17 @@ pub(crate) struct Queue {
     sent: u64,
 }
 
-/// When it is visible, and as which it was sent.
+/// When a message becomes visible, and its number in the order of sending.
 type Place = (Instant, u64);
 
 #[derive(Debug)]
 struct Entry {
     message: Message,
-    /// Of the last receive.
+    /// The receipt of the last receive.
     receipt: Option<String>,
 }
 
-/// What a receive gave.
+/// The outcome of a receive.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Taken {
     pub(crate) received: Vec<Received>,
@@ -93,7 +93,7 @@ pub(crate) struct Taken {
     pub(crate) dead: Vec<Message>,
 }
 
-/// A moment, by the two clocks that are needed: one to count with, one to show.
+/// A moment by both clocks: one to compare, one to show.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Now {
     pub(crate) instant: Instant,
@@ -121,7 +121,7 @@ impl Queue {
     /// Takes up to `most` visible messages, and hides them for a while.
     pub(crate) fn receive(&mut self, most: usize, visibility: Option<Duration>, now: Now) -> Taken {
         let mut taken = Taken::default();
-        // Put back at the end: one that is hidden for no time at all comes once in each receive.
+        // Put back at the end, so that a message with a visibility timeout of zero comes once in each receive.
         let mut hidden = Vec::new();
         while taken.received.len() < most {
             let Some(first) = self.hidden.first_entry().filter(|entry| entry.key().0 <= now.instant) else {
@@ -153,15 +153,14 @@ impl Queue {
         taken
     }
 
-    /// Removes a message. Answers whether the receipt was good: that of an earlier receive is not, nor one of a message
-    /// that is gone.
+    /// Removes a message. Returns false for the receipt of an earlier receive or of a message that is gone.
     pub(crate) fn delete(&mut self, receipt: &str) -> bool {
         let place = self.receipts.remove(receipt);
         place.is_some_and(|place| self.hidden.remove(&place).is_some())
     }
 
-    /// Hides a received message for so long from now. Answers whether the receipt was good, and the message not visible
-    /// again.
+    /// Hides a received message for this long from now. Returns false for an outdated receipt, or if the message has
+    /// become visible again.
     pub(crate) fn change_visibility(&mut self, receipt: &str, hidden: Duration, now: Now) -> bool {
         let Some(place) = self.receipts.get_mut(receipt).filter(|place| place.0 > now.instant) else {
             return false;
@@ -305,13 +304,13 @@ mod tests {
         let receipt = &taken.received[0].receipt;
         assert!(
             !queue.change_visibility(receipt, SECOND, later(now, SECOND)),
-            "its time is over"
+            "its visibility timeout has ended"
         );
-        assert!(queue.delete(receipt), "it can be deleted all the same");
+        assert!(queue.delete(receipt), "it can still be deleted");
     }
 
     #[test]
-    fn a_message_that_was_received_too_often_is_put_aside_and_hides_none_behind_it() {
+    fn a_message_received_as_often_as_allowed_is_dead_lettered_and_does_not_block_the_next() {
         let (mut queue, mut now) = queue(2);
         queue.send(message("bad"), Duration::ZERO, now);
         for _ in 0..2 {

@@ -1,4 +1,4 @@
-//! All queues of one account.
+//! All queues of one account, behind one lock.
 
 use super::queue::{Depth, Message, Now, Queue, QueueSettings, Received};
 use cosmos::{Clock, SystemClock};
@@ -12,28 +12,28 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-/// Messages that are taken and never delivered, as a hint may be.
+/// Messages to lose on purpose: accepted and never delivered.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Loss {
-    /// How many, from 0 to 1.
+    /// The share that is lost, from 0 to 1.
     pub share: f64,
-    /// Which ones.
+    /// Decides which ones.
     pub seed: u64,
 }
 
-/// What happened to the messages of one queue since it was made.
+/// Counts of one queue since the cloud started.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct QueueCounts {
-    /// Taken from senders.
+    /// Accepted from senders.
     pub sent: u64,
     /// Of these, lost on purpose.
     pub lost: u64,
-    /// Put aside.
+    /// Moved to the dead-letter queue.
     pub dead: u64,
 }
 
-/// There is no such queue.
+/// The queue does not exist.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("there is no queue {0:?}")]
 pub(crate) struct NoQueue(pub(crate) String);
@@ -50,8 +50,8 @@ pub(crate) struct Sqs {
 struct Entry {
     queue: Queue,
     counts: QueueCounts,
-    /// Told of every message that may become visible sooner than a waiter knows.
-    news: Arc<Notify>,
+    /// Notified of every message that may become visible sooner than a waiting receiver expects.
+    changed: Arc<Notify>,
 }
 
 impl Sqs {
@@ -59,7 +59,7 @@ impl Sqs {
         let entries = queues.into_iter().map(|settings| {
             let entry = Entry {
                 counts: QueueCounts::default(),
-                news: Arc::new(Notify::new()),
+                changed: Arc::new(Notify::new()),
                 queue: Queue::new(settings),
             };
             (entry.queue.settings.name.clone(), entry)
@@ -87,7 +87,7 @@ impl Sqs {
         self.with(name, |entry| entry.counts)
     }
 
-    /// Takes a message, and answers its id.
+    /// Accepts a message and returns its id.
     pub(crate) fn send(&self, name: &str, body: String, delay: Duration) -> Result<String, NoQueue> {
         let lost = self.loses_one();
         self.with(name, |entry| {
@@ -104,13 +104,13 @@ impl Sqs {
             entry.counts.lost += u64::from(lost);
             if !lost {
                 entry.queue.send(message, delay, now);
-                entry.news.notify_waiters();
+                entry.changed.notify_waiters();
             }
             id
         })
     }
 
-    /// Up to `most` messages; waits up to `wait` for the first.
+    /// Receives up to `most` messages; waits up to `wait` for the first.
     pub(crate) async fn receive(
         &self,
         name: &str,
@@ -119,23 +119,23 @@ impl Sqs {
         wait: Duration,
     ) -> Result<Vec<Received>, NoQueue> {
         let end = Instant::now() + wait;
-        let news = self.with(name, |entry| Arc::clone(&entry.news))?;
+        let changed = self.with(name, |entry| Arc::clone(&entry.changed))?;
         loop {
-            // Listened to before the look, so that what comes in between is heard.
-            let mut heard = pin!(news.notified());
-            heard.as_mut().enable();
+            // Registered before the queue is read, so that no change in between is missed.
+            let mut notified = pin!(changed.notified());
+            notified.as_mut().enable();
             let taken = self.take(name, most, visibility)?;
             if !taken.is_empty() || Instant::now() >= end {
                 return Ok(taken);
             }
             let next = self.with(name, |entry| entry.queue.next_visible())?;
             let until = next.map_or(end, |next| next.min(end));
-            // Whether news came or time passed: the queue is looked at again.
-            tokio::time::timeout_at(until, heard).await.unwrap_or_default();
+            // A notification and a timeout both lead to another look at the queue.
+            tokio::time::timeout_at(until, notified).await.unwrap_or_default();
         }
     }
 
-    /// What is visible now; what was received too often is put aside.
+    /// Receives what is visible now; moves what was received as often as allowed to the dead-letter queue.
     fn take(&self, name: &str, most: usize, visibility: Option<Duration>) -> Result<Vec<Received>, NoQueue> {
         let mut entries = self.entries();
         let entry = entries.get_mut(name).ok_or_else(|| NoQueue(name.to_owned()))?;
@@ -143,23 +143,23 @@ impl Sqs {
         let taken = entry.queue.receive(most, visibility, now);
         entry.counts.dead += taken.dead.len() as u64;
         let redrive = entry.queue.settings.redrive.as_ref();
-        let aside = redrive.map(|redrive| redrive.dead_letters.clone());
+        let dead_letters = redrive.map(|redrive| redrive.dead_letters.clone());
         for message in taken.dead {
             tracing::warn!(
                 queue = name,
                 id = message.id,
-                "a message was received too often and is put aside"
+                "a message was received as often as allowed; it goes to the dead-letter queue"
             );
-            if let Some(target) = aside.as_ref().and_then(|target| entries.get_mut(target)) {
+            if let Some(target) = dead_letters.as_ref().and_then(|target| entries.get_mut(target)) {
                 target.counts.sent += 1;
                 target.queue.send(message, Duration::ZERO, now);
-                target.news.notify_waiters();
+                target.changed.notify_waiters();
             }
         }
         Ok(taken.received)
     }
 
-    /// Removes a message; an old receipt is no error, as with the service.
+    /// Removes a message. An outdated receipt returns false and is no error, as with the service.
     pub(crate) fn delete(&self, name: &str, receipt: &str) -> Result<bool, NoQueue> {
         self.with(name, |entry| entry.queue.delete(receipt))
     }
@@ -167,7 +167,7 @@ impl Sqs {
     pub(crate) fn change_visibility(&self, name: &str, receipt: &str, hidden: Duration) -> Result<bool, NoQueue> {
         self.with(name, |entry| {
             let changed = entry.queue.change_visibility(receipt, hidden, now());
-            entry.news.notify_waiters();
+            entry.changed.notify_waiters();
             changed
         })
     }
@@ -190,7 +190,7 @@ impl Sqs {
     }
 
     fn entries(&self) -> MutexGuard<'_, BTreeMap<String, Entry>> {
-        // Queues are whole after every statement: a panic elsewhere does not make them wrong.
+        // Queues are consistent after every statement, so a panic elsewhere leaves them usable.
         self.queues.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

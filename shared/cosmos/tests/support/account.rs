@@ -1,4 +1,4 @@
-//! A local Cosmos DB with one database and one container, and a client of it.
+//! An emulator with one database and one container, and a client of it.
 
 use std::sync::Arc;
 
@@ -37,8 +37,8 @@ impl Account {
         self.client.container("db", "things")
     }
 
-    /// A client that knows nothing of what the first has done.
-    pub fn stranger(&self) -> CosmosClient {
+    /// A client that has seen nothing of what the first has done.
+    pub fn second_client(&self) -> CosmosClient {
         CosmosClient::new(config(&self.server))
     }
 }

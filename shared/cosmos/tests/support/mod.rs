@@ -1,7 +1,6 @@
 //! What the tests share: a scripted server for answers that no healthy service gives, and an observer that counts.
 //!
-//! The scripted server speaks just enough HTTP to be talked to; it checks nothing. Behaviour that a Cosmos DB has is
-//! tested against `cosmos_emulator::CosmosServer` instead.
+//! The scripted server speaks minimal HTTP and checks nothing. The behaviour of a healthy Cosmos DB is tested against `cosmos_emulator::CosmosServer` instead.
 
 #![allow(dead_code, reason = "each test binary uses a part of it")]
 
@@ -10,7 +9,9 @@ pub mod account;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use cosmos::{ClientConfig, Container, CosmosClient, Key, Observed, Observer, PartitionKey, StaticKey};
+use cosmos::{
+    ClientConfig, Container, CosmosClient, Error, Etag, Key, Observed, Observer, PartitionKey, Retry, StaticKey,
+};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
@@ -73,7 +74,7 @@ impl Act {
     }
 }
 
-/// Answers the n-th request with what `script(n, request)` says, counting from 0.
+/// Answers the n-th request, counted from 0, with `script(n, request)`.
 pub struct Scripted {
     pub endpoint: String,
     seen: Arc<Mutex<Vec<Seen>>>,
@@ -99,7 +100,7 @@ impl Scripted {
                         };
                         script(number, request)
                     };
-                    // A client that goes away ends the conversation.
+                    // The client closed the connection; the test asserts on what it saw.
                     drop(converse(stream, act).await);
                 });
             }
@@ -107,7 +108,7 @@ impl Scripted {
         Scripted { endpoint, seen, task }
     }
 
-    /// Answers in turn, then with the last for ever.
+    /// Answers with each act in turn, then always with the last.
     pub async fn playing(acts: Vec<Act>) -> Scripted {
         Scripted::start(move |number, _| acts[number.min(acts.len() - 1)].clone()).await
     }
@@ -190,7 +191,14 @@ pub fn pk(value: &str) -> PartitionKey {
     PartitionKey::new(value).unwrap()
 }
 
-/// Remembers every attempt.
+/// Creates document `a` in partition `p`.
+pub async fn create(container: &Container, retry: Retry) -> Result<Etag, Error> {
+    container
+        .create(&pk("p"), &serde_json::json!({"id": "a", "pk": "p"}), retry)
+        .await
+}
+
+/// Keeps every report.
 #[derive(Debug, Default)]
 pub struct Recorder(Mutex<Vec<Observed>>);
 

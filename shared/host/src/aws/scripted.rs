@@ -74,7 +74,8 @@ impl Scripted {
     pub(crate) fn run_child(&self, module: &str, test: &str) {
         let module = module.split_once("::").expect("a module path begins with its crate").1;
         let output = Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", &format!("{module}::{test}"), "--ignored", "--nocapture"])
+            .args(["--exact", &format!("{module}::{test}"), "--nocapture"])
+            .env(CHILD, "1")
             .env("AWS_ENDPOINT_URL", &self.url)
             .env("AWS_REGION", "eu-west-1")
             .env("AWS_ACCESS_KEY_ID", "test")
@@ -90,6 +91,14 @@ impl Scripted {
         let said = String::from_utf8_lossy(&output.stdout);
         assert!(output.status.success() && said.contains("1 passed"), "{said}");
     }
+}
+
+/// Set in the process of a child.
+const CHILD: &str = "CHILD_OF_A_TEST";
+
+/// Whether this process was started by [`Scripted::run_child`]. In any other, a child's test has nothing to do.
+pub(crate) fn is_child() -> bool {
+    std::env::var_os(CHILD).is_some()
 }
 
 pub(crate) fn sdk(url: &str) -> SdkConfig {

@@ -1,5 +1,5 @@
 use super::*;
-use crate::aws::scripted::{Scripted, nobody, sdk};
+use crate::aws::scripted::{Scripted, is_child, nobody, sdk};
 use duroxide_cosmos::WorkTarget;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -280,7 +280,7 @@ async fn nothing_to_wakeup_needs_no_client() {
 #[test]
 fn the_client_is_made_from_the_environment_with_the_first_wakeup() {
     let server = Scripted::start(|_, request| answer(request, &[]));
-    server.run_child(module_path!(), "child_that_wakeups_by_its_environment");
+    server.run_child(module_path!(), "child_that_notifies_by_its_environment");
     assert_eq!(sizes(&server), [1, 1]);
     // The child runs as deep in a chain of invocations as Lambda allows: its wakeups begin chains of their own.
     let traces = server.traces();
@@ -299,8 +299,10 @@ fn the_client_is_made_from_the_environment_with_the_first_wakeup() {
 }
 
 #[tokio::test]
-#[ignore = "run by another test, in a process of its own"]
-async fn child_that_wakeups_by_its_environment() {
+async fn child_that_notifies_by_its_environment() {
+    if !is_child() {
+        return;
+    }
     let sqs = Sqs::new(queues());
     assert!(!sqs.client.initialized());
     for _ in 0..2 {

@@ -1,11 +1,11 @@
-//! The functions' JSON logs as lines for people.
+//! The functions' JSON log records as lines for people.
 
-use local_cloud::lambda::LogLine;
-use local_cloud::term::text::{cut, escape};
+use crate::terminal::text::{cut, escape};
+use local_cloud::LogLine;
 use serde_json::{Map, Value};
 
-/// What every line has, and nobody wants to read each time.
-const SAME: [&str; 7] = [
+/// Fields that are shown otherwise or not at all.
+const HIDDEN: [&str; 7] = [
     "timestamp",
     "level",
     "message",
@@ -14,12 +14,12 @@ const SAME: [&str; 7] = [
     "function",
     "xrayTraceId",
 ];
-/// Longer values are cut: a report of maintenance is one.
+/// The most columns of a value; the report of maintenance is longer.
 const LONGEST: usize = 200;
 
-/// Whether a line says only that maintenance had nothing to do: with every tick of the schedule there is one.
+/// Whether a line only says that maintenance had nothing to do. There is one in each period of the schedule.
 pub(crate) fn is_idle(line: &LogLine) -> bool {
-    // Looked for first: few lines need to be parsed here.
+    // Most lines need not be parsed.
     if line.function != "maintenance" || !line.text.contains("\"maintained\"") {
         return false;
     }
@@ -32,27 +32,27 @@ pub(crate) fn is_idle(line: &LogLine) -> bool {
     record["message"] == "maintained" && passes.is_some_and(|passes| passes.values().all(idle))
 }
 
-/// One line, without anything that a terminal would obey.
+/// The line as it is shown, escaped.
 pub(crate) fn readable(line: &LogLine) -> String {
     let who = format!("{}#{}", line.function, line.environment);
     match serde_json::from_str(&line.text) {
-        Ok(Value::Object(record)) => format!("{who:<16} {}", told(&record)),
+        Ok(Value::Object(record)) => format!("{who:<16} {}", fields(&record)),
         _ => format!("{who:<16} {}", escape(&line.text)),
     }
 }
 
-fn told(record: &Map<String, Value>) -> String {
+fn fields(record: &Map<String, Value>) -> String {
     let text = |name: &str| record.get(name).and_then(Value::as_str).unwrap_or_default();
-    let mut told = format!("{:<5} {}", text("level"), escape(text("message")));
-    for (name, value) in record.iter().filter(|(name, _)| !SAME.contains(&name.as_str())) {
+    let mut shown = format!("{:<5} {}", text("level"), escape(text("message")));
+    for (name, value) in record.iter().filter(|(name, _)| !HIDDEN.contains(&name.as_str())) {
         let value = match value {
             Value::Null => continue,
             Value::String(text) => escape(text),
             other => escape(&other.to_string()),
         };
-        told += &format!(" {}={}", escape(name), cut(&value, LONGEST));
+        shown += &format!(" {}={}", escape(name), cut(&value, LONGEST));
     }
-    told
+    shown
 }
 
 #[cfg(test)]
@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_of_maintenance_is_told_only_when_it_found_something() {
+    fn only_maintenance_runs_that_found_nothing_are_idle() {
         let run = |found: u64, error: Value| {
             let passes = json!({ "outbox": { "found": 0 }, "sweep": { "found": found, "error": error } });
             let report = json!({ "passes": passes, "leftOver": false }).to_string();
@@ -85,14 +85,14 @@ mod tests {
     }
 
     #[test]
-    fn a_record_is_told_in_one_line_and_nothing_reaches_the_terminal_unescaped() {
+    fn a_record_becomes_one_escaped_line() {
         let record =
             r#"{"timestamp":"t","level":"INFO","message":"a step ended","instance":"a\u001b[2J","turn":2,"x":null}"#;
-        let told = readable(&line(record));
-        assert!(told.starts_with("worker#3         INFO  a step ended "), "{told}");
+        let shown = readable(&line(record));
+        assert!(shown.starts_with("worker#3         INFO  a step ended "), "{shown}");
         assert!(
-            told.contains(" turn=2") && !told.contains('\u{1b}') && !told.contains("x="),
-            "{told}"
+            shown.contains(" turn=2") && !shown.contains('\u{1b}') && !shown.contains("x="),
+            "{shown}"
         );
         assert!(!readable(&line("panicked \u{7}")).contains('\u{7}'));
     }

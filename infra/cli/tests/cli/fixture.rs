@@ -1,4 +1,4 @@
-//! A strict Cosmos, a runtime with some orchestrations, and the binary with the variables that lead there.
+//! The Cosmos DB emulator, a runtime with some orchestrations, and the binary with the variables that connect it.
 
 use cosmos::{Key, StaticKey, Throughput};
 use cosmos_emulator::{CosmosServer, ServerOptions};
@@ -14,27 +14,27 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Longer than anything takes on a machine that stalls.
+/// Longer than anything takes, also on a busy machine.
 pub const LONG: Duration = Duration::from_secs(120);
 
-pub struct World {
+pub struct Fixture {
     pub server: CosmosServer,
     pub store: Arc<CosmosProvider>,
     pub variables: BTreeMap<String, String>,
     runtime: Option<Arc<Runtime>>,
 }
 
-/// What the binary did.
+/// What the binary printed, and its exit code.
 #[derive(Debug)]
-pub struct Ran {
+pub struct Output {
     pub code: i32,
     pub out: String,
     pub err: String,
 }
 
-impl World {
-    /// A store that nobody works on. Its queues are dead: nobody listens where wakeups go.
-    pub async fn still() -> World {
+impl Fixture {
+    /// A store without a runtime. Nobody listens at the address of its queues.
+    pub async fn idle() -> Fixture {
         let server = CosmosServer::start(ServerOptions::default()).await.unwrap();
         let (endpoint, key) = (server.listener().endpoint(), server.listener().key());
         let source = StaticKey::new(Key::from_base64(&key).unwrap());
@@ -53,7 +53,7 @@ impl World {
             ("AWS_ACCESS_KEY_ID", "test".to_owned()),
             ("AWS_SECRET_ACCESS_KEY", "test".to_owned()),
         ];
-        World {
+        Fixture {
             server,
             store,
             variables: variables.map(|(name, value)| (name.to_owned(), value)).into(),
@@ -61,14 +61,14 @@ impl World {
         }
     }
 
-    /// A store whose instances are moved along.
-    pub async fn moving() -> World {
-        let mut world = World::still().await;
-        world.move_along().await;
-        world
+    /// A store with a runtime.
+    pub async fn running() -> Fixture {
+        let mut fixture = Fixture::idle().await;
+        fixture.run_instances().await;
+        fixture
     }
 
-    pub async fn move_along(&mut self) {
+    pub async fn run_instances(&mut self) {
         let store = Arc::clone(&self.store) as Arc<dyn Provider>;
         self.runtime = Some(Runtime::start_with_store(store, activities(), orchestrations()).await);
     }
@@ -81,15 +81,15 @@ impl World {
         self.variables.insert(name.to_owned(), value.into());
     }
 
-    pub async fn run(&self, arguments: &[&str]) -> Ran {
+    pub async fn run(&self, arguments: &[&str]) -> Output {
         self.run_with(arguments, "").await
     }
 
-    pub async fn run_with(&self, arguments: &[&str], input: &str) -> Ran {
+    pub async fn run_with(&self, arguments: &[&str], input: &str) -> Output {
         binary(&self.variables, arguments, input).await
     }
 
-    /// Runs with `--json`; the command must succeed.
+    /// Runs a command with `--json`, which must succeed.
     pub async fn json(&self, arguments: &[&str]) -> Value {
         let mut arguments = arguments.to_vec();
         let end = arguments
@@ -102,7 +102,7 @@ impl World {
         serde_json::from_str(&ran.out).unwrap_or_else(|error| panic!("{error}: {ran:?}"))
     }
 
-    /// Waits until so many instances have had their first turn.
+    /// Waits until this many instances have had their first turn.
     pub async fn until_listed(&self, count: usize) {
         let begun = Instant::now();
         while self.json(&["list"]).await["total"] != count {
@@ -117,23 +117,23 @@ impl World {
     }
 }
 
-impl Ran {
+impl Output {
     #[track_caller]
-    pub fn is(self, code: i32) -> Ran {
+    pub fn exits(self, code: i32) -> Output {
         assert_eq!(self.code, code, "{self:?}");
         self
     }
 
-    /// What a command says only on stderr.
+    /// Expects this on stderr.
     #[track_caller]
-    pub fn says(self, words: &str) -> Ran {
-        assert!(self.err.contains(words), "{words:?} is not said: {self:?}");
+    pub fn warns(self, words: &str) -> Output {
+        assert!(self.err.contains(words), "{words:?} is not on stderr: {self:?}");
         self
     }
 }
 
-/// Runs the binary with these variables and no others.
-pub async fn binary(variables: &BTreeMap<String, String>, arguments: &[&str], input: &str) -> Ran {
+/// Runs the binary with these environment variables only.
+pub async fn binary(variables: &BTreeMap<String, String>, arguments: &[&str], input: &str) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_duroxide-lambda"));
     command.env_clear().envs(variables).args(arguments);
     command
@@ -144,13 +144,13 @@ pub async fn binary(variables: &BTreeMap<String, String>, arguments: &[&str], in
     let run = move || {
         let mut child = command.spawn().unwrap();
         let mut stdin = child.stdin.take().unwrap();
-        // Who does not read its input may have closed it.
+        // A command that does not read its input may have closed it.
         stdin.write_all(input.as_bytes()).unwrap_or_default();
         drop(stdin);
         child.wait_with_output().unwrap()
     };
     let output = tokio::task::spawn_blocking(run).await.unwrap();
-    Ran {
+    Output {
         code: output.status.code().expect("it was not killed"),
         out: String::from_utf8(output.stdout).unwrap(),
         err: String::from_utf8(output.stderr).unwrap(),
@@ -162,7 +162,7 @@ pub fn dead_address() -> String {
     let socket = tokio::net::TcpSocket::new_v4().unwrap();
     socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
     let address = format!("http://{}", socket.local_addr().unwrap());
-    // It holds the port without listening: nobody else gets it.
+    // Bound without listening, so that no other process gets the port.
     std::mem::forget(socket);
     address
 }

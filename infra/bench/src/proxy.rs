@@ -1,8 +1,7 @@
-//! A forwarding proxy that completes the peer's batches.
+//! A forwarding proxy that adds a header to the peer's batches.
 //!
-//! `duroxide-cdb` leaves out `x-ms-cosmos-batch-atomic: true`, without which the strict server refuses a transactional
-//! batch. Both sides connect through this proxy, so that both pay the same for it; it changes nothing else, and the
-//! server behind it counts.
+//! `duroxide-cdb` omits `x-ms-cosmos-batch-atomic: true`, without which the emulator refuses a transactional batch. Both sides
+//! connect through this proxy, so that its cost is the same for both. It changes nothing else.
 
 use std::io::{Error, ErrorKind};
 use std::net::{Ipv4Addr, SocketAddr};
@@ -15,38 +14,38 @@ const BATCH: &str = "x-ms-cosmos-is-batch-request:";
 const ATOMIC: &str = "x-ms-cosmos-batch-atomic:";
 const END: &[u8] = b"\r\n\r\n";
 
-/// A listening proxy; dropping it stops it from taking connections.
+/// A listening proxy. Dropping it closes its port.
 #[derive(Debug)]
-pub struct Amend {
+pub struct BatchProxy {
     address: SocketAddr,
     accepting: JoinHandle<()>,
 }
 
-impl Amend {
-    /// Listens on a free port, and forwards to `target`.
-    pub async fn start(target: SocketAddr) -> std::io::Result<Amend> {
+impl BatchProxy {
+    /// Listens on a free port and forwards to `target`.
+    pub async fn start(target: SocketAddr) -> std::io::Result<BatchProxy> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
         let address = listener.local_addr()?;
         let accepting = tokio::spawn(async move {
             while let Ok((client, _)) = listener.accept().await {
                 tokio::spawn(async move {
-                    // A connection that ends early is its client's to notice.
+                    // The client notices a connection that ends early.
                     if let Err(error) = forward(client, target).await {
-                        tracing::debug!(%error, "a forwarded connection was closed");
+                        tracing::debug!(%error, "a forwarded connection ended early");
                     }
                 });
             }
         });
-        Ok(Amend { address, accepting })
+        Ok(BatchProxy { address, accepting })
     }
 
-    /// Where clients connect to.
+    /// The URL for clients.
     pub fn endpoint(&self) -> String {
         format!("http://{}", self.address)
     }
 }
 
-impl Drop for Amend {
+impl Drop for BatchProxy {
     fn drop(&mut self) {
         self.accepting.abort();
     }
@@ -62,7 +61,7 @@ async fn forward(client: TcpStream, target: SocketAddr) -> std::io::Result<()> {
     let requests = async {
         let mut buffer = Vec::with_capacity(64 * 1024);
         while let Some(length) = read_request(&mut from_client, &mut buffer).await? {
-            to_server.write_all(&amended(&buffer[..length])).await?;
+            to_server.write_all(&with_header(&buffer[..length])).await?;
             buffer.drain(..length);
         }
         to_server.shutdown().await
@@ -70,7 +69,7 @@ async fn forward(client: TcpStream, target: SocketAddr) -> std::io::Result<()> {
     tokio::try_join!(answers, requests).map(|_| ())
 }
 
-/// Reads until the buffer begins with one whole request, and gives its length; none at the end of the connection.
+/// Reads until the buffer begins with a whole request and returns its length; `None` at the end of the connection.
 async fn read_request(from: &mut (impl AsyncReadExt + Unpin), buffer: &mut Vec<u8>) -> std::io::Result<Option<usize>> {
     loop {
         if let Some(head) = head_length(buffer) {
@@ -107,19 +106,19 @@ fn content_length(head: &[u8]) -> std::io::Result<usize> {
     Ok(0)
 }
 
-/// The request with the header that a batch needs; any other request as it is.
-fn amended(request: &[u8]) -> Vec<u8> {
-    let mut amended = request.to_vec();
+/// A batch with the header that it needs; any other request unchanged.
+fn with_header(request: &[u8]) -> Vec<u8> {
+    let mut changed = request.to_vec();
     let Some(head) = head_length(request) else {
-        return amended;
+        return changed;
     };
     let text = String::from_utf8_lossy(&request[..head]).to_ascii_lowercase();
     if text.contains(BATCH) && !text.contains(ATOMIC) {
         let header = format!("{ATOMIC} true\r\n");
         let at = head - 2;
-        amended.splice(at..at, header.into_bytes());
+        changed.splice(at..at, header.into_bytes());
     }
-    amended
+    changed
 }
 
 #[cfg(test)]
@@ -129,14 +128,14 @@ mod tests {
     #[test]
     fn a_batch_gets_the_header_that_it_lacks_and_nothing_else_changes() {
         let batch = b"POST /x HTTP/1.1\r\nX-Ms-Cosmos-Is-Batch-Request: true\r\ncontent-length: 2\r\n\r\n[]";
-        let done = String::from_utf8(amended(batch)).unwrap();
+        let done = String::from_utf8(with_header(batch)).unwrap();
         assert!(
             done.ends_with("content-length: 2\r\nx-ms-cosmos-batch-atomic: true\r\n\r\n[]"),
             "{done}"
         );
-        assert_eq!(amended(done.as_bytes()), done.as_bytes());
+        assert_eq!(with_header(done.as_bytes()), done.as_bytes());
         let read = b"GET /x HTTP/1.1\r\nhost: y\r\n\r\n";
-        assert_eq!(amended(read), read);
+        assert_eq!(with_header(read), read);
     }
 
     #[test]

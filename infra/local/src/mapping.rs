@@ -1,12 +1,12 @@
-//! The event source mapping: takes batches from a queue, invokes a function with them, and deletes what was served.
+//! The event source mapping: takes batches from a queue, invokes a function with them, and deletes the records that were
+//! served. It knows `sqs` and `lambda`, which do not know each other.
 //!
-//! As on Lambda: a batch whose invocation fails comes again, whole, when its visibility timeout ends; with partial answers
-//! only the reported records do. An answer that names what is not in the batch, or is no answer at all, fails the whole.
+//! As on Lambda, a batch whose invocation fails comes again as a whole when its visibility timeout ends. After a partial
+//! answer only the reported records do. An answer that names a record outside the batch, or is not JSON, fails the batch.
 
-use super::api::{REGION, arn, attributes_of, md5_of};
-use super::queue::Received;
-use super::service::Sqs;
+use crate::aws::{REGION, queue_arn};
 use crate::lambda::{Function, InvokeError};
+use crate::sqs::{Received, Sqs, md5_of, system_attributes};
 use bytes::Bytes;
 use serde_json::{Value, json};
 use std::collections::HashSet;
@@ -14,28 +14,28 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::task::JoinSet;
 
-/// How long one look at the queue waits.
+/// How long one receive waits for messages.
 const WAIT: Duration = Duration::from_secs(20);
-/// A function that does not start is left alone for so long.
+/// The pause after an invocation whose function did not start.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// How a queue feeds a function.
+/// Which queue feeds a function, and how.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct MappingSettings {
+pub(crate) struct MappingSettings {
     /// The queue's name.
-    pub queue: String,
+    pub(crate) queue: String,
     /// The most messages of one invocation.
-    pub batch_size: usize,
+    pub(crate) batch_size: usize,
 }
 
-/// See the module. Dropping it stops the feeding.
+/// See the module. Dropping it stops the polling.
 #[derive(Debug)]
 pub(crate) struct Mapping {
     _pollers: JoinSet<()>,
 }
 
 impl Mapping {
-    /// Feeds a function, in as many invocations at once as it has environments.
+    /// Polls the queue with as many pollers as the function may have environments.
     pub(crate) fn start(settings: &MappingSettings, sqs: &Arc<Sqs>, function: &Arc<Function>) -> Mapping {
         let mut pollers = JoinSet::new();
         for _ in 0..function.settings().concurrency.max(1) {
@@ -51,7 +51,7 @@ async fn poll(settings: MappingSettings, sqs: Arc<Sqs>, function: Arc<Function>)
         let received = match sqs.receive(queue, settings.batch_size, None, WAIT).await {
             Ok(received) => received,
             Err(error) => {
-                tracing::error!(%error, "an event source mapping has no queue");
+                tracing::error!(%error, "the queue of an event source mapping does not exist");
                 return;
             }
         };
@@ -62,11 +62,11 @@ async fn poll(settings: MappingSettings, sqs: Arc<Sqs>, function: Arc<Function>)
         let served = served(&received, &answer);
         for message in &received {
             if served.contains(message.message.id.as_str()) {
-                // An old receipt deletes nothing: the message became visible again meanwhile, and is somebody else's.
+                // An outdated receipt deletes nothing: the message became visible again and another poller has it.
                 sqs.delete(queue, &message.receipt).map(drop).unwrap_or_default();
             }
         }
-        // The function has told why it failed.
+        // The function has logged why it failed.
         if let Err(InvokeError::Init { .. } | InvokeError::Spawn(_)) = &answer {
             tokio::time::sleep(PAUSE).await;
         }
@@ -81,11 +81,11 @@ fn event_of(queue: &str, received: &[Received]) -> Bytes {
                 "messageId": received.message.id,
                 "receiptHandle": received.receipt,
                 "body": received.message.body,
-                "attributes": attributes_of(received),
+                "attributes": system_attributes(received),
                 "messageAttributes": {},
                 "md5OfBody": md5_of(&received.message.body),
                 "eventSource": "aws:sqs",
-                "eventSourceARN": arn(queue),
+                "eventSourceARN": queue_arn(queue),
                 "awsRegion": REGION,
             })
         })
@@ -93,7 +93,7 @@ fn event_of(queue: &str, received: &[Received]) -> Bytes {
     Bytes::from(json!({ "Records": records }).to_string())
 }
 
-/// The ids of the messages that need not come again.
+/// The ids of the messages to delete.
 fn served<'a>(received: &'a [Received], answer: &Result<Bytes, InvokeError>) -> HashSet<&'a str> {
     let all = || received.iter().map(|received| received.message.id.as_str()).collect();
     let Ok(body) = answer else {
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_says_which_records_need_not_come_again() {
+    fn an_answer_decides_which_records_are_deleted() {
         let both: &[&str] = &["a", "b"];
         for (answer, expected) in [
             (r#"{"batchItemFailures": []}"#, both),

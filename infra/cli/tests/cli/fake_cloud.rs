@@ -1,4 +1,4 @@
-//! What a running local cloud answers to clients: its variables, and wakeups taken in.
+//! A local cloud that answers variables and accepts wakeups.
 
 use bytes::Bytes;
 use http_body_util::{BodyExt as _, Full};
@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex};
 use tokio::net::TcpListener;
 
 #[derive(Clone)]
-pub struct Cloud {
+pub struct FakeCloud {
     pub url: String,
     shared: Arc<Shared>,
 }
@@ -25,8 +25,8 @@ struct Shared {
     wakeups: Mutex<Vec<Value>>,
 }
 
-impl Cloud {
-    pub async fn start() -> Cloud {
+impl FakeCloud {
+    pub async fn start() -> FakeCloud {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         let shared = Arc::new(Shared::default());
@@ -39,10 +39,10 @@ impl Cloud {
                 tokio::spawn(async move { served.await.unwrap_or_default() });
             }
         });
-        Cloud { url, shared }
+        FakeCloud { url, shared }
     }
 
-    /// Answers these variables, with its own address as that of the queues.
+    /// Answers these variables from now on, with its own address for the queues.
     pub fn offer(&self, variables: &BTreeMap<String, String>) {
         let mut variables = variables.clone();
         variables.insert("AWS_ENDPOINT_URL".to_owned(), self.url.clone());
@@ -53,7 +53,7 @@ impl Cloud {
         *self.shared.answer.lock().unwrap() = (status, body.into());
     }
 
-    /// The wakeups so far.
+    /// The wakeups that it accepted.
     pub fn wakeups(&self) -> Vec<Value> {
         self.shared.wakeups.lock().unwrap().clone()
     }
@@ -65,7 +65,10 @@ async fn answer(shared: Arc<Shared>, request: Request<Incoming>) -> Result<Respo
         (&Method::GET, "/cloud/variables") => shared.answer.lock().unwrap().clone(),
         (&Method::POST, _) => {
             let body = request.into_body().collect().await.unwrap().to_bytes();
-            (200, take(&shared, &serde_json::from_slice(&body).unwrap()).to_string())
+            (
+                200,
+                accept(&shared, &serde_json::from_slice(&body).unwrap()).to_string(),
+            )
         }
         _ => (404, String::new()),
     };
@@ -75,8 +78,8 @@ async fn answer(shared: Arc<Shared>, request: Request<Incoming>) -> Result<Respo
     Ok(response.body(Full::new(Bytes::from(body))).unwrap())
 }
 
-/// `SendMessageBatch`, of which every entry is taken.
-fn take(shared: &Shared, call: &Value) -> Value {
+/// Accepts every entry of a `SendMessageBatch`.
+fn accept(shared: &Shared, call: &Value) -> Value {
     let mut taken = Vec::new();
     for entry in call["Entries"].as_array().unwrap() {
         let wakeup: Value = serde_json::from_str(entry["MessageBody"].as_str().unwrap()).unwrap();

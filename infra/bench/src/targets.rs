@@ -1,4 +1,4 @@
-//! The targets, and whether they were reached.
+//! The targets, and whether the rows reach them.
 
 use crate::arena::Side;
 use crate::measure::{End, Measure};
@@ -9,8 +9,8 @@ const REQUESTS: f64 = 0.40;
 const CONCURRENT_REQUESTS: f64 = 0.20;
 const CONCURRENT_SPEED: f64 = 8.0;
 
-/// One line for each target that the rows say something about.
-pub fn verdicts(rows: &[Measure]) -> Vec<String> {
+/// One line for each target that applies to the rows.
+pub fn targets(rows: &[Measure]) -> Vec<String> {
     let mut lines = Vec::new();
     for peer in rows.iter().filter(|row| row.side == Side::Peer) {
         let Some(ours) = rows.iter().find(|row| pairs(row, peer)) else {
@@ -43,8 +43,8 @@ fn compare(ours: &Measure, peer: &Measure) -> Vec<String> {
     let share = ours.each(ours.requests) / peer.each(peer.requests.max(1));
     let is_concurrent = ours.workload == CONCURRENT_HELLO;
     let most = if is_concurrent { CONCURRENT_REQUESTS } else { REQUESTS };
-    // A peer that was cut off would have made more requests and taken longer: what is reached stays reached, and what
-    // is not is open.
+    // A peer that did not finish would have made more requests and taken longer: a target that is reached stays reached,
+    // another one is undecided.
     let judge = |reached: bool| (reached || peer.end != End::DidNotFinish).then_some(reached);
     let note = if peer.end == End::DidNotFinish {
         ", and the peer did not finish"
@@ -68,10 +68,10 @@ fn compare(ours: &Measure, peer: &Measure) -> Vec<String> {
 }
 
 fn line(reached: Option<bool>, text: &str) -> String {
-    let verdict = match reached {
+    let result = match reached {
         Some(true) => "reached",
         Some(false) => "MISSED ",
         None => "open   ",
     };
-    format!("{verdict}  {text}")
+    format!("{result}  {text}")
 }

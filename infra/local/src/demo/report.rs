@@ -1,0 +1,121 @@
+//! What the demo found, and whether everything holds.
+
+use super::audit::Audit;
+use super::orders::PlacedOrder;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// What the demo found.
+#[derive(Clone, Debug, Default)]
+pub struct Report {
+    /// How many orders were placed.
+    pub orders: usize,
+    /// How many orders ended with each outcome.
+    pub outcomes: BTreeMap<String, usize>,
+    /// Turns that the functions logged as committed.
+    pub turns: usize,
+    /// What the histories say, of all orders together.
+    pub audit: Audit,
+    /// Orders that were not charged exactly once.
+    pub mischarged: usize,
+    /// Processes killed, by function.
+    pub kills: BTreeMap<String, u64>,
+    /// Wakeups sent.
+    pub wakeups: u64,
+    /// Of these, lost on purpose.
+    pub wakeups_lost: u64,
+    /// Requests of the functions to the embedded Cosmos DB.
+    pub cosmos_requests: Option<u64>,
+    /// Dead letters in the store.
+    pub dead_letters: u64,
+    /// From the first order to the last outcome.
+    pub elapsed: Duration,
+    /// Everything that should not be.
+    pub problems: Vec<String>,
+}
+
+impl Report {
+    /// Whether every order has its outcome and one charge, every activity one result, and nothing is a dead letter.
+    pub fn all_well(&self) -> bool {
+        self.problems.is_empty()
+    }
+
+    /// Median and maximum of how late timers fired; `None` if no timer fired.
+    pub fn timer_lateness(&self) -> Option<(Duration, Duration)> {
+        let mut sorted = self.audit.lateness_ms.clone();
+        sorted.sort_unstable();
+        let worst = sorted.last()?;
+        let median = sorted[sorted.len() / 2];
+        Some((Duration::from_millis(median), Duration::from_millis(*worst)))
+    }
+
+    pub(super) fn add_order(&mut self, placed: &PlacedOrder, outcome: String, audit: Audit) {
+        let id = &placed.order.id;
+        if outcome != placed.expected {
+            self.problems
+                .push(format!("{id}: the outcome is {outcome} instead of {}", placed.expected));
+        }
+        *self.outcomes.entry(outcome).or_default() += 1;
+        if audit.charges != 1 {
+            self.mischarged += 1;
+            self.problems.push(format!("{id}: charged {} times", audit.charges));
+        }
+        self.problems.extend(audit.problems.iter().cloned());
+        self.audit.merge(audit);
+    }
+
+    pub(super) fn add_dead_letters(&mut self, count: u64) {
+        self.dead_letters = count;
+        if count > 0 {
+            self.problems.push(format!("{count} dead letters"));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::demo::orders::orders;
+
+    fn audit(charges: u64) -> Audit {
+        Audit {
+            charges,
+            lateness_ms: vec![900, 100, 200],
+            ..Audit::default()
+        }
+    }
+
+    #[test]
+    fn everything_must_hold_for_all_to_be_well() {
+        let placed = &orders(1, "o")[0];
+        let mut report = Report::default();
+        assert_eq!(report.timer_lateness(), None);
+        report.add_order(placed, "shipped".to_owned(), audit(1));
+        report.add_dead_letters(0);
+        assert!(report.all_well() && report.mischarged == 0, "{report:?}");
+        let lateness = report
+            .timer_lateness()
+            .map(|(median, worst)| (median.as_millis(), worst.as_millis()));
+        assert_eq!(lateness, Some((200, 900)));
+
+        for (outcome, audit, dead_letters) in [
+            ("cancelled", audit(1), 0),
+            ("shipped", audit(2), 0),
+            ("shipped", audit(1), 1),
+            (
+                "shipped",
+                Audit {
+                    problems: vec!["o-01: activity 3 has 2 results".to_owned()],
+                    ..audit(1)
+                },
+                0,
+            ),
+        ] {
+            let mut report = Report::default();
+            report.add_order(placed, outcome.to_owned(), audit);
+            report.add_dead_letters(dead_letters);
+            assert_eq!(report.problems.len(), 1, "{report:?}");
+            assert!(!report.all_well());
+        }
+    }
+}

@@ -1,4 +1,0 @@
-//! Tables and text for terminals: no workflow data reaches a terminal unescaped.
-
-pub mod table;
-pub mod text;
