@@ -206,7 +206,7 @@ impl Settled {
                     self.done += 1;
                     delivered.push(instance);
                 }
-                Ok(Redriven::Owed { instance }) => {
+                Ok(Redriven::Undelivered { instance }) => {
                     self.done += 1;
                     self.owed += 1;
                     self.name(instance);
