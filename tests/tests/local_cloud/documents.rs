@@ -16,8 +16,17 @@ const FOLDERS: [&str; 6] = [
     "infra/azure",
     "infra/aws",
 ];
-/// Files that the documents propose, as places for a new feature.
-const PROPOSED: [&str; 3] = ["pause.rs", "shared/api", "functions/api"];
+/// Files that the documents name before they exist: places for a new feature, and modules of the provider that are being
+/// moved.
+const PROPOSED: [&str; 7] = [
+    "pause.rs",
+    "shared/api",
+    "functions/api",
+    "polling/",
+    "recovery/",
+    "recovery/deliver.rs",
+    "recovery/erase.rs",
+];
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
