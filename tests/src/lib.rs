@@ -16,6 +16,7 @@
 //! | [`cloud`] | orchestrator, worker and client on one world, joined by a notifier in memory |
 //! | [`workload`], [`jobs`] | a mixed workload with known outputs; starting, nudging and checking it |
 //! | [`cost`] | requests and round trips of an operation |
+//! | [`log`] | the JSON log of the functions, captured |
 //! | `wait`, `patient` | waiting for what must come; repeating a test that failed while the machine stalled |
 //! | [`real`] | the functions' binaries under cargo-lambda and moto |
 
@@ -23,6 +24,7 @@ mod clock;
 pub mod cloud;
 pub mod cost;
 pub mod jobs;
+pub mod log;
 mod patient;
 pub mod real;
 pub mod turns;
