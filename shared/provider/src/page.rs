@@ -175,7 +175,7 @@ async fn each<'s, I: Item, T: Send>(
     }
     let work = &work;
     // Boxed and collected first: a lazy iterator of borrowing futures is too much for the compiler's proof of `Send`.
-    let groups: Vec<BoxFuture<'_, Vec<(I, Outcome<T>)>>> = groups
+    let groups: Vec<BoxFuture<'_, _>> = groups
         .into_iter()
         .map(|group| -> BoxFuture<'_, _> { Box::pin(one_by_one(group, time, work)) })
         .collect();
