@@ -3,6 +3,11 @@
 //! Every test has its own server, or, when `COSMOS_ENDPOINT` and `COSMOS_KEY` are set, its own container in that
 //! account.
 //!
+//! There are two tiers. The quick one is `cargo test --workspace`: it needs Rust and a C compiler only. What sweeps every
+//! write, takes large volumes, waits for minutes or needs a program from PyPI belongs to the exhaustive tier: mark it
+//! `#[ignore = "exhaustive: <what it needs or why it is long>"]`, and give it a representative in the quick tier. No test may
+//! depend on the machine's speed: wait with [`until`], not for a time.
+//!
 //! | module | role |
 //! |---|---|
 //! | `world` | one test's Cosmos DB, with a look at the raw documents |

@@ -110,7 +110,7 @@ async fn documents_of_an_unknown_type_stop_no_fetch_and_no_recovery() {
         provider
             .abandon_orchestration_item(&token, None, true)
             .await
-            .expect("given back");
+            .expect("it is abandoned");
     }
     let token = turn(&provider, "order").await.lock_token;
     let decision = Decision::of(vec![started("order", 1)]);
@@ -303,7 +303,7 @@ async fn abandon_backlog(count: usize) {
         provider
             .abandon_orchestration_item(&turn.lock_token, Some(Duration::from_secs(1)), false)
             .await
-            .expect("given back");
+            .expect("it is abandoned");
         let lock = world.document("order", "lock").await.expect("a lock");
         largest = largest.max(lock.to_string().len());
         if round % 3 == 2 {

@@ -59,7 +59,7 @@ async fn ctrl_c_and_a_termination_signal_stop_all_processes() -> Result<()> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_quiet_cloud_still_reports_a_function_that_crashes_or_does_not_restart() -> Result<()> {
     let binaries = Binaries::built().await?;
-    let directory = fresh_directory("told")?;
+    let directory = fresh_directory("crash-once")?;
     // The first environment crashes in its first invocation, and no other one starts.
     let note = format!("NOTE={}", directory.join("note").display());
     let mut command = binaries.with_fake("orchestrator", "crash-once");

@@ -81,11 +81,11 @@ async fn no_pass_starves_another_and_successive_runs_drain_everything() {
             "{pass:?}: {report:?}"
         );
     }
-    let mut names: BTreeSet<String> = notified(&queue).into_iter().collect();
+    let mut names: BTreeSet<String> = woken(&queue).into_iter().collect();
     listener.clear_faults();
     for runs in 2.. {
         let report = maintenance.run(request.clone(), Budget::of(time)).await;
-        names.extend(notified(&queue));
+        names.extend(woken(&queue));
         if !report.left_over {
             println!("drained in {runs} runs");
             break;
@@ -128,10 +128,7 @@ async fn two_runs_at_once_deliver_once() {
     let targets: Vec<String> = (0..50).map(|n| format!("t0-{n}")).collect();
     let names: Vec<&str> = targets.iter().map(String::as_str).collect();
     fixture.assert_one_message_each(&names).await;
-    let wakeups: BTreeSet<String> = [notified(&first_bell), notified(&second_bell)]
-        .concat()
-        .into_iter()
-        .collect();
+    let wakeups: BTreeSet<String> = [woken(&first_bell), woken(&second_bell)].concat().into_iter().collect();
     assert!(targets.iter().all(|target| wakeups.contains(target)), "{wakeups:?}");
     fixture.clock.advance(PERIOD);
     assert_complete(&run(&first).await);
@@ -171,11 +168,11 @@ async fn crashes_at(n: u64, point: CrashPoint) -> bool {
     fixture.assert_one_message_each(&["t0-0", "t0-1", "t0-2"]).await;
     assert!(fixture.intents().await.is_empty(), "{point:?} {n}");
     assert!(fixture.world.documents_of("session").await.is_empty(), "{point:?} {n}");
-    let wakeups: BTreeSet<String> = notified(&queue).into_iter().collect();
+    let wakeups: BTreeSet<String> = woken(&queue).into_iter().collect();
     for target in ["t0-0", "t0-1", "t0-2", "lost-0", "lost-1", "lost-2"] {
         assert!(
             wakeups.contains(target),
-            "{point:?} {n}: {target} is not notified: {wakeups:?}"
+            "{point:?} {n}: {target} is not woken: {wakeups:?}"
         );
     }
     listener.crashed()

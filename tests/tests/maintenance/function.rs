@@ -62,7 +62,7 @@ pub fn assert_complete(report: &Report) {
 }
 
 /// The instances that were woken, sorted.
-pub fn notified(queue: &Memory) -> Vec<String> {
+pub fn woken(queue: &Memory) -> Vec<String> {
     let wakeups = queue.take().into_iter();
     let mut names: Vec<String> = wakeups
         .map(|delayed| delayed.wakeup.target.instance().to_owned())
@@ -88,7 +88,7 @@ async fn the_schedule_runs_every_pass_and_returns_a_report() {
         (&text["store"]["outboxDepth"], &text["store"]["turnsDue"]),
         (&json!(0), &json!(2))
     );
-    assert_eq!(notified(&queue), ["forgotten", "target"]);
+    assert_eq!(woken(&queue), ["forgotten", "target"]);
     let metrics = Metrics::new(Some("tests".to_owned()));
     report.measure(&metrics);
     let line = metrics.flush("maintenance", Duration::ZERO, 0).expect("a line");
@@ -160,7 +160,7 @@ async fn a_direct_invocation_does_what_it_names_and_no_more() {
         report.passes[&PassName::Outbox].pages >= 1 && report.store.is_none(),
         "{report:?}"
     );
-    assert_eq!(notified(&queue), ["a", "b"]);
+    assert_eq!(woken(&queue), ["a", "b"]);
 }
 
 #[tokio::test]
@@ -241,5 +241,5 @@ async fn a_pass_that_cannot_reach_the_store_does_not_stop_the_others() {
         "{report:#?}"
     );
     assert_eq!(report.passes[&PassName::Outbox].done, 1);
-    assert_eq!(notified(&queue), ["target"]);
+    assert_eq!(woken(&queue), ["target"]);
 }

@@ -52,7 +52,7 @@ async fn the_next_run_wakes_the_target_of_a_late_delivery_whose_wakeup_was_lost(
     // Those wakeups are lost.
     fixture.clock.advance(PERIOD);
     assert_complete(&run(&maintenance).await);
-    assert_eq!(notified(&queue), ["target"]);
+    assert_eq!(woken(&queue), ["target"]);
 }
 
 #[tokio::test]
@@ -69,7 +69,7 @@ async fn the_next_run_wakes_a_redriven_target_whose_wakeup_was_lost() {
     fixture.clock.advance(PERIOD);
     let report = run(&maintenance).await;
     assert_complete(&report);
-    assert_eq!(notified(&queue), ["target"]);
+    assert_eq!(woken(&queue), ["target"]);
     let store = report.store.expect("there was time to count");
     assert_eq!((store.oldest_due_seconds, store.stuck_instances), (60, 0));
 }
