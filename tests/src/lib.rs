@@ -17,6 +17,7 @@
 //! | [`workload`], [`jobs`] | a mixed workload with known outputs; starting, nudging and checking it |
 //! | [`cost`] | requests and round trips of an operation |
 //! | `recovery` | delivers and finishes all that is due, as maintenance does |
+//! | [`log`] | the JSON log of the functions, captured |
 //! | `wait`, `patient` | waiting for what must come; repeating a test that failed while the machine stalled |
 //! | [`real`] | the functions' binaries under cargo-lambda and moto |
 
@@ -24,6 +25,7 @@ mod clock;
 pub mod cloud;
 pub mod cost;
 pub mod jobs;
+pub mod log;
 mod patient;
 pub mod real;
 mod recovery;

@@ -123,7 +123,7 @@ async fn two_runs_at_once_deliver_once() {
     let (left, right) = futures::join!(run(&first), run(&second));
     for report in [left, right] {
         assert_complete(&report);
-        assert!(report.passes.values().all(|pass| pass.dead == 0), "{report:?}");
+        assert!(report.passes.values().all(|pass| pass.given_up == 0), "{report:?}");
     }
     let targets: Vec<String> = (0..50).map(|n| format!("t0-{n}")).collect();
     let names: Vec<&str> = targets.iter().map(String::as_str).collect();
@@ -162,7 +162,7 @@ async fn crashes_at(n: u64, point: CrashPoint) -> bool {
     let report = run(&next).await;
     assert_complete(&report);
     assert!(
-        report.passes.values().all(|pass| pass.failed + pass.dead == 0),
+        report.passes.values().all(|pass| pass.failed + pass.given_up == 0),
         "{point:?} {n}: {report:?}"
     );
     fixture.assert_one_message_each(&["t0-0", "t0-1", "t0-2"]).await;

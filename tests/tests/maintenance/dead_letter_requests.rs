@@ -23,7 +23,7 @@ async fn ask_within(maintenance: &Maintenance, dead_letters: Value, time: Durati
     let answer = maintenance
         .handle(&json!({ "deadLetters": dead_letters }), Budget::of(time))
         .await;
-    let Ok(Answer::Letters(answer)) = answer else {
+    let Ok(Answer::DeadLetters(answer)) = answer else {
         panic!("{answer:?}")
     };
     serde_json::to_value(answer).expect("an answer is JSON")
@@ -45,9 +45,9 @@ async fn an_operator_can_list_read_redrive_and_discard_dead_letters() {
     fixture.clock.advance(Duration::from_secs(1));
     give_up_turn(&fixture.provider, "bad", "[]").await;
     let (maintenance, queue) = maintenance(&fixture.provider, &fixture.clock, settings());
-    let first = ask(&maintenance, json!({"list": {"most": 3}})).await;
+    let first = ask(&maintenance, json!({"list": {"limit": 3}})).await;
     let next = &first["deadLetters"]["list"]["next"];
-    let second = ask(&maintenance, json!({"list": {"most": 3, "after": next}})).await;
+    let second = ask(&maintenance, json!({"list": {"limit": 3, "after": next}})).await;
     assert_eq!((ids(&first).len(), ids(&second).len()), (3, 1), "{first} {second}");
     assert!(second["deadLetters"]["list"]["next"].is_null());
     assert_eq!(
@@ -104,7 +104,7 @@ async fn many_dead_letters_are_redriven_in_pages_and_one_that_fails_stops_no_oth
     loop {
         let answer = ask(
             &maintenance,
-            json!({"redrive": {"all": true, "most": 2, "after": after}}),
+            json!({"redrive": {"all": true, "limit": 2, "after": after}}),
         )
         .await;
         let redrive = &answer["deadLetters"]["redrive"];

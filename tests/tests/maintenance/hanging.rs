@@ -166,7 +166,7 @@ fn broken(report: &Report) -> Value {
     report.measure(&metrics);
     let line = metrics.flush("maintenance", Duration::ZERO, 0).expect("a line");
     let line: Value = serde_json::from_str(&line).expect("it is JSON");
-    line["PassesBroken"].clone()
+    line["PassesFailed"].clone()
 }
 
 #[tokio::test]

@@ -46,7 +46,7 @@ async fn the_next_run_wakes_the_target_of_a_late_delivery_whose_wakeup_was_lost(
     assert!(named.contains(&("target", Some(fixture.clock.now_ms()))), "{named:?}");
     let store = report.store.expect("there was time to count");
     assert_eq!(
-        (store.turns_due, store.oldest_due_seconds, store.stuck_instances),
+        (store.messages_due, store.oldest_due_seconds, store.stuck_instances),
         (1, 0, 0)
     );
     // Those wakeups are lost.
