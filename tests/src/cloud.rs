@@ -3,6 +3,7 @@
 //! Each function and the client reach the store through a listener of their own, so that their requests are counted
 //! apart. Nothing runs by itself: a test feeds wakeups to the functions, one event at a time or all with [`Cloud::drain`].
 
+use crate::PATIENCE;
 use crate::world::{World, connect};
 use cosmos::{Clock, SystemClock};
 use cosmos_emulator::{Listener, ServerOptions};
@@ -21,8 +22,6 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// How long a test waits for what must come.
-const PATIENCE: Duration = Duration::from_secs(300);
 /// How often [`Cloud::drain`] looks for new wakeups.
 const TICK: Duration = Duration::from_millis(10);
 /// The time of one invocation, unless a test says otherwise.

@@ -1,4 +1,4 @@
-//! Waiting for what must come. The limits are generous: they tell a hang from a slow machine.
+//! Waiting for what must come. The limits are generous: they distinguish a hang from a slow machine.
 
 use cosmos_emulator::{Listener, Pause};
 use std::time::{Duration, Instant};

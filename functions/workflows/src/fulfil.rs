@@ -46,7 +46,7 @@ pub async fn fulfil_order(ctx: OrchestrationContext, input: String) -> Result<St
     serde_json::to_string(&outcome).map_err(|error| format!("the outcome cannot be written: {error}"))
 }
 
-/// The way of an order that nothing happens to.
+/// The path of an order without incident.
 async fn fulfil(ctx: &OrchestrationContext, order: &Order, saga: &mut Saga) -> Result<Vec<String>, Refusal> {
     secure(ctx, order, saga).await?;
     if order.needs_approval() {
@@ -79,8 +79,8 @@ async fn secure(ctx: &OrchestrationContext, order: &Order, saga: &mut Saga) -> R
     if may_have_happened(&charged) {
         saga.push(Compensation::refund(&instance, charge, order));
     }
-    let reserved = settled(reserved, Why::OutOfStock, "reserving the stock");
-    let charged = settled(charged, Why::CardDeclined, "charging the card");
+    let reserved = reference_of(reserved, Why::OutOfStock, "reserving the stock");
+    let charged = reference_of(charged, Why::CardDeclined, "charging the card");
     if let Ok(reference) = &reserved {
         ctx.set_kv_value("reservation", reference);
     }
@@ -95,7 +95,7 @@ async fn await_approval(ctx: &OrchestrationContext, order: &Order) -> Result<(),
     progress::reach(ctx, Stage::AwaitingApproval);
     let mut deadline = ctx.schedule_timer(order.approval_timeout());
     loop {
-        // A queue and not `schedule_wait`: duroxide drops an event for which nobody waits yet, and keeps a queued one.
+        // A queue and not `schedule_wait`: duroxide drops an event that nothing waits for yet, and keeps a queued one.
         // Not `dequeue_event_typed` either, which panics when the message is something else.
         let Either2::First(message) = ctx.select2(ctx.dequeue_event(APPROVAL), &mut deadline).await else {
             return Err(Refusal {
@@ -114,7 +114,7 @@ async fn await_approval(ctx: &OrchestrationContext, order: &Order) -> Result<(),
                     reason: format!("{by} did not approve it"),
                 });
             }
-            // A slip of the approver's should not cost the customer the order: the deadline still stands.
+            // A malformed decision does not cost the customer the order: the deadline still stands.
             Err(error) => ctx.set_kv_value(
                 "approval-ignored",
                 format!("{error}; send {{\"approved\": true, \"by\": \"your name\"}}"),
@@ -155,7 +155,7 @@ async fn ship(ctx: &OrchestrationContext, order: &Order, saga: &mut Saga) -> Res
         if may_have_happened(&answer) {
             saga.push(Compensation::recall(&instance, number));
         }
-        match settled(answer, Why::NotShippable, &format!("shipping parcel {number}")) {
+        match reference_of(answer, Why::NotShippable, &format!("shipping parcel {number}")) {
             Ok(reference) => {
                 ctx.set_kv_value(progress::parcel_key(number), &reference);
                 tracking.push(reference);
@@ -201,7 +201,7 @@ fn may_have_happened(answer: &Result<Answer, String>) -> bool {
 }
 
 /// The reference of a step that succeeded.
-fn settled(answer: Result<Answer, String>, refused: Why, step: &str) -> Result<String, Refusal> {
+fn reference_of(answer: Result<Answer, String>, refused: Why, step: &str) -> Result<String, Refusal> {
     match answer {
         Ok(Answer::Done { reference }) => Ok(reference),
         Ok(Answer::Refused { reason }) => Err(Refusal { why: refused, reason }),

@@ -10,7 +10,7 @@ use std::time::Duration;
 /// From this total on, somebody has to approve the order: 1,000.00.
 pub const APPROVAL_FROM_CENTS: u64 = 100_000;
 
-/// The longest wait that an order may ask for: a year. A slip in the unit should be told, not waited for.
+/// The longest wait that an order may ask for: a year. A slip in the unit is refused, not waited for.
 const LONGEST_WAIT_MS: u64 = 365 * 24 * 60 * 60 * 1000;
 
 /// One customer's order: the input of `fulfil-order`.
@@ -26,14 +26,14 @@ pub struct Order {
     pub lines: Vec<Line>,
     /// Where it goes; one child orchestration each.
     pub parcels: Vec<Parcel>,
-    /// How long the customer may change their mind before anything is shipped; 5 s unless told.
+    /// How long the customer may change their mind before anything is shipped; default 5 s.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cooling_off_ms: Option<u64>,
-    /// How long an approval is waited for; a day unless told.
+    /// How long an approval is waited for; default one day.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub approval_timeout_ms: Option<u64>,
     /// The pause before a second attempt of anything; it doubles with each further one, up to five
-    /// minutes. 1 s unless told.
+    /// minutes. Default 1 s.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_delay_ms: Option<u64>,
 }

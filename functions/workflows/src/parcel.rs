@@ -2,7 +2,7 @@
 //!
 //! A child is an instance of its own, with its own history and its own custom status: a parent of a hundred parcels stays
 //! small, and a client can watch each. Invariant: the key of the pick-up follows from the parcel's instance id alone, so
-//! that the parent can recall a parcel of which it never heard. Neighbours: `fulfil` starts it.
+//! that the parent can recall a parcel whose result never arrived. Neighbours: `fulfil` starts it.
 
 use crate::activities::{Call, PICK_UP_PARCEL};
 use crate::retries;
@@ -42,7 +42,7 @@ pub async fn ship_parcel(ctx: OrchestrationContext, input: String) -> Result<Str
     serde_json::to_string(&answer).map_err(|error| format!("the answer for {instance} cannot be written: {error}"))
 }
 
-/// Asks the carrier until it answers. `schedule_activity_with_retry` is this same loop; written out, it can tell the
+/// Asks the carrier until it answers. `schedule_activity_with_retry` is this same loop; written out, it shows the
 /// client and the carrier which attempt this is.
 async fn pick_up(ctx: &OrchestrationContext, parcel: ShipParcel, key: Key) -> Result<Answer, String> {
     let policy = retries::of_a_step(parcel.retry_delay);

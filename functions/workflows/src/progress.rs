@@ -14,7 +14,7 @@
 //! A parcel is an instance of its own, `{order's instance}::sub::parcel-1`: its custom status is the attempt at handing it
 //! to the carrier.
 //!
-//! Invariant: told for people to read, never read back by the workflow. Neighbours: `fulfil` calls it.
+//! Invariant: it is for people, and the workflow never reads it. Neighbours: `fulfil` calls it.
 
 use duroxide::OrchestrationContext;
 

@@ -1,6 +1,6 @@
 //! The world outside: warehouse, bank and carrier.
 //!
-//! duroxide runs an activity *at least* once: a worker that dies after the bank has charged, and before its result is
+//! duroxide runs an activity *at least* once: a worker that crashes after the bank has charged, and before its result is
 //! recorded, is followed by another that charges again. So every call carries a [`Key`], and the invariant of every
 //! implementation is: **a call with a key that was seen before has no further effect, and gets the same answer.**
 //!
@@ -78,7 +78,7 @@ pub struct Charge {
 pub struct PickUp {
     /// Where to.
     pub address: String,
-    /// Which attempt this is, from 1: said to the carrier, as the AWS SDKs do in a header.
+    /// Which attempt this is, from 1, for the carrier to see.
     pub attempt: u32,
 }
 
@@ -135,7 +135,7 @@ const FLAKY_CARRIER_ANSWERS: u32 = 3;
 impl Shop for SimulatedShop {
     async fn reserve(&self, key: &Key, ask: &Reserve) -> Result<Answer, NoAnswer> {
         match ask.lines.iter().find(|line| line.sku == "out-of-stock") {
-            Some(line) => Ok(refused(format!("{} of {} cannot be had", line.quantity, line.sku))),
+            Some(line) => Ok(refused(format!("{} of {} are not in stock", line.quantity, line.sku))),
             None => Ok(done("reservation", key)),
         }
     }

@@ -1,10 +1,10 @@
-//! What the AWS clients of this crate share: one configuration, made on first use.
+//! The configuration that the AWS clients of this crate share, made on first use.
 //!
-//! Making it reads the root certificates and the credentials, so a cold start that wakeups nothing must not pay for it,
-//! and one that uses two services must pay once. The neighbours are `notifier/sqs.rs` and `secret.rs`.
+//! Making it reads the root certificates and the credentials. A cold start that sends nothing does not pay for that, and
+//! one that uses two services pays once. The neighbours are `notifier/sqs.rs` and `secret.rs`.
 //!
-//! Endpoint, region and credentials come from the environment as everywhere in AWS, or by the same names from given
-//! variables; `AWS_ENDPOINT_URL` leads to a local service.
+//! Endpoint, region and credentials come from the environment as usual in AWS, or from given variables with the same names;
+//! `AWS_ENDPOINT_URL` points to a local service.
 
 use aws_config::retry::RetryConfig;
 use aws_config::timeout::TimeoutConfig;
@@ -31,7 +31,7 @@ pub(crate) async fn shared() -> &'static SdkConfig {
         .await
 }
 
-/// The configuration for SQS from given variables, named as in the environment, and from nothing else.
+/// The configuration for SQS from given variables only, named as in the environment.
 pub(crate) fn given(get: impl Fn(&str) -> Option<String>) -> SdkConfig {
     let get = |name: &str| {
         get(name)
@@ -52,7 +52,7 @@ pub(crate) fn given(get: impl Fn(&str) -> Option<String>) -> SdkConfig {
 }
 
 /// One quick retry: it covers a connection that died while Lambda had the process frozen. More would only use up the
-/// invocation, whose budget bounds the whole.
+/// invocation.
 pub(crate) fn retry() -> RetryConfig {
     RetryConfig::standard()
         .with_max_attempts(2)
@@ -60,8 +60,8 @@ pub(crate) fn retry() -> RetryConfig {
         .with_max_backoff(Duration::from_millis(100))
 }
 
-/// The services are in the same region: what takes longer than this does not come. Two attempts fit into the time
-/// that notifying may take (2 s unless configured otherwise), or the retry would never happen.
+/// The services are in the same region: an answer that takes longer than this will not come. Two attempts fit into the
+/// notify timeout (2 s by default), or the retry would never happen.
 pub(crate) fn timeouts() -> TimeoutConfig {
     TimeoutConfig::builder()
         .connect_timeout(Duration::from_millis(700))
@@ -69,8 +69,8 @@ pub(crate) fn timeouts() -> TimeoutConfig {
         .build()
 }
 
-/// Why a call failed, in one line: the chain of sources, then the service's own code and words. The `Debug` form of
-/// an SDK error is left out, because it holds the whole answer, and an answer may hold a secret.
+/// Why a call failed, in one line: the chain of sources, then the service's own code and message. Without the `Debug` form
+/// of the SDK's error, which has the whole answer: an answer may contain a secret.
 pub(crate) fn reason<E, R>(error: &SdkError<E, R>) -> String
 where
     E: Error + ProvideErrorMetadata + 'static,
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn given_variables_are_all_that_counts() {
+    fn only_the_given_variables_are_used() {
         let some = config(&[
             ("AWS_REGION", " eu-west-1 "),
             ("AWS_ENDPOINT_URL", "http://127.0.0.1:1"),
@@ -120,7 +120,7 @@ mod tests {
         assert_eq!(some.endpoint_url(), Some("http://127.0.0.1:1"));
         assert!(some.credentials_provider().is_some());
         assert!(!format!("{some:?}").contains("hidden"));
-        // What is empty counts as not set, and nothing is taken from the process's environment instead.
+        // An empty variable counts as not set, and the process's environment is not used instead.
         let none = config(&[
             ("AWS_REGION", ""),
             ("AWS_ENDPOINT_URL", " "),

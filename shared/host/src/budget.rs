@@ -1,20 +1,19 @@
-//! The budget: what is left of an invocation's time.
+//! The budget: the time that is left of an invocation.
 //!
-//! Lambda kills an environment at its deadline, in the middle of whatever it does. So the budget ends a margin before,
-//! to leave time for the answer, and nothing is sent to the store after its end: whatever was open then is left to its
-//! lock, which expires by itself.
+//! Lambda kills an environment at its deadline, whatever it does. So the budget ends a margin earlier, to leave time for
+//! the answer, and nothing is sent to the store after its end: the lock of an unfinished step expires by itself.
 
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// Kept back for handing Lambda the answer and the logs.
+/// Reserved for returning the answer and the logs to Lambda.
 const MARGIN: Duration = Duration::from_millis(500);
 
-/// A smaller deadline is a length of time. Lambda names a moment; `cargo lambda watch` names the ten minutes that are
-/// left, in the same header. No moment since 1970 is so small, and no invocation so long.
+/// A smaller deadline is a duration. Lambda sends a moment; `cargo lambda watch` sends the ten minutes that are left, in the
+/// same header. No moment since 1970 is so small, and no invocation takes so long.
 const LENGTH_BELOW: u64 = 24 * 60 * 60 * 1000;
 
-/// Until when an invocation may work.
+/// The end of the time in which an invocation may work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Budget {
     end: Instant,
@@ -31,7 +30,7 @@ impl Budget {
         Budget::of(left.saturating_sub(MARGIN))
     }
 
-    /// A budget of that much from now.
+    /// A budget of this much time from now.
     pub fn of(time: Duration) -> Budget {
         Budget {
             end: Instant::now() + time,
@@ -43,17 +42,17 @@ impl Budget {
         self.end
     }
 
-    /// When all of it but `reserve` is spent.
+    /// When only `reserve` is left of it.
     pub fn end_less(&self, reserve: Duration) -> Instant {
         self.end.checked_sub(reserve).unwrap_or_else(Instant::now)
     }
 
-    /// What is left.
+    /// The time that is left.
     pub fn left(&self) -> Duration {
         self.end.saturating_duration_since(Instant::now())
     }
 
-    /// Whether something that takes so long still fits.
+    /// Whether so much time is left.
     pub fn fits(&self, need: Duration) -> bool {
         self.left() >= need
     }
@@ -71,7 +70,7 @@ mod tests {
     const NOW: u64 = 1_760_000_000_000;
 
     #[tokio::test(start_paused = true)]
-    async fn it_ends_before_the_deadline_and_not_after() {
+    async fn it_ends_a_margin_before_the_deadline() {
         let budget = Budget::until(NOW + 6_000, NOW);
         assert!(budget.fits(Duration::from_millis(5_500)));
         assert!(!budget.fits(Duration::from_millis(5_501)));
@@ -89,7 +88,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_deadline_that_is_a_length_of_time_counts_from_now() {
+    async fn a_deadline_that_is_a_duration_counts_from_now() {
         assert_eq!(Budget::until(600_000, NOW).left(), Duration::from_millis(599_500));
     }
 }

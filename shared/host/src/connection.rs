@@ -1,8 +1,8 @@
-//! A connection from outside of the functions: for programs and command lines that start, watch and repair workflows.
+//! A connection for programs outside of the functions: command lines and services that start and manage workflows.
 //!
-//! What a function has in its environment, such a program may have from elsewhere (another process, a file), so the
-//! parts can be given one by one. Its neighbours are `function.rs`, whose [`client`](crate::client) takes everything
-//! from the environment, and `notifying.rs`, by which what is queued is notified for.
+//! A function reads its settings from its environment. Such a program may have them from elsewhere (another process, a
+//! file), so it passes the parts. Its neighbours are `function.rs`, whose [`client`](crate::client) takes everything from
+//! the environment, and `notifying_provider.rs`, which sends a wakeup after each request.
 
 use crate::config::Limits;
 use crate::environment::Parts;
@@ -14,7 +14,7 @@ use duroxide_cosmos::{ConnectError, CosmosConfig, CosmosProvider, Ids as _, Rand
 use std::fmt;
 use std::sync::Arc;
 
-/// A duroxide client whose requests are notified for, and the store beneath it.
+/// A duroxide client that wakes the functions after each request, and the store beneath it.
 ///
 /// ```no_run
 /// use duroxide_lambda::notifier::Sqs;
@@ -39,7 +39,7 @@ pub struct Connection {
 }
 
 impl Connection {
-    /// Connects with what is given. It sends nothing yet, unless the configuration says that the container be created.
+    /// Connects with these parts. It sends no request yet, unless the configuration creates the container.
     ///
     /// # Errors
     /// When the endpoint or the key cannot be used.
@@ -58,18 +58,18 @@ impl Connection {
         })
     }
 
-    /// The client: it starts, raises, cancels and wakeups for it, and it manages.
+    /// The client: it starts, raises and cancels, which wakes the functions, and it manages (list, delete, prune).
     pub fn client(&self) -> &Client {
         &self.client
     }
 
-    /// The store: dead letters, repair, and all that duroxide's client does not offer.
+    /// The store: dead letters, and everything else that duroxide's client does not offer.
     pub fn store(&self) -> &Arc<CosmosProvider> {
         &self.store
     }
 
-    /// Wakeups for the next turn of an instance, for who queued something past the client (a redriven dead letter). Answers
-    /// what was not taken: maintenance finds its target later.
+    /// Wakes an instance, after something was queued past the client (a redriven dead letter). Returns the wakeup if it was
+    /// not sent: maintenance finds the instance later.
     pub async fn notify(&self, instance: &str) -> Vec<NotSent> {
         let mut wakeup = Wakeup::turn(instance);
         wakeup.consistency_token = recent_consistency_token(&self.store);

@@ -1,4 +1,4 @@
-//! What SQS hands a function, and what the function answers: the parts that we use.
+//! The SQS event of a function and its answer: the fields that we use.
 
 use serde::{Deserialize, Serialize};
 
@@ -14,18 +14,18 @@ pub struct SqsEvent {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SqsRecord {
-    /// What the answer names it by.
+    /// Its id, by which the answer names it.
     pub message_id: String,
-    /// A wakeup, if all is well.
+    /// The encoded wakeup.
     #[serde(default)]
     pub body: String,
 }
 
-/// Which messages were not served, so that SQS delivers those again and no others (`ReportBatchItemFailures`).
+/// The messages that were not served: SQS delivers only these again (`ReportBatchItemFailures`).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct BatchResponse {
-    /// The failed ones.
+    /// The failed messages.
     pub batch_item_failures: Vec<BatchItemFailure>,
 }
 
@@ -33,7 +33,7 @@ pub struct BatchResponse {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct BatchItemFailure {
-    /// Its message id.
+    /// The message id.
     pub item_identifier: String,
 }
 
@@ -54,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_event_of_the_service_is_read_and_the_answer_has_its_shape() {
+    fn an_sqs_event_is_read_and_the_answer_has_the_expected_shape() {
         let event = r#"{"Records":[{"messageId":"059f36b4","receiptHandle":"AQEB","body":"{}",
             "attributes":{"ApproximateReceiveCount":"1"},"messageAttributes":{},"md5OfBody":"e4e6","eventSource":"aws:sqs",
             "eventSourceARN":"arn:aws:sqs:eu-west-1:123456789012:turns","awsRegion":"eu-west-1"},{"messageId":"2"}]}"#;

@@ -1,4 +1,4 @@
-//! The entry points: what a user's `main.rs` calls.
+//! The entry points for a user's `main.rs`.
 
 use crate::budget::Budget;
 use crate::config::Config;
@@ -20,8 +20,8 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// How long one attempt may take. A connection that died while Lambda had the process frozen may only be noticed by
-/// this, and an invocation is short.
+/// The timeout of one attempt. It may be the only sign of a connection that died while Lambda had the process frozen, and
+/// an invocation is short.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(4);
 
 /// Runs the orchestrator function: each wakeup in its queue is one turn of one of these orchestrations.
@@ -64,7 +64,7 @@ pub async fn worker(activities: ActivityRegistry) -> Result<(), Error> {
 }
 
 /// Runs the maintenance function, which a schedule invokes: it repairs what crashes and lost wakeups left behind, and
-/// answers a report. It knows no orchestrations.
+/// returns a report. It needs no orchestrations.
 ///
 /// ```no_run
 /// #[tokio::main]
@@ -87,12 +87,9 @@ pub async fn maintenance() -> Result<(), Error> {
         let budget = Budget::until(event.context.deadline, SystemClock.now_ms());
         let answer = maintenance.handle(&event.payload, budget).await;
         match &answer {
-            Ok(Answer::Report(report)) => {
-                report.tell();
-                report.measure(metrics);
-            }
-            Ok(Answer::Letters(dead_letters)) => dead_letters.tell(),
-            Err(error) => tracing::error!(%error, "nothing was maintained"),
+            Ok(Answer::Report(report)) => report.measure(metrics),
+            Ok(Answer::DeadLetters(_)) => {}
+            Err(error) => tracing::error!(%error, "the request failed"),
         }
         write_metrics(metrics, function, started);
         Ok::<_, Error>(answer?)
@@ -100,22 +97,22 @@ pub async fn maintenance() -> Result<(), Error> {
     .await
 }
 
-/// A duroxide client for the same environment variables: what it starts, raises and cancels is notified for.
+/// A duroxide client from the same environment variables, which wakes the functions after each request.
 ///
 /// # Errors
 /// When the configuration is wrong.
 pub async fn client() -> Result<Client, Error> {
-    // The logs are its program's own business.
+    // It does not install logs: that is up to its program.
     let (_, parts) = store_of(&Config::from_env()?).await?;
     Ok(Client::new(Arc::new(parts.notifying())))
 }
 
-/// A function's configuration; from now on it writes logs.
+/// A function's configuration. It installs the logs.
 fn configured() -> Result<Config, Error> {
     let config = Config::from_env().inspect_err(|error| {
-        // The logs are configured by what just failed to be read.
+        // The log level is a part of the configuration that failed.
         log::init("info");
-        tracing::error!(%error, "the configuration is wrong");
+        tracing::error!(%error, "the configuration cannot be used");
     })?;
     log::init(&config.log_level);
     Ok(config)
@@ -131,7 +128,7 @@ async fn store_of(config: &Config) -> Result<(Arc<CosmosProvider>, Parts), Error
         .request_timeout(REQUEST_TIMEOUT)
         .build();
     let store = Arc::new(CosmosProvider::connect(cosmos).await?);
-    // Beside the rest of the start, so that the first invocation need not wait for it.
+    // In the background, so that the first invocation does not wait for it.
     let warming = Arc::clone(&store);
     tokio::task::spawn_blocking(move || warming.warm());
     let notifier: Arc<dyn Notifier> = Arc::new(Sqs::new(config.queues.clone()));
@@ -140,7 +137,7 @@ async fn store_of(config: &Config) -> Result<(Arc<CosmosProvider>, Parts), Error
     Ok((store, parts))
 }
 
-/// Who this execution environment is. Lambda gives each a log stream of its own.
+/// The id of this execution environment. Each has a log stream of its own.
 fn environment_id() -> String {
     let stream = env::var("AWS_LAMBDA_LOG_STREAM_NAME")
         .ok()
@@ -157,7 +154,7 @@ async fn run(environment: &Environment, config: &Config) -> Result<(), Error> {
     .await
 }
 
-/// Tells that the function is ready, and answers its name.
+/// Logs that the function is ready, and returns its name.
 fn ready(config: &Config, role: &str) -> String {
     let function = env::var("AWS_LAMBDA_FUNCTION_NAME").unwrap_or_else(|_| role.to_owned());
     tracing::info!(
@@ -182,7 +179,7 @@ async fn invoke(environment: &Environment, function: &str, event: LambdaEvent<Sq
 
 fn write_metrics(metrics: &Metrics, function: &str, started: Instant) {
     if let Some(line) = metrics.flush(function, started.elapsed(), SystemClock.now_ms()) {
-        // Nobody can be told that the metrics cannot be written: the log goes the same way.
+        // A failure cannot be reported: the log goes to stdout as well.
         writeln!(std::io::stdout(), "{line}").unwrap_or_default();
     }
 }

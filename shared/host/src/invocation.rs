@@ -11,7 +11,7 @@ use crate::disposition::{Disposition, disposition};
 use crate::environment::{Environment, Role};
 use crate::event::{BatchResponse, SqsEvent, SqsRecord};
 use crate::gate::{Ended, Outcome, Step};
-use crate::metrics;
+use crate::metrics::Metric;
 use crate::notifier::Delayed;
 use crate::wakeup::{Wakeup, recent_consistency_token};
 use duroxide_cosmos::Target;
@@ -135,7 +135,7 @@ impl Environment {
                         reason,
                         "a message was refused; it goes to the dead-letter queue"
                     );
-                    self.metrics.malformed();
+                    self.metrics.count(Metric::MalformedWakeups, 1);
                     failed.push(record.message_id);
                     continue;
                 }
@@ -168,15 +168,16 @@ impl Environment {
         let span = tracing::Span::current();
         span.record("execution", step.execution);
         span.record("attempt", step.attempt);
-        let kind = match self.role {
+        let steps = match self.role {
             Role::Orchestrator => {
                 span.record("turn", step.number);
-                metrics::Kind::Turn
+                Metric::Turns
             }
-            Role::Worker => metrics::Kind::Activity,
+            Role::Worker => Metric::Activities,
         };
+        self.metrics.count(steps, 1);
+        self.metrics.count(step.outcome.metric(), 1);
         let outcome = step.outcome.name();
-        self.metrics.cycle(kind, outcome);
         let duration_ms = duration.as_millis() as u64;
         if step.outcome == Outcome::Deferred {
             tracing::warn!(
@@ -197,11 +198,11 @@ impl Environment {
             );
         }
         if let Some(Ended::Failed { error }) = &step.ended {
-            self.metrics.orchestration_failed();
+            self.metrics.count(Metric::OrchestrationsFailed, 1);
             tracing::error!(error, "an orchestration failed");
         }
         if step.given_up {
-            self.metrics.poisoned();
+            self.metrics.count(Metric::GivenUp, 1);
             tracing::error!("given up: it was tried as often as allowed");
         }
     }

@@ -1,49 +1,50 @@
-//! `duroxide-lambda`: durable workflows of duroxide on AWS Lambda, one step per invocation.
+//! `duroxide-lambda`: durable workflows of duroxide on AWS Lambda, one step per wakeup.
 //!
-//! A *wakeup* (an SQS message) wakes a function; the function has duroxide's runtime do exactly one fetch-execute-ack
-//! cycle for the wakeup's target, wakeups for whatever the commit made due, and ends. The store is the truth and the queue
-//! is a hint: a lost wakeup costs time, never work.
+//! A *wakeup* (an SQS message) starts a function. The function lets duroxide's runtime run exactly one *step*, a turn or an
+//! activity, for the wakeup's target, sends wakeups for everything that the commit made due, and ends. The store is the
+//! truth, and a lost wakeup costs time, never work.
 //!
 //! ```text
 //!   SQS batch ─> event ─> wakeup ─> gate ─> directed fetch ─> runtime executes ─> commit ─> plan ─> notifier ─> SQS
-//!                                   └─ ticket ──────────── answer: Cycle ────────┘         └─ disposition: served,
-//!                                                                                             again, failed
+//!                                                                                   └─> disposition of the record
 //! ```
+//!
+//! A user needs [`orchestrator`], [`worker`] and [`maintenance`](maintenance()) for three functions, and [`client`] or a
+//! [`Connection`] to start workflows. [`config`] is read from the environment; a [`Notifier`] replaces SQS.
 //!
 //! | module | role |
 //! |---|---|
-//! | `function`, `environment`, `invocation` | entry points; the warm runtime; one batch |
-//! | `connection` | for programs outside of the functions: client, store and notifier from given parts |
-//! | `gate` | the provider that gives the runtime one cycle per ticket |
-//! | `wakeup`, `notifier`, `notifier`, `notifying` | the message; how it is sent; sent in time; sent for clients |
-//! | `plan`, `disposition` | pure: which wakeups follow a commit; what follows from an outcome |
-//! | [`maintenance`](mod@maintenance) | what a scheduled function repairs, and what it wakeups for |
-//! | `budget`, `config`, `secret` | time, settings, the store's key |
-//! | `delegate` | providers that are another one in all but a few verbs |
-//! | `deployment` | what templates are checked against: permissions and timing |
-//! | `log`, `metrics` | JSON logs; metrics in CloudWatch's embedded format |
+//! | `function`, `environment`, `invocation` | entry points; the warm runtime; one batch of records |
+//! | `connection`, `notifying_provider` | for programs outside of the functions; a wakeup after each request of a client |
+//! | `gate`, `delegate` | the provider that gives the runtime one step per request; how it passes on the other verbs |
+//! | `wakeup`, [`notifier`], `event` | the message; how it is sent; how it arrives |
+//! | `due`, `disposition` | pure: which wakeups follow a commit; what becomes of a record |
+//! | `maintenance` | the scheduled function |
+//! | `budget`, [`config`], `secret`, `aws` | time, settings, the store's key, AWS clients |
+//! | [`log`], `metrics` | JSON logs; metrics in CloudWatch's embedded format |
+//! | `testing` | internals for the tests of this workspace, behind the feature `testing` |
 //!
-//! # Sessions on Lambda
+//! # Affinity sessions on Lambda
 //!
-//! duroxide binds the activities of one session to one worker. Here the worker is the execution environment: an
-//! activity of a session that another environment holds is busy, and is notified for again until it comes to the holder or
-//! the holder's lock expires ([`Limits::session_lock`]). The lock is renewed only while an activity of the session
-//! runs, because a frozen environment does nothing. So affinity means: *at most one environment at a time* works on a
-//! session, and a warm environment that keeps getting the session's wakeups keeps its state. It cannot mean that a
-//! certain environment is reached: Lambda decides who gets a message. With many environments a session's next activity
-//! may wait for the lock to run out, and is notified for at growing pauses meanwhile (a request and an invocation each time:
-//! a thousand activities behind one owner are some sixty invocations a second). An environment serves one invocation at
-//! a time, so activities of one session run beside each other only within one batch. Retention in a session what is worth rebuilding (a connection, a cache), never what is
-//! lost with the process.
+//! duroxide binds the activities of one session to one worker. Here the worker is the execution environment: an activity of
+//! a session that another environment owns is busy, and its wakeup is sent again until it reaches the owner or the owner's
+//! lock expires ([`Limits::session_lock`]). The lock is renewed only while an activity of the session runs, because a frozen
+//! environment does nothing. So affinity means that *at most one environment at a time* works on a session, and that a warm
+//! environment which keeps getting the session's wakeups keeps its state. Lambda decides which environment gets a message,
+//! so a certain environment cannot be reached. With many environments a session's next activity may wait until the lock
+//! expires, and is woken at growing pauses meanwhile (a request and an invocation each time: a thousand activities behind
+//! one owner are some sixty invocations a second). An environment serves one invocation at a time, so activities of one
+//! session run side by side only within one batch. Keep in a session what can be rebuilt (a connection, a cache), never
+//! what must not be lost with the process.
 //!
-//! # What user code should know
+//! # Rules for workflow code
 //!
-//! - Activities run *at least once*: after a crash, and also when one ends in the moment in which it is told to stop.
-//!   Give their effects a key of their own, as the sample does.
-//! - Code that blocks its thread, in an activity or an orchestration, stalls timers and renewals of the whole
+//! - Activities run *at least once*: again after a crash, and also when one ends in the moment in which it is asked to stop.
+//!   Give their effects an idempotency key, as the sample does.
+//! - Code that blocks its thread, in an activity or an orchestration, delays timers and lock renewals of the whole
 //!   environment. Block in `tokio::task::spawn_blocking`.
-//! - The client of an activity's context starts, raises and cancels, and wakeups for it. It cannot manage (list, delete,
-//!   prune): the runtime would then count all instances at every cold start. Use [`client`] for that.
+//! - The client of an activity's context can start, raise and cancel. It cannot manage (list, delete, prune), because the
+//!   runtime would then count all instances at every cold start. Use [`client`] for that.
 
 mod aws;
 mod budget;

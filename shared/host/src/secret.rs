@@ -1,8 +1,7 @@
 //! The Cosmos key from Secrets Manager.
 //!
-//! The key is read with the first request of an environment, and again when the account refuses it, so that a rotated
-//! key heals itself. However many requests wait for a reading, there is one call: who comes while a reading is on its
-//! way shares its outcome, good or bad.
+//! The key is read with the first request of an environment, and again when the account refuses it, so that functions
+//! pick up a rotated key by themselves. Requests that wait for the same reading share one call and its outcome.
 //!
 //! Invariant: the secret's content leaves this module only as a [`Key`]; no error and no `Debug` shows it.
 
@@ -17,14 +16,14 @@ use std::time::Duration;
 use tokio::sync::OnceCell;
 use tokio::time::Instant;
 
-/// A refusal that arrives this soon after a refresh is about a request that was signed before it.
+/// A refusal this soon after a refresh belongs to a request that was signed before it.
 const STRAGGLER: Duration = Duration::from_secs(1);
 
 /// Reads the Cosmos key from a secret: the base64 key itself, or a JSON object with the field `key`.
 pub struct SecretKey {
     arn: String,
     client: OnceCell<Client>,
-    /// Held by the one who is reading.
+    /// Locked while the secret is read.
     reading: tokio::sync::Mutex<()>,
     last: Mutex<Last>,
 }
@@ -32,7 +31,7 @@ pub struct SecretKey {
 /// The last reading.
 #[derive(Clone, Default)]
 struct Last {
-    /// How many were finished.
+    /// The number of finished readings.
     number: u64,
     outcome: Option<Result<Key, SecretError>>,
     refreshed: Option<Instant>,
@@ -53,7 +52,7 @@ enum SecretError {
 }
 
 impl SecretKey {
-    /// A source that makes its client from the environment when the key is first asked for.
+    /// A source that makes its client from the environment with the first request for the key.
     pub fn new(arn: impl Into<String>) -> SecretKey {
         Self::with(OnceCell::new(), arn.into())
     }
@@ -77,7 +76,7 @@ impl SecretKey {
         self.last.lock().expect("nothing panics while it holds the lock")
     }
 
-    /// The outcome of a reading that ends after `seen`, somebody else's or our own.
+    /// The outcome of a reading that ends after `seen`: of another request, or our own.
     async fn read_after(&self, seen: u64, refresh: bool) -> Result<Key, Error> {
         let _reading = self.reading.lock().await;
         let last = self.last().clone();
@@ -148,7 +147,7 @@ struct Fields {
     key: String,
 }
 
-/// The key in a secret's text; else what the text is, without repeating it: the parsers' own errors quote it.
+/// The key in a secret's text, or what is wrong with the text without repeating it: the parsers' own errors quote it.
 fn key_in(text: &str) -> Result<Key, String> {
     let text = text.trim();
     let fields: Fields;
@@ -159,7 +158,7 @@ fn key_in(text: &str) -> Result<Key, String> {
         text
     };
     Key::from_base64(base64).map_err(|error| match error {
-        Error::InvalidKey { reason } => format!("a text that is no key ({reason})"),
+        Error::InvalidKey { reason } => format!("a text that is not a key ({reason})"),
         other => other.to_string(),
     })
 }

@@ -5,12 +5,14 @@ pub use crate::environment::{Environment, Parts, Role};
 pub use crate::event::{BatchItemFailure, BatchResponse, SqsEvent, SqsRecord};
 pub use crate::gate::{Ended, Gate, Outcome, Step};
 pub use crate::log::JsonLayer;
-pub use crate::maintenance::dead_letters::{DeadLetterFailure, DeadLetterSelection, DeadLettersReport, Settled};
+pub use crate::maintenance::dead_letters::{
+    DeadLetterFailure, DeadLetterSelection, DeadLettersOutcome, DeadLettersReport,
+};
 pub use crate::maintenance::{
     Answer, DeadLettersAnswer, DeadLettersRequest, Maintenance, MaintenanceError, MaintenanceRequest, PassName,
     PassReport, Report, RequestError, StoreReport,
 };
-pub use crate::metrics::{Kind, METRICS, Metric, Metrics};
+pub use crate::metrics::{Metric, Metrics};
 pub use crate::notifier::{BoundedNotifier, Memory};
 pub use crate::notifying_provider::NotifyingProvider;
 pub use crate::secret::SecretKey;

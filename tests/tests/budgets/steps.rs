@@ -97,7 +97,7 @@ async fn abandoning_is_one_request() {
         provider.abandon_orchestration_item(&turn.lock_token, None, false),
     )
     .await;
-    done.expect("the turn is given back");
+    done.expect("the turn is abandoned");
     cost.is(1, 1);
     let claimed = ready(fetch_work(&provider, "i", 2).await);
     let (done, cost) = cost_of(
@@ -105,7 +105,7 @@ async fn abandoning_is_one_request() {
         provider.abandon_work_item(&claimed.lock_token, None, false),
     )
     .await;
-    done.expect("the activity is given back");
+    done.expect("the activity is abandoned");
     cost.is(1, 1);
 }
 

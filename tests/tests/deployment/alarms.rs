@@ -10,7 +10,7 @@ use duroxide::providers::Provider;
 use duroxide_cosmos::CosmosConfig;
 use duroxide_lambda::testing::Budget;
 use duroxide_lambda::testing::{Answer, PassName, PassReport, Report, StoreReport};
-use duroxide_lambda::testing::{Kind, Metrics};
+use duroxide_lambda::testing::{Metric, Metrics};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -18,9 +18,9 @@ use std::time::Duration;
 use tests::World;
 
 /// Namespace, name, and the one dimension with its value.
-type Metric = (String, String, String, String);
+type Series = (String, String, String, String);
 
-fn metric(namespace: &str, name: &str, dimension: &str, value: &str) -> Metric {
+fn metric(namespace: &str, name: &str, dimension: &str, value: &str) -> Series {
     (
         namespace.to_owned(),
         name.to_owned(),
@@ -30,7 +30,7 @@ fn metric(namespace: &str, name: &str, dimension: &str, value: &str) -> Metric {
 }
 
 /// What CloudWatch makes of a line in its embedded format.
-pub fn extracted(line: &str) -> Vec<Metric> {
+pub fn extracted(line: &str) -> Vec<Series> {
     let line: Value = serde_json::from_str(line).unwrap();
     let mut metrics = Vec::new();
     for directive in line["_aws"]["CloudWatchMetrics"].as_array().unwrap() {
@@ -60,7 +60,7 @@ pub fn idle() -> Report {
 }
 
 /// All that the functions of this stack can write, by having their metrics count everything once.
-async fn written(stack: &Stack) -> Result<BTreeSet<Metric>> {
+async fn written(stack: &Stack) -> Result<BTreeSet<Series>> {
     let mut names = BTreeSet::new();
     for function in ["orchestrator", "worker", "tagged-worker", "maintenance"] {
         let name = text(&stack.function(function)["FunctionName"]);
@@ -70,19 +70,26 @@ async fn written(stack: &Stack) -> Result<BTreeSet<Metric>> {
             .find(|(name, _)| name == "METRICS_NAMESPACE");
         let metrics = Arc::new(Metrics::new(namespace.map(|(_, value)| value)));
         throttle(Arc::clone(&metrics)).await?;
-        metrics.wakeups(1, 1);
+        metrics.count(Metric::WakeupsSent, 1);
+        metrics.count(Metric::WakeupsFailed, 1);
         match function {
             "orchestrator" => {
-                metrics.cycle(Kind::Turn, "Failed");
-                metrics.orchestration_failed();
-                metrics.poisoned();
+                for metric in [
+                    Metric::Turns,
+                    Metric::Failed,
+                    Metric::OrchestrationsFailed,
+                    Metric::GivenUp,
+                ] {
+                    metrics.count(metric, 1);
+                }
             }
             "maintenance" => {
                 idle().measure(&metrics);
             }
             _ => {
-                metrics.cycle(Kind::Activity, "Failed");
-                metrics.poisoned();
+                for metric in [Metric::Activities, Metric::Failed, Metric::GivenUp] {
+                    metrics.count(metric, 1);
+                }
             }
         }
         names.extend(extracted(&metrics.flush(&name, Duration::from_millis(1), 0).unwrap()));
@@ -112,7 +119,7 @@ async fn throttle(metrics: Arc<Metrics>) -> Result<()> {
 }
 
 /// The metrics of AWS's own services that this stack has.
-fn of_services(stack: &Stack) -> BTreeSet<Metric> {
+fn of_services(stack: &Stack) -> BTreeSet<Series> {
     let mut metrics = BTreeSet::new();
     for function in stack.made["functions"].as_object().unwrap().keys() {
         for name in ["Errors", "Duration", "Invocations"] {
@@ -131,7 +138,7 @@ fn of_services(stack: &Stack) -> BTreeSet<Metric> {
     metrics
 }
 
-fn looked_at(alarm: &Value) -> Metric {
+fn looked_at(alarm: &Value) -> Series {
     let [dimension] = alarm["Dimensions"].as_array().unwrap().as_slice() else {
         panic!("one dimension: {alarm}");
     };
@@ -212,7 +219,7 @@ async fn each_problem_has_an_alarm_that_says_what_to_do() -> Result<()> {
         "OverdueTimers",
         "StuckInstances",
         "DeadLetters",
-        "PassesBroken",
+        "PassesFailed",
         "Invocations",
     ] {
         on(name, "flow-maintenance");
@@ -262,7 +269,7 @@ async fn each_problem_has_an_alarm_that_says_what_to_do() -> Result<()> {
         assert!(dead_letters.contains(&payload.to_string()), "{dead_letters}");
         let (maintenance, _world, _) = maintenance().await;
         let answer = maintenance.handle(&payload, Budget::of(Duration::from_secs(60))).await;
-        assert!(matches!(answer, Ok(Answer::Letters(_))), "{answer:?}");
+        assert!(matches!(answer, Ok(Answer::DeadLetters(_))), "{answer:?}");
     }
     for alarm in alarms {
         let description = text(&alarm["AlarmDescription"]);

@@ -19,10 +19,9 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tests::workload::{Job, activities, jobs, orchestrations};
-use tests::{World, connect, jobs as running, until_ok};
+use tests::{World, connect, jobs as running, recover, until_ok};
 
 /// What a test runs, and which faults it meets.
-#[derive(Default)]
 struct Storm {
     orchestrations: usize,
     /// Of both listeners; each gets a seed of its own.
@@ -141,7 +140,7 @@ impl Stage {
     /// Waits until nothing is queued, locked, undelivered or half done.
     async fn await_rest(&self) {
         until_ok("the store comes to rest", async || {
-            self.calm.repair(100).await.expect("repairs can be looked for");
+            recover(&self.calm).await;
             let left: Vec<Value> = self.world.documents().await.into_iter().filter(is_unrest).collect();
             if left.is_empty() {
                 Ok(())
@@ -231,14 +230,13 @@ async fn survive_everything(orchestrations: usize) {
         fresh: 0.3,
         ..Faults::default()
     };
-    let lag = Some(Duration::from_millis(200));
-    survive(Storm {
+    let storm = Storm {
         orchestrations,
         faults,
-        lag,
+        lag: Some(Duration::from_millis(200)),
         split: false,
-    })
-    .await;
+    };
+    survive(storm).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -252,8 +250,18 @@ async fn two_hundred_orchestrations_complete_in_a_storm() {
     survive_everything(200).await;
 }
 
+/// Thirty orchestrations, one kind of fault, and reads that lag behind by up to so many milliseconds.
+fn thirty(faults: Faults, lag_ms: u64) -> Storm {
+    Storm {
+        orchestrations: 30,
+        faults,
+        lag: (lag_ms > 0).then(|| Duration::from_millis(lag_ms)),
+        split: false,
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "exhaustive: 30 orchestrations for each kind of fault"]
+#[ignore = "exhaustive: 30 orchestrations"]
 async fn a_workload_completes_when_two_of_five_requests_are_throttled() {
     let faults = Faults {
         seed: 2,
@@ -261,16 +269,11 @@ async fn a_workload_completes_when_two_of_five_requests_are_throttled() {
         retry_after: Duration::from_millis(5),
         ..Faults::default()
     };
-    survive(Storm {
-        orchestrations: 30,
-        faults,
-        ..Storm::default()
-    })
-    .await;
+    survive(thirty(faults, 0)).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "exhaustive: 30 orchestrations for each kind of fault"]
+#[ignore = "exhaustive: 30 orchestrations"]
 async fn a_workload_completes_when_one_of_five_answers_is_lost() {
     let faults = Faults {
         seed: 3,
@@ -278,51 +281,34 @@ async fn a_workload_completes_when_one_of_five_answers_is_lost() {
         lost_after: 0.1,
         ..Faults::default()
     };
-    survive(Storm {
-        orchestrations: 30,
-        faults,
-        ..Storm::default()
-    })
-    .await;
+    survive(thirty(faults, 0)).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "exhaustive: 30 orchestrations for each kind of fault"]
+#[ignore = "exhaustive: 30 orchestrations"]
 async fn a_workload_completes_when_reads_show_the_past() {
     let faults = Faults {
         seed: 4,
         stale_reads: true,
         ..Faults::default()
     };
-    survive(Storm {
-        orchestrations: 30,
-        faults,
-        lag: Some(Duration::from_millis(400)),
-        ..Storm::default()
-    })
-    .await;
+    survive(thirty(faults, 400)).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "exhaustive: 30 orchestrations for each kind of fault"]
-async fn a_workload_completes_when_reads_jump_between_the_present_and_the_past() {
+#[ignore = "exhaustive: 30 orchestrations"]
+async fn a_workload_completes_when_reads_alternate_between_present_and_past() {
     let faults = Faults {
         seed: 5,
         stale_reads: true,
         fresh: 0.5,
         ..Faults::default()
     };
-    survive(Storm {
-        orchestrations: 30,
-        faults,
-        lag: Some(Duration::from_millis(400)),
-        ..Storm::default()
-    })
-    .await;
+    survive(thirty(faults, 400)).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "exhaustive: 30 orchestrations for each kind of fault"]
+#[ignore = "exhaustive: 30 orchestrations"]
 async fn a_workload_completes_while_partitions_split() {
     let faults = Faults {
         seed: 6,
@@ -333,11 +319,9 @@ async fn a_workload_completes_while_partitions_split() {
         fresh: 0.5,
         ..Faults::default()
     };
-    survive(Storm {
-        orchestrations: 30,
-        faults,
-        lag: Some(Duration::from_millis(200)),
+    let storm = Storm {
         split: true,
-    })
-    .await;
+        ..thirty(faults, 200)
+    };
+    survive(storm).await;
 }

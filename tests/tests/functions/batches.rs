@@ -49,7 +49,7 @@ async fn ten_activities_of_a_batch_run_at_once() {
     serve(&cloud.orchestrator, &starts).await;
     let works = plain(cloud.queue.take());
     assert_eq!(works.len(), 10);
-    let met = timeout(LIMIT, serve(&cloud.worker, &works)).await;
+    let met = timeout(PATIENCE, serve(&cloud.worker, &works)).await;
     met.expect("none waits for another's end");
     cloud.drain().await;
     assert_eq!(output(&cloud, "i9").await, "met");

@@ -47,7 +47,7 @@ async fn a_wakeup_for_a_claimed_turn_costs_one_request_and_is_sent_again() {
     assert_eq!(again.delay, SECOND);
 
     let released = cloud.silent.abandon_orchestration_item(&token, None, true).await;
-    released.expect("the turn is given back");
+    released.expect("the turn is abandoned");
     serve(&cloud.orchestrator, &[again.wakeup]).await;
     cloud.drain().await;
     assert!(output(&cloud, "order").await.contains("Oslo"));
@@ -94,7 +94,7 @@ async fn a_wakeup_for_a_claimed_activity_costs_one_request_and_is_sent_again() {
     assert_eq!(again.delay, SECOND);
 
     let released = cloud.silent.abandon_work_item(&held.lock_token, None, true).await;
-    released.expect("the activity is given back");
+    released.expect("the activity is abandoned");
     serve(&cloud.worker, &[again.wakeup]).await;
     cloud.drain().await;
     assert!(output(&cloud, "order").await.contains("Oslo"));

@@ -96,7 +96,7 @@ async fn a_client_without_a_notifier_still_queues() {
 async fn a_client_with_a_hanging_notifier_is_answered_in_bounded_time() {
     let cloud = Cloud::start(workload::orchestrations(), workload::activities()).await;
     cloud.queue.hold();
-    let started = tokio::time::timeout(LIMIT, cloud.client.start_orchestration("order", "HelloCities", "1")).await;
+    let started = tokio::time::timeout(PATIENCE, cloud.client.start_orchestration("order", "HelloCities", "1")).await;
     started.expect("it does not hang").expect("it starts");
     cloud.queue.release();
     assert_eq!(cloud.queue.count(), 0);

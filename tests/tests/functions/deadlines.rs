@@ -108,7 +108,7 @@ async fn an_activity_that_never_fits_its_invocation_is_given_up() {
     served(&cloud.worker.invoke_within(&[wakeup], SHORT).await);
     assert_eq!(stage.count("began", "order"), 2, "poison is not run");
     let counts = counted(&cloud.worker);
-    assert_eq!((counts.get("Poisoned"), counts.get("Committed")), (Some(&1), Some(&1)));
+    assert_eq!((counts.get("GivenUp"), counts.get("Committed")), (Some(&1), Some(&1)));
 
     assert_poisoned_activity(&conclude(&cloud, "order").await, "Patient");
     assert_eq!(counted(&cloud.orchestrator).get("OrchestrationsFailed"), Some(&1));

@@ -143,7 +143,7 @@ async fn a_wakeup_before_an_activity_may_be_retried_is_sent_again_for_the_rest()
         .silent
         .abandon_work_item(&held.lock_token, Some(pause), false)
         .await;
-    released.expect("the activity is given back");
+    released.expect("the activity is abandoned");
     // Who abandons it sends a wakeup with this time.
     let due = clock.now_ms() + 300_000;
     let wakeup = Wakeup {

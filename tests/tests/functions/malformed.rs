@@ -1,41 +1,12 @@
 //! Records that cannot be served: each fails alone, is counted, and is found in the log by its message id.
 
 use crate::support::*;
-use cosmos::SystemClock;
-use duroxide_lambda::testing::JsonLayer;
 use duroxide_lambda::testing::{Budget, SqsEvent, SqsRecord};
 use duroxide_lambda::{Wakeup, WorkTarget};
 use serde_json::Value;
-use std::io::{self, Write};
-use std::sync::{Arc, Mutex};
 use tests::cloud::{Cloud, INVOCATION};
+use tests::log::LogLines;
 use tests::workload;
-use tracing_subscriber::layer::SubscriberExt as _;
-
-/// The lines of the log.
-#[derive(Clone, Default)]
-struct Lines(Arc<Mutex<Vec<u8>>>);
-
-impl Write for Lines {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.lock().expect("no panic").extend_from_slice(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-impl Lines {
-    fn read(&self) -> Vec<Value> {
-        let bytes = self.0.lock().expect("no panic").clone();
-        let text = String::from_utf8(bytes).expect("the log is text");
-        text.lines()
-            .map(|line| serde_json::from_str(line).expect("a line is JSON"))
-            .collect()
-    }
-}
 
 fn records(bodies: Vec<String>) -> SqsEvent {
     let record = |(n, body)| SqsRecord {
@@ -74,9 +45,7 @@ async fn malformed_records_fail_alone_and_are_logged_and_counted() {
         .filter(|n| *n != 1)
         .map(|n| format!("message-{n}"))
         .collect();
-    let lines = Lines::default();
-    let layer = JsonLayer::new(lines.clone(), Arc::new(SystemClock));
-    let logging = tracing::subscriber::set_default(tracing_subscriber::registry().with(layer));
+    let (lines, logging) = LogLines::capture();
     let environment = &cloud.orchestrator.environment;
     let response = environment.serve(records(bodies), Budget::of(INVOCATION)).await;
     drop(logging);

@@ -142,7 +142,7 @@ async fn an_orchestration_that_is_not_registered_is_retried_and_given_up() {
     let counts = counted(&cloud.orchestrator);
     assert_eq!((counts.get("Abandoned"), counts.get("Committed")), (Some(&2), Some(&1)));
     assert_eq!(
-        (counts.get("OrchestrationsFailed"), counts.get("Poisoned")),
+        (counts.get("OrchestrationsFailed"), counts.get("GivenUp")),
         (Some(&1), Some(&1))
     );
     let details = failure(&cloud, "order").await;
@@ -196,7 +196,7 @@ async fn an_activity_that_is_not_registered_is_retried_and_given_up() {
     assert_eq!(pauses(&cloud, &clock, wakeup).await, [1, 2, 0, 0]);
     let counts = counted(&cloud.worker);
     assert_eq!((counts.get("Abandoned"), counts.get("Committed")), (Some(&2), Some(&1)));
-    assert_eq!(counts.get("Poisoned"), Some(&1));
+    assert_eq!(counts.get("GivenUp"), Some(&1));
     assert_eq!(counted(&cloud.orchestrator).get("OrchestrationsFailed"), Some(&1));
     let details = failure(&cloud, "order").await;
     let ErrorDetails::Poison {
@@ -261,7 +261,7 @@ async fn an_instance_with_a_corrupt_history_is_given_up_and_others_are_served() 
     let counts = counted(&cloud.orchestrator);
     assert_eq!((counts.get("Abandoned"), counts.get("Committed")), (Some(&2), Some(&1)));
     assert_eq!(
-        (counts.get("OrchestrationsFailed"), counts.get("Poisoned")),
+        (counts.get("OrchestrationsFailed"), counts.get("GivenUp")),
         (Some(&1), Some(&1))
     );
     let instance = cloud.world.document("order", "instance").await.expect("an instance");

@@ -168,8 +168,8 @@ async fn an_order_is_fulfilled_by_the_binaries_that_are_deployed() -> Result<()>
         "{refused}"
     );
 
-    told_what_they_did(&orchestrator, order, "turn")?;
-    told_what_they_did(&worker, order, "activity")?;
+    check_logs_and_metrics(&orchestrator, order, "turn")?;
+    check_logs_and_metrics(&worker, order, "activity")?;
     let key = stage.world.listener().key();
     for line in [
         orchestrator.stdout(),
@@ -185,15 +185,21 @@ async fn an_order_is_fulfilled_by_the_binaries_that_are_deployed() -> Result<()>
 }
 
 /// The logs and metrics of a function.
-fn told_what_they_did(function: &Function, order: &str, step: &str) -> Result<()> {
+fn check_logs_and_metrics(function: &Function, order: &str, step: &str) -> Result<()> {
     let records = function.records();
-    let cycle = records
+    let logged = records
         .iter()
         .find(|record| record["message"] == "a step ended" && record["instance"] == order)
         .with_context(|| format!("no step of the order is logged: {records:?}"))?;
-    ensure!(cycle["execution"] == 1 && cycle[step].is_u64(), "{cycle}");
-    ensure!(cycle["requestId"].as_str().is_some_and(|id| !id.is_empty()), "{cycle}");
-    ensure!(cycle["outcome"] == "Committed" && cycle["wakeups"].is_u64(), "{cycle}");
+    ensure!(logged["execution"] == 1 && logged[step].is_u64(), "{logged}");
+    ensure!(
+        logged["requestId"].as_str().is_some_and(|id| !id.is_empty()),
+        "{logged}"
+    );
+    ensure!(
+        logged["outcome"] == "Committed" && logged["wakeups"].is_u64(),
+        "{logged}"
+    );
     let metrics: Vec<&Value> = records.iter().filter(|record| record["_aws"].is_object()).collect();
     let sum = |name: &str| metrics.iter().filter_map(|line| line[name].as_f64()).sum::<f64>();
     ensure!(sum("ColdStarts") == 1.0, "one cold start: {metrics:?}");

@@ -7,10 +7,7 @@ use serde_json::Value;
 use std::time::Duration;
 use tests::cloud::{Cloud, Function};
 pub use tests::cost::cost_of;
-pub use tests::until;
-
-/// How long a test waits for what must come. No sound function comes near it.
-pub const LIMIT: Duration = Duration::from_secs(60);
+pub use tests::{PATIENCE, until};
 
 /// Starts an orchestration, and answers the one wakeup that this led to.
 pub async fn start(cloud: &Cloud, instance: &str, orchestration: &str, input: &str) -> Wakeup {
@@ -58,7 +55,7 @@ pub fn failed(response: &BatchResponse) -> Vec<&str> {
 
 /// One invocation, all of whose records must be served.
 pub async fn serve(function: &Function, wakeups: &[Wakeup]) {
-    let response = tokio::time::timeout(2 * LIMIT, function.invoke(wakeups)).await;
+    let response = tokio::time::timeout(PATIENCE, function.invoke(wakeups)).await;
     let response = response.expect("an invocation ends");
     assert_eq!(failed(&response), [""; 0], "of {wakeups:?}");
 }

@@ -7,8 +7,8 @@ use serde_json::Value;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use tests::cloud::{Cloud, CloudOptions};
+use tests::jobs as running;
 use tests::workload::{self, Job, jobs};
-use tests::{PATIENCE, jobs as running};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn hello_cities_keeps_its_budget() {

@@ -96,7 +96,7 @@ async fn versions_beyond_999_are_compared_as_versions() {
             provider
                 .abandon_orchestration_item(&token, None, true)
                 .await
-                .expect("given back");
+                .expect("it is abandoned");
         }
         let found = provider
             .fetch_orchestration_item(LOCK, Duration::ZERO, Some(&filter))
@@ -107,7 +107,7 @@ async fn versions_beyond_999_are_compared_as_versions() {
             provider
                 .abandon_orchestration_item(&token, None, true)
                 .await
-                .expect("given back");
+                .expect("it is abandoned");
         }
     }
 }

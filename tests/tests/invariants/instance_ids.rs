@@ -7,10 +7,9 @@ use duroxide::{ActivityContext, Client, OrchestrationContext, OrchestrationRegis
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
-use tests::World;
 use tests::turns::*;
+use tests::{PATIENCE, World};
 
-const PATIENCE: Duration = Duration::from_secs(180);
 /// A child's generated name is its parent's with `::sub::{n}` behind it.
 const ROOM_FOR_A_CHILD: usize = 2_048 - 16;
 

@@ -7,11 +7,9 @@ use duroxide::runtime::{OrchestrationStatus, Runtime};
 use duroxide::{ActivityContext, Client, OrchestrationContext, OrchestrationRegistry};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
-use tests::World;
 use tests::turns::*;
+use tests::{PATIENCE, World};
 
-const PATIENCE: Duration = Duration::from_secs(180);
 const TOO_LARGE: usize = 3_000_000;
 /// What a document of the provider may have: 2 MB, less what shares a batch with it.
 const LIMIT: usize = 2 * 1024 * 1024 - 64 * 1024;

@@ -8,6 +8,7 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "exhaustive: six orders and twelve kills"]
 async fn function_processes_may_be_killed_at_any_time() -> Result<()> {
     let binaries = Binaries::built().await?;
     let up = Up::start(&binaries, &[]).await?;
@@ -59,7 +60,7 @@ async fn ctrl_c_and_a_termination_signal_stop_all_processes() -> Result<()> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_quiet_cloud_still_reports_a_function_that_crashes_or_does_not_restart() -> Result<()> {
     let binaries = Binaries::built().await?;
-    let directory = fresh_directory("told")?;
+    let directory = fresh_directory("crash-once")?;
     // The first environment crashes in its first invocation, and no other one starts.
     let note = format!("NOTE={}", directory.join("note").display());
     let mut command = binaries.with_fake("orchestrator", "crash-once");

@@ -75,6 +75,7 @@ async fn a_warm_environment_serves_again_and_is_frozen_meanwhile() -> Result<()>
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "exhaustive: waits for timeouts of 15 seconds"]
 async fn errors_crashes_and_timeouts_are_distinguished_and_only_ended_processes_are_replaced() -> Result<()> {
     let reported: Arc<Mutex<Vec<String>>> = Arc::default();
     let reporter = Arc::clone(&reported);
@@ -151,6 +152,7 @@ fn script(directory: &Path, text: &str) -> Result<PathBuf> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "exhaustive: waits for timeouts of 15 seconds"]
 async fn processes_that_a_function_started_are_frozen_and_killed_with_it() -> Result<()> {
     // The script stays, and the function is a child of it.
     let wrapper = script(

@@ -99,7 +99,7 @@ async fn messages_reach_the_function_once_and_delayed_ones_after_their_delay() -
     ensure!(sent.failed()[0].code() == "InvalidParameterValue" && sent.failed()[0].sender_fault());
     until("the first comes", || stage.count("now") == 1).await?;
     until("the second comes", || stage.count("later") == 1).await?;
-    ensure!(begun.elapsed() >= Duration::from_secs(2), "it was held back");
+    ensure!(begun.elapsed() >= Duration::from_secs(2), "it was delayed");
     until("both are deleted", || stage.depth("orchestrator") == (0, 0, 0)).await?;
     ensure!(stage.seen().len() == 2, "{:?}", stage.seen());
     Ok(())

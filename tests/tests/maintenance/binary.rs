@@ -57,7 +57,7 @@ async fn the_deployed_binary_serves_the_schedule_sends_wakeups_and_refuses_garba
         (&json!(false), &json!(1)),
         "{report:#}"
     );
-    assert_eq!(report["store"]["turnsDue"], 1, "{report:#}");
+    assert_eq!(report["store"]["messagesDue"], 1, "{report:#}");
     let wakeup = turns.receive().await?;
     let body = wakeup.event()["Records"][0]["body"].as_str();
     assert!(
@@ -70,7 +70,7 @@ async fn the_deployed_binary_serves_the_schedule_sends_wakeups_and_refuses_garba
     };
     let line = function.wait_for(LIMIT, metrics).await?;
     assert_eq!(
-        (&line["SweepDone"], &line["TurnsDue"]),
+        (&line["SweepDone"], &line["MessagesDue"]),
         (&json!(1), &json!(1)),
         "{line}"
     );

@@ -36,7 +36,7 @@ pub async fn neglect(fixture: &Fixture, count: usize) {
     };
     let claims = (0..count).map(|n| {
         let (claim, session) = (&claim, format!("session-{n}"));
-        async move { fixture.provider.hold_session(&session, claim).await }
+        async move { fixture.provider.claim_session(&session, claim).await }
     });
     let held: Vec<_> = futures::stream::iter(claims).buffer_unordered(32).collect().await;
     assert!(held.into_iter().all(|held| held.is_ok()));
@@ -81,11 +81,11 @@ async fn no_pass_starves_another_and_successive_runs_drain_everything() {
             "{pass:?}: {report:?}"
         );
     }
-    let mut names: BTreeSet<String> = notified(&queue).into_iter().collect();
+    let mut names: BTreeSet<String> = woken(&queue).into_iter().collect();
     listener.clear_faults();
     for runs in 2.. {
         let report = maintenance.run(request.clone(), Budget::of(time)).await;
-        names.extend(notified(&queue));
+        names.extend(woken(&queue));
         if !report.left_over {
             println!("drained in {runs} runs");
             break;
@@ -123,15 +123,12 @@ async fn two_runs_at_once_deliver_once() {
     let (left, right) = futures::join!(run(&first), run(&second));
     for report in [left, right] {
         assert_complete(&report);
-        assert!(report.passes.values().all(|pass| pass.dead == 0), "{report:?}");
+        assert!(report.passes.values().all(|pass| pass.given_up == 0), "{report:?}");
     }
     let targets: Vec<String> = (0..50).map(|n| format!("t0-{n}")).collect();
     let names: Vec<&str> = targets.iter().map(String::as_str).collect();
     fixture.assert_one_message_each(&names).await;
-    let wakeups: BTreeSet<String> = [notified(&first_bell), notified(&second_bell)]
-        .concat()
-        .into_iter()
-        .collect();
+    let wakeups: BTreeSet<String> = [woken(&first_bell), woken(&second_bell)].concat().into_iter().collect();
     assert!(targets.iter().all(|target| wakeups.contains(target)), "{wakeups:?}");
     fixture.clock.advance(PERIOD);
     assert_complete(&run(&first).await);
@@ -165,17 +162,17 @@ async fn crashes_at(n: u64, point: CrashPoint) -> bool {
     let report = run(&next).await;
     assert_complete(&report);
     assert!(
-        report.passes.values().all(|pass| pass.failed + pass.dead == 0),
+        report.passes.values().all(|pass| pass.failed + pass.given_up == 0),
         "{point:?} {n}: {report:?}"
     );
     fixture.assert_one_message_each(&["t0-0", "t0-1", "t0-2"]).await;
     assert!(fixture.intents().await.is_empty(), "{point:?} {n}");
     assert!(fixture.world.documents_of("session").await.is_empty(), "{point:?} {n}");
-    let wakeups: BTreeSet<String> = notified(&queue).into_iter().collect();
+    let wakeups: BTreeSet<String> = woken(&queue).into_iter().collect();
     for target in ["t0-0", "t0-1", "t0-2", "lost-0", "lost-1", "lost-2"] {
         assert!(
             wakeups.contains(target),
-            "{point:?} {n}: {target} is not notified: {wakeups:?}"
+            "{point:?} {n}: {target} is not woken: {wakeups:?}"
         );
     }
     listener.crashed()

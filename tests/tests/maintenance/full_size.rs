@@ -188,7 +188,7 @@ async fn ten_thousand_far_timers_cost_no_wakeup_until_they_are_near_and_then_one
     let now = fixture.clock.now_ms();
     assert!(
         wakeups.iter().all(|delayed| delayed.wakeup.due_ms > Some(now)),
-        "all are notified ahead"
+        "all are woken ahead"
     );
     let mut times: BTreeMap<String, u32> = BTreeMap::new();
     for delayed in &wakeups {

@@ -12,6 +12,7 @@ use duroxide_lambda::{MaintenanceSettings, Notifier};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Duration;
+use tests::log::LogLines;
 use tests::turns::{enqueue, start_of};
 
 /// Enough for anything here.
@@ -62,7 +63,7 @@ pub fn assert_complete(report: &Report) {
 }
 
 /// The instances that were woken, sorted.
-pub fn notified(queue: &Memory) -> Vec<String> {
+pub fn woken(queue: &Memory) -> Vec<String> {
     let wakeups = queue.take().into_iter();
     let mut names: Vec<String> = wakeups
         .map(|delayed| delayed.wakeup.target.instance().to_owned())
@@ -85,10 +86,10 @@ async fn the_schedule_runs_every_pass_and_returns_a_report() {
     assert_eq!(text["passes"]["outbox"]["done"], 1);
     assert_eq!(text["passes"]["sweep"]["done"], 1);
     assert_eq!(
-        (&text["store"]["outboxDepth"], &text["store"]["turnsDue"]),
+        (&text["store"]["outboxDepth"], &text["store"]["messagesDue"]),
         (&json!(0), &json!(2))
     );
-    assert_eq!(notified(&queue), ["forgotten", "target"]);
+    assert_eq!(woken(&queue), ["forgotten", "target"]);
     let metrics = Metrics::new(Some("tests".to_owned()));
     report.measure(&metrics);
     let line = metrics.flush("maintenance", Duration::ZERO, 0).expect("a line");
@@ -97,7 +98,7 @@ async fn the_schedule_runs_every_pass_and_returns_a_report() {
         ("OutboxDone", 1),
         ("SweepDone", 1),
         ("DeadLetters", 0),
-        ("PassesBroken", 0),
+        ("PassesFailed", 0),
     ] {
         assert_eq!(line[name], value, "{name}");
     }
@@ -117,9 +118,9 @@ async fn a_bad_request_is_refused_and_changes_nothing() {
         (json!(null), "the payload"),
         (json!({"passes": ["outbox", "everything"]}), "passes[1]"),
         (json!({"passes": "outbox"}), "passes"),
-        (json!({"passes": ["outbox"], "most": -5}), "most"),
-        (json!({"passes": ["outbox"], "most": 0}), "most"),
-        (json!({"passes": ["outbox"], "most": "many"}), "most"),
+        (json!({"passes": ["outbox"], "pageSize": -5}), "pageSize"),
+        (json!({"passes": ["outbox"], "pageSize": 0}), "pageSize"),
+        (json!({"passes": ["outbox"], "pageSize": "many"}), "pageSize"),
         (json!({"passes": ["outbox"], "limit": 5}), "limit"),
         (
             json!({"retention": {"deleteAfterDays": -1}}),
@@ -152,7 +153,7 @@ async fn a_direct_invocation_does_what_it_names_and_no_more() {
     fixture.clock.advance(Duration::from_secs(40));
     let (maintenance, queue) = maintenance(&fixture.provider, &fixture.clock, settings());
     let report = maintenance
-        .handle(&json!({"passes": ["outbox"], "most": 1}), Budget::of(ENOUGH))
+        .handle(&json!({"passes": ["outbox"], "pageSize": 1}), Budget::of(ENOUGH))
         .await;
     let report = report_of(report);
     assert_eq!(report.passes.keys().collect::<Vec<_>>(), [&PassName::Outbox]);
@@ -160,7 +161,7 @@ async fn a_direct_invocation_does_what_it_names_and_no_more() {
         report.passes[&PassName::Outbox].pages >= 1 && report.store.is_none(),
         "{report:?}"
     );
-    assert_eq!(notified(&queue), ["a", "b"]);
+    assert_eq!(woken(&queue), ["a", "b"]);
 }
 
 #[tokio::test]
@@ -241,5 +242,34 @@ async fn a_pass_that_cannot_reach_the_store_does_not_stop_the_others() {
         "{report:#?}"
     );
     assert_eq!(report.passes[&PassName::Outbox].done, 1);
-    assert_eq!(notified(&queue), ["target"]);
+    assert_eq!(woken(&queue), ["target"]);
+}
+
+#[tokio::test]
+async fn a_log_line_of_a_pass_names_the_pass_without_repeating_it() {
+    let fixture = Fixture::new().await;
+    enqueue(&fixture.provider, start_of("lost")).await;
+    fixture.clock.advance(PERIOD);
+    let (maintenance, notifier) = maintenance(&fixture.provider, &fixture.clock, settings());
+    notifier.fail_all(true);
+    let (log, logging) = LogLines::capture();
+    let report = run(&maintenance).await;
+    drop(logging);
+    assert_eq!(report.wakeups_failed, 1, "{report:?}");
+    let lines = log.read();
+    let warning = lines
+        .iter()
+        .find(|line| line["level"] == "WARN")
+        .expect("a wakeup failed");
+    assert_eq!(
+        (&warning["pass"], &warning["instance"]),
+        (&json!("sweep"), &json!("lost"))
+    );
+    assert!(
+        warning["budget_ms"].as_u64() > Some(50_000),
+        "the run's span: {warning}"
+    );
+    let end = lines.iter().find(|line| line["message"] == "maintenance ended");
+    let end = end.expect("the report is logged");
+    assert!(end["pass"].is_null() && end["budget_ms"].is_u64(), "{end}");
 }

@@ -40,7 +40,7 @@ async fn a_state_that_cannot_be_read_costs_a_run_no_more_than_its_budget() {
     assert!(report.left_over && queue.count() == 0, "{report:?}");
     listener.refuse_nothing();
     assert_complete(&maintenance.run(sweep, Budget::of(ENOUGH)).await);
-    assert_eq!(notified(&queue), ["forgotten"]);
+    assert_eq!(woken(&queue), ["forgotten"]);
 }
 
 /// Nothing of these partitions is answered in time.
@@ -166,7 +166,7 @@ fn broken(report: &Report) -> Value {
     report.measure(&metrics);
     let line = metrics.flush("maintenance", Duration::ZERO, 0).expect("a line");
     let line: Value = serde_json::from_str(&line).expect("it is JSON");
-    line["PassesBroken"].clone()
+    line["PassesFailed"].clone()
 }
 
 #[tokio::test]
@@ -219,5 +219,5 @@ async fn a_store_that_is_throttled_for_a_while_closes_no_pass() {
     let outbox = &report.passes[&PassName::Outbox];
     assert_eq!((outbox.done, &outbox.error), (1, &None), "{report:#?}");
     assert!(outbox.pages > 1, "its first page was meant to fail: {report:#?}");
-    assert_eq!(notified(&queue), ["target"]);
+    assert_eq!(woken(&queue), ["target"]);
 }

@@ -46,13 +46,13 @@ async fn the_next_run_wakes_the_target_of_a_late_delivery_whose_wakeup_was_lost(
     assert!(named.contains(&("target", Some(fixture.clock.now_ms()))), "{named:?}");
     let store = report.store.expect("there was time to count");
     assert_eq!(
-        (store.turns_due, store.oldest_due_seconds, store.stuck_instances),
+        (store.messages_due, store.oldest_due_seconds, store.stuck_instances),
         (1, 0, 0)
     );
     // Those wakeups are lost.
     fixture.clock.advance(PERIOD);
     assert_complete(&run(&maintenance).await);
-    assert_eq!(notified(&queue), ["target"]);
+    assert_eq!(woken(&queue), ["target"]);
 }
 
 #[tokio::test]
@@ -69,7 +69,7 @@ async fn the_next_run_wakes_a_redriven_target_whose_wakeup_was_lost() {
     fixture.clock.advance(PERIOD);
     let report = run(&maintenance).await;
     assert_complete(&report);
-    assert_eq!(notified(&queue), ["target"]);
+    assert_eq!(woken(&queue), ["target"]);
     let store = report.store.expect("there was time to count");
     assert_eq!((store.oldest_due_seconds, store.stuck_instances), (60, 0));
 }
@@ -80,7 +80,7 @@ async fn the_age_of_a_redriven_intent_begins_with_its_redrive() {
     let dead_letter = old_dead_letter(&fixture, "target").await;
     refuse(fixture.world.listener(), &["target"], Refusing::with(403));
     let redriven = fixture.provider.redrive(&dead_letter).await.expect("it is redriven");
-    assert!(matches!(redriven, Redriven::Owed { .. }), "{redriven:?}");
+    assert!(matches!(redriven, Redriven::Undelivered { .. }), "{redriven:?}");
     fixture.clock.advance(PERIOD);
     fixture.leave_starts_undelivered("later", &["another"]).await;
     let (maintenance, _) = maintenance(&fixture.provider, &fixture.clock, settings());

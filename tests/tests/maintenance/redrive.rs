@@ -10,9 +10,7 @@ use duroxide_cosmos::{CosmosProvider, DeadLetterKind, DeadLetterSummary, Outbox,
 use std::sync::Arc;
 use std::time::Duration;
 use tests::turns::*;
-use tests::{World, connect};
-
-const PATIENCE: Duration = Duration::from_secs(60);
+use tests::{PATIENCE, World, connect};
 
 async fn dead_letter(provider: &CosmosProvider, kind: DeadLetterKind) -> DeadLetterSummary {
     for _ in 0..600 {
@@ -100,10 +98,10 @@ async fn an_undeliverable_start_runs_to_completion_after_the_fault_is_gone() {
     let dead = dead_letter(&provider, DeadLetterKind::Undeliverable).await;
     assert_eq!((dead.attempts, dead.target.as_deref()), (3, Some("child")));
     // Redriven too early, it is an intent, and given up again.
-    let owed = provider.redrive(&dead.id).await.expect("it is redriven");
+    let redriven = provider.redrive(&dead.id).await.expect("it is redriven");
     assert_eq!(
-        owed,
-        Redriven::Owed {
+        redriven,
+        Redriven::Undelivered {
             instance: "child".to_owned()
         }
     );

@@ -63,7 +63,7 @@ async fn a_timer_whose_commit_came_after_the_run_for_it_is_woken_by_the_next_run
     let due = fixture.clock.now_ms() + 1_000;
     fixture.clock.advance(period);
     assert_complete(&run(&maintenance).await);
-    assert_eq!(notified(&bell), [""; 0]);
+    assert_eq!(woken(&bell), [""; 0]);
     let decision = Decision {
         events: vec![started("slow", 1)],
         messages: vec![timer("slow", due)],
@@ -74,10 +74,10 @@ async fn a_timer_whose_commit_came_after_the_run_for_it_is_woken_by_the_next_run
         .expect("it commits");
     fixture.clock.advance(period);
     assert_complete(&run(&maintenance).await);
-    assert_eq!(notified(&bell), ["slow"]);
+    assert_eq!(woken(&bell), ["slow"]);
     fixture.clock.advance(period / 2);
     assert_complete(&run(&maintenance).await);
-    assert_eq!(notified(&bell), [""; 0], "and not again before the threshold");
+    assert_eq!(woken(&bell), [""; 0], "and not again before the threshold");
 }
 
 #[tokio::test]
@@ -94,11 +94,11 @@ async fn a_run_whose_clock_was_ahead_does_not_silence_the_next() {
     put_off(&fixture, "timer", 1, Duration::from_secs(1_000)).await;
     fixture.clock.advance(Duration::from_secs(35));
     assert_complete(&run(&maintenance).await);
-    assert_eq!(notified(&queue), ["lost"]);
+    assert_eq!(woken(&queue), ["lost"]);
     // And that is its state from now on.
     fixture.clock.advance(Duration::from_secs(900));
     assert_complete(&run(&maintenance).await);
-    assert_eq!(notified(&queue), ["lost", "timer-000"]);
+    assert_eq!(woken(&queue), ["lost", "timer-000"]);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -112,7 +112,7 @@ async fn far_timers_cost_no_wakeup_until_they_are_near_and_then_one() {
     fixture.clock.advance(Duration::from_secs(500));
     for _ in 0..3 {
         assert_complete(&run(&maintenance).await);
-        assert_eq!(queue.count(), 0, "nothing is near that was not notified");
+        assert_eq!(queue.count(), 0, "nothing is near that has no wakeup");
         fixture.clock.advance(Duration::from_secs(20));
     }
     fixture.clock.advance(Duration::from_secs(7_200 - 560 - 140));
@@ -132,18 +132,12 @@ async fn far_timers_cost_no_wakeup_until_they_are_near_and_then_one() {
     for _ in 0..2 {
         fixture.clock.advance(PERIOD);
         assert_complete(&run(&maintenance).await);
-        assert!(
-            !notified(&queue).iter().any(|name| name.starts_with("far")),
-            "once each"
-        );
+        assert!(!woken(&queue).iter().any(|name| name.starts_with("far")), "once each");
     }
     // All those wakeups are lost: soon after their time they are woken again.
     fixture.clock.advance(PERIOD);
     assert_complete(&run(&maintenance).await);
-    assert_eq!(
-        notified(&queue).iter().filter(|name| name.starts_with("far")).count(),
-        500
-    );
+    assert_eq!(woken(&queue).iter().filter(|name| name.starts_with("far")).count(), 500);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -171,7 +165,7 @@ async fn a_sweep_continues_where_the_last_run_stopped() {
             .run(request.clone(), Budget::of(Duration::from_millis(3_900)))
             .await;
         runs += 1;
-        let names = notified(&queue);
+        let names = woken(&queue);
         // A slow machine may not come so far in each run, or only just to the end.
         let stopped_within = !names.is_empty() && times.len() + names.len() < 90;
         for name in names {
@@ -190,7 +184,7 @@ async fn a_sweep_continues_where_the_last_run_stopped() {
         assert!(runs < 30, "it comes forward: {times:?}");
     }
     assert!(runs >= 2, "the budget was too large to show anything");
-    assert_eq!(times.len(), 90, "all are notified");
+    assert_eq!(times.len(), 90, "all are woken");
     println!("90 overdue items in {runs} runs");
     // Although the ranges do not advance alike.
     assert!(times.values().all(|count| *count == 1), "once each: {times:?}");

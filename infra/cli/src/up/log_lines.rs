@@ -20,7 +20,7 @@ const LONGEST: usize = 200;
 /// Whether a line only says that maintenance had nothing to do. There is one in each period of the schedule.
 pub(crate) fn is_idle(line: &LogLine) -> bool {
     // Most lines need not be parsed.
-    if line.function != "maintenance" || !line.text.contains("\"maintained\"") {
+    if line.function != "maintenance" || !line.text.contains("\"maintenance ended\"") {
         return false;
     }
     let Ok(record) = serde_json::from_str::<Value>(&line.text) else {
@@ -29,7 +29,7 @@ pub(crate) fn is_idle(line: &LogLine) -> bool {
     let report: Value = serde_json::from_str(record["report"].as_str().unwrap_or_default()).unwrap_or_default();
     let idle = |pass: &Value| pass["found"] == 0 && pass["error"].is_null();
     let passes = report["passes"].as_object();
-    record["message"] == "maintained" && passes.is_some_and(|passes| passes.values().all(idle))
+    record["message"] == "maintenance ended" && passes.is_some_and(|passes| passes.values().all(idle))
 }
 
 /// The line as it is shown, escaped.
@@ -74,7 +74,8 @@ mod tests {
         let run = |found: u64, error: Value| {
             let passes = json!({ "outbox": { "found": 0 }, "sweep": { "found": found, "error": error } });
             let report = json!({ "passes": passes, "leftOver": false }).to_string();
-            let mut line = line(&json!({ "level": "INFO", "message": "maintained", "report": report }).to_string());
+            let mut line =
+                line(&json!({ "level": "INFO", "message": "maintenance ended", "report": report }).to_string());
             line.function = "maintenance".to_owned();
             line
         };

@@ -1,4 +1,4 @@
-//! An AWS service for tests: it answers the SDK over HTTP on loopback as a script says, and keeps what it was asked.
+//! An AWS service for tests: it answers the SDK over HTTP on loopback by a script, and records the requests.
 
 use super::{retry, timeouts};
 use aws_config::timeout::TimeoutConfig;
@@ -53,19 +53,19 @@ impl Scripted {
         self.seen.traces.lock().unwrap().clone()
     }
 
-    /// The most requests that were on their way at once.
+    /// The most requests in flight at once.
     pub(crate) fn peak(&self) -> usize {
         self.seen.peak.load(Ordering::SeqCst)
     }
 
-    /// What a client of this service is made from. It has the patience that a test needs on a slow machine, where a request
-    /// that is sent twice would be one too many.
+    /// The configuration of a client of this service, with a timeout for slow machines: a request that is sent twice would
+    /// be counted twice.
     pub(crate) fn sdk(&self) -> SdkConfig {
         let patient = TimeoutConfig::builder().operation_attempt_timeout(Duration::from_secs(60));
         sdk(&self.url).to_builder().timeout_config(patient.build()).build()
     }
 
-    /// The same with the time-outs of a function.
+    /// The same with the timeouts of a function.
     pub(crate) fn hasty_sdk(&self) -> SdkConfig {
         sdk(&self.url)
     }
@@ -88,8 +88,11 @@ impl Scripted {
             )
             .output()
             .unwrap();
-        let said = String::from_utf8_lossy(&output.stdout);
-        assert!(output.status.success() && said.contains("1 passed"), "{said}");
+        let output_text = String::from_utf8_lossy(&output.stdout);
+        assert!(
+            output.status.success() && output_text.contains("1 passed"),
+            "{output_text}"
+        );
     }
 }
 
@@ -113,7 +116,7 @@ pub(crate) fn sdk(url: &str) -> SdkConfig {
         .build()
 }
 
-/// The URL of a port where nobody listens: one that is never given to a test.
+/// The URL of a port without a listener: it is never assigned to a test.
 pub(crate) fn nobody() -> String {
     "http://127.0.0.1:1".to_owned()
 }

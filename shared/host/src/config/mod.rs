@@ -1,7 +1,7 @@
 //! The configuration of a function: one typed struct, read from the environment once per cold start.
 //!
-//! `variables.rs` says what there is to set, `read.rs` checks what was set. All problems are told at once, each with
-//! its variable and what to set, so that a deployment is mended in one go. No message repeats a key.
+//! `variables.rs` lists the variables, `read.rs` checks their values. An error lists all problems at once, each with its
+//! variable and what to set, so that a deployment is corrected in one go. No message repeats a key.
 
 mod maintenance;
 mod read;
@@ -20,26 +20,26 @@ pub use duroxide_cosmos::Retention;
 pub use maintenance::MaintenanceSettings;
 pub use variables::{Problem, VARIABLES, Variable};
 
-/// What a function is told by its environment.
+/// The settings of a function.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// Where the state is.
+    /// The Cosmos DB container.
     pub cosmos: CosmosSettings,
-    /// Where wakeups go.
+    /// The queues of the wakeups.
     pub queues: Queues,
-    /// The activities that this worker function serves.
+    /// The tags of the activities that this worker function serves.
     pub tags: TagFilter,
-    /// The numbers.
+    /// Limits and times.
     pub limits: Limits,
-    /// The numbers of maintenance.
+    /// The settings of maintenance.
     pub maintenance: MaintenanceSettings,
     /// A level, or a list of `target=level`; [`log::init`](crate::log::init) takes it.
     pub log_level: String,
-    /// The namespace of the metrics; without one, none are written.
+    /// The namespace of the metrics; without one, no metrics are written.
     pub metrics_namespace: Option<String>,
 }
 
-/// Where the state is.
+/// The Cosmos DB container.
 #[derive(Clone, Debug)]
 pub struct CosmosSettings {
     /// The account's URI.
@@ -52,53 +52,53 @@ pub struct CosmosSettings {
     pub container: String,
 }
 
-/// The account's key, or where it is kept. `Debug` does not show a key.
+/// The account's key, or the secret that has it. `Debug` does not show a key.
 #[derive(Clone, Debug)]
 pub enum KeySetting {
     /// The key itself.
     Plain(Key),
-    /// A secret of Secrets Manager.
+    /// A secret in Secrets Manager.
     Secret {
         /// Its ARN.
         arn: String,
     },
 }
 
-/// How many, how often and how long.
+/// Limits and times of the functions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// How many wakeups are served at once.
+    /// The number of wakeups that are served at once.
     pub concurrency: usize,
-    /// After how many attempts a turn or an activity is poison.
+    /// After this many attempts a turn or an activity is given up.
     pub max_attempts: u32,
-    /// After how many attempts of maintenance a message to another instance becomes a dead letter.
+    /// After this many attempts of maintenance a message to another instance becomes a dead letter.
     pub outbox_attempts: u32,
-    /// How long dead letters are kept. Every function writes some.
+    /// How long dead letters are kept. Every function writes them.
     pub dead_letters_kept: Duration,
-    /// How long a turn holds its instance, unless renewed. Code of an orchestration that computes or blocks for longer
-    /// keeps tokio from renewing it: another may then run the turn too, and the first to commit wins.
+    /// The lock of a turn on its instance, unless renewed. An orchestration that computes or blocks for longer keeps tokio
+    /// from renewing it: another function may then run the turn too, and the first to commit wins.
     pub turn_lock: Duration,
-    /// How long an activity holds its work item, unless renewed.
+    /// The lock of an activity on its work item, unless renewed.
     pub work_lock: Duration,
-    /// How long an environment owns a session, unless renewed.
+    /// How long an environment owns an affinity session, unless renewed.
     pub session_lock: Duration,
-    /// A turn is begun only when this much of the invocation is left.
+    /// A turn begins only when this much of the invocation is left.
     pub turn_reserve: Duration,
-    /// How long a cancelled activity may take to stop.
+    /// The time that a cancelled activity has to stop.
     pub cancel_grace: Duration,
-    /// Kept back at the end of an invocation to commit or release.
+    /// Reserved at the end of an invocation to commit or release.
     pub commit_reserve: Duration,
-    /// How long notifying may take.
+    /// The time limit for sending wakeups.
     pub notify_timeout: Duration,
-    /// How far ahead a timer is notified.
+    /// Timers that are due within this time get a delayed wakeup; maintenance wakes later ones.
     pub wakeup_reach: Duration,
 }
 
-/// Everything that is wrong with the environment.
+/// All problems of the environment variables.
 #[derive(Debug, thiserror::Error)]
 #[error("the environment variables cannot be used:{}", listed(problems))]
 pub struct ConfigError {
-    /// Each variable with what is wrong and what to set; never empty.
+    /// Each variable with its problem and what to set; never empty.
     pub problems: Vec<Problem>,
 }
 
@@ -110,16 +110,16 @@ impl Config {
     /// Reads the process's environment.
     ///
     /// # Errors
-    /// With all that is missing or cannot be used.
+    /// With every variable that is missing or cannot be used.
     pub fn from_env() -> Result<Config, ConfigError> {
-        // Text that is not Unicode fails its own check rather than being taken for absent.
+        // A text that is not Unicode fails its own check instead of counting as not set.
         Self::from_variables(|name| env::var_os(name).map(|text| text.to_string_lossy().into_owned()))
     }
 
     /// Reads variables from anywhere.
     ///
     /// # Errors
-    /// With all that is missing or cannot be used.
+    /// With every variable that is missing or cannot be used.
     pub fn from_variables(get: impl Fn(&str) -> Option<String>) -> Result<Config, ConfigError> {
         let mut reader = Reader::new(&get);
         let cosmos = CosmosSettings::read(&mut reader);
@@ -145,7 +145,7 @@ impl Config {
         }
     }
 
-    /// What the provider connects with. It sends nothing yet; a key that is a secret is read with the first request.
+    /// The configuration of the provider. A key in Secrets Manager is read with the first request.
     pub fn cosmos_config(&self) -> CosmosConfig {
         let endpoint = self.cosmos.endpoint.as_str();
         let builder = match &self.cosmos.key {
@@ -165,7 +165,7 @@ impl Config {
 }
 
 impl Default for MaintenanceSettings {
-    /// As the table of variables has them.
+    /// The defaults of the table of variables.
     fn default() -> MaintenanceSettings {
         read::maintenance(&mut Reader::new(&|_| None), &Limits::default())
     }
@@ -178,10 +178,10 @@ impl Limits {
         4 * self.turn_reserve.max(self.cancel_grace + self.commit_reserve)
     }
 
-    /// Reads the numbers alone.
+    /// Reads only these.
     ///
     /// # Errors
-    /// With all that cannot be used.
+    /// With every variable that cannot be used.
     pub fn from_variables(get: impl Fn(&str) -> Option<String>) -> Result<Limits, ConfigError> {
         let mut reader = Reader::new(&get);
         let limits = Limits::read(&mut reader);
@@ -193,7 +193,7 @@ impl Limits {
 }
 
 impl Default for Limits {
-    /// As the table of variables has them.
+    /// The defaults of the table of variables.
     fn default() -> Limits {
         Limits::read(&mut Reader::new(&|_| None))
     }

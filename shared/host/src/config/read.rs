@@ -1,5 +1,5 @@
-//! What the variables mean, group by group. Each function tells its problems to the [`Reader`] and answers something
-//! all the same, so that the next group is checked, too.
+//! Reads and checks the variables, group by group. Each function adds its problems to the [`Reader`] and returns a value in
+//! any case, so that the next group is checked too.
 
 use super::variables::Reader;
 use super::{CosmosSettings, KeySetting, Limits, MaintenanceSettings};
@@ -15,12 +15,12 @@ use std::time::Duration;
 const DEFAULT_TAG: &str = "default";
 
 impl CosmosSettings {
-    /// Nothing when there is no key, which is a problem told.
+    /// `None` when there is no key, which is a problem.
     pub(super) fn read(reader: &mut Reader<'_>) -> Option<CosmosSettings> {
         let endpoint = reader.text("COSMOS_ENDPOINT");
         if !endpoint.is_empty() {
-            // The client is the judge of what it can dial; its refusal does not repeat the text. The key is of no
-            // account here.
+            // The client knows which endpoints it accepts, and its error does not repeat the text. The key does not
+            // matter here.
             let any = Key::from_base64("YW55").expect("this is base64");
             if let Err(error) = ClientConfig::new(&endpoint, StaticKey::new(any)) {
                 reader.problem("COSMOS_ENDPOINT", format!("is wrong: {error}"));
@@ -47,7 +47,7 @@ fn key(reader: &mut Reader<'_>) -> Option<KeySetting> {
         (None, Some(arn)) if arn.starts_with("arn:") && arn.contains(":secretsmanager:") => {
             return Some(KeySetting::Secret { arn });
         }
-        // Not repeated: a likely mistake is to have set the key itself.
+        // The text is not repeated: a likely mistake is the key itself.
         (None, Some(_)) => reader.problem(
             "COSMOS_KEY_SECRET_ARN",
             "is not the ARN of a secret: set it to the secret's ARN, like \
@@ -79,7 +79,7 @@ pub(super) fn queues(reader: &mut Reader<'_>) -> Queues {
     if !worker.is_empty() && worker == orchestrator {
         reader.problem(
             "WORKER_QUEUE_URL",
-            "is ORCHESTRATOR_QUEUE_URL too: each function needs a queue of its own, or it gets the other's wakeups",
+            "is the same as ORCHESTRATOR_QUEUE_URL: each function needs a queue of its own",
         );
     }
     const TAGGED: &str = "WORKER_TAG_QUEUE_URLS";
@@ -139,7 +139,7 @@ pub(super) fn tags(reader: &mut Reader<'_>) -> TagFilter {
         reader.problem(
             NAME,
             format!(
-                "names {} tags: set at most {MAX_WORKER_TAGS} for one function, and serve the rest by another",
+                "names {} tags: set at most {MAX_WORKER_TAGS} for one function, and serve the rest with another",
                 tags.len()
             ),
         );
@@ -173,12 +173,14 @@ pub(super) fn metrics_namespace(reader: &mut Reader<'_>) -> Option<String> {
     if namespace.len() > 255 || namespace.starts_with([':', '/']) || !namespace.chars().all(plain) {
         reader.problem(
             NAME,
-            format!("is {namespace:?}: set it to at most 255 dead letters, digits and . - _ / # :, beginning with a dead letter"),
+            format!(
+                "is {namespace:?}: set it to at most 255 letters, digits and . - _ / # :, not beginning with : or /"
+            ),
         );
     } else if namespace.starts_with("AWS/") {
         reader.problem(
             NAME,
-            format!("is {namespace:?}: set another, AWS/ is for the services themselves"),
+            format!("is {namespace:?}: set another one, AWS/ is reserved for AWS services"),
         );
     }
     Some(namespace)
@@ -208,8 +210,8 @@ impl Limits {
             notify_timeout: millis(reader.number("DUROXIDE_NOTIFY_TIMEOUT_MS", 1..=INVOCATION_MS)),
             wakeup_reach: seconds(reader.number("DUROXIDE_WAKEUP_REACH_SECONDS", 0..=900)),
         };
-        // A lock is renewed when a third of it is over, and not after the activity was told to stop: what is left of it
-        // then must last until the activity is released.
+        // A lock is renewed after a third of its time, and not after the activity was asked to stop: the rest of it must
+        // last until the activity is released.
         if limits.cancel_grace + limits.commit_reserve > limits.work_lock / 2 {
             reader.problem(
                 "DUROXIDE_WORK_LOCK_SECONDS",

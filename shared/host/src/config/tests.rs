@@ -31,7 +31,7 @@ fn tags(names: &[&str]) -> std::collections::HashSet<String> {
 }
 
 #[test]
-fn the_least_that_must_be_set_gives_the_defaults_of_the_table() {
+fn the_required_variables_alone_give_the_defaults_of_the_table() {
     let config = from(&[]).unwrap();
     assert_eq!(config.cosmos.endpoint, "https://x.documents.azure.com");
     assert!(matches!(&config.cosmos.key, KeySetting::Plain(key) if *key == Key::from_base64(KEY).unwrap()));
@@ -159,7 +159,7 @@ fn everything_can_be_set() {
 }
 
 #[test]
-fn what_is_read_is_the_table_no_more_and_no_less() {
+fn the_table_lists_exactly_the_variables_that_are_read() {
     let read = RefCell::new(BTreeSet::new());
     let error = Config::from_variables(|name| {
         read.borrow_mut().insert(name.to_owned());
@@ -169,17 +169,17 @@ fn what_is_read_is_the_table_no_more_and_no_less() {
     let table: BTreeSet<String> = VARIABLES.iter().map(|variable| variable.name.to_owned()).collect();
     assert_eq!(*read.borrow(), table);
     assert_eq!(table.len(), VARIABLES.len(), "each name once");
-    let told: BTreeSet<_> = error.problems.iter().map(|problem| problem.variable).collect();
+    let named: BTreeSet<_> = error.problems.iter().map(|problem| problem.variable).collect();
     let mut required: BTreeSet<_> = VARIABLES.iter().filter(|v| v.required).map(|v| v.name).collect();
     required.insert("COSMOS_KEY_SECRET_ARN");
-    assert_eq!(told, required, "all are told at once");
+    assert_eq!(named, required, "all are listed at once");
     for line in error.to_string().lines().skip(1) {
         assert!(line.contains("is not set") && line.contains("set "), "{line}");
     }
 }
 
 #[test]
-fn a_variable_set_to_nothing_counts_as_not_set_unless_that_means_something() {
+fn an_empty_variable_counts_as_not_set_unless_it_has_a_meaning() {
     let blank = |name| from(&[(name, Some("  "))]);
     assert_eq!(blank("COSMOS_DATABASE").unwrap().cosmos.database, "duroxide");
     assert_eq!(blank("DUROXIDE_CONCURRENCY").unwrap().limits.concurrency, 10);
@@ -213,7 +213,7 @@ fn tags_become_a_filter() {
 }
 
 #[test]
-fn what_cannot_be_used_is_named_with_what_to_set() {
+fn an_unusable_value_is_refused_with_what_to_set() {
     for (name, value, why) in [
         ("COSMOS_ENDPOINT", "http://elsewhere.example", "https"),
         (
@@ -309,7 +309,7 @@ fn exactly_one_key_is_set() {
 }
 
 #[test]
-fn all_problems_are_told_at_once() {
+fn an_error_lists_all_problems() {
     let error = from(&[
         ("COSMOS_KEY", None),
         ("WORKER_QUEUE_URL", Some("w.fifo")),
@@ -333,7 +333,7 @@ fn the_key_does_not_show_in_debug() {
 }
 
 #[test]
-fn the_provider_is_told_where_its_container_is_and_when_to_give_up() {
+fn the_provider_gets_its_container_and_its_attempts() {
     let config = from(&[
         ("COSMOS_KEY", None),
         ("COSMOS_KEY_SECRET_ARN", Some(ARN)),

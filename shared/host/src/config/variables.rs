@@ -1,7 +1,7 @@
 //! Every environment variable that this crate reads, in one table.
 //!
-//! The parser (`read.rs`) reads through [`Reader`], which looks a name up here and takes the default from here, so
-//! nothing is read that the table does not list. The deployment template is compared with the same table.
+//! `read.rs` reads through [`Reader`], which takes names and defaults from this table, so that every variable is listed
+//! here. A test compares the deployment template with the table.
 //!
 //! AWS's own variables (`AWS_REGION`, `AWS_ENDPOINT_URL`, `AWS_LAMBDA_*`) are set by Lambda and read by its crates:
 //! they are not listed.
@@ -14,11 +14,11 @@ use std::ops::RangeInclusive;
 pub struct Variable {
     /// Its name.
     pub name: &'static str,
-    /// Whether a function does not start without it.
+    /// Whether a function needs it to start.
     pub required: bool,
-    /// What holds when it is not set.
+    /// The value when it is not set.
     pub default: Option<&'static str>,
-    /// What it says, for the documentation.
+    /// Its meaning.
     pub meaning: &'static str,
 }
 
@@ -79,17 +79,17 @@ pub const VARIABLES: &[Variable] = &[
     optional(
         "DUROXIDE_CONCURRENCY",
         Some("10"),
-        "how many wakeups of a batch are served at once, 1 to 1000",
+        "the number of wakeups of a batch that are served at once, 1 to 1000",
     ),
     optional(
         "DUROXIDE_MAX_ATTEMPTS",
         Some("10"),
-        "after how many attempts a turn or an activity fails as poison",
+        "after this many attempts a turn or an activity is given up",
     ),
     optional(
         "DUROXIDE_OUTBOX_ATTEMPTS",
         Some("12"),
-        "after how many attempts a message that cannot be delivered becomes a dead letter",
+        "after this many attempts a message that cannot be delivered becomes a dead letter",
     ),
     optional(
         "DUROXIDE_DEAD_LETTER_DAYS",
@@ -109,37 +109,37 @@ pub const VARIABLES: &[Variable] = &[
     optional(
         "DUROXIDE_SESSION_LOCK_SECONDS",
         Some("30"),
-        "how long an environment that is gone keeps its sessions",
+        "how long an environment that is gone keeps its affinity sessions",
     ),
     optional(
         "DUROXIDE_TURN_RESERVE_MS",
         Some("3000"),
-        "a turn is begun only when this much of the invocation is left",
+        "a turn begins only when this much of the invocation is left",
     ),
     optional(
         "DUROXIDE_CANCEL_GRACE_MS",
         Some("2000"),
-        "how long a cancelled activity may take to stop",
+        "the time that a cancelled activity has to stop",
     ),
     optional(
         "DUROXIDE_COMMIT_RESERVE_MS",
         Some("2000"),
-        "kept back at the end of an invocation to commit or release",
+        "reserved at the end of an invocation to commit or release",
     ),
     optional(
         "DUROXIDE_NOTIFY_TIMEOUT_MS",
         Some("2000"),
-        "how long notifying after a commit may take; what is not notified by then is left to maintenance",
+        "the time limit for sending wakeups after a commit; maintenance makes up for those that were not sent",
     ),
     optional(
         "DUROXIDE_WAKEUP_REACH_SECONDS",
         Some("900"),
-        "timers due within this time are notified with a delay, later ones by maintenance; at most 900",
+        "timers due within this time get a delayed wakeup, later ones are woken by maintenance; at most 900",
     ),
     optional(
         "MAINTENANCE_OVERDUE_SECONDS",
         Some("30"),
-        "what is due for so long and was not taken is notified for by maintenance",
+        "maintenance wakes an item that has been due for this long",
     ),
     optional(
         "MAINTENANCE_PERIOD_SECONDS",
@@ -149,17 +149,17 @@ pub const VARIABLES: &[Variable] = &[
     optional(
         "MAINTENANCE_PAGE",
         Some("100"),
-        "how many items of each physical partition maintenance takes at once, 1 to 1000",
+        "the most items of each physical partition on one page of a pass, 1 to 1000",
     ),
     optional(
         "RETENTION_DELETE_AFTER_DAYS",
         None,
-        "maintenance deletes instances that ended so many days ago, as whole trees; not set, none",
+        "maintenance deletes instances that ended this many days ago, as whole trees; not set: none",
     ),
     optional(
         "RETENTION_KEEP_EXECUTIONS",
         None,
-        "maintenance deletes executions beyond the last so many of each instance; not set, none",
+        "maintenance deletes all but the last so many executions of each instance; not set: none",
     ),
     optional(
         "LOG_LEVEL",
@@ -169,16 +169,16 @@ pub const VARIABLES: &[Variable] = &[
     optional(
         "METRICS_NAMESPACE",
         Some("duroxide-lambda"),
-        "the CloudWatch namespace of the metrics; set to nothing, no metrics are written",
+        "the CloudWatch namespace of the metrics; set it to an empty text to write none",
     ),
 ];
 
-/// One variable that cannot be used. Its text is never repeated where it may be a secret.
+/// One variable that cannot be used. Its value is not repeated where it may be a secret.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
-    /// Which.
+    /// The variable.
     pub variable: &'static str,
-    /// What is wrong, and what to set.
+    /// The problem, and what to set.
     pub reason: String,
 }
 
@@ -188,7 +188,7 @@ impl fmt::Display for Problem {
     }
 }
 
-/// Reads variables of the table, and collects what is wrong with them.
+/// Reads variables of the table, and collects their problems.
 pub(super) struct Reader<'a> {
     get: &'a dyn Fn(&str) -> Option<String>,
     pub(super) problems: Vec<Problem>,
@@ -209,13 +209,13 @@ impl<'a> Reader<'a> {
         });
     }
 
-    /// The variable's text if it is set, be it to nothing; else its default.
+    /// The variable's text if it is set, even to nothing; else its default.
     pub(super) fn as_set(&mut self, name: &'static str) -> Option<String> {
         let text = (self.get)(name).or_else(|| known(name).default.map(str::to_owned))?;
         Some(text.trim().to_owned())
     }
 
-    /// The variable's text. One that is set to nothing counts as not set: a template can hardly leave one out.
+    /// The variable's text. An empty one counts as not set: a template can hardly leave a variable out.
     pub(super) fn optional(&mut self, name: &'static str) -> Option<String> {
         let variable = known(name);
         (self.get)(name)
@@ -224,7 +224,7 @@ impl<'a> Reader<'a> {
             .or_else(|| variable.default.map(str::to_owned))
     }
 
-    /// The variable's text, where it must have one; on a problem, nothing.
+    /// The variable's text, which must be set; on a problem, an empty text.
     pub(super) fn text(&mut self, name: &'static str) -> String {
         self.optional(name).unwrap_or_else(|| {
             self.problem(name, format!("is not set: set it to {}", known(name).meaning));

@@ -1,5 +1,6 @@
 //! The result of one step.
 
+use crate::metrics::Metric;
 use crate::notifier::Delayed;
 use std::time::Duration;
 
@@ -36,17 +37,21 @@ pub enum Outcome {
 }
 
 impl Outcome {
-    /// One word for logs and metrics.
+    /// One word for logs: the name of its metric.
     pub fn name(&self) -> &'static str {
+        self.metric().name()
+    }
+
+    pub(crate) fn metric(&self) -> Metric {
         match self {
-            Outcome::Committed => "Committed",
-            Outcome::Nothing => "Nothing",
-            Outcome::Busy { .. } => "Busy",
-            Outcome::Deferred => "Deferred",
-            Outcome::Abandoned { .. } => "Abandoned",
-            Outcome::TimedOut => "TimedOut",
-            Outcome::Cancelled => "Cancelled",
-            Outcome::Failed { .. } => "Failed",
+            Outcome::Committed => Metric::Committed,
+            Outcome::Nothing => Metric::Nothing,
+            Outcome::Busy { .. } => Metric::Busy,
+            Outcome::Deferred => Metric::Deferred,
+            Outcome::Abandoned { .. } => Metric::Abandoned,
+            Outcome::TimedOut => Metric::TimedOut,
+            Outcome::Cancelled => Metric::Cancelled,
+            Outcome::Failed { .. } => Metric::Failed,
         }
     }
 }

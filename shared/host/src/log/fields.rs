@@ -5,10 +5,10 @@ use std::error::Error;
 use std::fmt::{self, Write as _};
 use tracing::field::{Field, Visit};
 
-/// The longest text of a field. CloudWatch takes 256 KB per event.
+/// The longest text of a field. CloudWatch accepts 256 KB per event.
 pub(super) const MAX_TEXT: usize = 32 * 1024;
 
-/// Fields in the order in which they came, each name once.
+/// Fields in the order in which they were recorded, each name once.
 #[derive(Debug, Default, Clone)]
 pub(super) struct Fields(Vec<(&'static str, Value)>);
 
@@ -36,7 +36,7 @@ impl Fields {
     }
 }
 
-/// The name in the log. The line's own members keep their meaning whatever a library calls its fields.
+/// The name in the log. A library's field does not replace a member of the line itself.
 fn name_of(name: &'static str) -> &'static str {
     match name {
         "instance_id" => "instance",
@@ -76,7 +76,7 @@ impl Visit for Fields {
 
     fn record_error(&mut self, field: &Field, value: &(dyn Error + 'static)) {
         let mut text = Bounded::default();
-        // Neither a bounded text nor a `Display` worth logging fails; what came so far is logged.
+        // A bounded text does not fail; if a `Display` does, the text so far is logged.
         let mut written = write!(text, "{value}");
         let mut source = value.source();
         while let (Ok(()), Some(error)) = (written, source) {
@@ -95,7 +95,7 @@ fn text(value: &dyn fmt::Display) -> String {
     let mut text = Bounded::default();
     match write!(text, "{value}") {
         Ok(()) => text.finish(),
-        // A `Debug` of somebody else's that fails; `format!` would panic on it.
+        // The `Debug` of a library failed; `format!` would panic on it.
         Err(fmt::Error) => text.finish() + "…[its Debug failed]",
     }
 }
@@ -109,7 +109,7 @@ struct Bounded {
 
 impl fmt::Write for Bounded {
     fn write_str(&mut self, part: &str) -> fmt::Result {
-        // Once something was cut, nothing more is added, or the text would go on with a hole in it.
+        // After a cut nothing more is added, or the text would have a gap.
         if self.bytes == self.text.len() {
             self.text.push_str(head(part, MAX_TEXT - self.text.len()));
         }

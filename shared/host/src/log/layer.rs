@@ -1,4 +1,4 @@
-//! The layer that writes a line per event.
+//! The layer that writes one line per event.
 
 use super::fields::{Fields, MAX_TEXT, cut};
 use super::{CURRENT, Current};
@@ -12,7 +12,7 @@ use tracing::{Event, Metadata, Subscriber};
 use tracing_subscriber::layer::{Context, Layer};
 use tracing_subscriber::registry::LookupSpan;
 
-/// The longest line. CloudWatch cuts an event at 256 KB, and a JSON text without its end is found by no query.
+/// The longest line. CloudWatch cuts an event at 256 KB, and no query finds a JSON text without its end.
 const MAX_LINE: usize = 240 * 1024;
 
 /// Writes each event as a line of JSON.
@@ -38,16 +38,16 @@ impl<W: Write> JsonLayer<W> {
 
     fn write(&self, metadata: &Metadata<'_>, fields: &Fields) {
         let timestamp = rfc3339(self.clock.now_ms());
-        // A text may grow sixfold when it is escaped, and there may be many: they are cut until the line fits.
+        // Escaping may make a text six times longer, and there may be many: they are cut until the line fits.
         let mut limit = MAX_TEXT + 64;
         let mut line = line(&timestamp, metadata, fields, limit);
         while line.len() > MAX_LINE && limit > 64 {
             limit /= 4;
             line = self::line(&timestamp, metadata, fields, limit);
         }
-        // The line was made before locking: a field's `Debug` may log, too.
+        // The line was made before locking: a field's `Debug` may log too.
         let mut writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
-        // Who closed stdout does not want the logs, and there is nowhere to complain.
+        // A closed stdout means that nobody reads the log, and there is no other place to report that.
         drop(writer.write_all(&line).and_then(|()| writer.flush()));
     }
 }
@@ -106,7 +106,7 @@ fn line(timestamp: &str, metadata: &Metadata<'_>, fields: &Fields, limit: usize)
     line.extend_from_slice(metadata.level().as_str().as_bytes());
     line.push(b'"');
     member(&mut line, "target", metadata.target());
-    // The message second, wherever it was among the fields: lines are read by people, too.
+    // The message comes first of the fields: people read the lines too.
     let (message, others): (Vec<_>, Vec<_>) = fields.iter().partition(|(name, _)| *name == "message");
     for (name, value) in message.into_iter().chain(others) {
         match value {

@@ -1,14 +1,14 @@
-//! Structured logs: one JSON object per line on stdout, where Lambda picks it up.
+//! Structured logs: one JSON object per line on stdout, which Lambda collects.
 //!
 //! ```json
 //! {"timestamp":"2026-01-31T12:00:00.250Z","level":"INFO","target":"duroxide_lambda::invocation",
 //!  "message":"a step ended","requestId":"8a3c...","instance":"order-7","execution":1,"turn":3,"outcome":"Committed"}
 //! ```
 //!
-//! Fields of the event and of the spans around it stand beside each other; where two have one name, the innermost
-//! wins. duroxide's `instance_id` and `execution_id` are called as ours, so that one query finds all that happened to
-//! an instance. Tasks of the runtime run outside of the invocation's span, so the request id is kept for the whole
-//! process (see [`invocation`]): an environment serves one invocation at a time.
+//! A line has the fields of its event and of all spans around it; of two with the same name, the innermost wins.
+//! duroxide's `instance_id` and `execution_id` are renamed to ours, so that one query finds everything about an instance.
+//! Tasks of the runtime run outside of the invocation's span, so the request id is kept for the whole process (see
+//! [`invocation`]): an environment serves one invocation at a time.
 //!
 //! Invariant: logging never panics and never fails its caller.
 
@@ -26,24 +26,24 @@ use tracing_subscriber::util::SubscriberInitExt as _;
 
 pub use layer::{JsonLayer, rfc3339};
 
-/// Writes the process's logs to stdout from now on, at a level or by a list of `target=level`. A second call changes
-/// nothing, and so does a call after somebody else's subscriber was installed.
+/// Installs the process's log at a level, or with a list of `target=level`. It does nothing when a subscriber is installed
+/// already.
 pub fn init(level: &str) {
-    // `Config` has refused a level that cannot be read; who comes with one past it gets the default.
+    // `Config` has refused a level that cannot be read; another caller gets the default.
     let filter = filter(level).unwrap_or_else(|_| Targets::new().with_default(LevelFilter::INFO));
     let layer = JsonLayer::new(io::stdout(), Arc::new(SystemClock)).with_filter(filter);
-    // An error says that there is a subscriber already, which then writes the logs.
+    // The error means that there is a subscriber already, which then writes the logs.
     drop(tracing_subscriber::registry().with(layer).try_init());
 }
 
-/// Reads a level or a list of `target=level`; else completes a sentence that begins with the variable.
+/// Reads a level or a list of `target=level`. The error completes a sentence that begins with the variable.
 pub(crate) fn filter(level: &str) -> Result<Targets, String> {
-    // `Targets` takes a word that is no level for a target, which would turn everything else off.
+    // `Targets` takes a word that is not a level for a target, which would turn off everything else.
     let parts: Vec<&str> = level.split(',').map(str::trim).collect();
     let stray = parts
         .iter()
         .find(|part| !part.contains('=') && part.parse::<LevelFilter>().is_err());
-    // Nor does it expect spaces: they would become part of the target.
+    // It does not expect spaces either: they would become a part of the target.
     let wrong = match (stray, parts.join(",").parse::<Targets>()) {
         (None, Ok(targets)) => return Ok(targets),
         (Some(word), _) => format!("{word:?} is not a level"),
@@ -55,7 +55,7 @@ pub(crate) fn filter(level: &str) -> Result<Targets, String> {
     ))
 }
 
-/// The invocation that the process serves.
+/// The invocation that the process serves now.
 #[derive(Debug)]
 pub(crate) struct Current(Mutex<State>);
 
@@ -95,12 +95,12 @@ impl Current {
     }
 }
 
-/// Every line carries this request id until the guard is dropped, or the next invocation begins.
+/// Adds this request id to every line, until the guard is dropped or the next invocation begins.
 pub fn invocation(request_id: &str) -> Invocation {
     CURRENT.begin(request_id)
 }
 
-/// An invocation under way.
+/// An invocation in progress.
 #[derive(Debug)]
 #[must_use = "the request id is logged only while the guard lives"]
 pub struct Invocation {

@@ -15,7 +15,7 @@ impl Clock for Fixed {
     }
 }
 
-/// What was written, for a look at it.
+/// What was written.
 #[derive(Clone, Default)]
 struct Written(Arc<Mutex<Vec<u8>>>);
 
@@ -83,7 +83,7 @@ fn an_event_is_one_object_whose_values_keep_their_types() {
 }
 
 #[test]
-fn a_line_begins_with_what_people_look_for() {
+fn a_line_begins_with_time_level_target_and_message() {
     let written = Written::default();
     let layer = JsonLayer::new(written.clone(), Arc::new(Fixed));
     tracing::subscriber::with_default(tracing_subscriber::registry().with(layer), || {
@@ -96,7 +96,7 @@ fn a_line_begins_with_what_people_look_for() {
 }
 
 #[test]
-fn fields_of_spans_stand_beside_those_of_the_event_and_the_innermost_wins() {
+fn a_line_inside_spans_carries_their_fields_and_the_innermost_wins() {
     let line = logged(|| {
         let outer = info_span!(
             "outer",
@@ -120,7 +120,7 @@ fn fields_of_spans_stand_beside_those_of_the_event_and_the_innermost_wins() {
 }
 
 #[test]
-fn no_name_stands_twice_in_a_line() {
+fn no_name_is_twice_in_a_line() {
     let written = Written::default();
     let layer = JsonLayer::new(written.clone(), Arc::new(Fixed));
     tracing::subscriber::with_default(tracing_subscriber::registry().with(layer), || {
@@ -146,7 +146,7 @@ fn a_librarys_fields_do_not_hide_the_lines_own() {
 }
 
 #[test]
-fn an_error_is_told_with_its_sources() {
+fn an_error_is_logged_with_its_sources() {
     #[derive(Debug, thiserror::Error)]
     #[error("outer")]
     struct Outer(#[source] io::Error);
@@ -237,7 +237,7 @@ fn a_level_or_a_list_of_targets_decides_what_is_written() {
 }
 
 #[test]
-fn a_closed_stdout_and_a_failing_debug_do_no_harm() {
+fn a_closed_stdout_and_a_failing_debug_are_harmless() {
     struct Closed;
     impl Write for Closed {
         fn write(&mut self, _: &[u8]) -> io::Result<usize> {
@@ -261,7 +261,7 @@ fn a_closed_stdout_and_a_failing_debug_do_no_harm() {
 }
 
 #[test]
-fn a_debug_that_logs_does_not_wait_for_itself() {
+fn a_debug_that_logs_does_not_deadlock() {
     struct Logging;
     impl fmt::Debug for Logging {
         fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

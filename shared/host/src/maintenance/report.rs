@@ -1,7 +1,7 @@
-//! What a run says of itself: the function's answer, a line in the log, and metrics.
+//! The report of a run: the function's answer, a line in the log, and metrics.
 
 use super::request::PassName;
-use crate::metrics::Metrics;
+use crate::metrics::{Metric, Metrics};
 use duroxide_cosmos::{Backlog, PassOutcome};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -12,13 +12,13 @@ use std::collections::BTreeMap;
 pub struct Report {
     /// What each requested pass did.
     pub passes: BTreeMap<PassName, PassReport>,
-    /// Wakeups that the notifier took.
+    /// Wakeups that the notifier accepted.
     pub wakeups_sent: u64,
-    /// Wakeups that it did not take.
+    /// Wakeups that it did not accept.
     pub wakeups_failed: u64,
-    /// Whether a pass has something left to do; the next run goes on.
+    /// Whether a pass has something left to do; the next run continues.
     pub left_over: bool,
-    /// How the store is after the run, if that was asked for and there was time.
+    /// The items in the store after the run, if the request names `report` and there was time.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub store: Option<StoreReport>,
 }
@@ -27,19 +27,19 @@ pub struct Report {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PassReport {
-    /// Items that were looked at.
+    /// Items that were found.
     pub found: u64,
-    /// Items that are settled now; of the sweep: wakeups that were sent.
+    /// Items that are completed now; of the sweep: wakeups that were sent.
     pub done: u64,
-    /// Items that could not be settled this time.
+    /// Items that could not be completed this time.
     pub failed: u64,
     /// Items that were given up, and became dead letters.
-    pub dead: u64,
+    pub given_up: u64,
     /// Whether the budget ended before the pass.
     pub left_over: bool,
-    /// In how many pages.
+    /// The number of pages.
     pub pages: u64,
-    /// Why the pass could not go on.
+    /// Why the pass could not continue.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
 }
@@ -50,29 +50,35 @@ impl PassReport {
         self.found += pass.found;
         self.done += pass.done;
         self.failed += pass.failed;
-        self.dead += pass.dead;
+        self.given_up += pass.dead;
+    }
+
+    /// The pass cannot continue.
+    pub(super) fn fail(&mut self, error: String) {
+        tracing::error!(error, "the pass failed; the next run tries again");
+        self.error = Some(error);
     }
 }
 
-/// How the store is.
+/// The items in the store.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct StoreReport {
-    /// Messages to other instances that are not delivered.
+    /// Intents: messages to other instances that were not delivered.
     pub outbox_depth: u64,
-    /// The age of the oldest of them.
+    /// The age of the oldest intent.
     pub oldest_intent_seconds: u64,
     /// Messages that are due.
-    pub turns_due: u64,
+    pub messages_due: u64,
     /// Activities that are due.
-    pub works_due: u64,
-    /// For how long the oldest of both is due.
+    pub activities_due: u64,
+    /// How long the oldest message or activity has been due.
     pub oldest_due_seconds: u64,
     /// Timers that should have fired.
     pub overdue_timers: u64,
     /// Timers that are not due yet.
     pub timers_pending: u64,
-    /// Instances with something that is due for long, and no turn under way.
+    /// Instances with an item that has been due for long, and no turn in progress.
     pub stuck_instances: u64,
     /// Dead letters.
     pub dead_letters: u64,
@@ -84,8 +90,8 @@ impl StoreReport {
         StoreReport {
             outbox_depth: backlog.outbox,
             oldest_intent_seconds: age(backlog.oldest_intent_ms),
-            turns_due: backlog.turns_due,
-            works_due: backlog.works_due,
+            messages_due: backlog.turns_due,
+            activities_due: backlog.works_due,
             oldest_due_seconds: age(backlog.oldest_due_ms),
             overdue_timers: backlog.overdue_timers,
             timers_pending: backlog.timers_pending,
@@ -95,72 +101,54 @@ impl StoreReport {
     }
 }
 
-/// The metrics of a pass: found, done, failed, left over. Only the outbox gives anything up (`OutboxDead`).
-fn names(pass: PassName) -> Option<[&'static str; 4]> {
+/// The metrics of a pass: found, done, failed, left over. Only the outbox gives anything up.
+fn metrics_of(pass: PassName) -> Option<[Metric; 4]> {
+    use Metric::*;
     match pass {
-        PassName::Outbox => Some(["OutboxFound", "OutboxDone", "OutboxFailed", "OutboxLeftOver"]),
-        PassName::Unfinished => Some([
-            "UnfinishedFound",
-            "UnfinishedDone",
-            "UnfinishedFailed",
-            "UnfinishedLeftOver",
-        ]),
-        PassName::Sessions => Some(["SessionsFound", "SessionsDone", "SessionsFailed", "SessionsLeftOver"]),
-        PassName::Sweep => Some(["SweepFound", "SweepDone", "SweepFailed", "SweepLeftOver"]),
-        PassName::Retention => Some([
-            "RetentionFound",
-            "RetentionDone",
-            "RetentionFailed",
-            "RetentionLeftOver",
-        ]),
+        PassName::Outbox => Some([OutboxFound, OutboxDone, OutboxFailed, OutboxLeftOver]),
+        PassName::Unfinished => Some([UnfinishedFound, UnfinishedDone, UnfinishedFailed, UnfinishedLeftOver]),
+        PassName::Sessions => Some([SessionsFound, SessionsDone, SessionsFailed, SessionsLeftOver]),
+        PassName::Sweep => Some([SweepFound, SweepDone, SweepFailed, SweepLeftOver]),
+        PassName::Retention => Some([RetentionFound, RetentionDone, RetentionFailed, RetentionLeftOver]),
         PassName::Report => None,
     }
 }
 
 impl Report {
-    /// Counts it all. How the store is is written even when it is zero, for the alarms; what a pass met is not, so that an
-    /// idle system pays for few metrics.
+    /// Counts everything. The items in the store are written even when there are none, for the alarms; the counts of a pass
+    /// are not, so that an idle system pays for few metrics.
     pub fn measure(&self, metrics: &Metrics) {
-        let broken = self.passes.values().filter(|pass| pass.error.is_some()).count();
-        metrics.level("PassesBroken", broken as u64);
+        let failed = self.passes.values().filter(|pass| pass.error.is_some()).count();
+        metrics.level(Metric::PassesFailed, failed as u64);
         for (pass, report) in &self.passes {
             let numbers = [report.found, report.done, report.failed, u64::from(report.left_over)];
-            for (name, number) in names(*pass).into_iter().flatten().zip(numbers) {
-                metrics.count(name, number);
+            for (metric, number) in metrics_of(*pass).into_iter().flatten().zip(numbers) {
+                metrics.count(metric, number);
             }
-            metrics.count("OutboxDead", report.dead);
+            metrics.count(Metric::OutboxGivenUp, report.given_up);
         }
         let Some(store) = &self.store else {
             return;
         };
-        for (name, number) in [
-            ("OutboxDepth", store.outbox_depth),
-            ("OldestIntentSeconds", store.oldest_intent_seconds),
-            ("TurnsDue", store.turns_due),
-            ("WorksDue", store.works_due),
-            ("OldestDueSeconds", store.oldest_due_seconds),
-            ("OverdueTimers", store.overdue_timers),
-            ("TimersPending", store.timers_pending),
-            ("StuckInstances", store.stuck_instances),
-            ("DeadLetters", store.dead_letters),
+        for (metric, number) in [
+            (Metric::OutboxDepth, store.outbox_depth),
+            (Metric::OldestIntentSeconds, store.oldest_intent_seconds),
+            (Metric::MessagesDue, store.messages_due),
+            (Metric::ActivitiesDue, store.activities_due),
+            (Metric::OldestDueSeconds, store.oldest_due_seconds),
+            (Metric::OverdueTimers, store.overdue_timers),
+            (Metric::TimersPending, store.timers_pending),
+            (Metric::StuckInstances, store.stuck_instances),
+            (Metric::DeadLetters, store.dead_letters),
         ] {
-            metrics.level(name, number);
+            metrics.level(metric, number);
         }
     }
 
-    /// One line for the log, and one for each pass that could not go on.
-    pub fn tell(&self) {
-        for (pass, report) in &self.passes {
-            if let Some(error) = &report.error {
-                tracing::error!(
-                    pass = pass.as_str(),
-                    error,
-                    "a pass could not go on; the next run tries again"
-                );
-            }
-        }
-        let text = serde_json::to_string(self).expect("names and numbers have a JSON form");
-        tracing::info!(report = text, "maintained");
+    /// Logs it in one line.
+    pub(super) fn log(&self) {
+        let report = serde_json::to_string(self).expect("names and numbers have a JSON form");
+        tracing::info!(report, "maintenance ended");
     }
 }
 
@@ -175,7 +163,7 @@ mod tests {
             found: 5,
             done: 3,
             failed: 1,
-            dead: 1,
+            given_up: 1,
             left_over: true,
             pages: 2,
             error: Some("no".to_owned()),
@@ -200,7 +188,7 @@ mod tests {
         let text = serde_json::to_value(report()).unwrap();
         assert_eq!(
             text["passes"]["outbox"],
-            json!({"found": 5, "done": 3, "failed": 1, "dead": 1, "leftOver": true, "pages": 2, "error": "no"})
+            json!({"found": 5, "done": 3, "failed": 1, "givenUp": 1, "leftOver": true, "pages": 2, "error": "no"})
         );
         assert_eq!((&text["leftOver"], &text["wakeupsSent"]), (&json!(true), &json!(2)));
         assert_eq!(text["store"]["oldestIntentSeconds"], json!(65));
@@ -214,21 +202,21 @@ mod tests {
     }
 
     #[test]
-    fn how_the_store_is_is_a_metric_even_when_it_is_zero() {
+    fn the_items_in_the_store_are_metrics_even_when_there_are_none() {
         let line = line_of(&report());
         for (name, value) in [
             ("OutboxDepth", 4),
-            ("TurnsDue", 7),
+            ("MessagesDue", 7),
             ("OldestIntentSeconds", 65),
             ("DeadLetters", 0),
-            ("PassesBroken", 1),
+            ("PassesFailed", 1),
         ] {
             assert_eq!(line[name], json!(value), "{name}");
         }
     }
 
     #[test]
-    fn what_a_pass_met_is_a_metric_and_nothing_is_not() {
+    fn the_counts_of_a_pass_are_metrics_unless_they_are_zero() {
         let each = PassReport {
             error: None,
             ..report().passes[&PassName::Outbox].clone()
@@ -237,26 +225,23 @@ mod tests {
         busy.passes = PassName::ALL.map(|pass| (pass, each.clone())).into();
         busy.passes.remove(&PassName::Report);
         let line = line_of(&busy);
-        for names in PassName::ALL.into_iter().filter_map(names) {
-            assert_eq!(
-                names.map(|name| &line[name]),
-                [5, 3, 1, 1].map(|n| json!(n)).each_ref(),
-                "{names:?}"
-            );
+        for metrics in PassName::ALL.into_iter().filter_map(metrics_of) {
+            let values = metrics.map(|metric| &line[metric.name()]);
+            assert_eq!(values, [5, 3, 1, 1].map(|n| json!(n)).each_ref(), "{metrics:?}");
         }
         let idle = Report {
             passes: PassName::ALL.map(|pass| (pass, PassReport::default())).into(),
             ..report()
         };
         let line = line_of(&idle);
-        for name in PassName::ALL.into_iter().filter_map(names).flatten() {
-            assert!(line[name].is_null(), "{name}");
+        for metric in PassName::ALL.into_iter().filter_map(metrics_of).flatten() {
+            assert!(line[metric.name()].is_null(), "{metric:?}");
         }
-        assert!(line["OutboxDead"].is_null());
+        assert!(line["OutboxGivenUp"].is_null());
     }
 
     #[test]
-    fn what_the_outbox_gave_up_is_a_metric() {
-        assert_eq!(line_of(&report())["OutboxDead"], json!(1));
+    fn intents_given_up_are_a_metric() {
+        assert_eq!(line_of(&report())["OutboxGivenUp"], json!(1));
     }
 }

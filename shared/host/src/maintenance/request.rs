@@ -1,48 +1,49 @@
-//! What an invocation asks for: the schedule's event, or a direct invocation that names passes and limits.
+//! The payload of an invocation: the schedule's event, or a direct request with passes and limits.
 //!
 //! ```json
-//! {"passes": ["outbox", "sweep"], "most": 50, "retention": {"deleteAfterDays": 30, "keepExecutions": 5}}
+//! {"passes": ["outbox", "sweep"], "pageSize": 50, "retention": {"deleteAfterDays": 30, "keepExecutions": 5}}
 //! ```
 //!
-//! An operator who asks for the dead letters sends the field `deadLetters` alone (see `dead letters`).
+//! A request about dead letters has the field `deadLetters` alone (see `dead_letters`).
 //!
-//! A request is judged as a whole before anything is done: one that cannot be understood changes nothing. Each refusal
-//! names its field and what to send.
+//! A request is checked as a whole before anything is done: one with a mistake changes nothing. Each error names the field
+//! and what to send.
 
 use duroxide_cosmos::Retention;
 use serde::Serialize;
 use serde_json::{Map, Value};
 use std::time::Duration;
+use tracing::Span;
 
-/// The most items of one page that a request may ask for.
-const MOST: u64 = 10_000;
+/// The largest page.
+const MOST_ITEMS: u64 = 10_000;
 /// A hundred years.
 const MOST_DAYS: u64 = 36_500;
 const DAY: u64 = 24 * 60 * 60;
 
 /// The fields of a request.
-const OWN_FIELDS: [&str; 4] = ["passes", "most", "retention", "deadLetters"];
+const OWN_FIELDS: [&str; 4] = ["passes", "pageSize", "retention", "deadLetters"];
 
 /// One pass of maintenance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum PassName {
-    /// Delivers what is owed to other instances.
+    /// Delivers intents: messages to other instances.
     Outbox,
-    /// Ends commits and deletions that were begun.
+    /// Rolls forward commits and deletions that were begun.
     Unfinished,
-    /// Removes expired sessions.
+    /// Removes expired affinity sessions.
     Sessions,
-    /// Wakeups for what no wakeup reached.
+    /// Wakes what no wakeup reached.
     Sweep,
-    /// Deletes what is kept long enough.
+    /// Deletes instances and executions that are old enough.
     Retention,
-    /// Counts what there is.
+    /// Counts the items in the store.
     Report,
 }
 
 impl PassName {
-    /// All of them, in the order of a round.
+    /// All of them, in their order.
     pub const ALL: [PassName; 6] = [
         PassName::Outbox,
         PassName::Unfinished,
@@ -63,37 +64,42 @@ impl PassName {
             PassName::Report => "report",
         }
     }
+
+    /// The span of its pages: log lines inside carry the name.
+    pub(super) fn span(self) -> Span {
+        tracing::info_span!("pass", pass = self.as_str())
+    }
 }
 
-/// What an invocation asks for.
+/// A request for a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MaintenanceRequest {
-    /// The passes, in the order of a round, each once.
+    /// The passes in their order, each once.
     pub passes: Vec<PassName>,
-    /// At most so many items of each physical range in one page; `None` for the setting.
-    pub most: Option<u32>,
+    /// The most items of each physical partition on one page; `None` for the setting.
+    pub page_size: Option<u32>,
     /// What is deleted; `None` for the setting.
     pub retention: Option<Retention>,
 }
 
 impl Default for MaintenanceRequest {
-    /// All passes with the settings of the environment: what the schedule asks for.
+    /// All passes with the settings of the environment, as the schedule requests them.
     fn default() -> Self {
         MaintenanceRequest {
             passes: PassName::ALL.to_vec(),
-            most: None,
+            page_size: None,
             retention: None,
         }
     }
 }
 
-/// Why a request is refused.
+/// A mistake in a request.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the maintenance request is refused, and nothing was changed: {field} {reason}")]
 pub struct RequestError {
-    /// What is wrong.
+    /// The field.
     pub field: String,
-    /// Why, and what to send.
+    /// What is wrong, and what to send.
     pub reason: String,
 }
 
@@ -108,11 +114,11 @@ impl MaintenanceRequest {
     /// Reads the payload of an invocation.
     ///
     /// # Errors
-    /// When it is neither an event of the schedule nor a request.
+    /// When it is neither the schedule's event nor a request.
     pub fn from_payload(payload: &Value) -> Result<MaintenanceRequest, RequestError> {
         let Value::Object(fields) = payload else {
             let reason = format!(
-                "is {}: send {{}} for all passes, or an object with passes, most or retention, or with deadLetters",
+                "is {}: send {{}} for all passes, or an object with passes, pageSize or retention, or with deadLetters",
                 kind_of(payload)
             );
             return refused("the payload", reason);
@@ -120,14 +126,14 @@ impl MaintenanceRequest {
         if is_of_schedule(fields) {
             let own = OWN_FIELDS.into_iter().find(|name| fields.contains_key(*name));
             return match own {
-                Some(name) => refused(name, "is given in an event of the schedule: send it without source"),
+                Some(name) => refused(name, "is set in an event of the schedule: send it without source"),
                 None => Ok(MaintenanceRequest::default()),
             };
         }
         if fields.contains_key("deadLetters") {
             return refused(
                 "deadLetters",
-                "is given with other fields: send it alone, or without it",
+                "is set beside other fields: send it alone, or leave it out",
             );
         }
         check_names(fields, "", &OWN_FIELDS)?;
@@ -135,24 +141,26 @@ impl MaintenanceRequest {
             Some(passes) => read_passes(passes)?,
             None => PassName::ALL.to_vec(),
         };
-        let most = fields.get("most").map(|most| number("most", most, MOST)).transpose()?;
+        let page_size = fields.get("pageSize").map(|size| number("pageSize", size, MOST_ITEMS));
         let retention = fields.get("retention").map(read_retention).transpose()?;
         if retention.is_some() && !passes.contains(&PassName::Retention) {
             return refused(
                 "retention",
-                "is given, but passes does not name it: send both, or neither",
+                "is set, but passes does not name it: send both, or neither",
             );
         }
         Ok(MaintenanceRequest {
             passes,
-            most: most.map(|most| u32::try_from(most).unwrap_or(u32::MAX)),
+            page_size: page_size
+                .transpose()?
+                .map(|size| u32::try_from(size).unwrap_or(u32::MAX)),
             retention,
         })
     }
 }
 
-/// Whether this is what a rule of EventBridge or its scheduler sends. Events of anything else are no requests: a rule that sends
-/// them here is a mistake.
+/// Whether this is the event of an EventBridge rule or schedule. Other events are not requests: a rule that sends them here
+/// is a mistake.
 fn is_of_schedule(fields: &Map<String, Value>) -> bool {
     let source = fields.get("source");
     source.is_some_and(|source| source == "aws.events" || source == "aws.scheduler")
@@ -171,7 +179,7 @@ fn read_passes(passes: &Value) -> Result<Vec<PassName>, RequestError> {
     for (index, name) in names.iter().enumerate() {
         let known = PassName::ALL.into_iter().find(|pass| name == pass.as_str());
         let Some(pass) = known else {
-            let reason = format!("is {}, which is no pass: send some of {all}", kind_of(name));
+            let reason = format!("is {}, which is not a pass: send some of {all}", kind_of(name));
             return refused(&format!("passes[{index}]"), reason);
         };
         read.push(pass);
@@ -207,7 +215,7 @@ pub(super) fn check_names(fields: &Map<String, Value>, prefix: &str, known: &[&s
     match fields.keys().find(|name| !known.contains(&name.as_str())) {
         Some(name) => refused(
             &format!("{prefix}{}", shortened(name)),
-            format!("is not known here: send only {}", known.join(", ")),
+            format!("is not a field of this request: send only {}", known.join(", ")),
         ),
         None => Ok(()),
     }
@@ -223,7 +231,7 @@ pub(super) fn number(field: &str, value: &Value, most: u64) -> Result<u64, Reque
     }
 }
 
-/// A value in a message: short, whatever was sent.
+/// A value for an error message: short, whatever was sent.
 pub(super) fn kind_of(value: &Value) -> String {
     match value {
         Value::Array(items) => format!("a list of {}", items.len()),

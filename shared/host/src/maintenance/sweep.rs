@@ -1,17 +1,17 @@
-//! The sweep: wakeups for what no wakeup reached, in phases.
+//! The sweep: wakes what no wakeup reached, in phases.
 //!
-//! | phase | wakeups | when it stops early |
+//! | phase | wakes | when it stops early |
 //! |---|---|---|
-//! | coming | timers that come within reach, with a delay | the next run begins at the last one notified |
+//! | coming | timers that come within reach, with a delay | the next run begins after the last timer that was woken |
 //! | left | what the run before had no time for | stays, from there on |
-//! | new | what came to an age since the run before (`reminders`) | becomes the next run's `left` |
+//! | new | what reached an age since the run before (`reminders`) | becomes the next run's `left` |
 //!
-//! What is due is notified in its order, over all physical ranges: what one of them gives ahead of the others is held until
-//! they have come as far. So a run that stops knows up to when everything is notified, and the next one repeats nothing (but
-//! of a single moment that fills whole pages, which no cursor can divide).
+//! Items are woken in the order of their due times, over all physical partitions: items that one partition returns ahead of
+//! the others wait until those have come as far. So a run that stops knows up to when everything was woken, and the next run
+//! repeats nothing (except of a single moment that fills whole pages, which no cursor can divide).
 //!
-//! What is remembered between runs is the state document, written once at the end of a run. A run that dies writes
-//! nothing, and the next one wakeups the same again: a wakeup too many finds nothing to do.
+//! Between runs only the state document remains, written once at the end of a run. A run that dies writes nothing, and the
+//! next run wakes the same items again: a duplicate wakeup finds nothing to do.
 
 use super::reminders::{Coming, Overdue, watermark};
 use super::wakeups::{RunWakeups, SentWakeups, coming_wakeups, overdue_wakeups};
@@ -27,7 +27,7 @@ use std::collections::VecDeque;
 pub(super) struct Sweep {
     state: MaintenanceState,
     phases: VecDeque<Phase>,
-    /// There was no time for some wakeups: nothing more is asked for.
+    /// There was no time for some wakeups: no more pages are read.
     is_cut_short: bool,
 }
 
@@ -36,10 +36,10 @@ struct Phase {
     kind: Kind,
     windows: Vec<DueWindow>,
     cursor: Option<Cursor>,
-    /// What was given ahead of other ranges.
-    held: Vec<DueItem>,
-    /// What is due up to here is notified.
-    served_ms: Option<u64>,
+    /// Items that were returned ahead of other partitions.
+    ahead: Vec<DueItem>,
+    /// Everything due up to here was woken.
+    woken_ms: Option<u64>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -59,14 +59,14 @@ impl Phase {
             kind,
             windows,
             cursor: None,
-            held: Vec::new(),
-            served_ms: None,
+            ahead: Vec::new(),
+            woken_ms: None,
         }
     }
 
-    /// What is to be served after this page, oldest first, and up to when everything is served then.
+    /// The items to wake after this page, oldest first, and up to when everything was woken then.
     fn next(&mut self, page: DuePage) -> (Vec<DueItem>, Option<u64>) {
-        let mut due = std::mem::take(&mut self.held);
+        let mut due = std::mem::take(&mut self.ahead);
         due.extend(page.items);
         due.sort_by_key(|item| item.due_ms);
         if page.cursor.is_none() {
@@ -78,14 +78,14 @@ impl Phase {
         };
         let until_ms = page.reached_ms.map(|reached| watermark(after_ms, reached));
         let up_to = |until_ms: Option<u64>| due.partition_point(|item| Some(item.due_ms) <= until_ms);
-        // Of a moment that fills whole pages, what is seen is notified: it is repeated if the run stops in the middle of it.
+        // Of a moment that fills whole pages, the items seen are woken; they are repeated if the run stops there.
         let ready = Some(up_to(until_ms)).filter(|ready| *ready > 0);
-        self.held = due.split_off(ready.unwrap_or_else(|| up_to(page.reached_ms)));
+        self.ahead = due.split_off(ready.unwrap_or_else(|| up_to(page.reached_ms)));
         (due, until_ms)
     }
 }
 
-/// A duration as the store counts.
+/// A duration in ms, as the store counts.
 pub(super) fn ms(duration: std::time::Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
@@ -122,12 +122,12 @@ impl Sweep {
         }
     }
 
-    /// Wakeups for one page. Answers what became of the wakeups, and whether there is more to do.
+    /// Wakes the items of one page. Returns what became of the wakeups, and whether there is more to do.
     pub(super) async fn page(
         &mut self,
         provider: &CosmosProvider,
-        calls: &mut RunWakeups,
-        page: PageRequest,
+        wakeups: &mut RunWakeups,
+        request: PageRequest,
         now_ms: u64,
     ) -> Result<(SentWakeups, bool), ProviderError> {
         while let Some(phase) = self.phases.pop_front_if(|phase| phase.windows.is_empty()) {
@@ -136,48 +136,48 @@ impl Sweep {
         let Some(phase) = self.phases.front_mut().filter(|_| !self.is_cut_short) else {
             return Ok((SentWakeups::default(), self.is_cut_short));
         };
-        let page = PageRequest {
+        let request = PageRequest {
             cursor: phase.cursor.clone(),
-            ..page
+            ..request
         };
-        let page = provider.due(&phase.windows, page).await?;
+        let page = provider.due(&phase.windows, request).await?;
         let cursor = page.cursor.clone();
         let (due, until_ms) = phase.next(page);
-        let wakeups = match &phase.kind {
-            Kind::Coming(coming) => coming_wakeups(&due, coming, now_ms, &mut calls.known),
-            Kind::Left(overdue) | Kind::New(overdue) => overdue_wakeups(&due, overdue, now_ms, &mut calls.known),
+        let due = match &phase.kind {
+            Kind::Coming(coming) => coming_wakeups(&due, coming, now_ms, &mut wakeups.woken),
+            Kind::Left(overdue) | Kind::New(overdue) => overdue_wakeups(&due, overdue, now_ms, &mut wakeups.woken),
         };
-        let called = calls.notify(wakeups).await;
-        if called.left > 0 {
+        let sent = wakeups.notify(due).await;
+        if sent.left > 0 {
             self.is_cut_short = true;
-            return Ok((called, true));
+            return Ok((sent, true));
         }
-        phase.served_ms = until_ms.or(phase.served_ms);
+        phase.woken_ms = until_ms.or(phase.woken_ms);
         phase.cursor = cursor;
         if phase.cursor.is_none()
             && let Some(phase) = self.phases.pop_front()
         {
             finish(&mut self.state, &phase.kind);
         }
-        Ok((called, !self.phases.is_empty()))
+        Ok((sent, !self.phases.is_empty()))
     }
 
     /// The state that the next run begins with.
     pub(super) fn into_state(mut self) -> MaintenanceState {
         if let Some(Phase {
             kind,
-            served_ms: Some(served_ms),
+            woken_ms: Some(woken_ms),
             ..
         }) = self.phases.pop_front()
         {
-            stop(&mut self.state, &kind, served_ms);
+            stop(&mut self.state, &kind, woken_ms);
         }
         self.state
     }
 }
 
-/// The state as if the run before had been one period ago, if its clock was ahead: it must not silence this one until the
-/// time has caught up.
+/// The state as if the run before had been one period ago, if its clock was ahead. Otherwise nothing would be woken until
+/// the time has caught up.
 fn not_ahead(mut state: MaintenanceState, period_ms: u64, now_ms: u64) -> MaintenanceState {
     if state.last_run_ms > now_ms {
         state.last_run_ms = now_ms.saturating_sub(period_ms);
@@ -190,7 +190,7 @@ fn not_ahead(mut state: MaintenanceState, period_ms: u64, now_ms: u64) -> Mainte
     state
 }
 
-/// A phase has come to its end.
+/// A phase is complete.
 fn finish(state: &mut MaintenanceState, kind: &Kind) {
     match kind {
         Kind::Coming(coming) => state.notified_until_ms = state.notified_until_ms.max(coming.until_ms),
@@ -200,14 +200,14 @@ fn finish(state: &mut MaintenanceState, kind: &Kind) {
 }
 
 /// A phase stops between two pages.
-fn stop(state: &mut MaintenanceState, kind: &Kind, served_ms: u64) {
+fn stop(state: &mut MaintenanceState, kind: &Kind, woken_ms: u64) {
     match kind {
-        Kind::Coming(_) => state.notified_until_ms = state.notified_until_ms.max(served_ms),
+        Kind::Coming(_) => state.notified_until_ms = state.notified_until_ms.max(woken_ms),
         Kind::Left(overdue) | Kind::New(overdue) => {
             state.sweep = Some(UnfinishedSweep {
                 now_ms: overdue.now_ms,
                 last_run_ms: overdue.last_run_ms,
-                after_ms: served_ms,
+                after_ms: woken_ms,
             });
             state.last_run_ms = state.last_run_ms.max(overdue.now_ms);
         }

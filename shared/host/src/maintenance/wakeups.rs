@@ -1,4 +1,4 @@
-//! The wakeups of one run: in slices, as long as there is time.
+//! The wakeups of one run, sent in slices as long as there is time.
 
 use super::Maintenance;
 use super::reminders::{Coming, Overdue};
@@ -11,18 +11,18 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 use tokio::time::Instant;
 
-/// Wakeups that are given to the notifier at once.
+/// The most wakeups of one call of the notifier.
 const SLICE: usize = 500;
 
-/// What a run wakeups with, and what it has notified.
+/// Sends the wakeups of a run, and remembers whom it woke.
 #[derive(Debug)]
 pub(super) struct RunWakeups {
     notifier: BoundedNotifier,
     provider: Arc<CosmosProvider>,
     clock: Arc<dyn Clock>,
     until: Instant,
-    /// Who was notified at once in this run: the sweep need not wakeup them again.
-    pub(super) known: HashSet<Target>,
+    /// The targets that were woken without delay in this run: the sweep need not wake them again.
+    pub(super) woken: HashSet<Target>,
     pub(super) sent: u64,
     pub(super) failed: u64,
 }
@@ -32,85 +32,85 @@ pub(super) struct RunWakeups {
 pub(super) struct SentWakeups {
     pub sent: u64,
     pub failed: u64,
-    /// There was no time for these.
+    /// There was no time to send these.
     pub left: u64,
 }
 
 impl RunWakeups {
-    /// Wakeups until that moment.
-    pub(super) fn new(with: &Maintenance, until: Instant) -> RunWakeups {
+    /// Wakeups that are sent until that moment.
+    pub(super) fn new(maintenance: &Maintenance, until: Instant) -> RunWakeups {
         RunWakeups {
-            notifier: with.notifier.clone(),
-            provider: Arc::clone(&with.provider),
-            clock: Arc::clone(&with.clock),
+            notifier: maintenance.notifier.clone(),
+            provider: Arc::clone(&maintenance.provider),
+            clock: Arc::clone(&maintenance.clock),
             until,
-            known: HashSet::new(),
+            woken: HashSet::new(),
             sent: 0,
             failed: 0,
         }
     }
 
-    /// Wakeups for the next turns of these instances, known or not: what they got just now may be news to them.
+    /// Wakes these instances, even those that were woken before: they may have got a new message since.
     pub(super) async fn turns(&mut self, instances: Vec<String>) -> SentWakeups {
         let now_ms = self.clock.now_ms();
         let unique: BTreeSet<String> = instances.into_iter().collect();
         let wakeup_of = |instance| {
             let mut wakeup = Wakeup::turn(instance);
-            // What is delivered late is due since its delivery, by this clock: the function's may be late.
+            // A message is due since its delivery by this clock; the function's clock may be behind.
             wakeup.due_ms = Some(now_ms);
             Delayed::now(wakeup)
         };
         let wakeups: Vec<Delayed> = unique.into_iter().map(wakeup_of).collect();
         let targets = wakeups.iter().map(|delayed| delayed.wakeup.target.clone());
-        self.known.extend(targets);
-        let called = self.notify(wakeups).await;
-        // The sweep tells by itself what it had no time for.
-        self.failed += called.left;
-        called
+        self.woken.extend(targets);
+        let sent = self.notify(wakeups).await;
+        // The sweep reports by itself what it had no time for.
+        self.failed += sent.left;
+        sent
     }
 
-    /// Sends wakeups. Who is not reached is still due, and found by a later sweep.
+    /// Sends wakeups. A target whose wakeup is not sent stays due, and a later sweep finds it.
     pub(super) async fn notify(&mut self, mut wakeups: Vec<Delayed>) -> SentWakeups {
         let token = recent_consistency_token(&self.provider);
         for delayed in &mut wakeups {
             delayed.wakeup.consistency_token.clone_from(&token);
         }
-        let mut called = SentWakeups::default();
+        let mut sent = SentWakeups::default();
         for slice in wakeups.chunks(SLICE) {
             let left = self.until.saturating_duration_since(Instant::now());
             if left.is_zero() {
-                called.left += slice.len() as u64;
+                sent.left += slice.len() as u64;
                 continue;
             }
             let failed = self.notifier.notify_within(left, slice.to_vec()).await.len() as u64;
-            called.failed += failed;
-            called.sent += slice.len() as u64 - failed;
+            sent.failed += failed;
+            sent.sent += slice.len() as u64 - failed;
         }
-        self.sent += called.sent;
-        self.failed += called.failed;
-        called
+        self.sent += sent.sent;
+        self.failed += sent.failed;
+        sent
     }
 }
 
-/// The wakeups for overdue items: one for each target that this run has not notified yet.
+/// The wakeups for overdue items: one for each target that this run has not woken yet.
 pub(super) fn overdue_wakeups(
     items: &[DueItem],
     overdue: &Overdue,
     now_ms: u64,
-    known: &mut HashSet<Target>,
+    woken: &mut HashSet<Target>,
 ) -> Vec<Delayed> {
     let wanted = items.iter().filter(|item| overdue.wakes(item));
-    let fresh = wanted.filter(|item| known.insert(target_of(item)));
+    let fresh = wanted.filter(|item| woken.insert(target_of(item)));
     fresh.map(|item| delayed(item, overdue.wait_ms(item, now_ms))).collect()
 }
 
-/// The wakeups for coming timers: one for each second in which a target has some, for the last of them. Those that are late
-/// already are known then.
+/// The wakeups for coming timers: one for each second in which a target has some, for the last of them. Targets whose
+/// timer is late already count as woken.
 pub(super) fn coming_wakeups(
     items: &[DueItem],
     coming: &Coming,
     now_ms: u64,
-    known: &mut HashSet<Target>,
+    woken: &mut HashSet<Target>,
 ) -> Vec<Delayed> {
     let mut wakeups: BTreeMap<(u64, Target), &DueItem> = BTreeMap::new();
     for item in items.iter().filter(|item| coming.wakes(item)) {
@@ -121,7 +121,7 @@ pub(super) fn coming_wakeups(
         }
     }
     let late = wakeups.keys().filter(|(second, _)| *second == 0);
-    known.extend(late.map(|(_, target)| target.clone()));
+    woken.extend(late.map(|(_, target)| target.clone()));
     wakeups
         .into_values()
         .map(|item| delayed(item, item.due_ms.saturating_sub(now_ms)))
@@ -130,7 +130,7 @@ pub(super) fn coming_wakeups(
 
 fn delayed(item: &DueItem, delay_ms: u64) -> Delayed {
     let mut wakeup = Wakeup::to(target_of(item));
-    // Also for what is overdue: the function's clock may be late.
+    // Also for overdue items: the function's clock may be behind.
     wakeup.due_ms = Some(item.due_ms);
     Delayed {
         wakeup,
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn an_overdue_target_is_notified_once_a_run() {
+    fn an_overdue_target_is_woken_once_a_run() {
         let overdue = Overdue {
             threshold_ms: 30_000,
             period_ms: 60_000,
@@ -194,7 +194,7 @@ mod tests {
             now_ms: NOW,
             after_ms: 0,
         };
-        let mut known = HashSet::new();
+        let mut woken = HashSet::new();
         let page = [
             turn("a", NOW - 60_000),
             turn("a", NOW - 50_000),
@@ -202,7 +202,7 @@ mod tests {
             work("a", 2),
             work("a", 3),
         ];
-        let wakeups = overdue_wakeups(&page, &overdue, NOW, &mut known);
+        let wakeups = overdue_wakeups(&page, &overdue, NOW, &mut woken);
         assert_eq!(wakeups.len(), 3, "{wakeups:?}");
         assert!(wakeups.iter().all(|delayed| delayed.delay.is_zero()));
         assert_eq!(wakeups[0].wakeup.due_ms, Some(NOW - 60_000));
@@ -210,11 +210,14 @@ mod tests {
             panic!("{wakeups:?}")
         };
         assert_eq!((of.activity, of.tag.as_deref()), (2, Some("gpu")));
-        assert!(overdue_wakeups(&page, &overdue, NOW, &mut known).is_empty(), "known");
+        assert!(
+            overdue_wakeups(&page, &overdue, NOW, &mut woken).is_empty(),
+            "woken already"
+        );
     }
 
     #[test]
-    fn a_timer_whose_wakeup_may_be_under_way_is_notified_a_little_later() {
+    fn a_timer_whose_wakeup_may_be_in_flight_is_woken_a_little_later() {
         let overdue = Overdue {
             threshold_ms: 30_000,
             period_ms: 60_000,
@@ -231,13 +234,13 @@ mod tests {
         let wakeups = overdue_wakeups(std::slice::from_ref(&timer), &overdue, NOW + 9_000, &mut HashSet::new());
         assert_eq!(wakeups[0].delay, Duration::ZERO, "the run took its time");
         // Unless it was late when its wakeup was sent, a moment ago.
-        let mut known = HashSet::new();
+        let mut woken = HashSet::new();
         let coming = Coming::new(0, NOW, 60_000, 10_000);
         assert_eq!(
-            coming_wakeups(std::slice::from_ref(&timer), &coming, NOW, &mut known).len(),
+            coming_wakeups(std::slice::from_ref(&timer), &coming, NOW, &mut woken).len(),
             1
         );
-        assert!(overdue_wakeups(&[timer], &overdue, NOW, &mut known).is_empty());
+        assert!(overdue_wakeups(&[timer], &overdue, NOW, &mut woken).is_empty());
     }
 
     #[test]
@@ -250,17 +253,17 @@ mod tests {
             turn("a", NOW + 9_000),
             turn("late", NOW - 500),
         ];
-        let mut known = HashSet::new();
-        let wakeups = coming_wakeups(&page, &coming, NOW, &mut known);
-        let late: Vec<&str> = known.iter().map(Target::instance).collect();
+        let mut woken = HashSet::new();
+        let wakeups = coming_wakeups(&page, &coming, NOW, &mut woken);
+        let late: Vec<&str> = woken.iter().map(Target::instance).collect();
         assert_eq!(late, ["late"]);
-        let told: Vec<_> = wakeups
+        let sent: Vec<_> = wakeups
             .iter()
             .map(|delayed| (delayed.wakeup.target.instance(), delayed.wakeup.due_ms, delayed.delay))
             .collect();
         let ms = Duration::from_millis;
         assert_eq!(
-            told,
+            sent,
             [
                 ("late", Some(NOW - 500), ms(0)),
                 ("a", Some(NOW + 4_900), ms(4_900)),

@@ -31,8 +31,14 @@ fn declared(line: &Value) -> BTreeSet<String> {
 fn a_line_is_in_the_embedded_metric_format() {
     let metrics = metrics();
     flushed(&metrics);
-    metrics.cycle(Kind::Turn, "Committed");
-    metrics.wakeups(3, 1);
+    for (metric, number) in [
+        (Metric::Turns, 1),
+        (Metric::Committed, 1),
+        (Metric::WakeupsSent, 3),
+        (Metric::WakeupsFailed, 1),
+    ] {
+        metrics.count(metric, number);
+    }
     let line = metrics
         .flush("orchestrator", Duration::from_micros(12_345), 1_760_000_000_123)
         .unwrap();
@@ -66,81 +72,49 @@ fn a_line_is_in_the_embedded_metric_format() {
 }
 
 #[test]
-fn each_thing_counted_is_written_once_and_the_cold_start_with_the_first() {
+fn each_count_is_written_once_and_the_cold_start_with_the_first_line() {
     let metrics = metrics();
-    for outcome in [
-        "Committed",
-        "Nothing",
-        "Busy",
-        "Deferred",
-        "Abandoned",
-        "TimedOut",
-        "TimedOut",
-        "Cancelled",
-        "Failed",
-    ] {
-        metrics.cycle(Kind::Activity, outcome);
+    for metric in [Metric::Activities, Metric::TimedOut, Metric::TimedOut, Metric::GivenUp] {
+        metrics.count(metric, 1);
     }
-    metrics.cycle(Kind::Turn, "Failed");
-    metrics.malformed();
-    metrics.orchestration_failed();
-    metrics.poisoned();
-    metrics.poisoned();
     let line = flushed(&metrics);
-    for (name, value) in [
-        ("Turns", 1),
-        ("Activities", 9),
-        ("Committed", 1),
-        ("Nothing", 1),
-        ("Busy", 1),
-        ("Deferred", 1),
-        ("Abandoned", 1),
-        ("TimedOut", 2),
-        ("Cancelled", 1),
-        ("Failed", 2),
-        ("MalformedWakeups", 1),
-        ("OrchestrationsFailed", 1),
-        ("Poisoned", 2),
-        ("ColdStarts", 1),
-    ] {
+    for (name, value) in [("Activities", 1), ("TimedOut", 2), ("GivenUp", 1), ("ColdStarts", 1)] {
         assert_eq!(line[name], json!(value), "{name}");
     }
     let again = flushed(&metrics);
-    let always: BTreeSet<_> = METRICS
-        .iter()
-        .filter(|metric| metric.always)
-        .map(|metric| metric.name.to_owned())
-        .collect();
+    let always = Metric::ALL.iter().filter(|metric| metric.is_always_written());
+    let always: BTreeSet<_> = always.map(|metric| metric.name().to_owned()).collect();
     assert_eq!(declared(&again), always);
     assert_eq!(again["Activities"], json!(0));
 }
 
 #[test]
-fn what_a_line_declares_is_in_it_and_in_the_table() {
+fn a_level_is_written_when_it_is_zero_and_a_count_is_not() {
     let metrics = metrics();
-    metrics.wakeups(1, 0);
+    metrics.level(Metric::DeadLetters, 0);
+    metrics.count(Metric::OutboxFound, 0);
+    let line = flushed(&metrics);
+    assert_eq!((&line["DeadLetters"], line.get("OutboxFound")), (&json!(0), None));
+}
+
+#[test]
+fn a_line_declares_every_value_that_it_has() {
+    let metrics = metrics();
+    Metric::ALL.iter().for_each(|metric| metrics.count(*metric, 1));
     let line = flushed(&metrics);
     let members: BTreeSet<String> = line.as_object().unwrap().keys().cloned().collect();
     let mut expected = declared(&line);
+    assert_eq!(expected.len(), Metric::ALL.len());
+    assert!(expected.len() <= 100, "the limit of one directive");
     expected.extend(["_aws".to_owned(), "Function".to_owned()]);
     assert_eq!(members, expected);
-    assert!(METRICS.len() <= 100, "the limit of one directive");
-    let names: BTreeSet<_> = METRICS.iter().map(|metric| metric.name).collect();
-    assert_eq!(names.len(), METRICS.len(), "each name once");
-    assert!(declared(&line).iter().all(|name| names.contains(name.as_str())));
 }
 
 #[test]
 fn without_a_namespace_nothing_is_written() {
     let metrics = Metrics::new(None);
-    metrics.cycle(Kind::Turn, "Committed");
+    metrics.count(Metric::Turns, 1);
     assert_eq!(metrics.flush("worker", Duration::from_millis(1), 0), None);
-}
-
-#[test]
-#[should_panic(expected = "name of no metric")]
-fn an_outcome_without_a_metric_is_found_by_tests() {
-    metrics().cycle(Kind::Turn, "Undecided");
 }
 
 /// `Observed` is made by the client only, so a client reports it: two throttled attempts, then an answer.

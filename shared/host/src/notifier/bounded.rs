@@ -1,14 +1,14 @@
-//! NotifyingProvider within a bound: the one place that sends wakeups.
+//! Notifying within a time limit: the one place that sends wakeups.
 //!
-//! Wakeups follow a commit and never undo it: whatever goes wrong here is logged and counted, and the caller is told in
-//! time which wakeups were not taken. A wakeup that was not taken costs time until the sweep finds its target, never work.
+//! Wakeups follow a commit and never undo it: failures are logged and counted, and returned to the caller within the limit.
+//! A wakeup that was not accepted costs time until the sweep finds its target, never work.
 
-use crate::metrics::Metrics;
+use crate::metrics::{Metric, Metrics};
 use crate::notifier::{Delayed, NotSent, Notifier};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How many failed wakeups of one call are logged one by one; the rest is a number.
+/// Failed wakeups of one call that are logged one by one; the rest is counted.
 const LOGGED: usize = 10;
 
 /// A notifier with a time limit.
@@ -20,7 +20,7 @@ pub struct BoundedNotifier {
 }
 
 impl BoundedNotifier {
-    /// Wakeups this notifier, waiting for it at most `limit` each time.
+    /// Waits for this notifier at most `limit` each time.
     pub fn new(notifier: Arc<dyn Notifier>, limit: Duration, metrics: Arc<Metrics>) -> BoundedNotifier {
         BoundedNotifier {
             notifier,
@@ -29,7 +29,7 @@ impl BoundedNotifier {
         }
     }
 
-    /// Sends the wakeups and answers those that were not taken, after the time limit at the latest.
+    /// Sends the wakeups and returns those that were not accepted, after the time limit at the latest.
     pub async fn notify(&self, wakeups: Vec<Delayed>) -> Vec<NotSent> {
         self.notify_within(self.limit, wakeups).await
     }
@@ -42,21 +42,22 @@ impl BoundedNotifier {
         let limit = self.limit.min(left);
         let failed = match tokio::time::timeout(limit, self.notifier.notify(&wakeups)).await {
             Ok(failed) => failed,
-            // Some may have been sent all the same: then the repeated wakeup finds nothing to do.
+            // Some may have been sent after all: a repeated wakeup finds nothing to do.
             Err(_) => not_in_time(&wakeups, limit),
         };
-        self.metrics
-            .wakeups(wakeups.len().saturating_sub(failed.len()), failed.len());
+        let sent = wakeups.len().saturating_sub(failed.len());
+        self.metrics.count(Metric::WakeupsSent, sent as u64);
+        self.metrics.count(Metric::WakeupsFailed, failed.len() as u64);
         for not_sent in failed.iter().take(LOGGED) {
             tracing::warn!(
                 instance = not_sent.wakeup.target.instance(),
                 activity = not_sent.wakeup.target.activity(),
                 reason = not_sent.reason,
-                "a wakeup was not taken: its target waits for maintenance, or for its next wakeup"
+                "a wakeup was not sent: its target waits for its next wakeup, or for maintenance"
             );
         }
         if failed.len() > LOGGED {
-            tracing::warn!(wakeups = failed.len() - LOGGED, "more wakeups were not taken");
+            tracing::warn!(wakeups = failed.len() - LOGGED, "more wakeups were not sent");
         }
         failed
     }

@@ -1,14 +1,14 @@
-//! A notifier that keeps what was notified, for tests and benchmarks.
+//! A notifier that keeps the wakeups in memory, for tests and benchmarks.
 //!
-//! It knows no time: who takes the wakeups decides what a delay means. It can be told to fail and to hang, so that the
-//! bounds of its callers can be tested.
+//! It has no clock: the test that takes the wakeups decides what a delay means. It can fail and hang on demand, to test the
+//! limits of its callers.
 
 use super::{Delayed, NotSent, Notifier};
 use async_trait::async_trait;
 use std::sync::{Mutex, MutexGuard};
 use tokio::sync::watch;
 
-/// Keeps wakeups in the order in which they came.
+/// Keeps wakeups in the order in which they were sent.
 #[derive(Debug, Default)]
 pub struct Memory {
     state: Mutex<State>,
@@ -27,12 +27,12 @@ struct State {
 }
 
 impl Memory {
-    /// A notifier that takes everything.
+    /// A notifier that accepts everything.
     pub fn new() -> Memory {
         Memory::default()
     }
 
-    /// What was notified since the last time.
+    /// The wakeups since the last call.
     pub fn take(&self) -> Vec<Delayed> {
         let mut state = self.state();
         let fresh = state.notified[state.taken..].to_vec();
@@ -40,22 +40,22 @@ impl Memory {
         fresh
     }
 
-    /// Everything that was ever notified, taken or not.
+    /// All wakeups, taken or not.
     pub fn notified(&self) -> Vec<Delayed> {
         self.state().notified.clone()
     }
 
-    /// How many wakeups were taken in.
+    /// The number of accepted wakeups.
     pub fn count(&self) -> usize {
         self.state().notified.len()
     }
 
-    /// How many wakeups were refused.
+    /// The number of refused wakeups.
     pub fn failed(&self) -> usize {
         self.state().failed
     }
 
-    /// How often [`Notifier::wakeup`] came through, whatever it carried.
+    /// The number of calls of [`Notifier::notify`] that did not hang.
     pub fn calls(&self) -> usize {
         self.state().calls
     }
@@ -65,17 +65,17 @@ impl Memory {
         self.state().fail_next = wakeups;
     }
 
-    /// Refuses every wakeup, until told otherwise.
+    /// Refuses every wakeup, or accepts them again.
     pub fn fail_all(&self, fail: bool) {
         self.state().fail_all = fail;
     }
 
-    /// Lets every call hang, until [`release`](Self::release). A call that is given up while it hangs rang nothing.
+    /// Lets every call hang, until [`release`](Self::release). A call that is cancelled while it hangs sends nothing.
     pub fn hold(&self) {
         self.held.send_replace(true);
     }
 
-    /// Lets the hanging calls go on.
+    /// Lets the hanging calls continue.
     pub fn release(&self) {
         self.held.send_replace(false);
     }
@@ -86,14 +86,14 @@ impl Memory {
 }
 
 impl State {
-    /// Keeps the wakeup, or answers why not.
+    /// Keeps the wakeup, or refuses it.
     fn keep(&mut self, delayed: &Delayed) -> Option<NotSent> {
         if self.fail_all || self.fail_next > 0 {
             self.fail_next = self.fail_next.saturating_sub(1);
             self.failed += 1;
             return Some(NotSent {
                 wakeup: delayed.wakeup.clone(),
-                reason: "this notifier was told to fail".to_owned(),
+                reason: "this notifier fails on demand".to_owned(),
             });
         }
         self.notified.push(delayed.clone());
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_was_notified_is_taken_once_and_remembered() {
+    async fn wakeups_are_taken_once_and_remembered() {
         let memory = Memory::new();
         assert!(memory.notify(&wakeups(&["a", "b"])).await.is_empty());
         assert_eq!(memory.take(), wakeups(&["a", "b"]));
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn it_fails_as_told() {
+    async fn it_fails_on_demand() {
         let memory = Memory::new();
         memory.fail_next(2);
         let failed = memory.notify(&wakeups(&["a", "b", "c"])).await;
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_held_call_waits_and_one_given_up_wakeups_nothing() {
+    async fn a_call_hangs_until_release_and_sends_nothing_when_cancelled() {
         let memory = Arc::new(Memory::new());
         memory.hold();
         let given_up = tokio::time::timeout(Duration::from_millis(20), memory.notify(&wakeups(&["a"]))).await;

@@ -1,12 +1,12 @@
-//! Notifiers: how a wakeup reaches the function that serves it.
+//! Notifiers: they send wakeups to the functions.
 //!
-//! The store is the truth and a wakeup is a hint, so a notifier may lose, repeat and reorder wakeups. It must not block:
-//! its caller bounds it in time (`notifier.rs`) and counts what failed.
+//! The store is the truth, and a wakeup only saves polling. So a notifier may lose, repeat and reorder wakeups. It need not
+//! bound its own time: `bounded.rs` does, and counts the failures.
 //!
 //! | implementation | where |
 //! |---|---|
 //! | [`Sqs`] | production: one queue for turns, one for activities, one per tag that has its own |
-//! | [`Memory`] | tests and benchmarks: keeps what was notified until it is taken |
+//! | `Memory` | tests and benchmarks: keeps the wakeups until they are taken |
 
 mod bounded;
 #[cfg(any(test, feature = "testing"))]
@@ -23,17 +23,17 @@ pub use bounded::BoundedNotifier;
 pub use memory::Memory;
 pub use sqs::{Queues, Sqs};
 
-/// A wakeup on its way, to arrive after a delay.
+/// A wakeup that arrives after a delay.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Delayed {
-    /// What to deliver.
+    /// The wakeup.
     pub wakeup: Wakeup,
-    /// How long the notifier holds it back. Whole seconds count; a fraction is rounded up.
+    /// The delay. SQS counts in whole seconds; a fraction is rounded up.
     pub delay: Duration,
 }
 
 impl Delayed {
-    /// A wakeup that is delivered at once.
+    /// A wakeup without delay.
     pub fn now(wakeup: Wakeup) -> Delayed {
         Delayed {
             wakeup,
@@ -42,18 +42,18 @@ impl Delayed {
     }
 }
 
-/// A wakeup that was not taken, and why.
+/// A wakeup that was not accepted.
 #[derive(Clone, Debug)]
 pub struct NotSent {
-    /// Which.
+    /// The wakeup.
     pub wakeup: Wakeup,
-    /// Why, in words for the log.
+    /// Why, for the log.
     pub reason: String,
 }
 
-/// Delivers wakeups to the functions that serve them.
+/// Sends wakeups to the functions that serve them. Implement it to use another transport than SQS.
 #[async_trait]
 pub trait Notifier: fmt::Debug + Send + Sync {
-    /// Sends all of them, in as few calls as the service allows, and answers those that were not taken.
+    /// Sends the wakeups in as few calls as the service allows, and returns those that were not accepted.
     async fn notify(&self, wakeups: &[Delayed]) -> Vec<NotSent>;
 }

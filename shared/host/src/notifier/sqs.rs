@@ -1,10 +1,10 @@
-//! The notifier of production: SQS standard queues.
+//! The notifier in production: SQS standard queues.
 //!
 //! Wakeups are grouped by queue and sent in as few `SendMessageBatch` calls as the service's limits allow, the calls of
-//! one commit side by side. FIFO queues do not fit: they know no delay per message, and their groups would hold back
-//! the wakeups behind a busy instance.
+//! one commit side by side. FIFO queues do not fit: they have no delay per message, and their groups would block the
+//! wakeups behind a busy instance.
 //!
-//! Invariant: every wakeup given is either taken by the service or answered as [`NotSent`].
+//! Invariant: every wakeup is either accepted by the service or returned as [`NotSent`].
 
 use super::{Delayed, NotSent, Notifier};
 use crate::aws;
@@ -21,13 +21,13 @@ use std::fmt;
 use std::time::Duration;
 use tokio::sync::OnceCell;
 
-/// The service's limits: of one call's entries, of the bytes of all its bodies, and of a delay.
+/// The service's limits: the entries of one call, the bytes of all its bodies, and the delay.
 const MAX_ENTRIES: usize = 10;
 const MAX_BYTES: usize = 256 * 1024;
 const MAX_DELAY_SECONDS: u64 = 900;
 
-/// Calls on their way at once. Each needs a connection of its own (SQS speaks HTTP/1.1), and a TLS handshake is the
-/// dearest part of a small function's wakeup.
+/// Calls in flight at once. Each needs a connection of its own (SQS speaks HTTP/1.1), and the TLS handshake is the most
+/// expensive part of sending a wakeup.
 const MAX_CALLS: usize = 16;
 
 /// The URLs of the queues.
@@ -42,7 +42,7 @@ pub struct Queues {
 }
 
 impl Queues {
-    /// Where a wakeup goes.
+    /// The queue of a wakeup.
     pub fn url_of(&self, wakeup: &Wakeup) -> &str {
         match &wakeup.target {
             Target::Turn { .. } => &self.orchestrator,
@@ -54,14 +54,14 @@ impl Queues {
     }
 }
 
-/// Wakeups by SQS messages.
+/// Sends wakeups as SQS messages.
 pub struct Sqs {
     client: OnceCell<Client>,
     queues: Queues,
 }
 
 impl Sqs {
-    /// A notifier that makes its client from the environment when it first wakeups.
+    /// A notifier that makes its client from the environment with the first wakeup.
     pub fn new(queues: Queues) -> Sqs {
         Sqs {
             client: OnceCell::new(),
@@ -121,8 +121,8 @@ struct Call<'a> {
     bytes: usize,
 }
 
-/// Splits wakeups into calls: each of one queue, within the limits. A wakeup that is too large by itself is a call by
-/// itself, and the service says so.
+/// Splits wakeups into calls: each of one queue, within the limits. A wakeup that is too large is a call by itself, which
+/// the service refuses.
 fn calls<'a>(queues: &'a Queues, wakeups: &'a [Delayed]) -> Vec<Call<'a>> {
     let mut full = Vec::new();
     let mut open: BTreeMap<&str, Call<'a>> = BTreeMap::new();
@@ -166,9 +166,9 @@ impl<'a> Call<'a> {
             .send_message_batch()
             .queue_url(self.queue)
             .set_entries(Some(entries.collect()));
-        let alone = trace_of_its_own();
+        let trace = new_trace();
         let request = request.customize().mutate_request(move |request| {
-            request.headers_mut().insert("x-amzn-trace-id", alone.clone());
+            request.headers_mut().insert("x-amzn-trace-id", trace.clone());
         });
         let answer = match request.send().await {
             Ok(answer) => answer,
@@ -182,10 +182,10 @@ impl<'a> Call<'a> {
                 return None;
             }
             let failed = answer.failed().iter().find(|entry| entry.id() == id);
-            let why = failed.map_or("the answer does not name it".to_owned(), |entry| {
-                let fault = if entry.sender_fault() { "ours" } else { "the service's" };
+            let why = failed.map_or("the answer does not mention it".to_owned(), |entry| {
+                let fault = if entry.sender_fault() { "sender" } else { "service" };
                 format!(
-                    "{} (the fault is {fault}): {}",
+                    "{} ({fault} fault): {}",
                     entry.code(),
                     entry.message().unwrap_or("no message")
                 )
@@ -206,19 +206,19 @@ impl<'a> Call<'a> {
     }
 }
 
-/// A trace that begins here, in place of the invocation's, which the SDK would hand on.
+/// A new trace, in place of the invocation's trace that the SDK would pass on.
 ///
-/// By the invocation's trace Lambda counts how often its functions call each other through queues, takes sixteen for a
-/// mistake, and stops the message. A workflow is such a loop on purpose, and may well have thousands of turns.
-fn trace_of_its_own() -> String {
+/// By that trace Lambda counts how often functions invoke each other through queues, and drops the message after sixteen
+/// times as a loop. A workflow is such a loop on purpose, of thousands of turns.
+fn new_trace() -> String {
     let id = RandomIds.unique();
     let hex: String = id.chars().filter(char::is_ascii_hexdigit).collect();
     let (epoch, rest) = hex.split_at_checked(8).unwrap_or((&hex, ""));
     format!("Root=1-{epoch:0>8}-{rest:0>24.24};Sampled=0")
 }
 
-/// A delay as the service takes it. A wakeup that is held back shorter than asked comes early, and its `due_ms` makes
-/// the receiver wakeup again.
+/// A delay in the service's unit, within its limit. A wakeup that arrives early for that limit has a `due_ms`, and the
+/// receiver sends it again.
 fn seconds(delay: Duration) -> i32 {
     let whole = delay.as_secs() + u64::from(delay.subsec_nanos() > 0);
     whole.min(MAX_DELAY_SECONDS) as i32

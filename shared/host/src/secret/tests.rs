@@ -17,7 +17,7 @@ fn source(server: &Scripted) -> SecretKey {
     SecretKey::with_client(Client::new(&server.sdk()), ARN)
 }
 
-/// Rotates the key with every reading, slowly enough that concurrent readings would meet.
+/// Rotates the key with every reading, slowly enough that concurrent readings would overlap.
 fn rotating() -> Scripted {
     Scripted::start(|number, request| {
         assert_eq!(request["SecretId"], ARN);
@@ -31,7 +31,7 @@ fn constant(answer: Value) -> Scripted {
 }
 
 #[tokio::test]
-async fn the_key_is_read_once_however_many_ask() {
+async fn the_key_is_read_once_for_all_requests() {
     let server = rotating();
     let source = source(&server);
     assert!(server.requests().is_empty(), "nothing is read before it is needed");
@@ -43,7 +43,7 @@ async fn the_key_is_read_once_however_many_ask() {
 }
 
 #[tokio::test]
-async fn ten_refusals_make_one_reading_and_so_does_a_straggler() {
+async fn ten_refusals_cause_one_reading_and_a_late_one_causes_none() {
     let server = rotating();
     let source = source(&server);
     source.key().await.unwrap();
@@ -70,7 +70,7 @@ async fn a_refusal_right_after_the_first_reading_reads_again() {
 }
 
 #[tokio::test]
-async fn a_failure_is_shared_by_those_who_wait_and_not_remembered() {
+async fn waiting_requests_share_a_failure_and_later_ones_read_again() {
     let server = Scripted::start(|number, _| {
         std::thread::sleep(Duration::from_millis(50));
         match number {
@@ -93,7 +93,7 @@ async fn a_failure_is_shared_by_those_who_wait_and_not_remembered() {
 }
 
 #[tokio::test]
-async fn a_refresh_that_fails_leaves_no_key_that_was_refused() {
+async fn a_refresh_that_fails_forgets_the_refused_key() {
     let server = Scripted::start(|number, _| match number {
         1 => (400, json!({"__type": "AccessDeniedException", "Message": "no"})),
         _ => (200, json!({"SecretString": KEYS[number / 2]})),
@@ -105,7 +105,7 @@ async fn a_refresh_that_fails_leaves_no_key_that_was_refused() {
 }
 
 #[tokio::test]
-async fn a_reading_that_is_given_up_does_not_block_the_next() {
+async fn a_cancelled_reading_does_not_block_the_next() {
     let server = Scripted::start(|number, _| {
         std::thread::sleep(Duration::from_millis(if number == 0 { 1500 } else { 0 }));
         (200, json!({"SecretString": KEYS[0]}))
@@ -129,7 +129,7 @@ fn the_key_is_the_text_or_a_field_of_it() {
 }
 
 #[tokio::test]
-async fn a_secret_that_is_no_key_is_refused_without_being_shown() {
+async fn a_secret_that_is_not_a_key_is_refused_without_being_shown() {
     for (secret, why) in [
         (json!({"SecretString": "hush*hush"}), "not base64"),
         (json!({"SecretString": ""}), "empty"),
@@ -155,7 +155,7 @@ async fn a_secret_that_is_no_key_is_refused_without_being_shown() {
 }
 
 #[tokio::test]
-async fn a_service_that_cannot_be_reached_is_told_with_the_secret() {
+async fn the_error_of_an_unreachable_service_names_the_secret() {
     let source = SecretKey::with_client(Client::new(&sdk(&nobody())), ARN);
     let error = source.key().await.unwrap_err().to_string();
     assert!(error.contains(ARN) && error.contains("dispatch failure"), "{error}");

@@ -2,7 +2,7 @@ use super::*;
 use serde_json::json;
 
 #[test]
-fn the_schedule_and_an_empty_request_mean_everything() {
+fn the_schedule_and_an_empty_request_mean_all_passes() {
     for payload in [
         json!({}),
         json!({"source": "aws.events", "detail-type": "Scheduled Event", "detail": {}, "resources": ["arn"]}),
@@ -16,15 +16,15 @@ fn the_schedule_and_an_empty_request_mean_everything() {
 
 #[test]
 fn a_direct_request_names_passes_and_limits() {
-    let payload = json!({"passes": ["retention", "outbox", "retention"], "most": 7,
+    let payload = json!({"passes": ["retention", "outbox", "retention"], "pageSize": 7,
         "retention": {"deleteAfterDays": 2, "keepExecutions": 3}});
     let request = MaintenanceRequest::from_payload(&payload).unwrap();
     assert_eq!(request.passes, [PassName::Outbox, PassName::Retention]);
-    let keep = Retention {
+    let retention = Retention {
         delete_after: Some(Duration::from_secs(172_800)),
         keep_executions: Some(3),
     };
-    assert_eq!((request.most, request.retention), (Some(7), Some(keep)));
+    assert_eq!((request.page_size, request.retention), (Some(7), Some(retention)));
     for pass in PassName::ALL {
         let request = MaintenanceRequest::from_payload(&json!({"passes": [pass.as_str()]})).unwrap();
         assert_eq!(request.passes, [pass]);
@@ -33,14 +33,14 @@ fn a_direct_request_names_passes_and_limits() {
 }
 
 #[test]
-fn what_cannot_be_understood_is_refused_with_its_field_and_what_to_send() {
+fn a_mistake_is_refused_with_its_field_and_what_to_send() {
     let long = "x".repeat(100_000);
     for (payload, field, send) in [
         (json!(null), "the payload", "send {}"),
         (json!("outbox"), "the payload", "send {}"),
         (json!(["outbox"]), "the payload", "send {}"),
         (json!(7), "the payload", "send {}"),
-        (json!({"pass": "outbox"}), "pass", "passes, most, retention"),
+        (json!({"pass": "outbox"}), "pass", "passes, pageSize, retention"),
         (json!({"passes": "outbox"}), "passes", "a list"),
         (json!({"passes": []}), "passes", "a list"),
         (
@@ -73,7 +73,11 @@ fn what_cannot_be_understood_is_refused_with_its_field_and_what_to_send() {
             "passes",
             "without source",
         ),
-        (json!({"source": "aws.scheduler", "most": 3}), "most", "without source"),
+        (
+            json!({"source": "aws.scheduler", "pageSize": 3}),
+            "pageSize",
+            "without source",
+        ),
         (
             json!({"source": "aws.events", "retention": {"deleteAfterDays": 1}}),
             "retention",
@@ -84,12 +88,12 @@ fn what_cannot_be_understood_is_refused_with_its_field_and_what_to_send() {
             "deadLetters",
             "without source",
         ),
-        (json!({"most": 0}), "most", "from 1 to 10000"),
-        (json!({"most": -1}), "most", "from 1 to 10000"),
-        (json!({"most": 1.5}), "most", "from 1 to 10000"),
-        (json!({"most": "10"}), "most", "from 1 to 10000"),
-        (json!({"most": null}), "most", "from 1 to 10000"),
-        (json!({"most": 10_001}), "most", "from 1 to 10000"),
+        (json!({"pageSize": 0}), "pageSize", "from 1 to 10000"),
+        (json!({"pageSize": -1}), "pageSize", "from 1 to 10000"),
+        (json!({"pageSize": 1.5}), "pageSize", "from 1 to 10000"),
+        (json!({"pageSize": "10"}), "pageSize", "from 1 to 10000"),
+        (json!({"pageSize": null}), "pageSize", "from 1 to 10000"),
+        (json!({"pageSize": 10_001}), "pageSize", "from 1 to 10000"),
         (json!({"retention": 30}), "retention", "deleteAfterDays"),
         (
             json!({"passes": ["outbox"], "retention": {"deleteAfterDays": 3}}),
@@ -118,6 +122,6 @@ fn what_cannot_be_understood_is_refused_with_its_field_and_what_to_send() {
         assert_eq!(error.field, field, "{error}");
         let text = error.to_string();
         assert!(text.contains(send) && text.contains("nothing was changed"), "{text}");
-        assert!(text.len() < 300, "the noise is not repeated: {}", text.len());
+        assert!(text.len() < 300, "the payload is not repeated: {}", text.len());
     }
 }

@@ -118,7 +118,7 @@ async fn wakeups_are_sent_ten_per_call_and_the_calls_side_by_side() {
 }
 
 #[tokio::test]
-async fn a_great_fan_out_keeps_to_so_many_calls_at_once() {
+async fn a_large_fan_out_keeps_the_limit_of_calls_at_once() {
     let server = Scripted::start(|_, request| {
         std::thread::sleep(Duration::from_millis(30));
         answer(request, &[])
@@ -170,7 +170,7 @@ async fn a_call_carries_at_most_256_kb() {
 }
 
 #[test]
-fn bodies_of_exactly_the_limit_go_together_and_a_giant_goes_alone() {
+fn bodies_up_to_the_limit_share_a_call_and_a_larger_one_is_alone() {
     let empty = Wakeup::turn("").encode().len();
     let of = |bytes: usize| Delayed::now(Wakeup::turn("x".repeat(bytes - empty)));
     let half = MAX_BYTES / 2;
@@ -187,12 +187,12 @@ fn bodies_of_exactly_the_limit_go_together_and_a_giant_goes_alone() {
 }
 
 #[tokio::test]
-async fn entries_that_fail_are_answered_with_the_reason_and_the_others_are_not() {
+async fn only_entries_that_fail_are_returned_with_the_reason() {
     let server = Scripted::start(|_, request| answer(request, &["\"i3\"", "\"i11\""]));
     let failed = notifier(&server).notify(&turns(12)).await;
     assert_eq!(instances(&failed), BTreeSet::from(["i3", "i11"]));
     for not in &failed {
-        for part in ["http://q/1/turns", "InternalError", "not today", "the service's"] {
+        for part in ["http://q/1/turns", "InternalError", "not today", "service fault"] {
             assert!(not.reason.contains(part), "{}", not.reason);
         }
     }
@@ -232,7 +232,7 @@ async fn a_call_that_is_refused_fails_its_own_wakeups_only() {
 }
 
 #[tokio::test]
-async fn a_stumble_of_the_service_is_tried_again_once() {
+async fn an_error_of_the_service_is_retried_once() {
     for (stumbles, failures) in [(1, 0), (2, 2)] {
         let server = Scripted::start(move |number, request| {
             if number < stumbles {
@@ -258,7 +258,7 @@ async fn a_dead_endpoint_fails_every_wakeup_soon() {
 }
 
 #[tokio::test]
-async fn a_service_that_does_not_answer_is_given_up() {
+async fn a_service_that_does_not_answer_times_out() {
     let server = Scripted::start(|_, request| {
         std::thread::sleep(Duration::from_secs(30));
         answer(request, &[])
@@ -271,7 +271,7 @@ async fn a_service_that_does_not_answer_is_given_up() {
 }
 
 #[tokio::test]
-async fn nothing_to_wakeup_needs_no_client() {
+async fn without_wakeups_no_client_is_made() {
     let sqs = Sqs::new(queues());
     assert!(sqs.notify(&[]).await.is_empty());
     assert!(!sqs.client.initialized());
@@ -282,7 +282,7 @@ fn the_client_is_made_from_the_environment_with_the_first_wakeup() {
     let server = Scripted::start(|_, request| answer(request, &[]));
     server.run_child(module_path!(), "child_that_notifies_by_its_environment");
     assert_eq!(sizes(&server), [1, 1]);
-    // The child runs as deep in a chain of invocations as Lambda allows: its wakeups begin chains of their own.
+    // The child runs as deep in a chain of invocations as Lambda allows: its wakeups begin new chains.
     let traces = server.traces();
     assert_eq!(traces.len(), 2, "{traces:?}");
     assert_ne!(traces[0], traces[1]);
