@@ -16,6 +16,7 @@
 //! | [`cloud`] | orchestrator, worker and client on one world, joined by a notifier in memory |
 //! | [`workload`], [`jobs`] | a mixed workload with known outputs; starting, nudging and checking it |
 //! | [`cost`] | requests and round trips of an operation |
+//! | `recovery` | delivers and finishes all that is due, as maintenance does |
 //! | [`log`] | the JSON log of the functions, captured |
 //! | `wait`, `patient` | waiting for what must come; repeating a test that failed while the machine stalled |
 //! | [`real`] | the functions' binaries under cargo-lambda and moto |
@@ -27,6 +28,7 @@ pub mod jobs;
 pub mod log;
 mod patient;
 pub mod real;
+mod recovery;
 pub mod turns;
 mod wait;
 pub mod workload;
@@ -34,5 +36,6 @@ mod world;
 
 pub use clock::{ManualClock, ShiftedClock};
 pub use patient::patiently;
+pub use recovery::{Recovered, recover};
 pub use wait::{PATIENCE, is_paused, until, until_crash, until_ok};
 pub use world::{World, connect, refused_address};

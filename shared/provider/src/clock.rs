@@ -1,19 +1,18 @@
-//! Time and chance, injected.
+//! Injected time and random ids, so that tests can move time and repeat a run.
 //!
-//! Every timestamp that is stored or compared comes from a [`Clock`](cosmos::Clock), and every random id from
-//! [`Ids`], so that tests can move time and repeat a run. Locks are fenced by ETags: a wrong clock can make a lock
-//! expire early or late, but never lets two holders commit.
+//! Every timestamp that is stored or compared comes from a [`Clock`](cosmos::Clock), and every random id from [`Ids`].
+//! ETags fence the locks: a wrong clock can make a claim expire early or late, but never lets two processes commit.
 
 use std::fmt::Debug;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Where commit ids and lock tokens come from.
+/// The source of commit ids and lock tokens.
 pub trait Ids: Send + Sync + Debug {
-    /// An id that no other process will ever make, of characters that a document id may hold.
+    /// An id that no other process makes, of characters that a document id may have.
     fn unique(&self) -> String;
 }
 
-/// Random ids (UUID v4), for everything but tests.
+/// Random ids (UUID v4).
 #[derive(Debug, Default)]
 pub struct RandomIds;
 
@@ -24,7 +23,7 @@ impl Ids for RandomIds {
     }
 }
 
-/// Makes sort keys that grow within this process, and by wall time across processes.
+/// Makes sort keys that grow within this process, and by clock time across processes.
 #[derive(Debug, Default)]
 pub(crate) struct Sequence(AtomicU64);
 

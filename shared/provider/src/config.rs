@@ -1,11 +1,10 @@
-//! Where the container is, and the few knobs of the provider.
+//! Where the container is, and the settings of the provider.
 
 use crate::clock::{Ids, RandomIds};
 use crate::error::ConnectError;
 use cosmos::{Clock, Key, KeySource, Observer, StaticKey, SystemClock, Throughput};
 use std::env;
 use std::fmt;
-use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -25,22 +24,20 @@ pub struct CosmosConfig {
     pub(crate) request_timeout: Duration,
     pub(crate) sweep_interval: Duration,
     pub(crate) repair_after: Duration,
-    pub(crate) slots: RangeInclusive<u8>,
     pub(crate) outbox: Outbox,
     pub(crate) dead_letter_ttl: Duration,
 }
 
-/// How often, and how far apart, an owed message is tried again by those who find it undelivered.
+/// How often, and how long apart, recovery retries an intent that its maker did not deliver.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outbox {
-    /// The wait after the first failure; each further one doubles it (default 10 s).
+    /// The wait after the first failure; each further failure doubles it (default 10 s).
     pub base: Duration,
     /// The longest wait (default 1 h).
     pub cap: Duration,
-    /// After how many failures the message becomes a dead letter (default 12: about three and a half hours).
+    /// After how many failures the intent becomes a dead letter (default 12: about three and a half hours).
     pub max_attempts: u32,
-    /// How long one delivery may take, so that one target that does not answer leaves time for the others
-    /// (default 5 s).
+    /// How long one delivery may take (default 5 s), so that a target that does not respond leaves time for others.
     pub patience: Duration,
 }
 
@@ -56,7 +53,7 @@ impl Default for Outbox {
 }
 
 impl Outbox {
-    /// How long to wait after that many failures.
+    /// The wait after this many failures.
     pub(crate) fn wait_after(&self, failures: u32) -> Duration {
         let doublings = failures.saturating_sub(1).min(31);
         self.base.saturating_mul(1 << doublings).min(self.cap)
@@ -71,7 +68,7 @@ impl fmt::Debug for CosmosConfig {
             .field("database", &self.database)
             .field("container", &self.container)
             .field("outbox", &self.outbox)
-            .field("letter_ttl", &self.dead_letter_ttl)
+            .field("dead_letter_ttl", &self.dead_letter_ttl)
             .finish_non_exhaustive()
     }
 }
@@ -93,7 +90,6 @@ impl CosmosConfig {
             request_timeout: Duration::from_secs(10),
             sweep_interval: Duration::from_secs(1),
             repair_after: Duration::from_secs(10),
-            slots: 0..=255,
             outbox: Outbox::default(),
             dead_letter_ttl: Duration::from_secs(30 * 24 * 3_600),
         })
@@ -107,7 +103,7 @@ impl CosmosConfig {
         Self::from_variables(|name| env::var(name).ok())
     }
 
-    /// The same configuration, to be refined.
+    /// A builder that starts from this configuration.
     pub fn into_builder(self) -> CosmosConfigBuilder {
         CosmosConfigBuilder(self)
     }
@@ -153,14 +149,14 @@ impl CosmosConfigBuilder {
         self
     }
 
-    /// Create the database and the container, with this throughput, when they do not exist. Without it, connecting
-    /// sends no request at all, and a missing container is told by the first operation.
+    /// Creates the database and the container, with this throughput, when they do not exist. Without it, connecting
+    /// sends no request, and the first operation fails if the container is missing.
     pub fn create_with(mut self, throughput: Throughput) -> Self {
         self.0.throughput = Some(throughput);
         self
     }
 
-    /// Who sees every request (metrics, tests).
+    /// Observes every request (metrics, tests).
     pub fn observer(mut self, observer: Arc<dyn Observer>) -> Self {
         self.0.observer = Some(observer);
         self
@@ -172,13 +168,13 @@ impl CosmosConfigBuilder {
         self
     }
 
-    /// The clock that requests are signed with: the service refuses one that is 15 minutes off.
+    /// The clock that signs requests: the service refuses one that is 15 minutes off.
     pub fn signing_clock(mut self, clock: Arc<dyn Clock>) -> Self {
         self.0.signing_clock = clock;
         self
     }
 
-    /// Where commit ids and lock tokens come from.
+    /// The source of commit ids and lock tokens.
     pub fn ids(mut self, ids: Arc<dyn Ids>) -> Self {
         self.0.ids = ids;
         self
@@ -196,26 +192,19 @@ impl CosmosConfigBuilder {
         self
     }
 
-    /// How often a waiting, undirected fetch looks for work that this process was not told of (default 1 s).
+    /// How often a polling fetch searches for work of other processes (default 1 s).
     pub fn sweep_interval(mut self, interval: Duration) -> Self {
         self.0.sweep_interval = interval;
         self
     }
 
-    /// How old an intent or a staged commit must be before somebody else than its maker takes care of it
-    /// (default 10 s).
+    /// How old an intent or a staged commit must be before other processes recover it (default 10 s).
     pub fn repair_after(mut self, age: Duration) -> Self {
         self.0.repair_after = age;
         self
     }
 
-    /// Which slots (a stable hash of the instance id, 0-255) the undirected fetches of this process serve.
-    pub fn slots(mut self, slots: RangeInclusive<u8>) -> Self {
-        self.0.slots = slots;
-        self
-    }
-
-    /// How owed messages are tried again, and when they are given up.
+    /// How intents are retried, and when they are given up.
     pub fn outbox(mut self, outbox: Outbox) -> Self {
         self.0.outbox = outbox;
         self
@@ -254,7 +243,7 @@ mod tests {
     ];
 
     #[test]
-    fn each_missing_or_empty_variable_is_named_with_what_to_do() {
+    fn the_error_names_each_missing_or_empty_variable() {
         for (index, (name, _)) in ALL.iter().enumerate() {
             let mut some = ALL.to_vec();
             some[index].1 = " ";
@@ -264,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_that_is_not_base64_is_refused_without_being_shown() {
+    fn a_key_that_is_not_base64_is_refused_and_not_shown() {
         let mut some = ALL.to_vec();
         some[1].1 = "not*base64*at*all";
         let error = from(&some).unwrap_err().to_string();

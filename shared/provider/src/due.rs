@@ -24,7 +24,7 @@ pub struct TurnDecision {
     pub messages: Vec<WorkItem>,
     /// Name, version, status and output, as far as the turn changes them.
     pub metadata: ExecutionMetadata,
-    /// Activities that must not run any more.
+    /// Activities to cancel.
     pub cancelled: Vec<ScheduledActivityIdentifier>,
 }
 

@@ -1,12 +1,13 @@
-//! What can go wrong, and the one place where a [`ProviderError`] is made.
+//! The errors of this crate, and the one place that makes a [`ProviderError`].
 //!
-//! duroxide knows two kinds: *retryable* (try the same call again) and *permanent* (it will never succeed). The
-//! runtime fails an orchestration whose commit keeps failing, so transient trouble is retried inside the provider
-//! for as long as the lock lasts, and a lost lock is permanent: the turn belongs to somebody else.
+//! duroxide knows two kinds: *retryable* (the same call may succeed later) and *permanent*. The runtime fails an
+//! orchestration whose commit keeps failing, so the provider itself retries transient errors until the claim expires; a
+//! lost claim is permanent, because the turn belongs to another process.
 
+use cosmos::PartitionKey;
 use duroxide::providers::ProviderError;
 
-/// Why a provider could not be made ready.
+/// Why a provider could not connect.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConnectError {
@@ -18,7 +19,7 @@ pub enum ConnectError {
         /// What to set it to.
         hint: &'static str,
     },
-    /// The service, the key or the container said no.
+    /// Cosmos DB refused the request, or the endpoint or key is malformed.
     #[error(transparent)]
     Cosmos(#[from] cosmos::Error),
 }
@@ -30,13 +31,15 @@ pub(crate) enum Failure {
     Cosmos(#[from] cosmos::Error),
     #[error("a document cannot be serialised: {0}")]
     Serialise(#[from] serde_json::Error),
-    #[error("Invalid lock token: it is not one that this provider gave out")]
+    #[error("Invalid lock token: it was not issued by this provider")]
     InvalidToken,
-    #[error("the lock on instance '{instance}' is lost: it expired, was taken over, or the instance was deleted")]
+    #[error(
+        "the lock on instance '{instance}' is lost: it expired, another process claimed it, or the instance was deleted"
+    )]
     LockLost { instance: String },
     #[error(
         "the lock on activity {work} of instance '{instance}' is lost: \
-         it was cancelled, completed, taken over, or the lock expired"
+         it expired, or the activity was cancelled, completed or claimed by another process"
     )]
     WorkLost { instance: String, work: String },
     #[error(
@@ -49,7 +52,7 @@ pub(crate) enum Failure {
         bytes: usize,
         limit: usize,
     },
-    #[error("event {event} of instance '{instance}' execution {execution} is recorded already")]
+    #[error("event {event} of instance '{instance}', execution {execution}, is already recorded")]
     DuplicateEvent {
         instance: String,
         execution: u64,
@@ -59,7 +62,7 @@ pub(crate) enum Failure {
     EventWithoutId { instance: String },
     #[error("instance '{instance}': {reason}")]
     Corrupt { instance: String, reason: String },
-    #[error("instance '{instance}': the replica that answers lags behind ({reason})")]
+    #[error("instance '{instance}': the replica that answered lags behind ({reason}); try again")]
     Stale { instance: String, reason: String },
     #[error("instance '{0}' not found")]
     NoInstance(String),
@@ -72,8 +75,24 @@ pub(crate) enum Failure {
 }
 
 impl Failure {
-    /// Whether the same call may succeed later. A refused key counts: it is being rotated, or an operator will mend it,
-    /// and to take it for the end would fail an orchestration or stop an activity that has nothing to do with it.
+    pub(crate) fn lock_lost(pk: &PartitionKey) -> Self {
+        let instance = pk.as_str().to_owned();
+        Failure::LockLost { instance }
+    }
+
+    pub(crate) fn busy(pk: &PartitionKey) -> Self {
+        Failure::Busy(pk.as_str().to_owned())
+    }
+
+    pub(crate) fn stale(pk: &PartitionKey, reason: impl Into<String>) -> Self {
+        Failure::Stale {
+            instance: pk.as_str().to_owned(),
+            reason: reason.into(),
+        }
+    }
+
+    /// Whether the same call may succeed later. A refused key counts: it is being rotated, or an operator will correct
+    /// it, and no orchestration or activity must fail because of it.
     pub(crate) fn is_transient(&self) -> bool {
         match self {
             Failure::Cosmos(error) => error.is_transient() || error.is_access(),
@@ -82,9 +101,9 @@ impl Failure {
         }
     }
 
-    /// Whether the request itself can never succeed, whoever sends it and whenever. Much that is not transient may still be
-    /// mended from outside (a key, a firewall, a container that is missing), and is then not the message's fault.
-    pub(crate) fn is_hopeless(&self) -> bool {
+    /// Whether the request itself can never succeed. Other errors that are not transient may still be corrected from
+    /// outside (a key, a firewall, a missing container), and are not the message's fault.
+    pub(crate) fn can_never_succeed(&self) -> bool {
         use cosmos::Error::*;
         match self {
             Failure::Cosmos(error) => matches!(
@@ -103,7 +122,7 @@ impl Failure {
         }
     }
 
-    /// The error as duroxide wants it, naming the operation.
+    /// The error for duroxide, with the name of the operation.
     pub(crate) fn of(self, operation: &'static str) -> ProviderError {
         if self.is_transient() {
             ProviderError::retryable(operation, self.to_string())

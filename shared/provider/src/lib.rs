@@ -1,9 +1,8 @@
 //! `duroxide-cosmos`: a duroxide storage provider on Azure Cosmos DB.
 //!
-//! All state of one orchestration instance lives in one logical partition of one container, so that a turn commits
-//! as ONE transactional batch, fenced by the ETag of the instance's lock document. What must reach another
-//! instance (a child's start, a child's completion) is written into that same batch as an *intent* and paid
-//! afterwards, idempotently.
+//! All state of one orchestration instance lives in one logical partition of one container, so that a turn commits as ONE
+//! transactional batch, fenced by the ETag of the instance's lock document. A message for another instance (a child's
+//! start, a child's completion) is written into that same batch as an *intent* and delivered afterwards, idempotently.
 //!
 //! ```text
 //!   enqueue ──> message ──> fetch (claim the lock) ──> duroxide runs the turn ──> plan ──> commit ──> deliver
@@ -11,41 +10,47 @@
 //!                  └────────── work item <── worker: fetch, run, complete <──────────────────┘
 //! ```
 //!
-//! | module | role |
-//! |---|---|
-//! | `model` | one file per document type: its id, its fields, its serde |
-//! | `due` | pure: who has something to do after a commit |
-//! | `turn` | fetch, plan, commit, release and renew for one instance |
-//! | `work` | the same for one activity |
-//! | `scout`, `hints` | which instance or work item to try next, for callers without a notifier |
-//! | `deliver`, `finish`, `repair` | paying intents, rolling unfinished commits forward, finding both |
-//! | `poison` | the dead letter that goes with a failure for too many attempts |
-//! | `maintain` | what a scheduled function does: the outbox, unfinished commits, expired sessions, dead letters |
-//! | `admin` | `ProviderAdmin`: lists, infos, metrics, deletion, pruning |
+//! # Layers
 //!
-//! Creating a provider starts nothing: every request is made inside a call of its user.
+//! A module may use modules of lower layers only; the test in `layers.rs` checks it against this table.
+//!
+//! | layer | modules | role |
+//! |---|---|---|
+//! | 1 | `clock`, `error`, `schema` | injected time and ids; errors; the definition of the container |
+//! | 2 | `model`, `config`, `token` | one file per document type: its id, its fields, its serde; settings; lock tokens |
+//! | 3 | `due`, `store` | pure: who has something to do after a write; the container, the clock, the instance's lock |
+//! | 4 | `types`, `given_up`, `batch`, `read`, `page`, `session`, `enqueue` | public types of the directed calls; pure: what a dead letter keeps; batches of operations; reads of one instance; pages of a pass; affinity sessions; enqueueing from outside |
+//! | 5 | `recovery` | delivers intents, rolls commits and deletions forward, removes orphans |
+//! | 6 | `turn`, `work` | fetch, commit or complete, release and renew: one turn, one activity |
+//! | 7 | `admin`, `polling` | lists, infos, deletion, pruning; what to try next without a wakeup |
+//! | 8 | `maintain` | the passes of the scheduled function: due items, sessions, retention, dead letters, report |
+//! | 9 | `provider` | the public face: `Provider`, `ProviderAdmin`, the directed calls, the passes |
+//!
+//! Creating a provider starts no task: every request is made inside a call of its user.
 
 mod admin;
+mod batch;
 mod clock;
 mod config;
-mod deliver;
 mod due;
 mod enqueue;
 mod error;
-mod finish;
-mod hints;
+mod given_up;
+#[cfg(test)]
+mod layers;
 mod maintain;
 mod model;
-mod poison;
+mod page;
+mod polling;
 mod provider;
 mod read;
-mod repair;
+mod recovery;
 mod schema;
-mod scout;
 mod session;
 mod store;
 mod token;
 mod turn;
+mod types;
 mod work;
 
 pub use clock::{Ids, RandomIds};
@@ -54,11 +59,11 @@ pub use cosmos::{Clock, SystemClock};
 pub use due::{Due, Orchestration, Target, TurnDecision, WorkTarget};
 pub use error::ConnectError;
 pub use maintain::{
-    Backlog, BacklogQuery, Cursor, DeadLetter, DeadLetterCursor, DeadLetterFilter, DeadLetterId, DeadLetterPage,
-    DeadLetterSummary, DueItem, DuePage, DueWhat, DueWindow, MaintenanceState, PageRequest, PassOutcome, Redriven,
-    Redrives, Retention, Tried,
+    Backlog, BacklogQuery, DeadLetter, DeadLetterCursor, DeadLetterFilter, DeadLetterId, DeadLetterPage,
+    DeadLetterSummary, DueItem, DuePage, DueWhat, DueWindow, MaintenanceState, Redriven, Redrives, Retention, Tried,
 };
 pub use model::{DeadLetterKind, UnfinishedSweep};
-pub use provider::{ClaimedWork, CosmosProvider, Fetched, PendingCommit, TurnItem};
-pub use repair::Repaired;
-pub use schema::{PARTITION_KEY_PATH, container_spec};
+pub use page::{Cursor, PageRequest, PassOutcome};
+pub use provider::CosmosProvider;
+pub use schema::container_spec;
+pub use types::{ClaimedWork, Fetched, PendingCommit, TurnItem};

@@ -1,12 +1,11 @@
-//! The container that the provider expects: the one source of truth for bootstrap and for infrastructure code.
+//! The definition of the container: the source of truth for `connect` and for infrastructure code.
 //!
-//! Only what a query filters or orders by is indexed; everything else is payload, and indexing it would be paid on
-//! every write.
+//! Only what a query filters or orders by is indexed: indexing the payload would cost request units on every write.
 
 use cosmos::{ContainerSpec, IndexingPolicy, Throughput};
 
-/// Every document carries the id of its instance (or, for a session, of that session) under this path.
-pub const PARTITION_KEY_PATH: &str = "/pk";
+/// Every document has the id of its instance (or, for an affinity session, of that session) under this path.
+const PARTITION_KEY_PATH: &str = "/pk";
 
 const INDEXED: [&str; 15] = [
     "/pk/?",
@@ -26,7 +25,7 @@ const INDEXED: [&str; 15] = [
     "/completedAt/?",
 ];
 
-/// The container's definition: partition key, index policy, and per-item TTL switched on (receipts use it).
+/// The container's definition: partition key, index policy, and TTL per item (receipts and dead letters use it).
 pub fn container_spec(name: &str, throughput: Throughput) -> ContainerSpec {
     ContainerSpec {
         name: name.to_owned(),

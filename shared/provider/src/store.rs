@@ -1,23 +1,26 @@
-//! What every verb needs: the container, the time, ids, and how to ask for documents of mixed types.
+//! What every operation needs: the container, the clock, ids, the instance's lock, and decoding of mixed documents.
 
 use crate::clock::{Ids, Sequence};
 use crate::config::Outbox;
 use crate::error::Failure;
-use crate::model::{Header, HistoryDoc, InstanceDoc, Kind, KvDoc, LockDoc, MessageDoc};
-use cosmos::{BatchResult, Clock, Container, Etag, PartitionKey, Retry};
-use serde::{Deserialize, Serialize};
+use crate::model::{Header, HistoryDoc, InstanceDoc, Kind, KvDoc, LockDoc, MessageDoc, WorkDoc};
+use cosmos::{BatchResult, Clock, Container, Etag, Found, PartitionKey, Query, Retry};
+use serde::Serialize;
 use serde_json::value::RawValue;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// A document over this size is refused before anything is written. The service takes 2 MB per document and per batch;
-/// the rest is for the lock document that shares the batch, and for what the service adds.
+/// A larger document is refused before anything is written. The service takes 2 MB per document and per batch; the rest
+/// is for the lock document in the same batch, and for what the service adds.
 pub(crate) const MAX_DOCUMENT: usize = cosmos::MAX_ITEM_BYTES - 64 * 1024;
 
-/// How often, and how long apart, to look for the newest version of a lock.
-const SETTLING: u32 = 20;
-const SETTLING_PAUSE: Duration = Duration::from_millis(25);
+/// How often, and how long apart, [`Store::newest_lock`] tries.
+const NEWEST_ATTEMPTS: u32 = 20;
+const NEWEST_PAUSE: Duration = Duration::from_millis(25);
+
+/// A lock document in the version that was read or written.
+pub(crate) type Locked = Found<LockDoc>;
 
 /// See the module.
 #[derive(Debug)]
@@ -37,29 +40,25 @@ impl Store {
         self.clock.now_ms()
     }
 
-    /// When something that is begun now becomes everybody's business.
+    /// From when on any process may recover what begins now.
     pub(crate) fn repair_due(&self) -> u64 {
         self.now().saturating_add(millis(self.repair_after))
     }
 
-    /// The end of a lock, by this machine's steady clock.
+    /// When a claim expires, by this machine's monotonic clock.
     pub(crate) fn expiry(&self, until_ms: u64) -> Instant {
         Instant::now() + Duration::from_millis(until_ms.saturating_sub(self.now()))
     }
 
     /// The lock document with its ETag.
     pub(crate) async fn lock(&self, pk: &PartitionKey) -> Result<Option<Locked>, Failure> {
-        let found = self.container.read::<LockDoc>(pk, LockDoc::ID).await?;
-        Ok(found.map(|found| Locked {
-            doc: found.doc,
-            etag: found.etag,
-        }))
+        Ok(self.container.read::<LockDoc>(pk, LockDoc::ID).await?)
     }
 
-    /// The lock as it is now, not as a lagging replica shows it: writing it in the version that was seen proves that it
-    /// is the newest, and deleting it in an impossible version proves that there is none.
-    pub(crate) async fn settled_lock(&self, pk: &PartitionKey) -> Result<Option<Locked>, Failure> {
-        for _ in 0..SETTLING {
+    /// The lock in its newest version, even if the replica that answers lags: replacing the version that was read proves
+    /// that it is the newest, and deleting an impossible version proves that there is none.
+    pub(crate) async fn newest_lock(&self, pk: &PartitionKey) -> Result<Option<Locked>, Failure> {
+        for _ in 0..NEWEST_ATTEMPTS {
             match self.lock(pk).await? {
                 Some(seen) => {
                     let same = seen.doc.clone();
@@ -81,12 +80,12 @@ impl Store {
                     }
                 }
             }
-            tokio::time::sleep(SETTLING_PAUSE).await;
+            tokio::time::sleep(NEWEST_PAUSE).await;
         }
-        Err(Failure::Busy(pk.as_str().to_owned()))
+        Err(Failure::busy(pk))
     }
 
-    /// The lock that a batch has just written as its first operation.
+    /// The lock that a batch wrote as its first operation.
     pub(crate) async fn written_lock(
         &self,
         pk: &PartitionKey,
@@ -95,14 +94,11 @@ impl Store {
     ) -> Result<Locked, Failure> {
         match results.first().and_then(|result| result.etag.clone()) {
             Some(etag) => Ok(Locked { doc, etag }),
-            None => self.lock(pk).await?.ok_or_else(|| Failure::LockLost {
-                instance: pk.as_str().to_owned(),
-            }),
+            None => self.lock(pk).await?.ok_or_else(|| Failure::lock_lost(pk)),
         }
     }
 
-    /// Writes the lock over the version that was seen (`None`: there was no lock). Answers `None` when somebody else
-    /// was faster.
+    /// Replaces the lock in the version that was seen (`None`: creates it). Returns `None` when another writer was faster.
     pub(crate) async fn swap_lock(
         &self,
         pk: &PartitionKey,
@@ -123,23 +119,22 @@ impl Store {
                 if !error.after_ambiguity() {
                     return Ok(None);
                 }
-                // The conflict may be the echo of our own first attempt: the token in the document tells.
+                // The conflict may come from our own first attempt: then the document has our token.
                 let now = self.lock(pk).await?;
                 Ok(now.filter(|now| now.doc.same_claim(&next)))
             }
             Err(error) => Err(error.into()),
         }
     }
+
+    /// The sum of an aggregate over all physical ranges.
+    pub(crate) async fn sum(&self, query: Query) -> Result<usize, Failure> {
+        let parts = self.container.scan::<Option<f64>>(&query).await?;
+        Ok(parts.into_iter().flatten().sum::<f64>() as usize)
+    }
 }
 
-/// A lock document in the version that was read or written.
-#[derive(Clone, Debug)]
-pub(crate) struct Locked {
-    pub doc: LockDoc,
-    pub etag: Etag,
-}
-
-/// A document of any type, decoded by what it says it is.
+/// A document of any type, decoded by its `type`.
 #[derive(Debug)]
 pub(crate) enum Stored {
     Lock(Locked),
@@ -152,7 +147,7 @@ pub(crate) enum Stored {
 
 impl Stored {
     pub(crate) fn decode(raw: &RawValue) -> Result<Stored, serde_json::Error> {
-        #[derive(Deserialize)]
+        #[derive(serde::Deserialize)]
         struct Tagged {
             #[serde(rename = "_etag")]
             etag: String,
@@ -160,33 +155,20 @@ impl Stored {
         let text = raw.get();
         let header: Header = serde_json::from_str(text)?;
         Ok(match header.kind {
-            Kind::Lock => {
-                let Tagged { etag } = serde_json::from_str(text)?;
-                Stored::Lock(Locked {
-                    doc: serde_json::from_str(text)?,
-                    etag: Etag::new(etag),
-                })
-            }
+            Kind::Lock => Stored::Lock(Locked {
+                doc: serde_json::from_str(text)?,
+                etag: Etag::new(serde_json::from_str::<Tagged>(text)?.etag),
+            }),
             Kind::Instance => Stored::Instance(serde_json::from_str(text)?),
             Kind::History => Stored::History(serde_json::from_str(text)?),
             Kind::Message => Stored::Message(serde_json::from_str(text)?),
             Kind::Kv => Stored::Kv(serde_json::from_str(text)?),
-            Kind::Execution
-            | Kind::Receipt
-            | Kind::Work
-            | Kind::Intent
-            | Kind::Session
-            | Kind::Staged
-            | Kind::StagedHead
-            | Kind::Deletion
-            | Kind::DeadLetter
-            | Kind::Maintenance
-            | Kind::Unknown => Stored::Other,
+            _ => Stored::Other,
         })
     }
 }
 
-/// Refuses a document that Cosmos could not hold, in words for the person who made it.
+/// Refuses a document that Cosmos DB cannot store. `what` names it for its author.
 pub(crate) fn check_size(what: &str, instance: &str, doc: &impl Serialize) -> Result<(), Failure> {
     let bytes = serde_json::to_string(doc)?.len();
     if bytes > MAX_DOCUMENT {
@@ -196,6 +178,20 @@ pub(crate) fn check_size(what: &str, instance: &str, doc: &impl Serialize) -> Re
             bytes,
             limit: MAX_DOCUMENT,
         });
+    }
+    Ok(())
+}
+
+/// Refuses an activity whose affinity session cannot be a partition key, while the turn can still fail with it: no
+/// worker could claim the session later.
+pub(crate) fn check_session(work: &WorkDoc) -> Result<(), Failure> {
+    if let Some(session) = &work.session {
+        PartitionKey::new(session).map_err(|error| {
+            Failure::Refused(format!(
+                "the session of activity {} of instance '{}' cannot be used: {error}",
+                work.id, work.pk
+            ))
+        })?;
     }
     Ok(())
 }

@@ -6,7 +6,7 @@ use duroxide::runtime::{OrchestrationRegistry, Runtime, RuntimeOptions};
 use duroxide_cosmos::CosmosProvider;
 use std::sync::Arc;
 use std::time::Duration;
-use tests::{ShiftedClock, World, connect};
+use tests::{ShiftedClock, World, connect, recover};
 
 /// Longer than any lock, and than the age from which on any process may repair.
 pub const AFTERWARDS: Duration = Duration::from_secs(120);
@@ -70,13 +70,13 @@ pub async fn provider_through(world: &World, listener: &Listener, clock: &Arc<Sh
     connect(config.sweep_interval(Duration::from_millis(20))).await
 }
 
-/// Repairs until nothing is left to repair, then looks for anything that a crash left behind.
+/// Recovers until nothing is left to recover, then looks for anything that a crash left behind.
 pub async fn nothing_is_left_behind(world: &World, provider: &CosmosProvider, clock: &ShiftedClock, context: &str) {
     for _ in 0..10 {
         clock.advance(AFTERWARDS);
-        let repaired = provider.repair(100).await.expect("repairs run");
-        assert_eq!(repaired.failed, 0, "{context}: {repaired:?}");
-        if repaired.is_idle() {
+        let recovered = recover(provider).await;
+        assert_eq!(recovered.failed, 0, "{context}: {recovered:?}");
+        if recovered.is_idle() {
             break;
         }
     }

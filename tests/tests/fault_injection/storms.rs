@@ -19,7 +19,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tests::workload::{Job, activities, jobs, orchestrations};
-use tests::{World, connect, jobs as running, until_ok};
+use tests::{World, connect, jobs as running, recover, until_ok};
 
 /// What a test runs, and which faults it meets.
 struct Storm {
@@ -140,7 +140,7 @@ impl Stage {
     /// Waits until nothing is queued, locked, undelivered or half done.
     async fn await_rest(&self) {
         until_ok("the store comes to rest", async || {
-            self.calm.repair(100).await.expect("repairs can be looked for");
+            recover(&self.calm).await;
             let left: Vec<Value> = self.world.documents().await.into_iter().filter(is_unrest).collect();
             if left.is_empty() {
                 Ok(())

@@ -83,7 +83,11 @@ async fn wakeups_for_new_activities_are_sent_in_one_call_and_spare_a_read() {
     serve(&cloud.orchestrator, &[first]).await;
     assert_eq!(cloud.queue.calls(), calls + 1);
     let notified = cloud.queue.take();
-    let token = cloud.orchestrator.store.consistency_token().expect("it has written");
+    let token = cloud
+        .orchestrator
+        .store
+        .recent_consistency_token(usize::MAX)
+        .expect("it has written");
     let written = notified[0].wakeup.due_ms;
     assert!(
         written.is_some(),

@@ -5,7 +5,7 @@ use duroxide::providers::{ExecutionMetadata, ProviderAdmin};
 use duroxide_cosmos::{CosmosProvider, Fetched};
 use std::sync::Arc;
 use tests::turns::*;
-use tests::{ManualClock, World, connect, is_paused, until_crash};
+use tests::{ManualClock, World, connect, is_paused, recover, until_crash};
 
 /// More documents than one batch deletes.
 const ACTIVITIES: u64 = 120;
@@ -34,16 +34,16 @@ async fn exists(provider: &CosmosProvider, instance: &str) -> bool {
     provider.get_instance_info(instance).await.is_ok()
 }
 
-/// Repairs until nothing is left to repair.
-async fn repair(provider: &CosmosProvider, clock: &ManualClock, context: &str) {
+/// Recovers until nothing is left to recover.
+async fn recover_all(provider: &CosmosProvider, clock: &ManualClock, context: &str) {
     for _ in 0..10 {
         clock.advance(REPAIRABLE);
-        let repaired = provider.repair(100).await.expect("the repair runs");
-        if repaired.is_idle() && repaired.failed == 0 {
+        let recovered = recover(provider).await;
+        if recovered.is_idle() && recovered.failed == 0 {
             return;
         }
     }
-    panic!("{context}: the repairs never end");
+    panic!("{context}: recovery never ends");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -136,7 +136,7 @@ async fn a_deletion_that_crashes_at_any_write_deletes_all_or_nothing() {
                 assert!(n > 4, "only {n} writes were seen");
                 break;
             }
-            repair(&provider, &clock, &context).await;
+            recover_all(&provider, &clock, &context).await;
             match assert_whole(&world, &provider, &names, &context).await {
                 true => kept += 1,
                 false => gone += 1,
@@ -215,7 +215,7 @@ async fn a_slow_deleter_whose_deletion_was_given_up_deletes_nothing() {
     turn(&provider, &names[2]).await;
     drop(pause);
     let outcome = deletion.await.expect("no panic");
-    repair(&provider, &clock, "slow deletion").await;
+    recover_all(&provider, &clock, "slow deletion").await;
     let whole = assert_whole(&world, &provider, &names, &format!("slow deletion, {outcome:?}")).await;
     assert_eq!(whole, outcome.is_err(), "the result is what happened: {outcome:?}");
 }

@@ -7,7 +7,7 @@ use duroxide_cosmos::{CosmosProvider, Fetched};
 use serde_json::Value;
 use std::sync::Arc;
 use tests::turns::*;
-use tests::{ManualClock, World, connect, until_crash};
+use tests::{ManualClock, World, connect, recover, until_crash};
 
 struct Outbox {
     world: World,
@@ -53,12 +53,12 @@ impl Outbox {
             .expect("the intent was gone");
     }
 
-    /// Lets time pass and repairs; answers how many intents were delivered.
-    async fn repair(&self) -> u64 {
+    /// Lets time pass and recovers; returns how many intents were delivered.
+    async fn recover(&self) -> u64 {
         self.clock.advance(REPAIRABLE);
-        let repaired = self.provider.repair(100).await.expect("the repair runs");
-        assert_eq!(repaired.failed, 0, "{repaired:?}");
-        repaired.intents
+        let recovered = recover(&self.provider).await;
+        assert_eq!(recovered.failed, 0, "{recovered:?}");
+        recovered.intents
     }
 
     async fn messages_of(&self, instance: &str) -> usize {
@@ -111,12 +111,12 @@ async fn a_childs_start_that_is_delivered_twice_starts_it_once() {
     enqueue(&outbox.provider, start_of("parent")).await;
     let intent = outbox.commit_and_crash("parent", starts("child")).await;
     assert_eq!(outbox.messages_of("child").await, 0, "nothing was delivered yet");
-    assert_eq!(outbox.repair().await, 1);
+    assert_eq!(outbox.recover().await, 1);
     assert_eq!(outbox.messages_of("child").await, 1);
 
     // Before the child consumed it.
     outbox.write_again(&intent).await;
-    assert_eq!(outbox.repair().await, 1);
+    assert_eq!(outbox.recover().await, 1);
     assert_eq!(outbox.messages_of("child").await, 1, "the message is there already");
 
     let first = turn(&outbox.provider, "child").await;
@@ -125,7 +125,7 @@ async fn a_childs_start_that_is_delivered_twice_starts_it_once() {
         .await
         .expect("the child begins");
     outbox.write_again(&intent).await;
-    assert_eq!(outbox.repair().await, 1);
+    assert_eq!(outbox.recover().await, 1);
     outbox.assert_nothing_for("child").await;
 }
 
@@ -135,7 +135,7 @@ async fn a_childs_completion_that_is_delivered_twice_is_seen_once() {
     begin(&outbox.provider, "parent").await;
     enqueue(&outbox.provider, start_of("child")).await;
     let intent = outbox.commit_and_crash("child", completes("parent")).await;
-    assert_eq!(outbox.repair().await, 1);
+    assert_eq!(outbox.recover().await, 1);
     let second = turn(&outbox.provider, "parent").await;
     assert!(
         matches!(second.item.messages[..], [WorkItem::SubOrchCompleted { .. }]),
@@ -147,7 +147,7 @@ async fn a_childs_completion_that_is_delivered_twice_is_seen_once() {
         .await
         .expect("the parent goes on");
     outbox.write_again(&intent).await;
-    assert_eq!(outbox.repair().await, 1);
+    assert_eq!(outbox.recover().await, 1);
     outbox.assert_nothing_for("parent").await;
 }
 
@@ -156,7 +156,7 @@ async fn a_second_delivery_does_not_recreate_a_deleted_child() {
     let outbox = Outbox::new().await;
     enqueue(&outbox.provider, start_of("parent")).await;
     let intent = outbox.commit_and_crash("parent", starts("child")).await;
-    outbox.repair().await;
+    outbox.recover().await;
     let first = turn(&outbox.provider, "child").await;
     let decision = Decision {
         events: vec![started("child", 1)],
@@ -172,7 +172,7 @@ async fn a_second_delivery_does_not_recreate_a_deleted_child() {
         .await
         .expect("the child is deleted");
     outbox.write_again(&intent).await;
-    assert_eq!(outbox.repair().await, 1);
+    assert_eq!(outbox.recover().await, 1);
     outbox.assert_nothing_for("child").await;
 }
 
@@ -194,7 +194,7 @@ async fn an_undelivered_intent_does_not_block_the_next_turn() {
         (outbox.messages_of("first").await, outbox.messages_of("second").await),
         (0, 1)
     );
-    assert_eq!(outbox.repair().await, 1);
+    assert_eq!(outbox.recover().await, 1);
     assert_eq!(
         (outbox.messages_of("first").await, outbox.messages_of("second").await),
         (1, 1)

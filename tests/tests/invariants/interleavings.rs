@@ -12,7 +12,7 @@ use std::ops::{Range, RangeInclusive};
 use std::sync::Arc;
 use std::time::Duration;
 use tests::turns::*;
-use tests::{ManualClock, World, connect, is_paused};
+use tests::{ManualClock, World, connect, is_paused, recover};
 use tokio::task::JoinHandle;
 
 /// A process with a listener of its own.
@@ -106,7 +106,7 @@ async fn a_stalled_publisher_does_not_publish_into_the_next_commit() {
     decided.await.expect("no panic").expect("the second commit is decided");
     task.await.expect("no panic").expect("the first commit happened");
     clock.advance(REPAIRABLE);
-    while !other.repair(100).await.expect("the repair runs").is_idle() {}
+    while !recover(&other).await.is_idle() {}
     let expected: BTreeSet<String> = (2..402)
         .chain(1000..1400)
         .filter(|id| *id != 250)
@@ -215,9 +215,9 @@ async fn repair_late(world: &World, clock: &Arc<ManualClock>, n: usize) -> bool 
     slow.listener.reset();
     let pause = slow.listener.pause_when(move |log| count(log, RequestKind::Read) == n);
     let repairer = Arc::clone(&slow.provider);
-    let task = tokio::spawn(async move { repairer.repair(100).await });
+    let task = tokio::spawn(async move { recover(&repairer).await });
     if !is_paused(&pause, &task).await {
-        task.await.expect("no panic").expect("the repair runs");
+        task.await.expect("recovery runs");
         return false;
     }
     let rounds = 402..412;
@@ -228,7 +228,7 @@ async fn repair_late(world: &World, clock: &Arc<ManualClock>, n: usize) -> bool 
         commit(&other, &turn.lock_token, decision).await.expect("commits");
     }
     drop(pause);
-    task.await.expect("no panic").expect("the repair runs");
+    task.await.expect("recovery runs");
     let expected = rounds.end - 1;
     let read = other.read(instance).await.expect("a whole history");
     assert_eq!(read.len() as u64, expected, "{instance}: events are lost");

@@ -1,54 +1,10 @@
-//! Slots divide instances, and whoever meets an unfinished commit completes it.
+//! A process that meets an unfinished commit rolls it forward.
 
 use cosmos_emulator::{CrashPoint, ServerOptions};
-use duroxide::providers::Provider;
-use duroxide_cosmos::CosmosProvider;
-use std::collections::{BTreeSet, HashSet};
-use std::ops::RangeInclusive;
+use std::collections::HashSet;
 use std::sync::Arc;
-use std::time::Duration;
 use tests::turns::*;
-use tests::{ManualClock, World, connect, until_crash};
-
-async fn serve_all(provider: &CosmosProvider) -> BTreeSet<String> {
-    let mut served = BTreeSet::new();
-    while let Some((item, _, _)) = provider
-        .fetch_orchestration_item(LOCK, Duration::ZERO, None)
-        .await
-        .expect("the fetch succeeds")
-    {
-        assert!(
-            served.insert(item.instance.clone()),
-            "{} is served twice",
-            item.instance
-        );
-    }
-    served
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn two_halves_of_the_slots_divide_the_instances() {
-    let world = World::start().await;
-    let sender = world.provider().await;
-    let low = connect(world.builder().slots(0..=127)).await;
-    let high = connect(world.builder().slots(128..=255)).await;
-    let all: BTreeSet<String> = (0..50).map(|n| format!("slotted-{n}")).collect();
-    for instance in &all {
-        enqueue(&sender, start_of(instance)).await;
-    }
-    let messages = world.documents_of("message").await;
-    let within = |slots: RangeInclusive<u64>| -> BTreeSet<String> {
-        let served = messages
-            .iter()
-            .filter(|doc| doc["slot"].as_u64().is_some_and(|slot| slots.contains(&slot)));
-        served.filter_map(|doc| doc["pk"].as_str().map(str::to_owned)).collect()
-    };
-    // One after the other: each leaves the other's alone although they are free.
-    let (low, high) = (serve_all(&low).await, serve_all(&high).await);
-    assert_eq!((&low, &high), (&within(0..=127), &within(128..=255)));
-    assert!(!low.is_empty() && !high.is_empty(), "{} and {}", low.len(), high.len());
-    assert_eq!(low.union(&high).cloned().collect::<BTreeSet<_>>(), all);
-}
+use tests::{ManualClock, World, recover, until_crash};
 
 const FAN_OUT: u64 = 300;
 
@@ -117,7 +73,7 @@ async fn an_unfinished_commit_is_rolled_forward_by_the_next_fetch() {
         "both were met: {unfinished} unfinished, {never} undecided"
     );
     clock.advance(REPAIRABLE);
-    while !provider.repair(100).await.expect("the repair runs").is_idle() {}
+    while !recover(&provider).await.is_idle() {}
     for kind in ["staged", "staged-head"] {
         assert!(world.documents_of(kind).await.is_empty(), "{kind} documents stay");
     }

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 use tests::turns::*;
-use tests::{ManualClock, World, connect};
+use tests::{ManualClock, World, connect, recover};
 
 /// More than a sweep takes from a physical range, several times.
 const DEAD: u64 = 450;
@@ -89,7 +89,7 @@ async fn serve_behind_tagged(count: u64) {
 
 /// Documents of a newer version, in every queue that a sweep reads.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn documents_of_an_unknown_type_stop_no_fetch_and_no_repair() {
+async fn documents_of_an_unknown_type_stop_no_fetch_and_no_recovery() {
     let world = World::start().await;
     let clock = Arc::new(ManualClock::default());
     let (provider, outside) = (world.provider_at(&clock).await, world.provider_at(&clock).await);
@@ -116,8 +116,8 @@ async fn documents_of_an_unknown_type_stop_no_fetch_and_no_repair() {
     let decision = Decision::of(vec![started("order", 1)]);
     commit(&provider, &token, decision).await.expect("commits");
     clock.advance(REPAIRABLE);
-    let repaired = provider.repair(100).await.expect("the repair runs");
-    assert_eq!(repaired.failed, 0, "{repaired:?}");
+    let recovered = recover(&provider).await;
+    assert_eq!(recovered.failed, 0, "{recovered:?}");
     assert_eq!(world.documents_of("hologram").await.len(), 4, "they are left alone");
     provider.delete_instance("order", true).await.expect("deleted");
     assert_eq!(

@@ -2,6 +2,7 @@
 
 mod children;
 mod demo;
+mod documents;
 mod environment;
 mod lambda;
 mod mistakes;

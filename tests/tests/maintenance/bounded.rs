@@ -36,7 +36,7 @@ pub async fn neglect(fixture: &Fixture, count: usize) {
     };
     let claims = (0..count).map(|n| {
         let (claim, session) = (&claim, format!("session-{n}"));
-        async move { fixture.provider.hold_session(&session, claim).await }
+        async move { fixture.provider.claim_session(&session, claim).await }
     });
     let held: Vec<_> = futures::stream::iter(claims).buffer_unordered(32).collect().await;
     assert!(held.into_iter().all(|held| held.is_ok()));

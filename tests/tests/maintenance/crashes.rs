@@ -140,7 +140,7 @@ async fn redrive_twice(fixture: &Fixture, id: &DeadLetterId, target: &str, n: u6
         fixture.consume(&reached).await;
     }
     let again = fixture.provider.redrive(id).await.expect("the store is there");
-    assert!(!matches!(again, Redriven::Owed { .. }), "{context}: {again:?}");
+    assert!(!matches!(again, Redriven::Undelivered { .. }), "{context}: {again:?}");
     fixture.clock.advance(MUCH_LATER);
     deliver_all(&fixture.provider, 10).await;
     let reached = named_like(fixture, target).await;

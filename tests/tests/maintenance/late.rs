@@ -80,7 +80,7 @@ async fn the_age_of_a_redriven_intent_begins_with_its_redrive() {
     let dead_letter = old_dead_letter(&fixture, "target").await;
     refuse(fixture.world.listener(), &["target"], Refusing::with(403));
     let redriven = fixture.provider.redrive(&dead_letter).await.expect("it is redriven");
-    assert!(matches!(redriven, Redriven::Owed { .. }), "{redriven:?}");
+    assert!(matches!(redriven, Redriven::Undelivered { .. }), "{redriven:?}");
     fixture.clock.advance(PERIOD);
     fixture.leave_starts_undelivered("later", &["another"]).await;
     let (maintenance, _) = maintenance(&fixture.provider, &fixture.clock, settings());

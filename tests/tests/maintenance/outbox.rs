@@ -3,11 +3,13 @@
 use crate::support::*;
 use cosmos::{Clock, PartitionKey, Retry};
 use cosmos_emulator::{Faults, Refusing};
+use duroxide::providers::Provider as _;
 use duroxide_cosmos::{Cursor, DeadLetterKind, Outbox, PageRequest};
 use serde_json::json;
 use std::sync::Arc;
 use std::time::Duration;
 use tests::connect;
+use tests::turns::LOCK;
 use tokio::time::Instant;
 
 #[tokio::test]
@@ -104,7 +106,7 @@ async fn what_can_never_be_delivered_is_given_up_at_once() {
 }
 
 #[tokio::test]
-async fn a_repair_counts_attempts_and_gives_up_like_the_pass() {
+async fn a_polling_sweep_counts_attempts_and_gives_up_like_the_pass() {
     let fixture = Fixture::new().await;
     fixture
         .leave_starts_undelivered("source", &["broken", "hopeless", "fine"])
@@ -119,12 +121,13 @@ async fn a_repair_counts_attempts_and_gives_up_like_the_pass() {
             _ => None,
         });
     fixture.clock.advance(OVERDUE);
-    let repaired = fixture.provider.repair(10).await.expect("the repair runs");
-    assert_eq!(
-        (repaired.intents, repaired.failed, repaired.dead),
-        (1, 1, 1),
-        "{repaired:?}"
-    );
+    let polled = fixture
+        .provider
+        .fetch_orchestration_item(LOCK, Duration::ZERO, None)
+        .await;
+    let (item, _, _) = polled.expect("the poll succeeds").expect("a turn is found");
+    assert_eq!(item.instance, "fine");
+    assert_eq!(fixture.world.documents_of("dead-letter").await.len(), 1);
     let intents = fixture.intents().await;
     assert_eq!((intents.len(), intents[0]["attempts"].as_u64()), (1, Some(1)));
 }

@@ -101,7 +101,7 @@ async fn an_undeliverable_start_runs_to_completion_after_the_fault_is_gone() {
     let redriven = provider.redrive(&dead.id).await.expect("it is redriven");
     assert_eq!(
         redriven,
-        Redriven::Owed {
+        Redriven::Undelivered {
             instance: "child".to_owned()
         }
     );

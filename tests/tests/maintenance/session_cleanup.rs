@@ -16,7 +16,7 @@ async fn claim(provider: &CosmosProvider, session: &str, owner: &str) {
         lock_timeout: LEASE,
     };
     let held = provider
-        .hold_session(session, &config)
+        .claim_session(session, &config)
         .await
         .expect("the store can be reached");
     assert!(matches!(held, Fetched::Ready(())), "{session}: {held:?}");

@@ -167,7 +167,7 @@ impl Which {
                 connection.notify(&instance).await;
                 (instance, true)
             }
-            Redriven::Owed { instance } => (instance, false),
+            Redriven::Undelivered { instance } => (instance, false),
             Redriven::Gone => return Err(self.not_found()),
         };
         let how = match delivered {

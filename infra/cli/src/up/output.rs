@@ -4,12 +4,15 @@
 //! A bounded number of lines waits to be written. Lines beyond it are dropped, and a note in their place says how many.
 
 use std::io::{self, Write};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::time::Duration;
 use tracing_appender::non_blocking::{ErrorCounter, NonBlocking, NonBlockingBuilder, WorkerGuard};
 use tracing_subscriber::fmt::MakeWriter;
 
 /// The most lines that wait to be written.
 const WAITING_LINES: usize = 4096;
+/// How long the end waits for the last lines.
+const LAST_LINES: Duration = Duration::from_secs(2);
 
 /// One of stdout and stderr. Clones write to the same stream.
 #[derive(Clone)]
@@ -25,8 +28,8 @@ struct Stream {
 }
 
 impl Output {
-    /// An output to this stream. Dropping the guard waits for the last lines, for about a second at most.
-    pub(crate) fn to(stream: impl Write + Send + 'static) -> (Output, WorkerGuard) {
+    /// An output to this stream, and what waits for its last lines.
+    pub(crate) fn to(stream: impl Write + Send + 'static) -> (Output, LastLines) {
         let (writer, guard) = NonBlockingBuilder::default()
             .buffered_lines_limit(WAITING_LINES)
             .finish(stream);
@@ -36,7 +39,7 @@ impl Output {
             reported: 0,
         };
         let stream = Arc::new(Mutex::new(stream));
-        (Output { stream }, guard)
+        (Output { stream }, LastLines(Some(guard)))
     }
 
     /// Passes a line on to be written soon. It never waits.
@@ -48,6 +51,23 @@ impl Output {
         let mut stream = self.stream.lock().unwrap_or_else(PoisonError::into_inner);
         stream.report_dropped();
         stream.send(text);
+    }
+}
+
+/// Waits for the last lines when it is dropped, but not for a pipe that nobody reads.
+pub(crate) struct LastLines(Option<WorkerGuard>);
+
+impl Drop for LastLines {
+    fn drop(&mut self) {
+        let guard = self.0.take();
+        let (sender, finished) = mpsc::channel();
+        // On a thread of its own: the guard reports a full queue with `println!`, which blocks on the same pipe.
+        std::thread::spawn(move || {
+            drop(guard);
+            sender.send(()).unwrap_or_default();
+        });
+        // After a timeout the last lines are lost with the process; nobody reads them.
+        finished.recv_timeout(LAST_LINES).unwrap_or_default();
     }
 }
 
@@ -100,7 +120,6 @@ impl MakeWriter<'_> for Output {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::mpsc;
 
     /// A pipe that is read when the test says so.
     struct Pipe {
@@ -171,8 +190,10 @@ mod tests {
     fn the_end_does_not_wait_for_a_pipe_that_nobody_reads() {
         let (_go, reads) = mpsc::channel();
         let (read, _seen) = mpsc::channel();
-        let (output, guard) = Output::to(Pipe { reads, read });
-        output.line("a line");
-        drop(guard);
+        let (output, last_lines) = Output::to(Pipe { reads, read });
+        for _ in 0..2 * WAITING_LINES {
+            output.line("a line");
+        }
+        drop(last_lines);
     }
 }

@@ -200,7 +200,7 @@ impl Gate {
         };
         let mut renewed = 0;
         for (session, budget) in self.open.affinity_sessions() {
-            let renew = self.store.hold_session(&session, &claim);
+            let renew = self.store.claim_session(&session, &claim);
             match Self::within(budget, "renew_session_lock", renew).await {
                 Ok(Fetched::Ready(())) => renewed += 1,
                 Ok(_) => tracing::warn!(

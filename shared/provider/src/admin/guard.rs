@@ -1,17 +1,17 @@
-//! What a deletion may take: decided from the instance document alone, before the marks and again under them.
+//! Which instances a deletion may delete: decided from the instance document alone, before it is marked and again after.
 
 use crate::error::Failure;
-use crate::model::{ExecutionState, InstanceDoc};
+use crate::model::InstanceDoc;
 
-/// What a deletion may take.
+/// Which instances a deletion may delete.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Guard {
-    /// Whatever is there.
+    /// Any (forced).
     Any,
-    /// What is over, or was never known.
+    /// Instances that have ended, or do not exist.
     Over,
-    /// What is over; the first must be known and have ended before then. An instance that was deleted and started again
-    /// under its name since it was found is another.
+    /// Instances that have ended; the root must exist and have ended before then. This refuses an instance that was
+    /// deleted and started again under the same id since it was found.
     Expired { before: u64 },
 }
 
@@ -19,11 +19,10 @@ impl Guard {
     /// Refuses an instance that must not be deleted.
     pub(super) fn check(self, id: &str, is_root: bool, instance: Option<&InstanceDoc>) -> Result<(), Failure> {
         let state = instance.map(|instance| &instance.current);
-        let over = |state: &ExecutionState| matches!(state.status.as_str(), "Completed" | "Failed");
         match (self, state) {
             (Guard::Any, _) | (Guard::Over, None) => Ok(()),
             (Guard::Expired { .. }, None) => Err(Failure::NoInstance(id.to_owned())),
-            (_, Some(state)) if !over(state) => Err(Failure::Refused(format!(
+            (_, Some(state)) if !state.status.is_over() => Err(Failure::Refused(format!(
                 "instance '{id}' is {}: cancel it and let it end, or delete it with force",
                 state.status
             ))),
@@ -38,20 +37,21 @@ impl Guard {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::Status;
 
     const EXPIRED: Guard = Guard::Expired { before: 100 };
 
-    fn ended(status: &str, at: u64) -> InstanceDoc {
+    fn ended(status: Status, at: u64) -> InstanceDoc {
         let mut instance = InstanceDoc::new("i", 1, 0);
-        instance.current.status = status.to_owned();
+        instance.current.status = status;
         instance.current.completed_at = Some(at);
         instance
     }
 
     #[test]
-    fn only_force_takes_what_is_not_over() {
-        for status in ["Running", "ContinuedAsNew"] {
-            let instance = ended(status, 1);
+    fn only_force_deletes_what_has_not_ended() {
+        for status in [Status::Running, Status::ContinuedAsNew] {
+            let instance = ended(status.clone(), 1);
             assert!(Guard::Any.check("i", true, Some(&instance)).is_ok());
             for guard in [Guard::Over, EXPIRED] {
                 let refused = guard.check("i", false, Some(&instance));
@@ -61,11 +61,11 @@ mod tests {
     }
 
     #[test]
-    fn what_expired_must_be_there_and_its_root_old_enough() {
+    fn an_expired_tree_must_exist_and_its_root_be_old_enough() {
         assert!(Guard::Over.check("i", true, None).is_ok());
         assert!(matches!(EXPIRED.check("i", false, None), Err(Failure::NoInstance(_))));
-        assert!(EXPIRED.check("i", true, Some(&ended("Failed", 99))).is_ok());
-        let young = ended("Completed", 100);
+        assert!(EXPIRED.check("i", true, Some(&ended(Status::Failed, 99))).is_ok());
+        let young = ended(Status::Completed, 100);
         assert!(matches!(
             EXPIRED.check("i", true, Some(&young)),
             Err(Failure::NoInstance(_))

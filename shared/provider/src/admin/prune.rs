@@ -1,9 +1,12 @@
-//! Pruning earlier executions: a commit without a turn, so it is fenced like one and may be of any size.
+//! Pruning earlier executions: a commit without a turn. It is fenced like one and may have any size.
 
+use super::info::known_instance;
+use super::list;
 use crate::error::Failure;
-use crate::model::{ExecutionDoc, InstanceDoc, StagedOp, is_terminal};
+use crate::model::sql::{EXECUTION, HISTORY};
+use crate::model::{ExecutionDoc, InstanceDoc, StagedOp};
 use crate::store::Store;
-use crate::turn::{Commit, HeldTurn, HeldTurns, Plan};
+use crate::turn::{self, ClaimedTurn, ClaimedTurns, Commit, Plan};
 use cosmos::{PartitionKey, Query};
 use duroxide::providers::{InstanceFilter, PruneOptions, PruneResult};
 use serde::Deserialize;
@@ -16,97 +19,101 @@ struct Piece {
     execution: u64,
 }
 
-impl Store {
-    /// Removes what `options` names of one instance; never its current execution.
-    pub(crate) async fn prune(&self, pk: &PartitionKey, options: &PruneOptions) -> Result<PruneResult, Failure> {
-        self.known_instance(pk).await?;
-        let turn = self.hold(pk).await?;
-        match self.prune_held(&turn, options).await {
-            Ok(Some(result)) => Ok(result),
-            Ok(None) => {
-                self.release_turn(&turn, None, true).await?;
-                Ok(PruneResult {
-                    instances_processed: 1,
-                    ..PruneResult::default()
-                })
+/// Removes the executions of one instance that `options` selects; never the current one.
+pub(crate) async fn prune(store: &Store, pk: &PartitionKey, options: &PruneOptions) -> Result<PruneResult, Failure> {
+    known_instance(store, pk).await?;
+    let turn = turn::claim_idle(store, pk).await?;
+    match prune_claimed(store, &turn, options).await {
+        Ok(Some(result)) => Ok(result),
+        Ok(None) => {
+            turn::release(store, &turn, None, true).await?;
+            Ok(PruneResult {
+                instances_processed: 1,
+                ..PruneResult::default()
+            })
+        }
+        Err(failure) => {
+            if let Err(error) = turn::release(store, &turn, None, true).await {
+                tracing::warn!(instance = pk.as_str(), %error, "a claim was not released; it will expire");
             }
+            Err(failure)
+        }
+    }
+}
+
+/// `None` when there is nothing to prune.
+async fn prune_claimed(
+    store: &Store,
+    turn: &ClaimedTurn,
+    options: &PruneOptions,
+) -> Result<Option<PruneResult>, Failure> {
+    let pk = &turn.pk;
+    let mut instance = turn
+        .instance
+        .clone()
+        .ok_or_else(|| Failure::NoInstance(pk.as_str().to_owned()))?;
+    let query = Query::new(format!("SELECT * FROM c WHERE c.type = {EXECUTION}"));
+    let earlier = store.container.query::<ExecutionDoc>(pk, &query).await?;
+    let doomed = choose(earlier, options);
+    if doomed.is_empty() {
+        return Ok(None);
+    }
+    let executions: HashSet<u64> = doomed.iter().map(|doc| doc.state.execution).collect();
+    let events: u64 = doomed.iter().map(|doc| doc.state.events).sum();
+    let query = Query::new(format!(
+        "SELECT c.id, c.execution FROM c WHERE c.type IN ({HISTORY}, {EXECUTION})"
+    ));
+    let pieces = store.container.query::<Piece>(pk, &query).await?;
+    let rest = pieces
+        .into_iter()
+        .filter(|piece| executions.contains(&piece.execution))
+        .map(|piece| StagedOp::discard(&piece.id))
+        .collect();
+    instance.executions = instance.executions.saturating_sub(doomed.len() as u64);
+    instance.earlier_events = instance.earlier_events.saturating_sub(events);
+    instance.commit.clone_from(&turn.nonce);
+    let plan = Plan {
+        commit: turn.nonce.clone(),
+        state: vec![StagedOp::upsert(InstanceDoc::ID, &instance)?],
+        history: Vec::new(),
+        rest,
+        consumed: Vec::new(),
+        intents: Vec::new(),
+        work: Vec::new(),
+    };
+    Commit::of(store, &ClaimedTurns::default(), turn)?.apply(&plan).await?;
+    Ok(Some(PruneResult {
+        instances_processed: 1,
+        executions_deleted: doomed.len() as u64,
+        events_deleted: events,
+    }))
+}
+
+/// Prunes every instance that matches.
+pub(crate) async fn prune_bulk(
+    store: &Store,
+    filter: &InstanceFilter,
+    options: &PruneOptions,
+) -> Result<PruneResult, Failure> {
+    let (mut total, mut failed) = (PruneResult::default(), None);
+    for instance in list::matching(store, filter, |_| true).await? {
+        match prune(store, &PartitionKey::new(&instance)?, options).await {
+            Ok(one) => {
+                total.instances_processed += one.instances_processed;
+                total.executions_deleted += one.executions_deleted;
+                total.events_deleted += one.events_deleted;
+            }
+            // Deleted since it was listed.
+            Err(Failure::NoInstance(_)) => {}
             Err(failure) => {
-                if let Err(error) = self.release_turn(&turn, None, true).await {
-                    tracing::warn!(instance = pk.as_str(), %error, "a hold was not given back; it will expire");
-                }
-                Err(failure)
+                tracing::warn!(instance, %failure, "an instance was not pruned; bulk pruning continues with the others");
+                failed = Some(failure);
             }
         }
     }
-
-    /// `None` when there is nothing to prune.
-    async fn prune_held(&self, turn: &HeldTurn, options: &PruneOptions) -> Result<Option<PruneResult>, Failure> {
-        let pk = &turn.pk;
-        let mut instance = turn
-            .instance
-            .clone()
-            .ok_or_else(|| Failure::NoInstance(pk.as_str().to_owned()))?;
-        let query = Query::new("SELECT * FROM c WHERE c.type = 'execution'");
-        let earlier = self.container.query::<ExecutionDoc>(pk, &query).await?;
-        let doomed = choose(earlier, options);
-        if doomed.is_empty() {
-            return Ok(None);
-        }
-        let executions: HashSet<u64> = doomed.iter().map(|doc| doc.state.execution).collect();
-        let events: u64 = doomed.iter().map(|doc| doc.state.events).sum();
-        let query = Query::new("SELECT c.id, c.execution FROM c WHERE c.type IN ('history', 'execution')");
-        let pieces = self.container.query::<Piece>(pk, &query).await?;
-        let rest = pieces
-            .into_iter()
-            .filter(|piece| executions.contains(&piece.execution))
-            .map(|piece| StagedOp::discard(&piece.id))
-            .collect();
-        instance.executions = instance.executions.saturating_sub(doomed.len() as u64);
-        instance.earlier_events = instance.earlier_events.saturating_sub(events);
-        instance.commit.clone_from(&turn.nonce);
-        let plan = Plan {
-            commit: turn.nonce.clone(),
-            state: vec![StagedOp::upsert(InstanceDoc::ID, &instance)?],
-            history: Vec::new(),
-            rest,
-            consumed: Vec::new(),
-            intents: Vec::new(),
-            work: Vec::new(),
-        };
-        Commit::of(self, &HeldTurns::default(), turn)?.apply(&plan).await?;
-        Ok(Some(PruneResult {
-            instances_processed: 1,
-            executions_deleted: doomed.len() as u64,
-            events_deleted: events,
-        }))
-    }
-
-    /// Prunes every instance that the filter names.
-    pub(crate) async fn prune_bulk(
-        &self,
-        filter: &InstanceFilter,
-        options: &PruneOptions,
-    ) -> Result<PruneResult, Failure> {
-        let (mut total, mut failed) = (PruneResult::default(), None);
-        for instance in self.matching(filter, |_| true).await? {
-            match self.prune(&PartitionKey::new(&instance)?, options).await {
-                Ok(one) => {
-                    total.instances_processed += one.instances_processed;
-                    total.executions_deleted += one.executions_deleted;
-                    total.events_deleted += one.events_deleted;
-                }
-                // Deleted since it was listed.
-                Err(Failure::NoInstance(_)) => {}
-                Err(failure) => {
-                    tracing::warn!(instance, %failure, "an instance is not pruned; the others are");
-                    failed = Some(failure);
-                }
-            }
-        }
-        match failed {
-            Some(failure) if total.instances_processed == 0 => Err(failure),
-            _ => Ok(total),
-        }
+    match failed {
+        Some(failure) if total.instances_processed == 0 => Err(failure),
+        _ => Ok(total),
     }
 }
 
@@ -117,7 +124,7 @@ fn choose(mut earlier: Vec<ExecutionDoc>, options: &PruneOptions) -> Vec<Executi
     earlier
         .into_iter()
         .skip(keep)
-        .filter(|doc| is_terminal(&doc.state.status))
+        .filter(|doc| doc.state.status.is_terminal())
         .filter(|doc| {
             options
                 .completed_before
@@ -129,13 +136,13 @@ fn choose(mut earlier: Vec<ExecutionDoc>, options: &PruneOptions) -> Vec<Executi
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::ExecutionState;
+    use crate::model::{ExecutionState, Status};
 
     fn execution(execution: u64, completed_at: Option<u64>) -> ExecutionDoc {
         let mut state = ExecutionState::new(execution, 0);
         state.completed_at = completed_at;
         if completed_at.is_some() {
-            state.status = "ContinuedAsNew".to_owned();
+            state.status = Status::ContinuedAsNew;
         }
         ExecutionDoc::new("i", state)
     }

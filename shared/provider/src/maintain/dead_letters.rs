@@ -1,28 +1,29 @@
-//! Dead letters, for people: listed newest first, counted, read, discarded.
+//! Dead letters for operators: listed newest first, counted, read, discarded.
 //!
-//! The list shows what happened and not the items, which may be large. Its continuation is the place of the last dead letter in
-//! the order of all (see `model::dead`): plain data, good for as long as anybody keeps it.
+//! The list has summaries without the items, which may be large. Its cursor is the sort key of the last dead letter (see
+//! `model::dead`): plain data that stays valid.
 
 use crate::error::Failure;
-use crate::model::{DeadLetterDoc, DeadLetterKind, Death};
+use crate::model::sql::DEAD;
+use crate::model::{DeadLetterDoc, DeadLetterKind, GivenUp};
 use crate::store::Store;
 use cosmos::{Found, PartitionKey, Query, Retry};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use std::cmp::Reverse;
 
-/// The most that one page has, whatever is asked for.
+/// The most that one page can have.
 const MOST: u32 = 1_000;
 
-/// Greater than the key of any dead letter.
+/// Greater than the sort key of any dead letter.
 const BEGINNING: &str = "9";
 
 /// Which dead letter.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct DeadLetterId {
-    /// The instance that it is about.
+    /// The instance that it belongs to.
     pub instance: String,
-    /// Its own id there.
+    /// Its id in that instance's partition.
     pub id: String,
 }
 
@@ -35,15 +36,15 @@ pub struct DeadLetterSummary {
     pub id: DeadLetterId,
     /// What was given up.
     pub kind: DeadLetterKind,
-    /// Why, in words for people.
+    /// Why, as a sentence.
     pub reason: String,
     /// How often it was tried.
     pub attempts: u32,
     /// When it was given up (Unix ms).
     pub at_ms: u64,
-    /// The execution of the instance, where one is known.
+    /// The execution of the instance, if known.
     pub execution: Option<u64>,
-    /// The name of the orchestration or activity, where one is known.
+    /// The name of the orchestration or activity, if known.
     pub name: Option<String>,
     /// The instance that an undeliverable message was for.
     pub target: Option<String>,
@@ -58,20 +59,20 @@ pub struct DeadLetter {
     pub summary: DeadLetterSummary,
     /// The work items that were given up, as duroxide's JSON.
     pub items: Vec<Box<RawValue>>,
-    /// How many of them were too large to be kept here.
+    /// How many of them were too large to keep.
     pub omitted: u32,
 }
 
-/// Which dead letters: those that match all that is given. The default matches all.
+/// Selects dead letters that match every given field. The default matches all.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DeadLetterFilter {
-    /// Only what was given up for this reason.
+    /// Only dead letters of this kind.
     pub kind: Option<DeadLetterKind>,
-    /// Only dead letters about this instance.
+    /// Only dead letters of this instance.
     pub instance: Option<String>,
 }
 
-/// Where the list goes on.
+/// Where the list continues.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct DeadLetterCursor(String);
@@ -79,12 +80,12 @@ pub struct DeadLetterCursor(String);
 impl TryFrom<String> for DeadLetterCursor {
     type Error = &'static str;
 
-    /// Of a text that people kept: anything else than a place in the list would be taken for its beginning or its end.
+    /// Accepts only a cursor of this list: any other text would silently mean its beginning or its end.
     fn try_from(text: String) -> Result<Self, Self::Error> {
         let is_place = DeadLetterDoc::is_sort_key(&text) || text == BEGINNING;
         is_place
             .then_some(DeadLetterCursor(text))
-            .ok_or("this is no place in the list of dead letters")
+            .ok_or("this is not a cursor of the list of dead letters")
     }
 }
 
@@ -95,13 +96,13 @@ impl From<DeadLetterCursor> for String {
 }
 
 impl DeadLetterCursor {
-    /// Before the newest dead letter: no key is greater.
+    /// Before the newest dead letter.
     pub(super) fn beginning() -> Self {
         DeadLetterCursor(BEGINNING.to_owned())
     }
 }
 
-/// A part of the list.
+/// One page of the list.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct DeadLetterPage {
@@ -111,7 +112,7 @@ pub struct DeadLetterPage {
     pub next: Option<DeadLetterCursor>,
 }
 
-/// What the list's query gives.
+/// What the list's query returns.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Listed {
@@ -127,92 +128,91 @@ struct Listed {
     target: Option<String>,
 }
 
-impl Store {
-    pub(crate) async fn dead_letters(
-        &self,
-        filter: &DeadLetterFilter,
-        most: u32,
-        after: Option<&DeadLetterCursor>,
-    ) -> Result<DeadLetterPage, Failure> {
-        let (dead_letters, more) = self.search(filter, most, after).await?;
-        let last = dead_letters.last().filter(|_| more);
-        Ok(DeadLetterPage {
-            next: last.map(|last| DeadLetterCursor(last.sort_key.clone())),
-            dead_letters: dead_letters.into_iter().map(summary_of_listed).collect(),
-        })
-    }
+/// One page of the list.
+pub(crate) async fn dead_letters(
+    store: &Store,
+    filter: &DeadLetterFilter,
+    most: u32,
+    after: Option<&DeadLetterCursor>,
+) -> Result<DeadLetterPage, Failure> {
+    let (dead_letters, more) = search(store, filter, most, after).await?;
+    let last = dead_letters.last().filter(|_| more);
+    Ok(DeadLetterPage {
+        next: last.map(|last| DeadLetterCursor(last.sort_key.clone())),
+        dead_letters: dead_letters.into_iter().map(summary_of_listed).collect(),
+    })
+}
 
-    /// Which dead letters match, each with its place, and whether there are more.
-    pub(super) async fn list_dead_letters(
-        &self,
-        filter: &DeadLetterFilter,
-        most: u32,
-        after: Option<&DeadLetterCursor>,
-    ) -> Result<(Vec<(DeadLetterId, DeadLetterCursor)>, bool), Failure> {
-        let (dead_letters, more) = self.search(filter, most, after).await?;
-        let places = dead_letters.into_iter().map(|listed| {
-            let place = DeadLetterCursor(listed.sort_key.clone());
-            (summary_of_listed(listed).id, place)
-        });
-        Ok((places.collect(), more))
-    }
+/// The ids of dead letters that match, each with its cursor, and whether there are more.
+pub(super) async fn list_dead_letters(
+    store: &Store,
+    filter: &DeadLetterFilter,
+    most: u32,
+    after: Option<&DeadLetterCursor>,
+) -> Result<(Vec<(DeadLetterId, DeadLetterCursor)>, bool), Failure> {
+    let (dead_letters, more) = search(store, filter, most, after).await?;
+    let places = dead_letters.into_iter().map(|listed| {
+        let place = DeadLetterCursor(listed.sort_key.clone());
+        (summary_of_listed(listed).id, place)
+    });
+    Ok((places.collect(), more))
+}
 
-    async fn search(
-        &self,
-        filter: &DeadLetterFilter,
-        most: u32,
-        after: Option<&DeadLetterCursor>,
-    ) -> Result<(Vec<Listed>, bool), Failure> {
-        let clauses = [
-            after.map(|_| " AND c.sortKey < @after"),
-            filter.kind.map(|_| " AND c.death.cause = @kind"),
-            filter.instance.as_ref().map(|_| " AND c.pk = @instance"),
-        ];
-        let clauses: String = clauses.into_iter().flatten().collect();
-        let mut query = Query::new(format!(
-            "SELECT c.id, c.pk, c.dueAt, c.sortKey, c.death.cause, c.death.reason, c.death.attempts, \
-             c.death.execution, c.death.name, c.death.target \
-             FROM c WHERE c.queue = 'dead'{clauses} ORDER BY c.sortKey DESC"
-        ));
-        if let Some(after) = after {
-            query = query.param("@after", &after.0);
-        }
-        if let Some(kind) = filter.kind {
-            query = query.param("@kind", kind);
-        }
-        if let Some(instance) = &filter.instance {
-            query = query.param("@instance", instance);
-        }
-        let key = |listed: &Listed| Reverse(listed.sort_key.clone());
-        let most = most.clamp(1, MOST);
-        Ok(self.container.first::<Listed, _, _>(&query, most, key).await?)
+async fn search(
+    store: &Store,
+    filter: &DeadLetterFilter,
+    most: u32,
+    after: Option<&DeadLetterCursor>,
+) -> Result<(Vec<Listed>, bool), Failure> {
+    let clauses = [
+        after.map(|_| " AND c.sortKey < @after"),
+        filter.kind.map(|_| " AND c.death.cause = @kind"),
+        filter.instance.as_ref().map(|_| " AND c.pk = @instance"),
+    ];
+    let clauses: String = clauses.into_iter().flatten().collect();
+    let mut query = Query::new(format!(
+        "SELECT c.id, c.pk, c.dueAt, c.sortKey, c.death.cause, c.death.reason, c.death.attempts, \
+         c.death.execution, c.death.name, c.death.target \
+         FROM c WHERE c.queue = {DEAD}{clauses} ORDER BY c.sortKey DESC"
+    ));
+    if let Some(after) = after {
+        query = query.param("@after", &after.0);
     }
-
-    pub(crate) async fn dead_letter_count(&self) -> Result<u64, Failure> {
-        let count = self.sum(Query::new("SELECT VALUE COUNT(1) FROM c WHERE c.queue = 'dead'"));
-        Ok(count.await? as u64)
+    if let Some(kind) = filter.kind {
+        query = query.param("@kind", kind);
     }
-
-    pub(crate) async fn dead_letter(&self, id: &DeadLetterId) -> Result<Option<DeadLetter>, Failure> {
-        Ok(self.dead_letter_doc(id).await?.map(|found| dead_letter_of(found.doc)))
+    if let Some(instance) = &filter.instance {
+        query = query.param("@instance", instance);
     }
+    let key = |listed: &Listed| Reverse(listed.sort_key.clone());
+    let most = most.clamp(1, MOST);
+    Ok(store.container.first::<Listed, _, _>(&query, most, key).await?)
+}
 
-    pub(crate) async fn discard_dead_letter(&self, id: &DeadLetterId) -> Result<bool, Failure> {
-        let pk = address(id)?;
-        match self.container.delete(&pk, &id.id, None, Retry::Idempotent).await {
-            Ok(()) => Ok(true),
-            Err(error) if error.is_not_found() => Ok(error.after_ambiguity()),
-            Err(error) => Err(error.into()),
-        }
-    }
+pub(crate) async fn dead_letter_count(store: &Store) -> Result<u64, Failure> {
+    let query = format!("SELECT VALUE COUNT(1) FROM c WHERE c.queue = {DEAD}");
+    Ok(store.sum(Query::new(query)).await? as u64)
+}
 
-    pub(super) async fn dead_letter_doc(&self, id: &DeadLetterId) -> Result<Option<Found<DeadLetterDoc>>, Failure> {
-        let pk = address(id)?;
-        Ok(self.container.read::<DeadLetterDoc>(&pk, &id.id).await?)
+pub(crate) async fn dead_letter(store: &Store, id: &DeadLetterId) -> Result<Option<DeadLetter>, Failure> {
+    Ok(dead_letter_doc(store, id).await?.map(|found| dead_letter_of(found.doc)))
+}
+
+pub(crate) async fn discard_dead_letter(store: &Store, id: &DeadLetterId) -> Result<bool, Failure> {
+    let pk = address(id)?;
+    match store.container.delete(&pk, &id.id, None, Retry::Idempotent).await {
+        Ok(()) => Ok(true),
+        Err(error) if error.is_not_found() => Ok(error.after_ambiguity()),
+        Err(error) => Err(error.into()),
     }
 }
 
-/// The partition of a dead letter. Ids come from people: one of another document must not be discarded as a dead letter.
+pub(super) async fn dead_letter_doc(store: &Store, id: &DeadLetterId) -> Result<Option<Found<DeadLetterDoc>>, Failure> {
+    let pk = address(id)?;
+    Ok(store.container.read::<DeadLetterDoc>(&pk, &id.id).await?)
+}
+
+/// The partition of a dead letter. Ids come from operators: the id of another document must not be discarded.
 pub(super) fn address(id: &DeadLetterId) -> Result<PartitionKey, Failure> {
     if !DeadLetterDoc::is_id(&id.id) {
         return Err(Failure::Refused(format!("'{}' is not the id of a dead letter", id.id)));
@@ -237,7 +237,7 @@ fn summary_of_listed(listed: Listed) -> DeadLetterSummary {
 }
 
 fn dead_letter_of(doc: DeadLetterDoc) -> DeadLetter {
-    let Death {
+    let GivenUp {
         cause,
         reason,
         attempts,
@@ -247,7 +247,7 @@ fn dead_letter_of(doc: DeadLetterDoc) -> DeadLetter {
         message,
         mut items,
         omitted,
-    } = doc.death;
+    } = doc.given_up;
     items.extend(message.map(|message| message.item));
     DeadLetter {
         summary: DeadLetterSummary {

@@ -1,40 +1,39 @@
-//! What is due: messages and work items, whoever has them and whether or not anybody was told.
+//! What is due: messages and work items, whether or not a wakeup was sent for them.
 //!
-//! Only the queues are asked, in the order of `dueAt`: a held work item is due when its lock ends, and a message of an
-//! instance whose turn is under way is named like any other (a wakeup to a busy instance costs one request). Whether to wakeup
-//! is the caller's business; its windows say what it has not notified before.
+//! The query reads the queues in the order of `dueAt`: a claimed work item is due when its claim expires, and a message of
+//! an instance whose turn is under way is listed like any other (a wakeup for a busy instance costs one request). The
+//! caller decides which wakeups to send; its windows select what it has not notified before.
 
-use super::{Cursor, PageRequest};
 use crate::error::Failure;
+use crate::model::sql::{TURN, WORK};
 use crate::model::{Queue, WorkDoc, queued_at};
-use crate::provider::CosmosProvider;
+use crate::page::{Cursor, PageRequest};
 use crate::store::Store;
 use cosmos::Query;
-use duroxide::providers::ProviderError;
 use serde::Deserialize;
 use tokio::time::Instant;
 
 /// One window of time, in Unix ms: later than `after_ms`, up to and including `until_ms`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DueWindow {
-    /// Where it begins; this very moment is not in it.
+    /// Its beginning (exclusive).
     pub after_ms: u64,
-    /// Where it ends; this very moment is in it.
+    /// Its end (inclusive).
     pub until_ms: u64,
 }
 
-/// What has something to do.
+/// What is due.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum DueWhat {
-    /// The instance: it has a message.
+    /// A message of the instance.
     Turn,
     /// One of its activities.
     Work {
         /// The execution that scheduled it.
         execution: u64,
-        /// Its number there.
+        /// The id of its event.
         activity: u64,
-        /// Which workers serve it.
+        /// Its tag, which decides which workers serve it.
         tag: Option<String>,
     },
 }
@@ -42,31 +41,31 @@ pub enum DueWhat {
 /// One message or work item.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DueItem {
-    /// Whose it is.
+    /// Its instance.
     pub instance: String,
     /// What it is.
     pub what: DueWhat,
-    /// From when on (Unix ms).
+    /// Since when it is due (Unix ms).
     pub due_ms: u64,
-    /// When it was queued (Unix ms), if the document tells.
+    /// When it was queued (Unix ms), if the document has it.
     pub queued_ms: Option<u64>,
     /// Whether it is a timer.
     pub is_timer: bool,
 }
 
-/// A part of what is due.
+/// One page of what is due.
 #[derive(Clone, Debug, Default)]
 pub struct DuePage {
     /// The items, oldest first.
     pub items: Vec<DueItem>,
-    /// All that is due before then (Unix ms) was on this page or a former one: physical ranges do not come forward alike,
-    /// so a page may have items beyond this. `None` when this is all.
+    /// All items that are due before then (Unix ms) were on this page or a former one. Physical ranges progress at
+    /// different speeds, so a page may have later items. `None` when this is the last page.
     pub reached_ms: Option<u64>,
-    /// Where to go on; `None` when this is all.
+    /// Where to continue; `None` when this is the last page.
     pub cursor: Option<Cursor>,
 }
 
-/// What the query gives.
+/// What the query returns.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Listed {
@@ -79,41 +78,28 @@ struct Listed {
     is_timer: bool,
 }
 
-impl CosmosProvider {
-    /// Messages and work items whose due time lies in one of the windows, oldest first: one page of every physical
-    /// range. With a cursor the windows must be the same as before.
-    ///
-    /// # Errors
-    /// When the store cannot be asked.
-    pub async fn due(&self, windows: &[DueWindow], request: PageRequest) -> Result<DuePage, ProviderError> {
-        let page = self.store.due(windows, request).await;
-        page.map_err(|failure| failure.of("due"))
+/// One page of what is due in one of the windows.
+pub(crate) async fn due(store: &Store, windows: &[DueWindow], request: PageRequest) -> Result<DuePage, Failure> {
+    if windows.is_empty() {
+        return Ok(DuePage::default());
     }
-}
-
-impl Store {
-    async fn due(&self, windows: &[DueWindow], request: PageRequest) -> Result<DuePage, Failure> {
-        if windows.is_empty() {
-            return Ok(DuePage::default());
-        }
-        let place = request.cursor.unwrap_or_else(|| Cursor::begin(self.now()));
-        if Instant::now() >= request.deadline {
-            return Ok(DuePage {
-                cursor: Some(place),
-                ..DuePage::default()
-            });
-        }
-        let page = self
-            .container
-            .within(request.deadline)
-            .sweep::<Listed, _, _>(&query_of(windows), request.most, place.sweep.clone(), |due| due.due_at)
-            .await?;
-        Ok(DuePage {
-            items: page.items.into_iter().filter_map(item_of).collect(),
-            reached_ms: page.reached,
-            cursor: place.after(page.cursor),
-        })
+    let place = request.place(store);
+    if Instant::now() >= request.deadline {
+        return Ok(DuePage {
+            cursor: Some(place),
+            ..DuePage::default()
+        });
     }
+    let page = store
+        .container
+        .within(request.deadline)
+        .sweep::<Listed, _, _>(&query_of(windows), request.most, place.sweep.clone(), |due| due.due_at)
+        .await?;
+    Ok(DuePage {
+        items: page.items.into_iter().filter_map(item_of).collect(),
+        reached_ms: page.reached,
+        cursor: place.after(page.cursor),
+    })
 }
 
 fn query_of(windows: &[DueWindow]) -> Query {
@@ -122,7 +108,7 @@ fn query_of(windows: &[DueWindow]) -> Query {
         .collect();
     let query = Query::new(format!(
         "SELECT c.id, c.pk, c.queue, c.dueAt, c.sortKey, c.tag, IS_DEFINED(c.item.TimerFired) AS isTimer FROM c \
-         WHERE c.queue IN ('turn', 'work') AND ({}) ORDER BY c.dueAt",
+         WHERE c.queue IN ({TURN}, {WORK}) AND ({}) ORDER BY c.dueAt",
         clauses.join(" OR ")
     ));
     windows.iter().enumerate().fold(query, |query, (n, window)| {
@@ -132,13 +118,17 @@ fn query_of(windows: &[DueWindow]) -> Query {
     })
 }
 
-/// `None` for what cannot be named: of a newer version, and not ours to wakeup.
+/// `None` for a document of a newer version that this one cannot name in a wakeup.
 fn item_of(listed: Listed) -> Option<DueItem> {
     let what = match listed.queue {
         Queue::Turn => DueWhat::Turn,
         Queue::Work => {
             let Some((execution, activity)) = WorkDoc::numbers_of(&listed.id) else {
-                tracing::warn!(instance = listed.pk, id = listed.id, "a work item cannot be named");
+                tracing::warn!(
+                    instance = listed.pk,
+                    id = listed.id,
+                    "the id of a work item cannot be decoded; no wakeup is sent for it"
+                );
                 return None;
             };
             let tag = listed.tag;

@@ -1,13 +1,12 @@
 //! Dead letters: id `dead:{u|t|a}:{unique}`, what was given up, in the partition of the instance that it is about.
 //!
-//! A dead letter is written by the very batch that gives up: with the removal of the intent, with the failure of the turn, with
-//! the failure of the activity. Its id is made from what was given up, so that no crash and no rival writes it twice. It
-//! is due in the `dead` queue, where no sweep looks, and expires by its TTL. Whoever deletes its instance deletes it;
-//! retention waits until it is gone.
+//! The batch that gives up writes the dead letter: it also removes the intent, or fails the turn or the activity. The id
+//! derives from what was given up, so that neither a crash nor a concurrent writer writes it twice. The document is in
+//! the `dead` queue, which no sweep reads, and expires by its TTL. Deleting the instance deletes it; retention keeps the
+//! instance while it exists.
 //!
-//! `sortKey` is the order of the list: when it happened, then a digest of its address. No two dead letters share one, so the
-//! newest-first list can go on after any dead letter, whatever was added or discarded meanwhile; and the key is indexed
-//! already.
+//! `sortKey` orders the list: the time, then a digest of the address. It is unique, so the newest-first list can continue
+//! after any dead letter, whatever was added or discarded meanwhile; and it is indexed already.
 
 use super::{Kind, MessageDoc, Queue, digest, slot};
 use serde::{Deserialize, Serialize};
@@ -37,18 +36,19 @@ pub(crate) struct DeadLetterDoc {
     #[serde(rename = "type")]
     kind: Kind,
     queue: Queue,
-    /// When it happened.
+    /// When it was given up.
     pub due_at: u64,
     slot: u8,
     pub sort_key: String,
     ttl: u32,
-    pub death: Death,
+    #[serde(rename = "death")]
+    pub given_up: GivenUp,
 }
 
-/// What happened.
+/// What was given up, and why.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Death {
+pub(crate) struct GivenUp {
     pub cause: DeadLetterKind,
     pub reason: String,
     pub attempts: u32,
@@ -57,24 +57,24 @@ pub(crate) struct Death {
     /// The name of the orchestration or activity.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// Whom the message was for.
+    /// The instance that the message was for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub target: Option<String>,
     /// The message that could not be delivered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<MessageDoc>,
-    /// The poisoned work items.
+    /// The work items that were given up.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub items: Vec<Box<RawValue>>,
-    /// How many were too large to be kept.
+    /// How many items were too large to keep.
     #[serde(default)]
     pub omitted: u32,
 }
 
 impl DeadLetterDoc {
-    /// `name` must be unique among the deaths of this cause in the partition.
-    pub(crate) fn new(pk: &str, name: &str, at_ms: u64, ttl: u32, death: Death) -> Self {
-        let id = match death.cause {
+    /// `name` must be unique among the dead letters of this kind in the partition.
+    pub(crate) fn new(pk: &str, name: &str, at_ms: u64, ttl: u32, given_up: GivenUp) -> Self {
+        let id = match given_up.cause {
             DeadLetterKind::Undeliverable => format!("dead:u:{name}"),
             DeadLetterKind::PoisonTurn => format!("dead:t:{name}"),
             DeadLetterKind::PoisonActivity => format!("dead:a:{name}"),
@@ -89,21 +89,21 @@ impl DeadLetterDoc {
             due_at: at_ms,
             slot: slot(pk),
             ttl,
-            death,
+            given_up,
         }
     }
 
-    /// The part of the id that is the dead letter's own.
+    /// The part of the id after the prefix.
     pub(crate) fn name(&self) -> &str {
         self.id.splitn(3, ':').last().unwrap_or(&self.id)
     }
 
-    /// Whether an id is one of these.
+    /// Whether this is the id of a dead letter.
     pub(crate) fn is_id(id: &str) -> bool {
         id.starts_with("dead:")
     }
 
-    /// Whether a text is the key of a dead letter.
+    /// Whether this is the sort key of a dead letter.
     pub(crate) fn is_sort_key(text: &str) -> bool {
         let parts: Vec<&str> = text.split(':').collect();
         let [prefix, at_ms, digest] = parts[..] else {
@@ -125,7 +125,7 @@ mod tests {
     use super::*;
 
     fn dead_letter(pk: &str, at_ms: u64) -> DeadLetterDoc {
-        let death = Death {
+        let given_up = GivenUp {
             cause: DeadLetterKind::PoisonTurn,
             reason: "r".to_owned(),
             attempts: 1,
@@ -136,11 +136,11 @@ mod tests {
             items: Vec::new(),
             omitted: 0,
         };
-        DeadLetterDoc::new(pk, "c", at_ms, 60, death)
+        DeadLetterDoc::new(pk, "c", at_ms, 60, given_up)
     }
 
     #[test]
-    fn dead_letters_are_ordered_by_time_and_differ_within_one_moment() {
+    fn dead_letters_are_ordered_by_time_and_unique_within_a_millisecond() {
         let (old, new, other) = (dead_letter("a", 9), dead_letter("a", 10), dead_letter("b", 10));
         assert!(old.sort_key < new.sort_key);
         assert_ne!(new.sort_key, other.sort_key);
@@ -163,6 +163,6 @@ mod tests {
         let text = serde_json::to_string(&dead_letter("a", 1)).unwrap();
         let text = text.replace("poison-turn", "something-new");
         let back: DeadLetterDoc = serde_json::from_str(&text).unwrap();
-        assert_eq!(back.death.cause, DeadLetterKind::Unknown);
+        assert_eq!(back.given_up.cause, DeadLetterKind::Unknown);
     }
 }

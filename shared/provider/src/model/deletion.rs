@@ -1,17 +1,17 @@
 //! Deletions: id `d:{group}`, in the partition of the first instance of the group.
 //!
-//! Instances of one tree live in different partitions, so no batch can delete them together. The decision is one
-//! document: before it exists the group can still be given up, once it exists the group is deleted, by whoever
-//! deletes on. Each partition's lock names the group from before the decision until the lock itself is deleted.
+//! The instances of a tree live in different partitions, so no batch can delete them together. One document is the
+//! decision: before it exists the deletion can be aborted; once it exists the group is deleted, by any process that
+//! continues it. The lock of each partition names the group from before the decision until the lock itself is deleted.
 //!
-//! Giving up is a decision too, under the same id: whoever meets the mark of a deletion that was never decided
-//! creates the document as *given up* first, so that a slow decider conflicts instead of deleting half a tree.
+//! To abort is a decision too, under the same id: a process that meets the mark of an undecided deletion first creates
+//! the document as *aborted*, so that a slow decider conflicts instead of deleting half a tree.
 
 use super::{Kind, Queue, slot};
 use serde::{Deserialize, Serialize};
 
-/// How late a decider can possibly be.
-const GIVEN_UP_TTL_SECONDS: u32 = 24 * 3600;
+/// No decider can be slower than this.
+const ABORTED_TTL_SECONDS: u32 = 24 * 3600;
 
 /// See the module.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -27,8 +27,8 @@ pub(crate) struct DeletionDoc {
     slot: u8,
     pub group: String,
     pub instances: Vec<String>,
-    #[serde(default)]
-    pub given_up: bool,
+    #[serde(rename = "givenUp", default)]
+    pub aborted: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     ttl: Option<u32>,
 }
@@ -44,18 +44,18 @@ impl DeletionDoc {
             slot: slot(pk),
             group: group.to_owned(),
             instances: instances.to_vec(),
-            given_up: false,
+            aborted: false,
             ttl: None,
         }
     }
 
-    /// The same deletion, decided against. Nobody has to act on it, so it is in no queue; it stays, until its TTL,
-    /// for a decider that comes late.
-    pub(crate) fn given_up(&self) -> Self {
+    /// The same deletion, aborted. It is in no queue, because nothing is left to do; it stays until its TTL, so that a
+    /// slow decider conflicts.
+    pub(crate) fn abort(&self) -> Self {
         DeletionDoc {
-            given_up: true,
+            aborted: true,
             queue: None,
-            ttl: Some(GIVEN_UP_TTL_SECONDS),
+            ttl: Some(ABORTED_TTL_SECONDS),
             ..self.clone()
         }
     }

@@ -1,8 +1,8 @@
 //! History documents: id `h:{execution}:{offset}:{commit}`, the events of one turn (or a part of them).
 //!
-//! The documents of an execution form a chain: each names the commit that wrote it and the commit before. A reader
-//! starts at the execution's `head` and walks back, so a document that a commit staged but never decided is not in
-//! the chain and cannot be read, and a missing one is noticed. `offset` counts the events before the document.
+//! The documents of an execution form a chain: each names the commit that wrote it and the commit before. A reader starts
+//! at the execution's `head` and walks back: a document of an undecided commit is not in the chain, and a missing one is
+//! noticed. `offset` counts the events before the document.
 
 use super::Kind;
 use duroxide::Event;
@@ -57,7 +57,7 @@ pub(crate) enum HistoryError {
     /// Documents are missing: the replica that answered lags behind.
     #[error("the history read is incomplete: {found} of {expected} events")]
     Short { found: u64, expected: u64 },
-    /// An event cannot be understood, now or later.
+    /// An event cannot be decoded by this version.
     #[error("event {position} of execution {execution} cannot be decoded: {reason}")]
     Corrupt {
         execution: u64,
@@ -66,8 +66,8 @@ pub(crate) enum HistoryError {
     },
 }
 
-/// The first event of the chain that ends at `head`, whether the others can be understood or not; `None` when documents
-/// are missing.
+/// The first event of the chain that ends at `head`, whether or not the others can be decoded; `None` when documents are
+/// missing.
 pub(crate) fn first_event(head: &str, docs: Vec<HistoryDoc>) -> Result<Option<Event>, serde_json::Error> {
     let chain = chain_of(head, docs);
     let first = chain.first().filter(|doc| doc.offset == 0);
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_document_is_noticed() {
+    fn a_missing_document_is_an_error() {
         let error = assemble("b", 3, vec![doc(2, "b", "a", 1)]).unwrap_err();
         assert_eq!(error, HistoryError::Short { found: 1, expected: 3 });
         assert!(matches!(assemble("a", 2, vec![]), Err(HistoryError::Short { .. })));

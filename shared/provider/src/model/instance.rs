@@ -1,17 +1,62 @@
 //! The instance document (id `instance`) and the documents of earlier executions (id `x:{execution}`).
 //!
-//! The instance document carries the state of the current execution; when a newer execution begins, that state is
-//! copied into an execution document, so that an ordinary turn writes neither more nor larger documents, and
-//! earlier executions keep their own times, outputs and counts.
+//! The instance document has the state of the current execution. When a newer execution begins, that state is copied
+//! into an execution document, so that earlier executions keep their times, outputs and counts, and an ordinary turn
+//! writes only the instance document.
 
 use super::Kind;
 use serde::{Deserialize, Serialize};
+use std::fmt;
 
-pub(crate) const RUNNING: &str = "Running";
+/// The status of an execution, in duroxide's words.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(from = "String", into = "String")]
+pub(crate) enum Status {
+    Running,
+    Completed,
+    Failed,
+    ContinuedAsNew,
+    /// Of a newer duroxide.
+    Other(String),
+}
 
-/// duroxide's terminal statuses.
-pub(crate) fn is_terminal(status: &str) -> bool {
-    matches!(status, "Completed" | "Failed" | "ContinuedAsNew")
+impl Status {
+    /// Whether the execution has ended.
+    pub(crate) fn is_terminal(&self) -> bool {
+        self.is_over() || *self == Status::ContinuedAsNew
+    }
+
+    /// Whether the instance has ended. One that continued as new has not: its next execution is about to begin.
+    pub(crate) fn is_over(&self) -> bool {
+        matches!(self, Status::Completed | Status::Failed)
+    }
+}
+
+impl From<String> for Status {
+    fn from(text: String) -> Self {
+        match text.as_str() {
+            "Running" => Status::Running,
+            "Completed" => Status::Completed,
+            "Failed" => Status::Failed,
+            "ContinuedAsNew" => Status::ContinuedAsNew,
+            _ => Status::Other(text),
+        }
+    }
+}
+
+impl From<Status> for String {
+    fn from(status: Status) -> String {
+        match status {
+            Status::Other(text) => text,
+            known => format!("{known:?}"),
+        }
+    }
+}
+
+impl fmt::Display for Status {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&String::from(self.clone()))
+    }
 }
 
 /// What is known of one execution.
@@ -19,13 +64,13 @@ pub(crate) fn is_terminal(status: &str) -> bool {
 #[serde(rename_all = "camelCase")]
 pub(crate) struct ExecutionState {
     pub execution: u64,
-    pub status: String,
+    pub status: Status,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output: Option<String>,
     pub started_at: u64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub completed_at: Option<u64>,
-    /// How many events the execution has: a history that is shorter was read from a stale replica.
+    /// How many events the execution has: a shorter history was read from a stale replica.
     pub events: u64,
     pub event_bytes: u64,
     pub last_event_id: u64,
@@ -34,7 +79,7 @@ pub(crate) struct ExecutionState {
     pub head: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pinned: Option<semver::Version>,
-    /// Events that the execution inherited and has not seen yet when it began.
+    /// Unconsumed events that the execution inherited from the one before.
     #[serde(default)]
     pub carried: u64,
 }
@@ -44,7 +89,7 @@ impl ExecutionState {
     pub(crate) fn new(execution: u64, now_ms: u64) -> Self {
         ExecutionState {
             execution,
-            status: RUNNING.to_owned(),
+            status: Status::Running,
             output: None,
             started_at: now_ms,
             completed_at: None,
@@ -67,7 +112,7 @@ pub(crate) struct InstanceDoc {
     #[serde(rename = "type")]
     kind: Kind,
     sort_key: String,
-    /// `None` until a turn has told the name: duroxide calls an instance created only then.
+    /// `None` until a turn has set it: for duroxide an instance exists from then on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -78,7 +123,7 @@ pub(crate) struct InstanceDoc {
     pub updated_at: u64,
     #[serde(flatten)]
     pub current: ExecutionState,
-    /// The commit that wrote this document: it must be the lock's last one, else the read was stale.
+    /// The commit that wrote this document. If it is not the lock's newest, the read was stale.
     #[serde(default)]
     pub commit: String,
     /// Executions that are kept, the current one included, and the events of the earlier ones.
@@ -89,7 +134,7 @@ pub(crate) struct InstanceDoc {
     pub custom_status: Option<String>,
     #[serde(default)]
     pub custom_status_version: u64,
-    /// Counts the commits that changed a key; the newest key document carries it.
+    /// Counts the commits that changed a key; the newest key document has the same number.
     #[serde(default)]
     pub kv_rev: u64,
 }
@@ -97,7 +142,7 @@ pub(crate) struct InstanceDoc {
 impl InstanceDoc {
     pub(crate) const ID: &str = "instance";
 
-    /// An instance that nothing is known of yet.
+    /// An instance before its first turn.
     pub(crate) fn new(pk: &str, execution: u64, now_ms: u64) -> Self {
         InstanceDoc {
             id: Self::ID.to_owned(),
@@ -120,7 +165,7 @@ impl InstanceDoc {
     }
 }
 
-/// An execution that a newer one has followed.
+/// An earlier execution.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct ExecutionDoc {

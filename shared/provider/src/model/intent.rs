@@ -1,9 +1,9 @@
-//! Intents: id `o:{unique}`, one owed write of a message into another partition.
+//! Intents: id `o:{unique}`, one message that must be written into another partition.
 //!
-//! An intent is created by the batch that decides it, delivered after that batch, and deleted after its delivery. A
-//! crash anywhere in between leaves it due in the `repair` queue. Whoever finds it there and fails to deliver it counts the
-//! attempt and moves `dueAt` away; an intent that can never be delivered becomes a dead letter (see `dead`). The
-//! delivery that its maker tries is not counted.
+//! The batch that decides it creates the intent; it is delivered after that batch, and deleted after its delivery. A
+//! crash in between leaves it due in the `repair` queue. A process that finds it there and fails to deliver it counts the
+//! attempt and moves `dueAt`; an intent that can never be delivered becomes a dead letter (see `dead`). The first
+//! delivery, by its maker, does not count.
 
 use super::message::ranked;
 use super::{Kind, MessageDoc, Queue, slot};
@@ -20,8 +20,8 @@ pub(crate) struct IntentDoc {
     queue: Queue,
     pub due_at: u64,
     slot: u8,
-    /// Tells since when it is owed, and is indexed; `due_at` moves with each attempt. That of the message, until the intent
-    /// was given up and is redriven.
+    /// Begins with the time since when it waits, and is indexed; `due_at` moves with each attempt. It is the message's
+    /// key, until the intent was given up and is redriven.
     #[serde(default)]
     sort_key: String,
     /// How often a delivery from the `repair` queue has failed.
@@ -40,7 +40,7 @@ fn is_zero(count: &u32) -> bool {
 }
 
 impl IntentDoc {
-    /// `name` must be unique for ever; the message's id should be derived from it.
+    /// `name` must be unique for ever; the message's id should derive from it.
     pub(crate) fn new(pk: &str, name: &str, due_at: u64, message: MessageDoc) -> Self {
         IntentDoc {
             id: format!("o:{name}"),
@@ -57,21 +57,21 @@ impl IntentDoc {
         }
     }
 
-    /// The intent as one that is owed only since then, whenever its message was queued: it was given up in between.
-    pub(crate) fn owed_since(self, sort_key: &str) -> Self {
+    /// The intent as one that waits only since then, whenever its message was queued: it was given up in between.
+    pub(crate) fn queued_since(self, sort_key: &str) -> Self {
         IntentDoc {
             sort_key: ranked(sort_key),
             ..self
         }
     }
 
-    /// The part of the id that is the intent's own.
+    /// The part of the id after the prefix.
     pub(crate) fn name(&self) -> &str {
         self.id.strip_prefix("o:").unwrap_or(&self.id)
     }
 
-    /// The intent after one more delivery that failed, due again at `due_at`.
-    pub(crate) fn put_off(&self, due_at: u64, error: String) -> Self {
+    /// The intent after one more failed delivery, due again at `due_at`.
+    pub(crate) fn deferred(&self, due_at: u64, error: String) -> Self {
         IntentDoc {
             due_at,
             attempts: self.attempts.saturating_add(1),
@@ -100,7 +100,7 @@ mod tests {
             !written.contains("attempts") && !written.contains("lastError"),
             "{written}"
         );
-        let later = intent.put_off(9, "no".to_owned());
+        let later = intent.deferred(9, "no".to_owned());
         let back: IntentDoc = serde_json::from_str(&serde_json::to_string(&later).unwrap()).unwrap();
         assert_eq!(
             (back.attempts, back.due_at, back.last_error.as_deref()),

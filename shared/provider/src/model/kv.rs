@@ -1,10 +1,10 @@
 //! Keys: id `kv:{hash of the key}`, one document per key of an instance.
 //!
-//! duroxide shows a turn the keys as they were before its execution, and a client the newest values. A document
-//! therefore holds `base` (from earlier executions) and `delta` (from the execution that is named there). When that
-//! execution is over, its delta simply counts as base: no merge is written when an execution ends. A cleared key
-//! stays as a delta without a value, so the newest `rev` can always be found and a stale read noticed, until its
-//! execution is over and a later change carries a newer `rev`.
+//! duroxide shows a turn the keys as they were before its execution, and a client the newest values. So a document has
+//! `base` (from earlier executions) and `delta` (from the execution that it names). When that execution has ended, its
+//! delta counts as base: nothing is written when an execution ends. A cleared key stays as a delta without a value, so
+//! that the newest `rev` can always be found and a stale read noticed, until its execution has ended and a later change
+//! has a newer `rev`.
 
 use super::{Kind, digest};
 use duroxide::providers::KvEntry;
@@ -42,7 +42,7 @@ pub(crate) struct KvDoc {
     delta: Option<KvDelta>,
 }
 
-/// Whose view of the keys: an execution that runs sees what was before it.
+/// Which values are visible: a running execution sees those from before it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Scope {
     pub execution: u64,
@@ -50,7 +50,7 @@ pub(crate) struct Scope {
 }
 
 impl KvDoc {
-    /// A key that nobody has set.
+    /// A key without a value.
     pub(crate) fn new(pk: &str, key: &str) -> Self {
         KvDoc {
             id: Self::id(key),
@@ -87,7 +87,7 @@ impl KvDoc {
         })
     }
 
-    /// Whether nothing is left of the key but the note that it was cleared, by an execution that is over.
+    /// Whether the key was cleared by an execution that has ended.
     pub(crate) fn is_gone(&self, scope: Scope) -> bool {
         self.delta
             .as_ref()

@@ -1,23 +1,23 @@
 //! The lock document: id `lock`, one per instance. It is the fence of the whole partition.
 //!
-//! Every commit, and everything else that changes the instance, replaces this document with `If-Match`; whoever lost
-//! the lock fails as a whole. It is kept small, because it is written twice per turn: the messages that a holder
-//! fetched are named here (with their attempt counts) instead of being tagged one by one.
+//! Every commit, and every other change of the instance, replaces this document with `If-Match`; a writer that lost the
+//! lock fails as a whole. The document stays small, because each turn writes it twice: it lists the claimed messages with
+//! their attempt counts, so that the messages themselves are not rewritten.
 
 use super::{Kind, Queue, slot};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashSet};
 
-/// How many commit ids the lock remembers, to answer "was mine applied?" after a lost answer.
+/// How many commit ids the lock keeps, so that a writer whose response was lost can see whether its commit was applied.
 const REMEMBERED_COMMITS: usize = 8;
 
-/// How many messages that are not held may have an attempt count.
+/// How many unclaimed messages may have an attempt count.
 const MOST_ATTEMPTS: usize = 500;
 
-/// An exclusive, timed hold.
+/// An exclusive claim on the instance, valid until [`LockDoc::until`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Holder {
+pub(crate) struct Claim {
     pub token: String,
     /// The ids of the fetched messages: only these are consumed by the commit.
     pub messages: Vec<String>,
@@ -39,7 +39,7 @@ pub(crate) struct Unfinished {
 pub(crate) struct Deleting {
     pub group: String,
     pub root: String,
-    /// From when on anybody may decide against it, if nobody has decided for it.
+    /// From then on any process may abort the deletion, unless it was decided.
     pub expires: u64,
 }
 
@@ -53,15 +53,15 @@ pub(crate) struct LockDoc {
     kind: Kind,
     sort_key: String,
     slot: u8,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub holder: Option<Holder>,
-    /// Until when the holder holds; 0 when free.
+    #[serde(rename = "holder", default, skip_serializing_if = "Option::is_none")]
+    pub claim: Option<Claim>,
+    /// When the claim expires; 0 when there is none.
     #[serde(default)]
     pub until: u64,
-    /// How many messages are held, so that queue depths can be summed by the server.
-    #[serde(default)]
-    pub held: u32,
-    /// How often each still queued message has been fetched.
+    /// How many messages are claimed, so that the service can sum queue depths.
+    #[serde(rename = "held", default)]
+    claimed_count: u32,
+    /// How often each message that is still queued has been fetched.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub attempts: BTreeMap<String, u32>,
     /// The latest commits, newest last.
@@ -88,9 +88,9 @@ impl LockDoc {
             kind: Kind::Lock,
             sort_key: "0".to_owned(),
             slot: slot(pk),
-            holder: None,
+            claim: None,
             until: 0,
-            held: 0,
+            claimed_count: 0,
             attempts: BTreeMap::new(),
             commits: Vec::new(),
             unfinished: None,
@@ -100,12 +100,17 @@ impl LockDoc {
         }
     }
 
-    /// The holder, while its time lasts.
-    pub(crate) fn held_at(&self, now_ms: u64) -> Option<&Holder> {
-        self.holder.as_ref().filter(|_| self.until > now_ms)
+    /// The claim, unless it has expired.
+    pub(crate) fn claim_at(&self, now_ms: u64) -> Option<&Claim> {
+        self.claim.as_ref().filter(|_| self.until > now_ms)
     }
 
-    /// The commit that made the partition what it is.
+    /// The ids of the claimed messages.
+    pub(crate) fn claimed_messages(&self) -> &[String] {
+        self.claim.as_ref().map_or(&[], |claim| &claim.messages)
+    }
+
+    /// The newest commit; empty before the first.
     pub(crate) fn last_commit(&self) -> &str {
         self.commits.last().map_or("", String::as_str)
     }
@@ -115,43 +120,43 @@ impl LockDoc {
         self.commits.iter().any(|known| known == commit)
     }
 
-    /// Whether this token holds the lock (its time may be over, but nobody took it).
-    pub(crate) fn is_held_by(&self, token: &str) -> bool {
-        self.holder.as_ref().is_some_and(|holder| holder.token == token)
+    /// Whether this token has the claim. It may have expired, but nobody else has claimed since.
+    pub(crate) fn is_claimed_by(&self, token: &str) -> bool {
+        self.claim.as_ref().is_some_and(|claim| claim.token == token)
     }
 
-    /// Whether two versions are the same claim, for telling one's own write after a lost answer.
+    /// Whether both versions are the same claim: recognises the own write after a lost response.
     pub(crate) fn same_claim(&self, other: &LockDoc) -> bool {
-        self.holder == other.holder && self.commits == other.commits && self.deleting == other.deleting
+        self.claim == other.claim && self.commits == other.commits && self.deleting == other.deleting
     }
 
-    /// The lock as the next holder writes it: each fetched message has one attempt more.
+    /// The lock with a new claim: each fetched message has one more attempt.
     pub(crate) fn claimed(&self, token: &str, until: u64, messages: &[String]) -> LockDoc {
         let mut next = self.clone();
         for id in messages {
             *next.attempts.entry(id.clone()).or_insert(0) += 1;
         }
         next.forget_attempts(messages);
-        next.holder = Some(Holder {
+        next.claim = Some(Claim {
             token: token.to_owned(),
             messages: messages.to_vec(),
         });
         next.until = until;
-        next.held = u32::try_from(messages.len()).unwrap_or(u32::MAX);
+        next.claimed_count = u32::try_from(messages.len()).unwrap_or(u32::MAX);
         next
     }
 
-    /// The lock given back with its messages still queued.
+    /// The lock without its claim; the messages stay queued.
     pub(crate) fn released(&self, ignore_attempt: bool) -> LockDoc {
         let mut next = self.clone();
-        if let (true, Some(holder)) = (ignore_attempt, next.holder.as_ref()) {
-            for id in &holder.messages {
+        if let (true, Some(claim)) = (ignore_attempt, next.claim.as_ref()) {
+            for id in &claim.messages {
                 if let Some(count) = next.attempts.get_mut(id) {
                     *count = count.saturating_sub(1);
                 }
             }
         }
-        next.free();
+        next.clear_claim();
         next
     }
 
@@ -164,34 +169,38 @@ impl LockDoc {
         next.commits.push(commit.to_owned());
         let surplus = next.commits.len().saturating_sub(REMEMBERED_COMMITS);
         next.commits.drain(..surplus);
-        next.free();
+        next.clear_claim();
         next
     }
 
-    /// Keeps the document small: of messages that were fetched once and given back, only so many counts are kept. A
-    /// forgotten one begins anew.
-    fn forget_attempts(&mut self, held: &[String]) {
-        let mut surplus = self.attempts.len().saturating_sub(held.len() + MOST_ATTEMPTS);
+    /// Limits the attempt counts of unclaimed messages, to keep the document small. A dropped count starts again at 0.
+    fn forget_attempts(&mut self, claimed: &[String]) {
+        let mut surplus = self.attempts.len().saturating_sub(claimed.len() + MOST_ATTEMPTS);
         if surplus > 0 {
-            let held: HashSet<&String> = held.iter().collect();
+            let claimed: HashSet<&String> = claimed.iter().collect();
             self.attempts.retain(|id, _| {
-                let drop = surplus > 0 && !held.contains(id);
+                let drop = surplus > 0 && !claimed.contains(id);
                 surplus -= usize::from(drop);
                 !drop
             });
         }
     }
 
-    /// Marks or unmarks what a repair sweep must find.
-    pub(crate) fn owe(&mut self, due_at: Option<u64>) {
+    /// Whether this group deletion has marked the partition.
+    pub(crate) fn is_marked(&self, group: &str) -> bool {
+        self.deleting.as_ref().is_some_and(|mark| mark.group == group)
+    }
+
+    /// Puts the lock into the recovery queue, due at that time, or takes it out.
+    pub(crate) fn mark_due(&mut self, due_at: Option<u64>) {
         self.queue = due_at.map(|_| Queue::Repair);
         self.due_at = due_at;
     }
 
-    fn free(&mut self) {
-        self.holder = None;
+    fn clear_claim(&mut self) {
+        self.claim = None;
         self.until = 0;
-        self.held = 0;
+        self.claimed_count = 0;
     }
 }
 
@@ -211,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn counts_of_messages_that_are_not_held_are_bounded() {
+    fn attempt_counts_of_unclaimed_messages_are_bounded() {
         let many: Vec<String> = (0..2_000).map(|n| format!("m{n}")).collect();
         let lock = LockDoc::new("i").claimed("t1", 10, &many).released(false);
         let next = lock.claimed("t2", 20, &ids(&["m7"]));
@@ -227,14 +236,14 @@ mod tests {
     }
 
     #[test]
-    fn a_commit_forgets_what_it_consumed_and_keeps_the_rest() {
+    fn a_commit_drops_the_attempts_of_what_it_consumed_and_keeps_the_rest() {
         let lock = LockDoc::new("i")
             .claimed("t1", 10, &ids(&["a"]))
             .released(false)
             .claimed("t2", 20, &ids(&["b"]));
         let after = lock.committed("c1", &ids(&["b"]));
         assert!(after.attempts.contains_key("a") && !after.attempts.contains_key("b"));
-        assert!(after.holder.is_none() && after.remembers("c1"));
+        assert!(after.claim.is_none() && after.remembers("c1"));
     }
 
     #[test]
@@ -245,8 +254,8 @@ mod tests {
     }
 
     #[test]
-    fn a_lock_is_held_until_its_time_and_not_at_it() {
+    fn a_claim_ends_exactly_at_its_expiry() {
         let lock = LockDoc::new("i").claimed("t", 10, &[]);
-        assert!(lock.held_at(9).is_some() && lock.held_at(10).is_none());
+        assert!(lock.claim_at(9).is_some() && lock.claim_at(10).is_none());
     }
 }

@@ -1,14 +1,14 @@
-//! What successive runs of maintenance remember: id `maintenance`, in the partition `maintenance`.
+//! The state between runs of maintenance: id `maintenance`, in the partition `maintenance`.
 //!
-//! An instance or a session may have the same name: they then share a logical partition and nothing else, for the ids
-//! differ, no query of an instance names this type, and deleting the instance leaves it. It is in no queue, and written only
-//! in the version that was read, so that of two runs at once one notices the other. Fields that this version does not know
-//! are ignored, and lost with the next write: a newer version must do without them.
+//! An instance or an affinity session may have the same name: they share a logical partition and nothing else, because
+//! the ids differ, no query of an instance names this type, and deleting the instance keeps it. It is in no queue, and
+//! written only in the version that was read, so that of two runs at once one notices the other. Fields that this version
+//! does not know are ignored, and lost with the next write: a newer version must do without them.
 
 use super::Kind;
 use serde::{Deserialize, Serialize};
 
-/// A sweep that its run could not end.
+/// A sweep that its run did not finish.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct UnfinishedSweep {
@@ -16,7 +16,7 @@ pub struct UnfinishedSweep {
     pub now_ms: u64,
     /// The run before that one (Unix ms).
     pub last_run_ms: u64,
-    /// What is due up to then has been seen (Unix ms).
+    /// What is due up to then was examined (Unix ms).
     pub after_ms: u64,
 }
 
@@ -34,7 +34,7 @@ pub(crate) struct MaintenanceDoc {
     pub notified_until_ms: u64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sweep: Option<UnfinishedSweep>,
-    /// Of the write itself: tells a writer whose answer was lost that the document is its own.
+    /// Unique to one write, so that a writer whose response was lost can recognise its own document.
     #[serde(default)]
     pub nonce: String,
 }

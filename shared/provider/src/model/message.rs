@@ -1,9 +1,9 @@
-//! Messages: id `m:{unique}`, one work item for the instance's next turn; and receipts, what is left of a message
-//! that came from another partition.
+//! Messages: id `m:{unique}`, one work item for the instance's next turn; and receipts, which replace consumed messages
+//! from other partitions.
 //!
-//! The id of a message that an intent delivers is derived from the intent, so delivering twice conflicts. After such
-//! a message is consumed, its document becomes a *receipt* under the same id (with a TTL), so that a redelivery
-//! still conflicts: that is what makes delivery across partitions exactly once.
+//! The id of a message that an intent delivers derives from the intent, so that delivering twice conflicts. When such a
+//! message is consumed, its document becomes a *receipt* under the same id (with a TTL), so that a redelivery still
+//! conflicts: this makes delivery across partitions exactly once.
 
 use super::{Kind, Queue, slot};
 use duroxide::providers::WorkItem;
@@ -11,12 +11,12 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use std::borrow::Cow;
 
-/// How long a receipt is kept. Maintenance retries intents within minutes; a week covers a long outage.
+/// How long a receipt is kept: maintenance retries intents within minutes, and a week covers a long outage.
 const RECEIPT_TTL_SECONDS: u32 = 7 * 24 * 3600;
 
-/// How the sort keys of messages begin, and of the intents that owe them.
+/// The prefix of the sort keys of messages and intents.
 const RANK: &str = "3:";
-/// A message that is delivered so long after it was due is late. What its maker delivers is not, and keeps its time.
+/// A message that is delivered this long after it was due is late. What its maker delivers is not late.
 const LATE_MS: u64 = 1_000;
 
 /// See the module.
@@ -31,7 +31,7 @@ pub(crate) struct MessageDoc {
     pub due_at: u64,
     slot: u8,
     pub sort_key: String,
-    /// Whether a receipt must stay when this message is consumed.
+    /// Whether a receipt replaces this message when it is consumed.
     #[serde(default)]
     pub receipt: bool,
     pub item: Box<RawValue>,
@@ -65,9 +65,9 @@ impl MessageDoc {
         })
     }
 
-    /// The message as it is delivered at that time. One that comes late is due from then on, like a timer: whoever counts for
-    /// how long it waits, and wakeups for it again, would otherwise count the time in which it was not there. Its place among
-    /// the messages of the instance stays.
+    /// The message as it is delivered at that time. A late one is due from then on, like a timer: otherwise its age, and
+    /// the reminders for it, would include the time before it was delivered. Its place among the messages of the instance
+    /// stays.
     pub(crate) fn delivered_at(&self, now_ms: u64) -> Cow<'_, MessageDoc> {
         if now_ms < self.due_at.saturating_add(LATE_MS) {
             return Cow::Borrowed(self);
@@ -79,7 +79,7 @@ impl MessageDoc {
     }
 }
 
-/// What stays of a consumed message that came through an intent.
+/// What replaces a consumed message that came through an intent.
 #[derive(Debug, Serialize)]
 pub(crate) struct ReceiptDoc<'a> {
     id: &'a str,
@@ -105,14 +105,14 @@ pub(super) fn ranked(sort_key: &str) -> String {
     format!("{RANK}{sort_key}")
 }
 
-/// When a message or work item with this sort key was queued (Unix ms): the key begins with it (see `clock::Sequence`).
+/// When a message or work item with this sort key was queued (Unix ms): see `clock::Sequence`.
 pub(crate) fn queued_at(sort_key: &str) -> Option<u64> {
     let own = sort_key.strip_prefix(RANK).unwrap_or(sort_key);
     own.split_once('-')?.0.parse().ok()
 }
 
 /// The instance whose turn consumes this item; `None` for an activity, which no turn consumes.
-pub fn target_of(item: &WorkItem) -> Option<&str> {
+pub(crate) fn target_of(item: &WorkItem) -> Option<&str> {
     match item {
         WorkItem::StartOrchestration { instance, .. }
         | WorkItem::ActivityCompleted { instance, .. }
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sort_key_tells_when_it_was_made() {
+    fn a_sort_key_contains_its_time() {
         let key = Sequence::default().next(1_700_000_000_123);
         assert_eq!(queued_at(&key), Some(1_700_000_000_123));
         assert_eq!(queued_at(&format!("3:{key}")), queued_at(&key));

@@ -1,13 +1,13 @@
-//! The documents, one file per type. Each file owns its ids and its serde; nothing else builds them.
+//! The documents, one file per type. Each file owns the ids and the serde of its type; no other module builds them.
 //!
-//! Ids never contain the instance id: it may hold any character, a document id may not. It is the partition key
-//! instead. Three fields are shared by all documents that somebody must find without knowing their partition:
+//! Ids never contain the instance id, which may hold characters that a document id may not: it is the partition key
+//! instead. Documents that must be found without knowing their partition share three fields:
 //!
 //! | field | meaning |
 //! |---|---|
-//! | `queue` | `turn` (a message), `work` (an activity), `repair` (owed: an intent, an unfinished commit, a deletion), `dead` (a dead letter) |
-//! | `dueAt` | from when on (Unix ms); a locked work item is due again when its lock expires |
-//! | `slot` | a stable hash of the partition key, 0-255, by which sweeps can be divided among processes |
+//! | `queue` | `turn`: a message; `work`: an activity; `repair`: an intent, an unfinished commit or a deletion; `dead`: a dead letter |
+//! | `dueAt` | due from then on (Unix ms); a claimed work item is due again when its claim expires |
+//! | `slot` | a stable hash of the partition key, 0-255; reserved for dividing sweeps among processes |
 
 mod dead;
 mod deletion;
@@ -19,21 +19,22 @@ mod lock;
 mod maintenance;
 mod message;
 mod session;
+pub(crate) mod sql;
 mod staged;
 mod work;
 
 pub use dead::DeadLetterKind;
-pub(crate) use dead::{DeadLetterDoc, Death};
+pub(crate) use dead::{DeadLetterDoc, GivenUp};
 pub(crate) use deletion::DeletionDoc;
 pub(crate) use history::{HistoryDoc, HistoryError, HistoryPart, assemble, first_event};
-pub(crate) use instance::{ExecutionDoc, ExecutionState, InstanceDoc, is_terminal};
+pub(crate) use instance::{ExecutionDoc, ExecutionState, InstanceDoc, Status};
 pub(crate) use intent::IntentDoc;
 pub(crate) use kv::{KvDoc, Scope};
 pub(crate) use lock::{Deleting, LockDoc, Unfinished};
 pub(crate) use maintenance::MaintenanceDoc;
 pub use maintenance::UnfinishedSweep;
-pub use message::target_of;
-pub(crate) use message::{Envelope, MessageDoc, ReceiptDoc, queued_at};
+
+pub(crate) use message::{Envelope, MessageDoc, ReceiptDoc, queued_at, target_of};
 pub(crate) use session::SessionDoc;
 pub(crate) use staged::{StagedDoc, StagedHead, StagedOp, StagedOpKind};
 pub(crate) use work::WorkDoc;
@@ -65,17 +66,18 @@ pub(crate) enum Kind {
     Unknown,
 }
 
-/// Which sweep finds a document.
+/// Which queue a document is in, stored as `queue`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Queue {
     Turn,
     Work,
+    /// For recovery.
     Repair,
     Dead,
 }
 
-/// What every document has, to tell what it is before it is decoded.
+/// What every document has: its type, known before the rest is decoded.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Header {
     #[serde(rename = "type")]

@@ -1,7 +1,7 @@
-//! Sessions: id `session`, in the partition named by the session id.
+//! Affinity sessions: id `session`, in the partition named by the session id.
 //!
-//! An instance may have the same name as a session: they then share a logical partition and nothing else. The
-//! document says which owner the activities of the session go to, and until when.
+//! An instance may have the same name as a session: they then share a logical partition and nothing else. The document
+//! says which owner the activities of the session go to, and until when.
 
 use super::Kind;
 use serde::{Deserialize, Serialize};
@@ -37,8 +37,8 @@ impl SessionDoc {
         }
     }
 
-    /// Whether somebody else owns it now.
-    pub(crate) fn is_closed_to(&self, owner: &str, now_ms: u64) -> bool {
+    /// Whether another owner has it now.
+    pub(crate) fn is_owned_by_other(&self, owner: &str, now_ms: u64) -> bool {
         self.until > now_ms && self.owner != owner
     }
 }

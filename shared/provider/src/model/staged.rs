@@ -1,11 +1,10 @@
 //! What does not fit into one batch: staged operations (id `s:{commit}:{n}`) and their head (id `s:{commit}`).
 //!
-//! A staged document holds the operations of one later batch. It is invisible to everybody until the commit's
-//! decisive batch names the commit in the lock, and is then published by whoever comes first, in order, each batch
-//! advancing the lock's counter with `If-Match`: no operation is ever published twice. The head is written before
-//! anything else; it lists the history documents that were staged under their final ids, so that what a commit
-//! left behind that never happened can be removed. A staged document is due by itself, too: its maker may have been so slow
-//! that the head was swept before it wrote.
+//! A staged document has the operations of one later batch. It has no effect until the commit's decisive batch names the
+//! commit in the lock. It is then published by the first process that comes, in order; each batch advances the lock's
+//! counter with `If-Match`, so that no operation is published twice. The head is written first; it lists the history
+//! documents that were staged under their final ids, so that recovery can remove what an undecided commit has staged. A
+//! staged document is also due by itself: its maker may have been so slow that the head was removed before it wrote.
 
 use super::{Kind, Queue, slot};
 use serde::{Deserialize, Serialize};
@@ -25,7 +24,7 @@ pub(crate) enum StagedOpKind {
     Delete {
         etag: String,
     },
-    /// May be gone already (an activity that completed before it was cancelled).
+    /// May be gone already, like an activity that completed before it was cancelled.
     Discard,
 }
 
@@ -75,10 +74,10 @@ impl StagedOp {
         })
     }
 
-    /// How much of a request the operation takes: its body, its id, its ETag and the words around them.
+    /// The size of the operation in a request: its body, its id, its ETag and the syntax around them.
     pub(crate) fn bytes(&self) -> usize {
-        const WORDS: usize = 160;
-        WORDS + self.id.len() + self.body.as_ref().map_or(0, |body| body.get().len())
+        const SYNTAX: usize = 160;
+        SYNTAX + self.id.len() + self.body.as_ref().map_or(0, |body| body.get().len())
     }
 }
 
@@ -151,7 +150,7 @@ impl StagedHead {
         format!("s:{commit}")
     }
 
-    /// Every document that the commit may have staged, the head itself last.
+    /// The ids of all documents that the commit may have staged, the head last.
     pub(crate) fn everything(&self) -> Vec<String> {
         let mut ids = self.history.clone();
         ids.extend((0..self.staged).map(|n| StagedDoc::id(&self.commit, n)));

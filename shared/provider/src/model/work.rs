@@ -1,8 +1,8 @@
 //! Work items: id `w:{execution}:{activity}`, one activity to run, in its instance's partition.
 //!
-//! The id is deterministic, so cancelling is a point delete. The lock is part of the document: claiming, renewing and
-//! completing replace or delete it with `If-Match`, so a cancelled or stolen item fails its late worker. While it is
-//! locked, `dueAt` is the end of the lock: an abandoned item becomes due by itself.
+//! The id is deterministic, so that cancelling is a point delete. The lock is part of the document: claim, renewal and
+//! completion replace or delete it with `If-Match`, so a late worker fails when the item was cancelled or claimed by
+//! another. While the item is claimed, `dueAt` is the end of the claim: an abandoned item becomes due by itself.
 
 use super::{Kind, Queue, slot};
 use duroxide::providers::{ScheduledActivityIdentifier, WorkItem};
@@ -12,7 +12,7 @@ use serde_json::value::RawValue;
 /// Who runs the activity.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct WorkHolder {
+pub(crate) struct WorkClaim {
     pub token: String,
 }
 
@@ -34,9 +34,9 @@ pub(crate) struct WorkDoc {
     pub session: Option<String>,
     #[serde(default)]
     pub attempts: u32,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub holder: Option<WorkHolder>,
-    /// Until when the holder holds; 0 when free.
+    #[serde(rename = "holder", default, skip_serializing_if = "Option::is_none")]
+    pub claim: Option<WorkClaim>,
+    /// When the claim expires; 0 when there is none.
     #[serde(default)]
     pub until: u64,
     pub item: Box<RawValue>,
@@ -67,7 +67,7 @@ impl WorkDoc {
             tag: tag.clone(),
             session: session_id.clone(),
             attempts: 0,
-            holder: None,
+            claim: None,
             until: 0,
             item: serde_json::value::to_raw_value(item)?,
         }))
@@ -81,32 +81,32 @@ impl WorkDoc {
         Self::id(activity.execution_id, activity.activity_id)
     }
 
-    /// The execution and the activity of an id.
+    /// The execution and the activity that an id names.
     pub(crate) fn numbers_of(id: &str) -> Option<(u64, u64)> {
         let (execution, activity) = id.strip_prefix("w:")?.split_once(':')?;
         Some((execution.parse().ok()?, activity.parse().ok()?))
     }
 
-    /// Whether somebody holds it now.
-    pub(crate) fn is_held_at(&self, now_ms: u64) -> bool {
-        self.holder.is_some() && self.until > now_ms
+    /// Whether the item is claimed now.
+    pub(crate) fn is_claimed_at(&self, now_ms: u64) -> bool {
+        self.claim.is_some() && self.until > now_ms
     }
 
-    pub(crate) fn is_held_by(&self, token: &str) -> bool {
-        self.holder.as_ref().is_some_and(|holder| holder.token == token)
+    pub(crate) fn is_claimed_by(&self, token: &str) -> bool {
+        self.claim.as_ref().is_some_and(|claim| claim.token == token)
     }
 
-    /// The item as its next holder writes it.
+    /// The item with a new claim.
     pub(crate) fn claimed(&self, token: &str, until: u64) -> WorkDoc {
         let mut next = self.clone();
-        next.holder = Some(WorkHolder {
+        next.claim = Some(WorkClaim {
             token: token.to_owned(),
         });
         next.attempts += 1;
         next.renewed(until)
     }
 
-    /// The item held until a later time.
+    /// The item claimed until a later time.
     pub(crate) fn renewed(&self, until: u64) -> WorkDoc {
         WorkDoc {
             until,
@@ -115,7 +115,7 @@ impl WorkDoc {
         }
     }
 
-    /// The item given back, due from `due_at` on.
+    /// The item without its claim, due from `due_at` on.
     pub(crate) fn released(&self, due_at: u64, ignore_attempt: bool) -> WorkDoc {
         let attempts = if ignore_attempt {
             self.attempts.saturating_sub(1)
@@ -123,7 +123,7 @@ impl WorkDoc {
             self.attempts
         };
         WorkDoc {
-            holder: None,
+            claim: None,
             until: 0,
             due_at,
             attempts,
@@ -150,10 +150,10 @@ mod tests {
     }
 
     #[test]
-    fn a_locked_item_is_due_again_when_its_lock_expires() {
-        let held = item().claimed("t", 500);
-        assert_eq!((held.due_at, held.attempts), (500, 1));
-        assert!(held.is_held_at(499) && !held.is_held_at(500));
+    fn a_claimed_item_is_due_again_when_its_claim_expires() {
+        let claimed = item().claimed("t", 500);
+        assert_eq!((claimed.due_at, claimed.attempts), (500, 1));
+        assert!(claimed.is_claimed_at(499) && !claimed.is_claimed_at(500));
     }
 
     #[test]
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn an_ignored_attempt_is_given_back_and_never_below_zero() {
+    fn an_ignored_attempt_is_subtracted_and_never_below_zero() {
         assert_eq!(item().claimed("t", 500).released(0, true).attempts, 0);
         assert_eq!(item().released(0, true).attempts, 0);
     }

@@ -1,13 +1,16 @@
 //! `impl Provider`: it only delegates, and names the operation in each error.
 
-use super::CosmosProvider;
+use super::{CosmosProvider, Operation as _, pk_of};
 use crate::due::TurnDecision;
-use crate::error::Failure;
-use crate::hints::WorkHint;
+use crate::enqueue;
+use crate::maintain;
+use crate::polling::{self, Turns, WorkCandidate, Works};
+use crate::read;
+use crate::session;
 use crate::store::millis;
-use crate::token::Token;
-use crate::turn::{Commit, TurnRequest};
-use crate::work::WorkRequest;
+use crate::token::{TurnToken, WorkToken};
+use crate::turn::{self, Commit, TurnRequest};
+use crate::work::{self, WorkRequest};
 use async_trait::async_trait;
 use cosmos::PartitionKey;
 use duroxide::providers::{
@@ -34,8 +37,17 @@ impl Provider for CosmosProvider {
         poll_timeout: Duration,
         filter: Option<&DispatcherCapabilityFilter>,
     ) -> Result<Option<(OrchestrationItem, String, u32)>, ProviderError> {
-        let found = self.next_turn(TurnRequest { lock_timeout, filter }, poll_timeout).await;
-        let found = found.map_err(|failure| failure.of("fetch_orchestration_item"))?;
+        if filter.is_some_and(|filter| filter.supported_duroxide_versions.is_empty()) {
+            return Ok(None);
+        }
+        let source = Turns {
+            store: &self.store,
+            claimed: &self.turns,
+            candidates: &self.turn_candidates,
+            request: TurnRequest { lock_timeout, filter },
+        };
+        let found = polling::poll(&source, poll_timeout).await;
+        let found = found.of("fetch_orchestration_item")?;
         Ok(found.map(|turn| (turn.item, turn.lock_token, turn.attempt)))
     }
 
@@ -67,48 +79,36 @@ impl Provider for CosmosProvider {
         ignore_attempt: bool,
     ) -> Result<(), ProviderError> {
         let released = async {
-            let turn = self.held_turn(lock_token).await?;
-            self.store.release_turn(&turn, delay, ignore_attempt).await?;
+            let turn = self.claimed_turn(&TurnToken::decode(lock_token)?).await?;
+            turn::release(&self.store, &turn, delay, ignore_attempt).await?;
             self.turns.forget(&turn.nonce);
             let (now, instance) = (self.store.now(), turn.pk.as_str().to_owned());
-            self.turn_hints.wake(&instance);
-            self.turn_hints
-                .push_at(now.saturating_add(delay.map_or(0, millis)), now, instance);
+            self.turn_candidates.wake(&instance);
+            let due_at = now.saturating_add(delay.map_or(0, millis));
+            self.turn_candidates.push_at(due_at, now, instance);
             Ok(())
         };
-        released
-            .await
-            .map_err(|failure: Failure| failure.of("abandon_orchestration_item"))
+        released.await.of("abandon_orchestration_item")
     }
 
     async fn renew_orchestration_item_lock(&self, token: &str, extend_for: Duration) -> Result<(), ProviderError> {
         let renewed = async {
-            let (token, pk) = Token::decode_turn(token)?;
-            self.store.renew_turn(&pk, &token.nonce, &self.turns, extend_for).await
+            let TurnToken { nonce, pk } = TurnToken::decode(token)?;
+            turn::renew(&self.store, &pk, &nonce, &self.turns, extend_for).await
         };
-        renewed
-            .await
-            .map_err(|failure: Failure| failure.of("renew_orchestration_item_lock"))
+        renewed.await.of("renew_orchestration_item_lock")
     }
 
     async fn read(&self, instance: &str) -> Result<Vec<Event>, ProviderError> {
-        let Ok(pk) = PartitionKey::new(instance) else {
-            return Ok(Vec::new());
-        };
-        self.store
-            .latest_history(&pk)
-            .await
-            .map_err(|failure| failure.of("read"))
+        let Ok(pk) = pk_of(instance) else { return Ok(Vec::new()) };
+        read::latest_history(&self.store, &pk).await.of("read")
     }
 
     async fn read_with_execution(&self, instance: &str, execution_id: u64) -> Result<Vec<Event>, ProviderError> {
-        let Ok(pk) = PartitionKey::new(instance) else {
-            return Ok(Vec::new());
-        };
-        self.store
-            .history_of(&pk, execution_id)
+        let Ok(pk) = pk_of(instance) else { return Ok(Vec::new()) };
+        read::history_of(&self.store, &pk, execution_id)
             .await
-            .map_err(|failure| failure.of("read_with_execution"))
+            .of("read_with_execution")
     }
 
     async fn append_with_execution(
@@ -118,7 +118,7 @@ impl Provider for CosmosProvider {
         new_events: Vec<Event>,
     ) -> Result<(), ProviderError> {
         let appended = async {
-            let turn = self.store.hold(&PartitionKey::new(instance)?).await?;
+            let turn = turn::claim_idle(&self.store, &PartitionKey::new(instance)?).await?;
             let decision = TurnDecision {
                 execution: execution_id,
                 events: new_events,
@@ -126,29 +126,23 @@ impl Provider for CosmosProvider {
             };
             let done = Commit::of(&self.store, &self.turns, &turn)?.run(decision).await;
             if done.is_err() {
-                self.store.release_turn(&turn, None, true).await?;
+                turn::release(&self.store, &turn, None, true).await?;
             }
             done.map(|_| ())
         };
-        appended
-            .await
-            .map_err(|failure: Failure| failure.of("append_with_execution"))
+        appended.await.of("append_with_execution")
     }
 
     async fn enqueue_for_orchestrator(&self, item: WorkItem, delay: Option<Duration>) -> Result<(), ProviderError> {
-        let queued = self.store.enqueue_message(&item, delay).await;
-        let (instance, due_at) = queued.map_err(|failure| failure.of("enqueue_for_orchestrator"))?;
-        self.turn_hints.push_at(due_at, self.store.now(), instance);
+        let queued = enqueue::message(&self.store, &item, delay).await;
+        let (instance, due_at) = queued.of("enqueue_for_orchestrator")?;
+        self.turn_candidates.push_at(due_at, self.store.now(), instance);
         Ok(())
     }
 
     async fn enqueue_for_worker(&self, item: WorkItem) -> Result<(), ProviderError> {
-        let queued = self
-            .store
-            .enqueue_work(&item)
-            .await
-            .map_err(|failure| failure.of("enqueue_for_worker"))?;
-        self.work_hints.push(WorkHint::of(&queued));
+        let queued = enqueue::work(&self.store, &item).await.of("enqueue_for_worker")?;
+        self.work_candidates.push(WorkCandidate::of(&queued));
         Ok(())
     }
 
@@ -159,15 +153,20 @@ impl Provider for CosmosProvider {
         session: Option<&SessionFetchConfig>,
         tag_filter: &TagFilter,
     ) -> Result<Option<(WorkItem, String, u32)>, ProviderError> {
-        let request = WorkRequest {
-            lock_timeout,
-            session,
-            tags: tag_filter,
+        if matches!(tag_filter, TagFilter::None) {
+            return Ok(None);
+        }
+        let source = Works {
+            store: &self.store,
+            claimed: &self.works,
+            candidates: &self.work_candidates,
+            request: WorkRequest {
+                lock_timeout,
+                session,
+                tags: tag_filter,
+            },
         };
-        let found = self
-            .next_work(request, poll_timeout)
-            .await
-            .map_err(|failure| failure.of("fetch_work_item"))?;
+        let found = polling::poll(&source, poll_timeout).await.of("fetch_work_item")?;
         Ok(found.map(|work| (work.item, work.lock_token, work.attempt)))
     }
 
@@ -176,8 +175,8 @@ impl Provider for CosmosProvider {
     }
 
     async fn renew_work_item_lock(&self, token: &str, extend_for: Duration) -> Result<(), ProviderError> {
-        let renewed = self.store.renew_work(token, extend_for, &self.works).await;
-        renewed.map_err(|failure| failure.of("renew_work_item_lock"))
+        let renewed = async { work::renew(&self.store, &WorkToken::decode(token)?, extend_for, &self.works).await };
+        renewed.await.of("renew_work_item_lock")
     }
 
     async fn abandon_work_item(
@@ -186,10 +185,13 @@ impl Provider for CosmosProvider {
         delay: Option<Duration>,
         ignore_attempt: bool,
     ) -> Result<(), ProviderError> {
-        let released = self.store.release_work(token, delay, ignore_attempt, &self.works).await;
-        let work = released.map_err(|failure| failure.of("abandon_work_item"))?;
-        self.work_hints
-            .push_at(work.due_at, self.store.now(), WorkHint::of(&work));
+        let released = async {
+            let token = WorkToken::decode(token)?;
+            work::release(&self.store, &token, delay, ignore_attempt, &self.works).await
+        };
+        let work = released.await.of("abandon_work_item")?;
+        let candidate = WorkCandidate::of(&work);
+        self.work_candidates.push_at(work.due_at, self.store.now(), candidate);
         Ok(())
     }
 
@@ -199,13 +201,13 @@ impl Provider for CosmosProvider {
         extend_for: Duration,
         idle_timeout: Duration,
     ) -> Result<usize, ProviderError> {
-        let renewed = self.store.renew_sessions(owner_ids, extend_for, idle_timeout).await;
-        renewed.map_err(|failure| failure.of("renew_session_lock"))
+        let renewed = session::renew_all(&self.store, owner_ids, extend_for, idle_timeout).await;
+        renewed.of("renew_session_lock")
     }
 
     async fn cleanup_orphaned_sessions(&self, _idle_timeout: Duration) -> Result<usize, ProviderError> {
-        let removed = self.store.remove_orphaned_sessions().await;
-        removed.map_err(|failure| failure.of("cleanup_orphaned_sessions"))
+        let removed = maintain::remove_orphaned_sessions(&self.store).await;
+        removed.of("cleanup_orphaned_sessions")
     }
 
     fn as_management_capability(&self) -> Option<&dyn ProviderAdmin> {
@@ -217,42 +219,26 @@ impl Provider for CosmosProvider {
         instance: &str,
         last_seen_version: u64,
     ) -> Result<Option<(Option<String>, u64)>, ProviderError> {
-        let Ok(pk) = PartitionKey::new(instance) else {
-            return Ok(None);
-        };
-        self.store
-            .custom_status(&pk, last_seen_version)
+        let Ok(pk) = pk_of(instance) else { return Ok(None) };
+        read::custom_status(&self.store, &pk, last_seen_version)
             .await
-            .map_err(|failure| failure.of("get_custom_status"))
+            .of("get_custom_status")
     }
 
     async fn get_kv_value(&self, instance: &str, key: &str) -> Result<Option<String>, ProviderError> {
-        let Ok(pk) = PartitionKey::new(instance) else {
-            return Ok(None);
-        };
-        self.store
-            .key_value(&pk, key)
-            .await
-            .map_err(|failure| failure.of("get_kv_value"))
+        let Ok(pk) = pk_of(instance) else { return Ok(None) };
+        read::key_value(&self.store, &pk, key).await.of("get_kv_value")
     }
 
     async fn get_kv_all_values(&self, instance: &str) -> Result<HashMap<String, String>, ProviderError> {
-        let Ok(pk) = PartitionKey::new(instance) else {
+        let Ok(pk) = pk_of(instance) else {
             return Ok(HashMap::new());
         };
-        self.store
-            .key_values(&pk)
-            .await
-            .map_err(|failure| failure.of("get_kv_all_values"))
+        read::key_values(&self.store, &pk).await.of("get_kv_all_values")
     }
 
     async fn get_instance_stats(&self, instance: &str) -> Result<Option<SystemStats>, ProviderError> {
-        let Ok(pk) = PartitionKey::new(instance) else {
-            return Ok(None);
-        };
-        self.store
-            .stats(&pk)
-            .await
-            .map_err(|failure| failure.of("get_instance_stats"))
+        let Ok(pk) = pk_of(instance) else { return Ok(None) };
+        read::stats(&self.store, &pk).await.of("get_instance_stats")
     }
 }

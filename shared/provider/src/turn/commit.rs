@@ -1,23 +1,25 @@
 //! Writing a plan: one batch when it fits, and a staged commit when it does not. Both are all or nothing.
 //!
-//! A commit that does not fit into 100 operations and 2 MB writes in four steps: the surplus is *staged* (invisible),
-//! one *decisive* batch flips lock and instance, the staged operations are *published*, and the last publication
-//! removes the head. A crash before the decisive batch leaves orphans that are swept by age; a crash after it leaves
-//! an unfinished commit that the next fetch, or maintenance, rolls forward. Nothing else can be seen.
+//! A commit that does not fit into 100 operations and 2 MB has four steps: the surplus is *staged* (invisible), one
+//! *decisive* batch replaces lock and instance, the staged operations are *published*, and the last publication removes
+//! the head. A crash before the decisive batch leaves orphans that recovery removes by age; a crash after it leaves an
+//! unfinished commit that the next fetch, or maintenance, rolls forward. No other state is visible.
 //!
-//! What can go wrong: the answer of the decisive batch is lost (the lock remembers the commit's name); the lock was
-//! renewed meanwhile (its version is read again, the holder is still this token); it was taken over (the commit
-//! fails whole); a cancelled activity completed by itself meanwhile (it is left out and the batch sent again).
+//! What can go wrong: the response of the decisive batch is lost (the lock keeps the commit's name); the claim was renewed
+//! meanwhile (its version is read again, the token is still the same); another process has claimed (the commit fails as a
+//! whole); a cancelled activity completed by itself (its delete is left out and the batch is sent again).
 
-use super::batches::{BATCH_BYTES, BATCH_OPS, Split, batch_of, extend, lock_first, pack};
-use super::plan::{PlanContext, is_earlier};
-use super::{HeldTurn, HeldTurns, Plan};
+use super::claimed::{ClaimedTurn, ClaimedTurns};
+use super::plan::{Plan, PlanContext, is_earlier};
+use super::release::unclaim;
+use crate::batch::{self, BATCH_BYTES, BATCH_OPS, Split, extend, lock_first, pack};
 use crate::due::TurnDecision;
 use crate::error::Failure;
-use crate::finish::StagedOps;
+use crate::model::sql::TURN;
 use crate::model::{ExecutionDoc, LockDoc, StagedDoc, StagedHead, StagedOp, StagedOpKind, Unfinished};
+use crate::recovery::{self, StagedOps};
 use crate::store::{Locked, Store};
-use cosmos::{Container, Etag, Query, Retry};
+use cosmos::{Batch, Container, Etag, Query, Retry};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -26,11 +28,11 @@ use tokio::time::Instant;
 /// Between two attempts of a commit.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// What a commit did.
+/// The result of a commit.
 #[derive(Debug)]
 pub(crate) struct Committed {
     pub plan: Plan,
-    /// The instance may have more to do: messages that the turn did not take.
+    /// More messages are due than the turn took.
     pub more: bool,
     /// The versions of the documents that the decisive batch wrote.
     pub etags: HashMap<String, Etag>,
@@ -46,18 +48,18 @@ struct Decided {
 #[derive(Debug)]
 pub(crate) struct Commit<'a> {
     store: &'a Store,
-    held: &'a HeldTurns,
-    turn: &'a HeldTurn,
-    /// An attempt has gone out whose outcome is not known: only then may the commit turn out to have happened.
+    turns: &'a ClaimedTurns,
+    turn: &'a ClaimedTurn,
+    /// An attempt was sent whose outcome is unknown: only then can the commit already have happened.
     uncertain: AtomicBool,
 }
 
 impl<'a> Commit<'a> {
-    /// A commit of `turn`, whose lock `held` follows through renewals.
-    pub(crate) fn of(store: &'a Store, held: &'a HeldTurns, turn: &'a HeldTurn) -> Result<Self, Failure> {
+    /// A commit of `turn`, whose renewals are recorded in `turns`. Fails when the claim has expired.
+    pub(crate) fn of(store: &'a Store, turns: &'a ClaimedTurns, turn: &'a ClaimedTurn) -> Result<Self, Failure> {
         let commit = Commit {
             store,
-            held,
+            turns,
             turn,
             uncertain: AtomicBool::new(false),
         };
@@ -68,9 +70,9 @@ impl<'a> Commit<'a> {
         }
     }
 
-    /// When the lock ends: the runtime may renew it while the commit is under way.
+    /// When the claim expires: the runtime may renew it while the commit is under way.
     fn deadline(&self) -> Instant {
-        self.held
+        self.turns
             .get(&self.turn.nonce)
             .map_or(self.turn.expires, |turn| turn.expires)
     }
@@ -79,18 +81,18 @@ impl<'a> Commit<'a> {
         Instant::now() >= self.deadline()
     }
 
-    /// The container, for requests that end when the lock does.
+    /// The container, for requests that end when the claim does.
     fn container(&self) -> Container {
         self.store.container.within(self.deadline())
     }
 
-    /// Decides and writes. Transient trouble is met again and again until the lock ends: what reached the runtime as
-    /// "retryable" a few times in a row would fail the orchestration for good.
+    /// Plans and writes. Transient errors are retried until the claim expires: the runtime fails an orchestration for good
+    /// after a few retryable errors in a row.
     pub(crate) async fn run(&self, decision: TurnDecision) -> Result<Committed, Failure> {
         loop {
             match self.attempt(decision.clone()).await {
                 Err(failure) if failure.is_transient() && !self.is_late() => {
-                    tracing::warn!(instance = self.turn.pk.as_str(), %failure, "a commit is tried again");
+                    tracing::warn!(instance = self.turn.pk.as_str(), %failure, "a commit failed; trying again");
                     tokio::time::sleep(PAUSE).await;
                 }
                 Err(failure) if failure.is_transient() => return Err(self.lost()),
@@ -100,9 +102,7 @@ impl<'a> Commit<'a> {
     }
 
     fn lost(&self) -> Failure {
-        Failure::LockLost {
-            instance: self.turn.pk.as_str().to_owned(),
-        }
+        Failure::lock_lost(&self.turn.pk)
     }
 
     async fn attempt(&self, decision: TurnDecision) -> Result<Committed, Failure> {
@@ -133,7 +133,7 @@ impl<'a> Commit<'a> {
         })
     }
 
-    /// Writes a plan, and answers the versions of what the decisive batch wrote.
+    /// Writes a plan. Returns the versions of what the decisive batch wrote.
     pub(crate) async fn apply(&self, plan: &Plan) -> Result<HashMap<String, Etag>, Failure> {
         if self.uncertain.load(Ordering::Relaxed)
             && let Some(now) = self.store.lock(&self.turn.pk).await?
@@ -153,13 +153,15 @@ impl<'a> Commit<'a> {
 
     async fn apply_staged(&self, plan: &Plan) -> Result<HashMap<String, Etag>, Failure> {
         let pk = &self.turn.pk;
-        let split = Split::of(plan);
+        // History is staged under its final ids: it is invisible until the instance's head names it. So it never waits
+        // for publication, and a reader sees the whole turn with the decisive batch.
+        let split = Split::of(plan.state.iter().chain(&plan.rest));
         self.check_messages(&split).await?;
         let total = u32::try_from(split.staged.len()).map_err(|_| Failure::Refused("too many operations".into()))?;
-        let history: Vec<String> = split.history.iter().map(|op| op.id.clone()).collect();
+        let history: Vec<String> = plan.history.iter().map(|op| op.id.clone()).collect();
         let head = StagedHead::new(pk.as_str(), &plan.commit, self.store.repair_due(), total, history);
         let mut writes = vec![StagedOp::create(&head.id, &head)?];
-        writes.extend(split.history);
+        writes.extend(plan.history.iter().cloned());
         let mut staged = StagedOps {
             commit: plan.commit.clone(),
             ops: HashMap::new(),
@@ -174,7 +176,7 @@ impl<'a> Commit<'a> {
             staged = total,
             "the commit does not fit one batch: staging"
         );
-        for group in pack(writes, BATCH_OPS, BATCH_BYTES) {
+        for group in pack(writes) {
             self.stage(&group).await?;
         }
         let mut lock = self.turn.lock.doc.committed(&plan.commit, &plan.consumed);
@@ -187,19 +189,19 @@ impl<'a> Commit<'a> {
                 next: 0,
                 total,
             });
-            lock.owe(Some(self.store.repair_due()));
+            lock.mark_due(Some(self.store.repair_due()));
         }
         let Decided { lock, etags } = self.decide(plan, lock, decisive).await?;
         // The commit has happened. What is left is published now if possible, and by others if not.
-        if let Err(error) = self.store.publish(pk, lock, staged).await {
+        if let Err(error) = recovery::publish(self.store, pk, lock, staged).await {
             tracing::warn!(instance = pk.as_str(), commit = plan.commit, %error,
                 "a committed turn is not fully published; the next fetch or maintenance rolls it forward");
         }
         Ok(etags)
     }
 
-    /// Consumed messages that are deleted only after the decision must exist before it: in a single batch their
-    /// deletion would fail it, here nothing would. The read is as fresh as the claim, whose consistency token it carries.
+    /// Consumed messages that are deleted only after the decision must exist before it: in a single batch a missing one
+    /// fails the commit, here nothing else would. The read is as fresh as the claim, whose consistency token it uses.
     async fn check_messages(&self, split: &Split) -> Result<(), Failure> {
         let later = split.staged.iter().flatten().filter_map(|op| match &op.op {
             StagedOpKind::Delete { etag } | StagedOpKind::Replace { etag } => Some((&op.id, etag)),
@@ -215,7 +217,7 @@ impl<'a> Commit<'a> {
             #[serde(rename = "_etag")]
             etag: String,
         }
-        let query = Query::new("SELECT c.id, c._etag FROM c WHERE c.queue = 'turn'");
+        let query = Query::new(format!("SELECT c.id, c._etag FROM c WHERE c.queue = {TURN}"));
         let seen = self.container().query::<Seen>(&self.turn.pk, &query).await?;
         let there = seen
             .iter()
@@ -224,25 +226,22 @@ impl<'a> Commit<'a> {
         if there == expected.len() {
             return Ok(());
         }
-        self.store.unclaim(&self.turn.pk, &self.turn.lock).await;
+        unclaim(self.store, &self.turn.pk, &self.turn.lock).await;
         Err(self.lost())
     }
 
-    /// Writes staged documents. Their ids belong to this commit alone: a conflict is the echo of our own write.
+    /// Writes staged documents. Their ids are unique to this commit: a conflict comes from our own first attempt.
     async fn stage(&self, ops: &[StagedOp]) -> Result<(), Failure> {
-        match self
-            .container()
-            .batch(&self.turn.pk, &batch_of(ops)?, Retry::Idempotent)
-            .await
-        {
+        let batch = extend(Batch::new(), ops)?;
+        match self.container().batch(&self.turn.pk, &batch, Retry::Idempotent).await {
             Ok(_) => Ok(()),
             Err(error) if error.is_conflict() => Ok(()),
             Err(error) => Err(error.into()),
         }
     }
 
-    /// Whether an earlier attempt was applied after all. Without one, the name in the lock is that of a second commit
-    /// with the same token, and this one is too late.
+    /// Whether an earlier attempt was applied. Without an earlier attempt, the commit in the lock is another one with the
+    /// same token, and this one is too late.
     fn is_done(&self, now: &Locked, plan: &Plan) -> bool {
         self.uncertain.load(Ordering::Relaxed) && now.doc.remembers(&plan.commit)
     }
@@ -277,7 +276,7 @@ impl<'a> Commit<'a> {
                         });
                     }
                     // Renewed meanwhile, or never applied.
-                    Some(now) if now.doc.is_held_by(&self.turn.nonce) && !self.is_late() => {
+                    Some(now) if now.doc.is_claimed_by(&self.turn.nonce) && !self.is_late() => {
                         etag = now.etag;
                         tokio::time::sleep(PAUSE).await;
                         continue;
@@ -292,13 +291,13 @@ impl<'a> Commit<'a> {
             match failed.map(|index| &ops[index].op) {
                 Some(StagedOpKind::Discard) if error.is_not_found() => {
                     ops.remove(failed.unwrap_or_default());
-                    ops = self.store.without_missing(pk, ops).await?;
+                    ops = batch::without_missing(self.store, pk, ops).await?;
                 }
-                // A message that we were shown is gone: the view was a ghost, and so is the turn.
+                // A message of the turn is gone: the view was stale, and so is the turn.
                 Some(StagedOpKind::Delete { .. } | StagedOpKind::Replace { .. })
                     if error.is_not_found() || error.is_precondition_failed() =>
                 {
-                    self.store.unclaim(pk, &self.turn.lock).await;
+                    unclaim(self.store, pk, &self.turn.lock).await;
                     return Err(self.lost());
                 }
                 _ => return Err(error.into()),

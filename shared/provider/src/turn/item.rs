@@ -1,34 +1,26 @@
-//! What the runtime gets to see of a claimed turn: pure assembly of what was read.
+//! Assembling what was read of a claimed turn: the item for the runtime, and what the commit needs. No I/O.
 
-use super::HeldTurn;
-use super::held::HeldMessage;
-use super::load::Past;
+use super::claimed::{ClaimedMessage, ClaimedTurn};
 use crate::due::Orchestration;
 use crate::error::Failure;
 use crate::model::{HistoryDoc, HistoryError, InstanceDoc, MessageDoc};
-use crate::provider::TurnItem;
+use crate::read::Past;
 use crate::store::Locked;
-use crate::token::Token;
+use crate::token::TurnToken;
+use crate::types::TurnItem;
 use cosmos::PartitionKey;
 use duroxide::EventKind;
 use duroxide::providers::{DispatcherCapabilityFilter, OrchestrationItem, WorkItem};
 use std::collections::HashSet;
 use tokio::time::Instant;
 
-/// A claimed turn, before it is known to the runtime.
-#[derive(Debug)]
-pub(crate) struct Claimed {
-    pub item: TurnItem,
-    pub held: HeldTurn,
-}
-
-/// The messages that this version understands, each with its work item.
+/// The messages that this version can decode, each with its work item.
 pub(crate) fn decode(pk: &PartitionKey, messages: &[MessageDoc]) -> Vec<(MessageDoc, WorkItem)> {
     let mut items = Vec::with_capacity(messages.len());
     for message in messages {
         match serde_json::from_str::<WorkItem>(message.item.get()) {
             Ok(item) => items.push((message.clone(), item)),
-            // It may be of a newer duroxide: it stays queued, and the others go on without it.
+            // It may be of a newer duroxide: it stays queued, and the turn runs without it.
             Err(error) => {
                 tracing::error!(instance = pk.as_str(), message = message.id, %error, "a message cannot be decoded");
             }
@@ -37,15 +29,15 @@ pub(crate) fn decode(pk: &PartitionKey, messages: &[MessageDoc]) -> Vec<(Message
     items
 }
 
-pub(crate) fn begins(item: &WorkItem) -> bool {
+pub(crate) fn is_start(item: &WorkItem) -> bool {
     matches!(
         item,
         WorkItem::StartOrchestration { .. } | WorkItem::ContinueAsNew { .. }
     )
 }
 
-/// Whether the dispatcher can replay the instance. duroxide's contract is that only the first range counts, and that
-/// an unpinned execution suits everybody.
+/// Whether the dispatcher can replay the instance. By duroxide's contract only the first range counts, and every
+/// dispatcher can replay an unpinned execution.
 pub(crate) fn supports(filter: Option<&DispatcherCapabilityFilter>, instance: Option<&InstanceDoc>) -> bool {
     let Some(filter) = filter else { return true };
     let Some(range) = filter.supported_duroxide_versions.first() else {
@@ -55,8 +47,8 @@ pub(crate) fn supports(filter: Option<&DispatcherCapabilityFilter>, instance: Op
     pinned.is_none_or(|version| range.contains(version))
 }
 
-/// A lock that was just claimed.
-pub(crate) struct Grip<'a> {
+/// A claim that was just written.
+pub(crate) struct Claim<'a> {
     pub pk: &'a PartitionKey,
     pub nonce: String,
     pub lock: Locked,
@@ -65,18 +57,18 @@ pub(crate) struct Grip<'a> {
 }
 
 pub(crate) fn assemble(
-    grip: Grip<'_>,
+    claim: Claim<'_>,
     instance: Option<InstanceDoc>,
     past: Past,
     items: Vec<(MessageDoc, WorkItem)>,
-) -> Result<Claimed, Failure> {
-    let Grip {
+) -> Result<(TurnItem, ClaimedTurn), Failure> {
+    let Claim {
         pk,
         nonce,
         lock,
         more,
         expires,
-    } = grip;
+    } = claim;
     let attempt = items
         .iter()
         .filter_map(|(message, _)| lock.doc.attempts.get(&message.id))
@@ -84,16 +76,7 @@ pub(crate) fn assemble(
         .copied();
     let (messages, work): (Vec<_>, Vec<_>) = items
         .into_iter()
-        .map(|(message, item)| {
-            (
-                HeldMessage {
-                    id: message.id,
-                    etag: message.etag,
-                    receipt: message.receipt,
-                },
-                item,
-            )
-        })
+        .map(|(message, item)| (ClaimedMessage::from(message), item))
         .unzip();
     let Past { history, kv } = past;
     let turn = 1 + instance
@@ -107,13 +90,10 @@ pub(crate) fn assemble(
         Some(Ok(events)) => (events, None),
         Some(Err(error @ HistoryError::Corrupt { .. })) => (Vec::new(), Some(error.to_string())),
         Some(Err(error @ HistoryError::Short { .. })) => {
-            return Err(Failure::Stale {
-                instance: pk.as_str().to_owned(),
-                reason: error.to_string(),
-            });
+            return Err(Failure::stale(pk, error.to_string()));
         }
     };
-    let scope = HeldTurn::scope(instance.as_ref());
+    let scope = ClaimedTurn::scope(instance.as_ref());
     let kv_snapshot = match history_error {
         Some(_) => Default::default(),
         None => kv
@@ -123,18 +103,28 @@ pub(crate) fn assemble(
     };
     let orchestration = Orchestration::started(&history);
     let (name, version) = identity(instance.as_ref(), &history, &work);
-    let token = Token::turn(&nonce, pk.as_str()).encode()?;
-    let item = OrchestrationItem {
-        instance: pk.as_str().to_owned(),
-        orchestration_name: name,
-        execution_id: scope.execution,
-        version,
-        history,
-        messages: work,
-        history_error,
-        kv_snapshot,
+    let token = TurnToken {
+        nonce: nonce.clone(),
+        pk: pk.clone(),
+    }
+    .encode()?;
+    let item = TurnItem {
+        item: OrchestrationItem {
+            instance: pk.as_str().to_owned(),
+            orchestration_name: name,
+            execution_id: scope.execution,
+            version,
+            history,
+            messages: work,
+            history_error,
+            kv_snapshot,
+        },
+        lock_token: token,
+        attempt: attempt.unwrap_or(1),
+        turn,
+        more,
     };
-    let held = HeldTurn {
+    let turn = ClaimedTurn {
         pk: pk.clone(),
         nonce,
         lock,
@@ -145,19 +135,10 @@ pub(crate) fn assemble(
         orchestration,
         expires,
     };
-    Ok(Claimed {
-        item: TurnItem {
-            item,
-            lock_token: token,
-            attempt: attempt.unwrap_or(1),
-            turn,
-            more,
-        },
-        held,
-    })
+    Ok((item, turn))
 }
 
-/// How many turns left something in the history of an execution. A long turn has several documents of one commit.
+/// How many turns of an execution have written events. A long turn has several documents of one commit.
 fn turns_of(history: &[HistoryDoc], execution: u64) -> u64 {
     let of_execution = history.iter().filter(|doc| doc.execution == execution);
     of_execution
@@ -166,7 +147,7 @@ fn turns_of(history: &[HistoryDoc], execution: u64) -> u64 {
         .len() as u64
 }
 
-/// Name and version: from the instance, else from its history, else from the message that starts it.
+/// Name and version: from the instance, else from its history, else from the start message.
 fn identity(instance: Option<&InstanceDoc>, history: &[duroxide::Event], items: &[WorkItem]) -> (String, String) {
     let unknown = || "unknown".to_owned();
     if let Some((Some(name), version)) = instance.map(|instance| (&instance.name, &instance.version)) {

@@ -1,26 +1,27 @@
-//! One turn of one instance: fetch it (claim the lock), decide what to write (plan), write it (commit), or give it
-//! back (release).
+//! One turn of one instance: fetch it (read and claim), decide what to write (plan), write it (commit), or release it.
 //!
 //! ```text
 //!   view (1 query) ──> claim ∥ history + keys ──> … the runtime runs the turn … ──> plan ──> commit (1 batch)
 //! ```
 //!
-//! Correctness never rests on a read being fresh. The claim replaces the lock in the version that was seen; the
-//! instance document must carry the lock's last commit; history and keys must be as long and as new as the
-//! instance document says; a consumed message is deleted in the version that was seen. Whatever a lagging replica
-//! answers, one of these refuses it.
+//! Correctness never rests on a fresh read. The claim replaces the lock in the version that was seen; the instance
+//! document must have the lock's newest commit; history and keys must be as long and as new as the instance document
+//! says; a consumed message is deleted in the version that was seen. One of these fails whatever a lagging replica
+//! returns.
+//!
+//! Files, lowest first: `claimed`, `release`, `recall`, `item`, `fetch`; `plan`, `commit`.
 
-mod batches;
+mod claimed;
 mod commit;
 mod fetch;
-mod held;
 mod item;
-mod load;
 mod plan;
+mod recall;
 mod release;
 
-pub(crate) use batches::{BATCH_BYTES, BATCH_OPS, extend, lock_first, pack};
+pub(crate) use claimed::{ClaimedTurn, ClaimedTurns};
 pub(crate) use commit::{Commit, Committed};
-pub(crate) use fetch::TurnRequest;
-pub(crate) use held::{HeldTurn, HeldTurns};
-pub(crate) use plan::{Plan, check_session};
+pub(crate) use fetch::{TurnRequest, fetch};
+pub(crate) use plan::Plan;
+pub(crate) use recall::{claim_idle, recall};
+pub(crate) use release::{release, renew};

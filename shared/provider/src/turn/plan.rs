@@ -3,16 +3,16 @@
 //! The result is a list of operations on one partition, in order of importance: the instance first, then keys and
 //! history, then what the turn emits and consumes. The commit decides how many batches they take.
 
-use super::held::HeldTurn;
+use super::claimed::ClaimedTurn;
 use crate::clock::Sequence;
 use crate::due::{Due, TurnDecision};
 use crate::error::Failure;
+use crate::given_up;
 use crate::model::{
     DeadLetterDoc, Envelope, ExecutionDoc, ExecutionState, HistoryDoc, HistoryPart, InstanceDoc, IntentDoc, KvDoc,
-    MessageDoc, ReceiptDoc, Scope, StagedOp, WorkDoc, target_of,
+    MessageDoc, ReceiptDoc, Scope, StagedOp, Status, WorkDoc, target_of,
 };
-use crate::poison;
-use crate::store::{MAX_DOCUMENT, check_size};
+use crate::store::{MAX_DOCUMENT, check_session, check_size};
 use cosmos::PartitionKey;
 use duroxide::providers::{ExecutionMetadata, ScheduledActivityIdentifier, WorkItem};
 use duroxide::{Event, EventKind};
@@ -26,7 +26,7 @@ const HISTORY_PART: usize = 900 * 1024;
 #[derive(Debug)]
 pub(crate) struct PlanContext<'a> {
     pub now_ms: u64,
-    /// When an intent that was not delivered becomes everybody's business.
+    /// From when on any process may deliver the intents.
     pub repair_due: u64,
     /// The name of the commit; ids of what it creates are made from it.
     pub commit: &'a str,
@@ -53,7 +53,7 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
-    pub(crate) fn make(turn: &HeldTurn, decision: TurnDecision, context: PlanContext<'_>) -> Result<Plan, Failure> {
+    pub(crate) fn make(turn: &ClaimedTurn, decision: TurnDecision, context: PlanContext<'_>) -> Result<Plan, Failure> {
         Planner {
             turn,
             context,
@@ -65,7 +65,7 @@ impl Plan {
 }
 
 struct Planner<'a> {
-    turn: &'a HeldTurn,
+    turn: &'a ClaimedTurn,
     context: PlanContext<'a>,
     state: Vec<StagedOp>,
     rest: Vec<StagedOp>,
@@ -73,8 +73,8 @@ struct Planner<'a> {
 
 impl Planner<'_> {
     fn plan(mut self, mut decision: TurnDecision) -> Result<Plan, Failure> {
-        self.bury(&decision)?;
-        poison::abridge(&mut decision);
+        self.dead_letter(&decision)?;
+        given_up::abridge(&mut decision);
         let TurnDecision {
             execution,
             events,
@@ -143,17 +143,17 @@ impl Planner<'_> {
         self.turn.pk.as_str()
     }
 
-    /// The dead letter of a poisoned turn. It comes before all that the turn emits and consumes, so that it is in the
-    /// decisive batch.
-    fn bury(&mut self, decision: &TurnDecision) -> Result<(), Failure> {
-        if let Some(death) = poison::turn_death(decision) {
+    /// The dead letter of a turn that was given up. It comes before all that the turn emits and consumes, so that it is in
+    /// the decisive batch.
+    fn dead_letter(&mut self, decision: &TurnDecision) -> Result<(), Failure> {
+        if let Some(given_up) = given_up::of_turn(decision) {
             let PlanContext {
                 commit,
                 now_ms,
                 dead_letter_ttl,
                 ..
             } = self.context;
-            let dead_letter = DeadLetterDoc::new(self.pk(), commit, now_ms, dead_letter_ttl, death);
+            let dead_letter = DeadLetterDoc::new(self.pk(), commit, now_ms, dead_letter_ttl, given_up);
             self.rest.push(StagedOp::create(&dead_letter.id, &dead_letter)?);
         }
         Ok(())
@@ -226,7 +226,7 @@ impl Planner<'_> {
         Ok(doc.events.len() as u64)
     }
 
-    /// Name, status, output, versions: what the runtime says of the execution.
+    /// Name, status, output and versions, as the runtime reports them.
     fn describe(
         &self,
         instance: &mut InstanceDoc,
@@ -245,7 +245,7 @@ impl Planner<'_> {
             state.pinned = Some(pinned.clone());
         }
         if let Some(status) = &metadata.status {
-            state.status.clone_from(status);
+            state.status = Status::from(status.clone());
             state.output.clone_from(&metadata.output);
             state.completed_at = Some(self.context.now_ms);
         }
@@ -270,10 +270,10 @@ impl Planner<'_> {
         }
     }
 
-    /// Applies the turn's changes of keys.
+    /// Applies the turn's changes to keys.
     fn keys(&mut self, instance: &mut InstanceDoc, state: &ExecutionState, events: &[Event]) -> Result<(), Failure> {
         // Whether the execution ends with this turn does not matter: what it writes is its own.
-        let over = HeldTurn::scope(self.turn.instance.as_ref());
+        let over = ClaimedTurn::scope(self.turn.instance.as_ref());
         let terminal = over.execution == state.execution && over.terminal;
         let scope = Scope {
             execution: state.execution,
@@ -327,7 +327,7 @@ impl Planner<'_> {
         Ok(())
     }
 
-    /// New activities and cancelled ones; one that is both is neither.
+    /// New and cancelled activities. One that is both is neither written nor deleted.
     fn work(
         &mut self,
         items: Vec<WorkItem>,
@@ -379,7 +379,7 @@ impl Planner<'_> {
             if own {
                 self.rest.push(StagedOp::create(&message.id, &message)?);
             } else {
-                // An id that no partition can hold is refused now, while the turn can still fail with it.
+                // An id that cannot be a partition key is refused now, while the turn can still fail with it.
                 PartitionKey::new(target)?;
                 let intent = IntentDoc::new(self.pk(), &name, self.context.repair_due, message);
                 check_size("a message", target, &intent)?;
@@ -390,7 +390,7 @@ impl Planner<'_> {
         Ok(intents)
     }
 
-    /// What the turn took from the queue: deleted, or turned into a receipt.
+    /// The messages of the turn: deleted, or replaced by a receipt.
     fn consume(&mut self) -> Result<Vec<String>, Failure> {
         let turn = self.turn;
         for message in &turn.messages {
@@ -405,28 +405,14 @@ impl Planner<'_> {
     }
 }
 
-/// A session that no partition can be named after is refused while the turn can still fail with it: nobody could claim
-/// it later.
-pub(crate) fn check_session(work: &WorkDoc) -> Result<(), Failure> {
-    if let Some(session) = &work.session {
-        PartitionKey::new(session).map_err(|error| {
-            Failure::Refused(format!(
-                "the session of activity {} of instance '{}': {error}",
-                work.id, work.pk
-            ))
-        })?;
-    }
-    Ok(())
-}
-
-/// The variant's name, for messages to people.
+/// The variant's name, for error texts.
 fn kind_of(event: &Event) -> String {
     let shown = format!("{:?}", event.kind);
     shown.chars().take_while(|c| c.is_alphanumeric()).collect()
 }
 
-/// Used by the planner's callers to know whether to read an earlier execution first.
-pub(crate) fn is_earlier(turn: &HeldTurn, execution: u64) -> bool {
+/// Whether the turn writes to an earlier execution, which must then be read first.
+pub(crate) fn is_earlier(turn: &ClaimedTurn, execution: u64) -> bool {
     turn.instance
         .as_ref()
         .is_some_and(|instance| execution < instance.current.execution)

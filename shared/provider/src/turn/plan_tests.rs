@@ -3,18 +3,18 @@
 use super::*;
 use crate::model::{LockDoc, StagedOpKind};
 use crate::store::Locked;
-use crate::turn::held::HeldMessage;
+use crate::turn::claimed::ClaimedMessage;
 use cosmos::Etag;
 
 const NOW: u64 = 1_000;
 
-fn turn(instance: Option<InstanceDoc>, kv: Vec<KvDoc>) -> HeldTurn {
-    let message = |id: &str, receipt| HeldMessage {
+fn turn(instance: Option<InstanceDoc>, kv: Vec<KvDoc>) -> ClaimedTurn {
+    let message = |id: &str, receipt| ClaimedMessage {
         id: id.to_owned(),
         etag: format!("\"{id}\""),
         receipt,
     };
-    HeldTurn {
+    ClaimedTurn {
         pk: PartitionKey::new("i").unwrap(),
         nonce: "c1".to_owned(),
         lock: Locked {
@@ -30,7 +30,7 @@ fn turn(instance: Option<InstanceDoc>, kv: Vec<KvDoc>) -> HeldTurn {
     }
 }
 
-fn plan_for(turn: &HeldTurn, decision: TurnDecision) -> Result<Plan, Failure> {
+fn plan_for(turn: &ClaimedTurn, decision: TurnDecision) -> Result<Plan, Failure> {
     let sequence = Sequence::default();
     let context = PlanContext {
         now_ms: NOW,
@@ -95,6 +95,14 @@ fn named() -> ExecutionMetadata {
     }
 }
 
+fn decided(events: Vec<Event>) -> TurnDecision {
+    TurnDecision {
+        execution: 1,
+        events,
+        ..TurnDecision::default()
+    }
+}
+
 fn first(execution: u64) -> TurnDecision {
     TurnDecision {
         execution,
@@ -116,10 +124,7 @@ fn ids(ops: &[StagedOp]) -> Vec<&str> {
 
 #[test]
 fn a_consumed_message_is_deleted_and_one_from_elsewhere_leaves_a_receipt() {
-    let plan = plan(TurnDecision {
-        execution: 1,
-        ..TurnDecision::default()
-    });
+    let plan = plan(decided(vec![]));
     let kinds: Vec<&StagedOpKind> = plan.rest.iter().map(|op| &op.op).collect();
     assert!(
         matches!(kinds[..], [StagedOpKind::Delete { .. }, StagedOpKind::Replace { .. }]),
@@ -142,9 +147,8 @@ fn a_message_to_this_instance_is_a_document_and_one_to_another_is_an_intent() {
         fire_at_ms: NOW + 500,
     };
     let plan = plan(TurnDecision {
-        execution: 1,
         messages: vec![timer, child_start("child")],
-        ..TurnDecision::default()
+        ..decided(vec![])
     });
     assert_eq!(ids(&plan.rest)[..2], ["m:c1-0", "o:c1-1"]);
     let [intent] = &plan.intents[..] else {
@@ -165,10 +169,9 @@ fn an_activity_that_is_scheduled_and_cancelled_in_one_turn_is_neither() {
         activity_id,
     };
     let plan = plan(TurnDecision {
-        execution: 1,
         work: vec![activity(2), activity(3)],
         cancelled: vec![cancelled(3), cancelled(9)],
-        ..TurnDecision::default()
+        ..decided(vec![])
     });
     assert_eq!(ids(&plan.rest)[..2], ["w:1:2", "w:1:9"]);
     assert!(matches!(plan.rest[1].op, StagedOpKind::Discard));
@@ -184,11 +187,7 @@ fn events_are_counted_and_chained_to_the_commit_before() {
     );
     let mut before = one;
     before.current.head = "c0".to_owned();
-    let decision = TurnDecision {
-        execution: 1,
-        events: vec![set(2, "k", "w"), set(3, "k", "x")],
-        ..TurnDecision::default()
-    };
+    let decision = decided(vec![set(2, "k", "w"), set(3, "k", "x")]);
     let next = plan_for(&turn(Some(before), vec![]), decision).unwrap();
     let doc: HistoryDoc = serde_json::from_str(next.history[0].body.as_ref().unwrap().get()).unwrap();
     assert_eq!((doc.offset, doc.commit.as_str(), doc.prev.as_str()), (1, "c1", "c0"));
@@ -198,21 +197,13 @@ fn events_are_counted_and_chained_to_the_commit_before() {
 #[test]
 fn an_event_without_an_id_or_with_one_that_is_recorded_is_refused() {
     let before = instance_of(&plan(first(1)));
-    let again = TurnDecision {
-        execution: 1,
-        events: vec![set(1, "k", "v")],
-        ..TurnDecision::default()
-    };
+    let again = decided(vec![set(1, "k", "v")]);
     let refused = plan_for(&turn(Some(before), vec![]), again);
     assert!(
         matches!(refused, Err(Failure::DuplicateEvent { event: 1, .. })),
         "{refused:?}"
     );
-    let unnumbered = TurnDecision {
-        execution: 1,
-        events: vec![set(0, "k", "v")],
-        ..TurnDecision::default()
-    };
+    let unnumbered = decided(vec![set(0, "k", "v")]);
     assert!(matches!(
         plan_for(&turn(None, vec![]), unnumbered),
         Err(Failure::EventWithoutId { .. })
@@ -222,7 +213,7 @@ fn an_event_without_an_id_or_with_one_that_is_recorded_is_refused() {
 #[test]
 fn a_newer_execution_archives_the_state_of_the_last_one() {
     let mut before = instance_of(&plan(first(1)));
-    before.current.status = "ContinuedAsNew".to_owned();
+    before.current.status = Status::ContinuedAsNew;
     before.current.output = Some("next input".to_owned());
     let next = plan_for(&turn(Some(before), vec![]), first(2)).unwrap();
     let instance = instance_of(&next);
@@ -231,8 +222,8 @@ fn a_newer_execution_archives_the_state_of_the_last_one() {
         (2, 2, 1)
     );
     assert_eq!(
-        (instance.current.status.as_str(), instance.current.started_at),
-        ("Running", NOW)
+        (instance.current.status, instance.current.started_at),
+        (Status::Running, NOW)
     );
     let archived: ExecutionDoc = serde_json::from_str(next.state[1].body.as_ref().unwrap().get()).unwrap();
     assert_eq!(
@@ -242,15 +233,14 @@ fn a_newer_execution_archives_the_state_of_the_last_one() {
 }
 
 #[test]
-fn the_parent_is_set_once_and_the_status_when_told() {
+fn the_parent_is_set_once_and_the_status_with_the_metadata() {
     let mut metadata = named();
     metadata.parent_instance_id = Some("p".to_owned());
     metadata.status = Some("Completed".to_owned());
     metadata.output = Some("done".to_owned());
     let one = plan(TurnDecision {
-        execution: 1,
         metadata: metadata.clone(),
-        ..TurnDecision::default()
+        ..decided(vec![])
     });
     let one = instance_of(&one);
     assert_eq!(
@@ -259,9 +249,8 @@ fn the_parent_is_set_once_and_the_status_when_told() {
     );
     metadata.parent_instance_id = Some("other".to_owned());
     let again = TurnDecision {
-        execution: 1,
         metadata,
-        ..TurnDecision::default()
+        ..decided(vec![])
     };
     let again = instance_of(&plan_for(&turn(Some(one), vec![]), again).unwrap());
     assert_eq!(again.parent.as_deref(), Some("p"));
@@ -278,11 +267,7 @@ fn the_custom_status_counts_one_version_per_turn_and_the_last_one_wins() {
         )
     };
     let events = vec![status(1, Some("a")), status(2, None), status(3, Some("b"))];
-    let instance = instance_of(&plan(TurnDecision {
-        execution: 1,
-        events,
-        ..TurnDecision::default()
-    }));
+    let instance = instance_of(&plan(decided(events)));
     assert_eq!(
         (instance.custom_status.as_deref(), instance.custom_status_version),
         (Some("b"), 1)
@@ -297,11 +282,7 @@ fn changed_keys_share_the_revision_of_the_instance_and_clearing_touches_all() {
         event(2, EventKind::KeyValuesCleared),
         set(3, "new", "w"),
     ];
-    let decision = TurnDecision {
-        execution: 1,
-        events,
-        ..TurnDecision::default()
-    };
+    let decision = decided(events);
     let plan = plan_for(&turn(None, known), decision).unwrap();
     let docs: Vec<KvDoc> = plan.state[1..]
         .iter()
@@ -327,11 +308,7 @@ fn a_long_history_is_cut_into_documents_that_fit_and_one_event_that_does_not_is_
             },
         )
     });
-    let plan = plan(TurnDecision {
-        execution: 1,
-        events: events.collect(),
-        ..TurnDecision::default()
-    });
+    let plan = plan(decided(events.collect()));
     let offsets: Vec<u64> = plan
         .history
         .iter()
@@ -349,14 +326,7 @@ fn a_long_history_is_cut_into_documents_that_fit_and_one_event_that_does_not_is_
             data: "x".repeat(3 << 20),
         },
     );
-    let refused = plan_for(
-        &turn(None, vec![]),
-        TurnDecision {
-            execution: 1,
-            events: vec![huge],
-            ..TurnDecision::default()
-        },
-    );
+    let refused = plan_for(&turn(None, vec![]), decided(vec![huge]));
     let message = refused.unwrap_err().to_string();
     assert!(
         message.contains("ExternalEvent") && message.contains("'i'") && message.contains("3145"),
@@ -368,9 +338,8 @@ fn a_long_history_is_cut_into_documents_that_fit_and_one_event_that_does_not_is_
 fn a_child_or_session_that_no_partition_can_hold_is_refused() {
     let long = "x".repeat(2_049);
     let child = TurnDecision {
-        execution: 1,
         messages: vec![child_start(&long)],
-        ..TurnDecision::default()
+        ..decided(vec![])
     };
     assert!(plan_for(&turn(None, vec![]), child).is_err());
     let mut work = activity(2);
@@ -378,9 +347,8 @@ fn a_child_or_session_that_no_partition_can_hold_is_refused() {
         *session_id = Some(String::new());
     }
     let session = TurnDecision {
-        execution: 1,
         work: vec![work],
-        ..TurnDecision::default()
+        ..decided(vec![])
     };
     assert!(plan_for(&turn(None, vec![]), session).is_err());
 }

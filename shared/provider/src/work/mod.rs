@@ -1,11 +1,17 @@
-//! One activity: fetch it (claim the work item), complete it, give it back, hold it longer.
+//! One activity: fetch its work item (claim), complete it, release it, renew the claim.
 //!
-//! The document is its own lock, so a claim is a read and a replace, and a completion is one batch: the item is
-//! deleted in the version that was claimed, and its result becomes a message of the instance. A cancelled, stolen or
-//! expired item fails that batch, and its result is dropped, as it must be.
+//! The document is its own lock: a claim is a read and a replace, and a completion is one batch that deletes the item in
+//! the claimed version and creates the message with the result. That batch fails when the item was cancelled or claimed
+//! by another process, and the late result is dropped.
+//!
+//! Files, lowest first: `claimed`, `fetch`; `release`; `complete`.
 
+mod claimed;
 mod complete;
 mod fetch;
 mod release;
 
-pub(crate) use fetch::{HeldWork, HeldWorks, WorkRequest};
+pub(crate) use claimed::ClaimedWorks;
+pub(crate) use complete::complete;
+pub(crate) use fetch::{WorkRequest, fetch, fetch_known};
+pub(crate) use release::{release, renew};

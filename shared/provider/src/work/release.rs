@@ -1,96 +1,83 @@
-//! Giving a work item back, and holding it longer.
+//! Releasing a work item, and renewing its claim.
 
-use super::{HeldWork, HeldWorks};
+use super::claimed::ClaimedWorks;
 use crate::error::Failure;
 use crate::model::WorkDoc;
+use crate::session;
 use crate::store::{Store, millis};
-use crate::token::Token;
-use cosmos::{PartitionKey, Retry};
+use crate::token::WorkToken;
+use cosmos::{Found, Retry};
 use std::time::Duration;
 
-/// How often the item's version may have moved before it counts as lost.
+/// How often the item may change during a release or a renewal before it counts as lost.
 const ATTEMPTS: u32 = 4;
 
-impl Store {
-    /// Holds the item until `extend_for` from now.
-    pub(crate) async fn renew_work(&self, token: &str, extend_for: Duration, held: &HeldWorks) -> Result<(), Failure> {
-        let (token, pk, id) = Token::decode_work(token)?;
-        let renewed = self
-            .rewrite_work(&token, &pk, &id, held, |store, doc| {
-                let live = doc.until > store.now();
-                live.then(|| doc.renewed(store.now().saturating_add(millis(extend_for))))
-            })
-            .await?;
-        if let Some(session) = renewed.doc.session.clone() {
-            self.touch_session(&session).await;
-        }
-        held.put(&token.nonce, renewed, self.now());
-        Ok(())
+/// Extends the claim until `extend_for` from now.
+pub(crate) async fn renew(
+    store: &Store,
+    token: &WorkToken,
+    extend_for: Duration,
+    works: &ClaimedWorks,
+) -> Result<(), Failure> {
+    let renewed = rewrite(store, token, works, |doc| {
+        let is_live = doc.until > store.now();
+        is_live.then(|| doc.renewed(store.now().saturating_add(millis(extend_for))))
+    })
+    .await?;
+    if let Some(session) = &renewed.doc.session {
+        session::touch(store, session).await;
     }
+    works.put(&token.nonce, renewed, store.now());
+    Ok(())
+}
 
-    /// Gives the item back, due again after `delay`. Answers the released item.
-    pub(crate) async fn release_work(
-        &self,
-        token: &str,
-        delay: Option<Duration>,
-        ignore_attempt: bool,
-        held: &HeldWorks,
-    ) -> Result<WorkDoc, Failure> {
-        let (token, pk, id) = Token::decode_work(token)?;
-        let released = self
-            .rewrite_work(&token, &pk, &id, held, |store, doc| {
-                let due_at = store.now().saturating_add(delay.map_or(0, millis));
-                Some(doc.released(due_at, ignore_attempt))
-            })
-            .await?;
-        held.forget(&token.nonce);
-        Ok(released.doc)
-    }
+/// Releases the item, due again after `delay`. Returns the released item.
+pub(crate) async fn release(
+    store: &Store,
+    token: &WorkToken,
+    delay: Option<Duration>,
+    ignore_attempt: bool,
+    works: &ClaimedWorks,
+) -> Result<WorkDoc, Failure> {
+    let released = rewrite(store, token, works, |doc| {
+        let due_at = store.now().saturating_add(delay.map_or(0, millis));
+        Some(doc.released(due_at, ignore_attempt))
+    })
+    .await?;
+    works.forget(&token.nonce);
+    Ok(released.doc)
+}
 
-    /// Writes the next version of a held item. `next` answers `None` when it is too late.
-    async fn rewrite_work(
-        &self,
-        token: &Token,
-        pk: &PartitionKey,
-        id: &str,
-        held: &HeldWorks,
-        next: impl Fn(&Store, &WorkDoc) -> Option<WorkDoc>,
-    ) -> Result<HeldWork, Failure> {
-        let lost = || Failure::WorkLost {
-            instance: token.instance.clone(),
-            work: id.to_owned(),
-        };
-        let mut work = match held.get(&token.nonce) {
-            Some(work) => work,
-            None => self.own_work(pk, id, &token.nonce).await?.ok_or_else(lost)?,
-        };
-        for _ in 0..ATTEMPTS {
-            let doc = next(self, &work.doc).ok_or_else(lost)?;
-            match self
-                .container
-                .replace(pk, id, &doc, Some(&work.etag), Retry::Idempotent)
-                .await
-            {
-                Ok(etag) => return Ok(HeldWork { doc, etag }),
-                Err(error) if error.is_precondition_failed() || error.is_not_found() => {
-                    let ambiguous = error.after_ambiguity();
-                    let found = self.container.read::<WorkDoc>(pk, id).await?.ok_or_else(lost)?;
-                    let now = HeldWork {
-                        doc: found.doc,
-                        etag: found.etag,
-                    };
-                    // The echo of our own first attempt.
-                    if ambiguous && now.doc.holder == doc.holder && now.doc.due_at == doc.due_at {
-                        return Ok(now);
-                    }
-                    if !now.doc.is_held_by(&token.nonce) {
-                        return Err(lost());
-                    }
-                    work = now;
+/// Writes the next version of a claimed item. `next` returns `None` when the claim has expired.
+async fn rewrite(
+    store: &Store,
+    token: &WorkToken,
+    works: &ClaimedWorks,
+    next: impl Fn(&WorkDoc) -> Option<WorkDoc>,
+) -> Result<Found<WorkDoc>, Failure> {
+    let (pk, id) = (&token.pk, &token.id);
+    let mut work = works.of(store, token).await?;
+    for _ in 0..ATTEMPTS {
+        let doc = next(&work.doc).ok_or_else(|| token.lost())?;
+        let replaced = store
+            .container
+            .replace(pk, id, &doc, Some(&work.etag), Retry::Idempotent);
+        match replaced.await {
+            Ok(etag) => return Ok(Found { doc, etag }),
+            Err(error) if error.is_precondition_failed() || error.is_not_found() => {
+                let found = store.container.read::<WorkDoc>(pk, id).await?;
+                let now = found.ok_or_else(|| token.lost())?;
+                // Our own first attempt was applied.
+                if error.after_ambiguity() && now.doc.claim == doc.claim && now.doc.due_at == doc.due_at {
+                    return Ok(now);
                 }
-                Err(error) => return Err(error.into()),
+                if !now.doc.is_claimed_by(&token.nonce) {
+                    return Err(token.lost());
+                }
+                work = now;
             }
+            Err(error) => return Err(error.into()),
         }
-        Err(lost())
     }
+    Err(token.lost())
 }

@@ -233,7 +233,7 @@ impl DeadLettersOutcome {
                     self.name(instance.clone());
                     delivered.push(instance);
                 }
-                Ok(Redriven::Owed { instance }) => {
+                Ok(Redriven::Undelivered { instance }) => {
                     self.done += 1;
                     self.undelivered += 1;
                     self.name(instance);

@@ -1,21 +1,21 @@
-//! Poison: what duroxide gave up after too many attempts, as it goes into a dead letter. No I/O.
+//! What duroxide gave up after too many attempts ("poison"), as a dead letter keeps it. No I/O.
 //!
-//! duroxide tells it in the failure itself: a turn's last event, or an activity's completion, carries
-//! [`ErrorDetails::Poison`] with the poisoned items as JSON. An ordinary commit has no such event and pays nothing.
+//! The failure itself says so: a turn's last event, or an activity's completion, has [`ErrorDetails::Poison`] with the
+//! items as JSON. An ordinary commit has no such event and no extra cost.
 
 use crate::due::TurnDecision;
-use crate::model::{DeadLetterKind, Death};
+use crate::model::{DeadLetterKind, GivenUp};
 use duroxide::providers::WorkItem;
 use duroxide::{ErrorDetails, EventKind, PoisonMessageType};
 use serde_json::value::RawValue;
 
-/// How much of the poisoned items a dead letter keeps, and a failure tells.
+/// How many bytes of the items a dead letter keeps, and a failure shows.
 const MOST_ITEM_BYTES: usize = 256 * 1024;
-/// How much of what is too long remains.
+/// How many bytes of a longer text remain.
 const ABRIDGED: usize = 4 * 1024;
 
-/// Shortens the copy of the items inside a poison failure that no document could hold: a turn that fails for its large
-/// messages must not fail to fail.
+/// Shortens the copy of the items inside a failure when it is too large for a document: a turn that fails because of its
+/// large messages must be able to commit that failure.
 pub(crate) fn abridge(decision: &mut TurnDecision) {
     for event in &mut decision.events {
         if let EventKind::OrchestrationFailed { details } = &mut event.kind {
@@ -39,8 +39,8 @@ fn abridge_details(details: &mut ErrorDetails) {
     }
 }
 
-/// The death that a turn's events tell of.
-pub(crate) fn turn_death(decision: &TurnDecision) -> Option<Death> {
+/// What a turn's events report as given up.
+pub(crate) fn of_turn(decision: &TurnDecision) -> Option<GivenUp> {
     let details = decision.events.iter().find_map(|event| match &event.kind {
         EventKind::OrchestrationFailed { details } => Some(details),
         _ => None,
@@ -53,13 +53,13 @@ pub(crate) fn turn_death(decision: &TurnDecision) -> Option<Death> {
             format!("the history of orchestration '{shown}' cannot be read by this version: {error}")
         }
         _ => format!(
-            "a turn of orchestration '{shown}' was begun {} times and never committed, {} are allowed: its code is not \
+            "a turn of orchestration '{shown}' was started {} times and never committed, {} are allowed: its code is not \
              registered, or it crashes or hangs on one of these messages",
             poison.attempts, poison.most
         ),
     };
     let (items, omitted) = items_of(poison.items, MOST_ITEM_BYTES);
-    Some(Death {
+    Some(GivenUp {
         cause: DeadLetterKind::PoisonTurn,
         reason,
         attempts: poison.attempts,
@@ -72,8 +72,8 @@ pub(crate) fn turn_death(decision: &TurnDecision) -> Option<Death> {
     })
 }
 
-/// The death that an activity's completion tells of; at most `room` bytes are taken for its item.
-pub(crate) fn activity_death(completion: &WorkItem, room: usize) -> Option<Death> {
+/// What an activity's completion reports as given up; its item takes at most `room` bytes.
+pub(crate) fn of_activity(completion: &WorkItem, room: usize) -> Option<GivenUp> {
     let WorkItem::ActivityFailed {
         execution_id, details, ..
     } = completion
@@ -86,14 +86,14 @@ pub(crate) fn activity_death(completion: &WorkItem, room: usize) -> Option<Death
         _ => None,
     };
     let reason = format!(
-        "activity '{}' was begun {} times and never completed, {} are allowed: its code is not registered, or it crashes \
+        "activity '{}' was started {} times and never completed, {} are allowed: its code is not registered, or it crashes \
          or hangs",
         name.as_deref().unwrap_or("(without a name)"),
         poison.attempts,
         poison.most
     );
     let (items, omitted) = items_of(poison.items, MOST_ITEM_BYTES.min(room));
-    Some(Death {
+    Some(GivenUp {
         cause: DeadLetterKind::PoisonActivity,
         reason,
         attempts: poison.attempts,
@@ -132,7 +132,7 @@ impl<'a> Poison<'a> {
     }
 }
 
-/// The items of a poison message, as far as they fit, and how many do not. What is no JSON is kept as a text.
+/// The items of a failure that fit, and how many do not. What is not JSON is kept as a string.
 fn items_of(text: &str, most: usize) -> (Vec<Box<RawValue>>, u32) {
     let all = serde_json::from_str::<Vec<Box<RawValue>>>(text)
         .or_else(|_| serde_json::from_str::<Box<RawValue>>(text).map(|one| vec![one]))
@@ -178,20 +178,23 @@ mod tests {
     }
 
     #[test]
-    fn only_poison_is_a_death() {
+    fn only_poison_is_given_up() {
         let ordinary = ErrorDetails::Infrastructure {
             operation: "o".to_owned(),
             message: "m".to_owned(),
             retryable: false,
         };
-        assert!(turn_death(&failed(ordinary)).is_none());
-        let death = turn_death(&failed(poison("[1,{\"a\":2}]".to_owned()))).unwrap();
-        assert_eq!((death.attempts, death.execution, death.items.len()), (11, Some(3), 2));
-        assert!(death.reason.contains("11 times") && death.reason.contains("10 are allowed"));
+        assert!(of_turn(&failed(ordinary)).is_none());
+        let given_up = of_turn(&failed(poison("[1,{\"a\":2}]".to_owned()))).unwrap();
+        assert_eq!(
+            (given_up.attempts, given_up.execution, given_up.items.len()),
+            (11, Some(3), 2)
+        );
+        assert!(given_up.reason.contains("11 times") && given_up.reason.contains("10 are allowed"));
     }
 
     #[test]
-    fn items_are_kept_as_far_as_they_fit() {
+    fn items_are_kept_while_they_fit() {
         let (items, omitted) = items_of("[1,\"long enough\",2]", 4);
         let texts: Vec<&str> = items.iter().map(|item| item.get()).collect();
         assert_eq!((texts, omitted), (vec!["1", "2"], 1));
@@ -201,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_document_could_hold_is_abridged_between_characters() {
+    fn items_too_large_for_a_document_are_cut_between_characters() {
         let mut decision = failed(poison("語".repeat(MOST_ITEM_BYTES)));
         abridge(&mut decision);
         let EventKind::OrchestrationFailed { details } = &decision.events[0].kind else {

@@ -1,0 +1,35 @@
+//! The stored names of queues, document types and statuses, as they stand in the text of a query.
+
+macro_rules! names {
+    ($($name:ident = $text:literal is $of:expr;)*) => {
+        $(pub(crate) const $name: &str = $text;)*
+
+        #[cfg(test)]
+        mod tests {
+            use crate::model::{Kind, Queue, Status};
+
+            #[test]
+            fn queries_use_the_stored_names() {
+                $(assert_eq!(serde_json::to_string(&$of).unwrap().replace(['[', ']'], "").replace('"', "'"), $text);)*
+            }
+        }
+    };
+}
+
+names! {
+    TURN = "'turn'" is Queue::Turn;
+    WORK = "'work'" is Queue::Work;
+    REPAIR = "'repair'" is Queue::Repair;
+    DEAD = "'dead'" is Queue::Dead;
+    LOCK = "'lock'" is Kind::Lock;
+    INSTANCE = "'instance'" is Kind::Instance;
+    EXECUTION = "'execution'" is Kind::Execution;
+    HISTORY = "'history'" is Kind::History;
+    RECEIPT = "'receipt'" is Kind::Receipt;
+    INTENT = "'intent'" is Kind::Intent;
+    KV = "'kv'" is Kind::Kv;
+    SESSION = "'session'" is Kind::Session;
+    DELETION = "'deletion'" is Kind::Deletion;
+    MAINTENANCE = "'maintenance'" is Kind::Maintenance;
+    ENDED = "'Completed','Failed'" is [Status::Completed, Status::Failed];
+}

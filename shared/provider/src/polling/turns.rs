@@ -1,0 +1,149 @@
+//! Polling for turns. Its sweep also recovers what is due in the recovery queue.
+
+use super::candidates::{Candidates, Place};
+use super::{PAGE, Search, Source, begin_sweep, end_sweep, skip};
+use crate::error::Failure;
+use crate::model::Kind;
+use crate::model::sql::{REPAIR, TURN};
+use crate::recovery::{self, DueDocument};
+use crate::store::Store;
+use crate::turn::{self, ClaimedTurns, TurnRequest};
+use crate::types::{Fetched, TurnItem};
+use cosmos::{PartitionKey, Query};
+use std::time::Duration;
+
+/// How long a caller that will not wait gives another fetch of this process, which examines the same instance, to claim
+/// or leave it: longer than a fetch takes, with an end in case that one hangs.
+const EXAMINE: Duration = Duration::from_secs(10);
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Turns<'a> {
+    pub store: &'a Store,
+    pub claimed: &'a ClaimedTurns,
+    pub candidates: &'a Candidates<String>,
+    pub request: TurnRequest<'a>,
+}
+
+impl Source for Turns<'_> {
+    type Candidate = String;
+    type Item = TurnItem;
+
+    fn store(&self) -> &Store {
+        self.store
+    }
+
+    fn candidates(&self) -> &Candidates<String> {
+        self.candidates
+    }
+
+    fn serves(&self, _: &String) -> bool {
+        true
+    }
+
+    fn key(instance: &String) -> String {
+        instance.clone()
+    }
+
+    async fn attempt(&self, search: &Search, instance: &String) -> Result<Option<TurnItem>, Failure> {
+        // Declared before the reservation, so that it is dropped after it: whoever takes the candidate next must not find
+        // the instance reserved.
+        let taken = self.candidates.taken(instance);
+        self.let_others_examine(search, instance).await;
+        let Some(reservation) = self.claimed.reserve(instance, self.store.now()) else {
+            taken.done();
+            if !self.park_if_running(instance) {
+                self.candidates.push(instance.clone());
+            }
+            return Ok(None);
+        };
+        let pk = PartitionKey::new(instance)?;
+        let fetched = turn::fetch(self.store, &pk, self.request, self.claimed).await;
+        taken.done();
+        drop(reservation);
+        match fetched {
+            Ok(Fetched::Ready(item)) => return Ok(Some(item)),
+            Ok(Fetched::Nothing | Fetched::Busy { .. } | Fetched::Foreign { .. }) => {}
+            Err(failure) => skip(instance, failure)?,
+        }
+        // Another fetch may have parked the candidate meanwhile.
+        self.candidates.wake(instance);
+        Ok(None)
+    }
+
+    async fn sweep(&self, search: &mut Search) -> Result<(), Failure> {
+        let Some((alone, place)) = begin_sweep(self.store, self.candidates, search).await else {
+            return Ok(());
+        };
+        let query = Query::new(format!("SELECT c.id, c.pk, c.type, c.dueAt FROM c WHERE c.queue IN ({TURN}, {REPAIR}) AND c.dueAt <= @now ORDER BY c.dueAt"))
+        .param("@now", place.now_ms);
+        let container = &self.store.container;
+        let page = container
+            .sweep::<DueDocument, _, _>(&query, PAGE, place.cursor, |due| due.due_at)
+            .await?;
+        self.candidates.note_sweep();
+        // Recovery takes its time; others may sweep meanwhile.
+        drop(alone);
+        let mut found = false;
+        for due in page.items {
+            if due.kind != Kind::Message {
+                found |= self.recover(&due).await;
+                continue;
+            }
+            if search.tried.contains(&due.pk) {
+                continue;
+            }
+            self.let_others_examine(search, &due.pk).await;
+            if !self.park_if_running(&due.pk) {
+                self.candidates.push(due.pk);
+                found = true;
+            }
+        }
+        let next = page.cursor.map(|cursor| Place {
+            now_ms: place.now_ms,
+            cursor: Some(cursor),
+        });
+        end_sweep(self.candidates, search, next, found);
+        Ok(())
+    }
+}
+
+impl Turns<'_> {
+    /// Before a caller that will not wait skips an instance, the fetch that examines it ends.
+    async fn let_others_examine(&self, search: &Search, instance: &str) {
+        let examined = self.claimed.unreserved(instance);
+        if !search.waits && tokio::time::timeout(EXAMINE, examined).await.is_err() {
+            tracing::warn!(
+                instance,
+                "another fetch of this process takes very long; its instance is skipped"
+            );
+        }
+    }
+
+    /// A candidate whose instance has a turn under way in this process waits for the end of that turn.
+    fn park_if_running(&self, instance: &String) -> bool {
+        if !self.claimed.is_running(instance, self.store.now()) {
+            return false;
+        }
+        self.candidates.park(instance.clone());
+        // The turn may have ended in between, and would not wake the candidate again.
+        if !self.claimed.is_running(instance, self.store.now()) {
+            self.candidates.wake(instance);
+        }
+        true
+    }
+
+    /// Recovers one document. Returns whether an instance became due by it.
+    async fn recover(&self, due: &DueDocument) -> bool {
+        let recovered = recovery::recover(self.store, due).await.unwrap_or_else(|error| {
+            tracing::warn!(instance = due.pk, id = due.id, %error, "recovery failed; the document stays due");
+            Default::default()
+        });
+        let found = !recovered.targets.is_empty();
+        recovered
+            .targets
+            .into_iter()
+            .for_each(|target| self.candidates.push(target));
+        found
+    }
+}

@@ -1,0 +1,191 @@
+//! Reads of one instance: history, custom status, keys, statistics, and (`load`) what a turn needs. None takes a lock.
+//!
+//! A read during a commit sees the history before or after it, never in between: it follows the chain that the instance
+//! document names. The keys of a turn that changes more than a batch holds appear one batch after the other.
+
+mod load;
+
+pub(crate) use load::{Past, View, past, view};
+
+use crate::error::Failure;
+use crate::model::sql::{HISTORY, INSTANCE, KV};
+use crate::model::{ExecutionDoc, ExecutionState, HistoryDoc, HistoryError, InstanceDoc, KvDoc, assemble};
+use crate::store::{Store, Stored};
+use cosmos::{PageOptions, PartitionKey, Query};
+use duroxide::{Event, SystemStats};
+use serde_json::value::RawValue;
+use std::collections::HashMap;
+use std::time::Duration;
+
+/// How often an incomplete history is read again.
+const REREADS: u32 = 20;
+/// History documents of one page: enough for most executions, without reading many earlier ones.
+const LATEST_PAGE: u32 = 200;
+const REREAD_WAIT: Duration = Duration::from_millis(10);
+
+/// The instance document, if a turn has written one.
+pub(crate) async fn instance(store: &Store, pk: &PartitionKey) -> Result<Option<InstanceDoc>, Failure> {
+    Ok(store
+        .container
+        .read::<InstanceDoc>(pk, InstanceDoc::ID)
+        .await?
+        .map(|found| found.doc))
+}
+
+/// The events of the latest execution: one request, unless they take more than a page.
+pub(crate) async fn latest_history(store: &Store, pk: &PartitionKey) -> Result<Vec<Event>, Failure> {
+    let mut short = None;
+    for _ in 0..REREADS {
+        let (instance, docs) = latest_documents(store, pk).await?;
+        let Some(instance) = instance else {
+            return Ok(Vec::new());
+        };
+        match assemble(&instance.current.head, instance.current.events, docs) {
+            Ok(events) => return Ok(events),
+            Err(error) => short = Some(history_failure(pk, error)?),
+        }
+        tokio::time::sleep(REREAD_WAIT).await;
+    }
+    Err(short.unwrap_or_else(|| Failure::NoInstance(pk.as_str().to_owned())))
+}
+
+/// Corruption is final (`Err`); an incomplete read is worth another (`Ok`).
+fn history_failure(pk: &PartitionKey, error: HistoryError) -> Result<Failure, Failure> {
+    let (instance, reason) = (pk.as_str().to_owned(), error.to_string());
+    match error {
+        HistoryError::Corrupt { .. } => Err(Failure::Corrupt { instance, reason }),
+        HistoryError::Short { .. } => Ok(Failure::Stale { instance, reason }),
+    }
+}
+
+/// The instance and the history of its latest execution. In descending order of `sortKey` the instance comes first and
+/// the latest execution next, so reading stops where an earlier execution begins.
+async fn latest_documents(store: &Store, pk: &PartitionKey) -> Result<(Option<InstanceDoc>, Vec<HistoryDoc>), Failure> {
+    let query = Query::new(format!(
+        "SELECT * FROM c WHERE c.type IN ({INSTANCE}, {HISTORY}) ORDER BY c.sortKey DESC"
+    ));
+    let mut page = PageOptions {
+        max_items: Some(LATEST_PAGE),
+        continuation: None,
+    };
+    let (mut instance, mut docs): (Option<InstanceDoc>, Vec<HistoryDoc>) = (None, Vec::new());
+    loop {
+        let answer = store.container.query_page::<Box<RawValue>>(pk, &query, &page).await?;
+        let mut earlier = false;
+        for raw in &answer.items {
+            match Stored::decode(raw)? {
+                Stored::Instance(doc) => instance = Some(doc),
+                Stored::History(doc) => match &instance {
+                    Some(instance) if doc.execution == instance.current.execution => docs.push(doc),
+                    // A staged document of an execution that has not begun yet may come before.
+                    Some(instance) => earlier |= doc.execution < instance.current.execution,
+                    None => {}
+                },
+                _ => {}
+            }
+        }
+        page.continuation = answer.continuation;
+        if earlier || page.continuation.is_none() {
+            return Ok((instance, docs));
+        }
+    }
+}
+
+/// The state of one execution; `None` when it never existed, or was pruned.
+pub(crate) async fn execution_state(
+    store: &Store,
+    pk: &PartitionKey,
+    execution: u64,
+) -> Result<Option<ExecutionState>, Failure> {
+    let Some(instance) = instance(store, pk).await? else {
+        return Ok(None);
+    };
+    if instance.current.execution == execution {
+        return Ok(Some(instance.current));
+    }
+    let found = store
+        .container
+        .read::<ExecutionDoc>(pk, &ExecutionDoc::id(execution))
+        .await?;
+    Ok(found.map(|found| found.doc.state))
+}
+
+/// The events of one execution; none when it does not exist.
+pub(crate) async fn history_of(store: &Store, pk: &PartitionKey, execution: u64) -> Result<Vec<Event>, Failure> {
+    let mut short = None;
+    for _ in 0..REREADS {
+        let Some(state) = execution_state(store, pk, execution).await? else {
+            return Ok(Vec::new());
+        };
+        let past = past(store, pk, execution).await?;
+        match assemble(&state.head, state.events, past.history) {
+            Ok(events) => return Ok(events),
+            Err(error) => short = Some(history_failure(pk, error)?),
+        }
+        tokio::time::sleep(REREAD_WAIT).await;
+    }
+    Err(short.unwrap_or_else(|| Failure::NoInstance(pk.as_str().to_owned())))
+}
+
+/// The custom status, if it is newer than the version that the caller has seen.
+pub(crate) async fn custom_status(
+    store: &Store,
+    pk: &PartitionKey,
+    seen: u64,
+) -> Result<Option<(Option<String>, u64)>, Failure> {
+    let query = Query::new(format!(
+        "SELECT c.customStatus, c.customStatusVersion FROM c WHERE c.type = {INSTANCE}"
+    ));
+    #[derive(serde::Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Status {
+        custom_status: Option<String>,
+        custom_status_version: u64,
+    }
+    let status = store.container.query::<Status>(pk, &query).await?.pop();
+    Ok(status
+        .filter(|status| status.custom_status_version > seen)
+        .map(|status| (status.custom_status, status.custom_status_version)))
+}
+
+/// The newest value of a key.
+pub(crate) async fn key_value(store: &Store, pk: &PartitionKey, key: &str) -> Result<Option<String>, Failure> {
+    let found = store.container.read::<KvDoc>(pk, &KvDoc::id(key)).await?;
+    Ok(found.and_then(|found| found.doc.newest().map(str::to_owned)))
+}
+
+/// The newest values of all keys.
+pub(crate) async fn key_values(store: &Store, pk: &PartitionKey) -> Result<HashMap<String, String>, Failure> {
+    let query = Query::new(format!("SELECT * FROM c WHERE c.type = {KV}"));
+    let docs = store.container.query::<KvDoc>(pk, &query).await?;
+    Ok(docs
+        .into_iter()
+        .filter_map(|doc| Some((doc.key.clone(), doc.newest()?.to_owned())))
+        .collect())
+}
+
+/// Sizes of the current execution's history and of the keys, in one request.
+pub(crate) async fn stats(store: &Store, pk: &PartitionKey) -> Result<Option<SystemStats>, Failure> {
+    let query = Query::new(format!("SELECT * FROM c WHERE c.type IN ({INSTANCE}, {KV})"));
+    let (mut instance, mut keys, mut bytes) = (None, 0, 0);
+    for raw in store.container.query::<Box<RawValue>>(pk, &query).await? {
+        match Stored::decode(&raw)? {
+            Stored::Instance(doc) => instance = Some(doc),
+            Stored::Kv(doc) => {
+                if let Some(value) = doc.newest() {
+                    keys += 1;
+                    bytes += value.len() as u64;
+                }
+            }
+            _ => {}
+        }
+    }
+    let known = instance.filter(|instance: &InstanceDoc| instance.name.is_some());
+    Ok(known.map(|instance| SystemStats {
+        history_event_count: instance.current.events,
+        history_size_bytes: instance.current.event_bytes,
+        queue_pending_count: instance.current.carried,
+        kv_user_key_count: keys,
+        kv_total_value_bytes: bytes,
+    }))
+}

@@ -1,0 +1,87 @@
+//! Group deletions that another process may have begun: deciding, aborting and finishing them. See `model::deletion`
+//! for the protocol.
+
+use super::erase::{ATTEMPTS, carry_out, unmark};
+use super::roll_forward::Progress;
+use crate::error::Failure;
+use crate::model::DeletionDoc;
+use crate::store::{Locked, Store};
+use cosmos::{PartitionKey, Retry};
+use std::time::Duration;
+
+/// Between two reads of a decision that a lagging replica does not show.
+const PAUSE: Duration = Duration::from_millis(25);
+const UNREADABLE: &str = "the decision about its deletion cannot be read yet";
+
+/// Writes the decision. Fails when the deletion was aborted meanwhile.
+pub(crate) async fn decide(store: &Store, decision: &DeletionDoc) -> Result<(), Failure> {
+    let root = PartitionKey::new(&decision.pk)?;
+    match store.container.create(&root, decision, Retry::Idempotent).await {
+        Ok(_) => Ok(()),
+        Err(error) if error.is_conflict() => {
+            if error.after_ambiguity() {
+                match store.container.read::<DeletionDoc>(&root, &decision.id).await? {
+                    Some(found) if !found.doc.aborted => return Ok(()),
+                    Some(_) => {}
+                    None => {
+                        return Err(Failure::stale(&root, UNREADABLE));
+                    }
+                }
+            }
+            Err(Failure::Refused(
+                "the deletion took too long and was aborted: try again".to_owned(),
+            ))
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Aborts an undecided deletion. If it was decided meanwhile, carries out that decision.
+pub(crate) async fn abort(store: &Store, decision: &DeletionDoc) -> Result<(), Failure> {
+    let root = PartitionKey::new(&decision.pk)?;
+    let aborted = decision.abort();
+    match store.container.create(&root, &aborted, Retry::Idempotent).await {
+        Ok(_) => return carry_out(store, &aborted).await.map(|_| ()),
+        Err(error) if error.is_conflict() => {}
+        Err(error) => return Err(error.into()),
+    }
+    // There is a decision, even if a lagging replica does not show it yet.
+    for _ in 0..ATTEMPTS {
+        if let Some(found) = store.container.read::<DeletionDoc>(&root, &decision.id).await? {
+            return carry_out(store, &found.doc).await.map(|_| ());
+        }
+        tokio::time::sleep(PAUSE).await;
+    }
+    Err(Failure::stale(&root, UNREADABLE))
+}
+
+/// Continues the deletion that has marked a lock.
+pub(super) async fn finish(store: &Store, pk: &PartitionKey, lock: &Locked) -> Result<Progress, Failure> {
+    let Some(mark) = &lock.doc.deleting else {
+        return Ok(Progress::Clean);
+    };
+    let root = PartitionKey::new(&mark.root)?;
+    match store
+        .container
+        .read::<DeletionDoc>(&root, &DeletionDoc::id(&mark.group))
+        .await?
+    {
+        Some(decision) => {
+            carry_out(store, &decision.doc).await?;
+            if decision.doc.aborted {
+                unmark(store, pk, &mark.group).await?;
+            }
+            Ok(Progress::Changed)
+        }
+        None if mark.expires > store.now() => Ok(Progress::Underway { until_ms: mark.expires }),
+        None => {
+            let only = [pk.as_str().to_owned()];
+            abort(
+                store,
+                &DeletionDoc::new(&mark.root, &mark.group, store.repair_due(), &only),
+            )
+            .await?;
+            Ok(Progress::Changed)
+        }
+    }
+}

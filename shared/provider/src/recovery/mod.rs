@@ -1,0 +1,122 @@
+//! Recovery: delivering intents, rolling commits and deletions forward, removing what undecided commits staged.
+//!
+//! Everything that a process begins and may not end is due in the `repair` queue some seconds later (`repair_after`).
+//! Any process may then do what its maker would have done. All of it is idempotent, so two may do it at once.
+//!
+//! ```text
+//!   polling's sweep ──────────────> recover(one document) <── unfinished_page (maintenance)
+//!                                     ├─ intent            ──> outbox    <── outbox_page (maintenance)
+//!   a fetch that meets a lock ────────┼─ lock              ──> roll_forward, deletion
+//!   a commit that staged ─────────────┼─ staged document   ──> orphans
+//!                                     └─ decided deletion  ──> erase
+//! ```
+
+mod deletion;
+mod deliver;
+mod erase;
+mod orphans;
+mod outbox;
+mod roll_forward;
+
+pub(crate) use deletion::{abort, decide};
+pub(crate) use deliver::deliver;
+pub(crate) use erase::{AT_ONCE, ATTEMPTS, add, carry_out, remains, tally};
+pub(crate) use outbox::outbox_page;
+pub(crate) use roll_forward::{Progress, StagedOps, publish, roll_forward};
+
+use crate::error::Failure;
+use crate::model::sql::{INTENT, REPAIR};
+use crate::model::{DeletionDoc, IntentDoc, Kind, LockDoc};
+use crate::page::{self, Item, PageRequest, PassOutcome};
+use crate::store::{Locked, Store};
+use cosmos::{PartitionKey, Query};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+/// A due document of any type.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct DueDocument {
+    pub id: String,
+    pub pk: String,
+    #[serde(rename = "type")]
+    pub kind: Kind,
+    pub due_at: u64,
+}
+
+impl Item for DueDocument {
+    type Order = u64;
+
+    fn order(&self) -> u64 {
+        self.due_at
+    }
+
+    fn pk(&self) -> &str {
+        &self.pk
+    }
+
+    /// An instance id may have any character, a document id has no line break.
+    fn key(&self) -> String {
+        format!("{}\n{}", self.id, self.pk)
+    }
+}
+
+/// Does what the maker of a due document would have done.
+pub(crate) async fn recover(store: &Store, due: &DueDocument) -> Result<PassOutcome, Failure> {
+    let pk = PartitionKey::new(&due.pk)?;
+    let Some(found) = store.container.read::<Box<RawValue>>(&pk, &due.id).await? else {
+        return Ok(PassOutcome::default());
+    };
+    let text = found.doc.get();
+    let done = |done: bool| PassOutcome {
+        done: u64::from(done),
+        targets: vec![due.pk.clone()],
+        ..PassOutcome::default()
+    };
+    match due.kind {
+        Kind::Intent => {
+            let intent: IntentDoc = serde_json::from_str(text)?;
+            Ok(outbox::deliver_found(store, &[intent], None).await)
+        }
+        Kind::StagedHead | Kind::Staged => {
+            #[derive(Deserialize)]
+            struct Part {
+                commit: String,
+            }
+            let Part { commit } = serde_json::from_str(text)?;
+            Ok(done(orphans::recover_staged(store, &pk, &commit, &due.id).await?))
+        }
+        Kind::Lock => {
+            let doc: LockDoc = serde_json::from_str(text)?;
+            let lock = Locked { doc, etag: found.etag };
+            match roll_forward(store, &pk, &lock).await? {
+                Progress::Changed => Ok(done(true)),
+                Progress::Clean | Progress::Underway { .. } => Ok(PassOutcome::default()),
+            }
+        }
+        Kind::Deletion => {
+            let deletion: DeletionDoc = serde_json::from_str(text)?;
+            carry_out(store, &deletion).await?;
+            Ok(PassOutcome {
+                targets: Vec::new(),
+                ..done(true)
+            })
+        }
+        _ => Ok(PassOutcome::default()),
+    }
+}
+
+/// Recovers one page of what is due and is no intent. A commit may have a thousand operations to publish: what it has
+/// published when its time ends is done, and the next attempt continues there.
+pub(crate) async fn unfinished_page(store: &Store, request: PageRequest) -> Result<PassOutcome, Failure> {
+    let place = request.place(store);
+    let query = Query::new(format!(
+        "SELECT c.id, c.pk, c.type, c.dueAt FROM c \
+         WHERE c.queue = {REPAIR} AND c.type != {INTENT} AND c.dueAt <= @now ORDER BY c.dueAt"
+    ))
+    .param("@now", place.now_ms);
+    page::run(store, &query, request.at(place), |due: DueDocument, _| {
+        Box::pin(async move { recover(store, &due).await })
+    })
+    .await
+}

@@ -1,0 +1,53 @@
+//! Orphans: what a commit staged and never decided.
+
+use super::roll_forward::{StagedOps, publish};
+use crate::batch;
+use crate::error::Failure;
+use crate::model::StagedHead;
+use crate::store::{Locked, Store};
+use cosmos::PartitionKey;
+use serde_json::value::RawValue;
+
+/// Recovers a staged commit, found by its head or by one of its parts: publishes it if it was decided, removes what it
+/// staged if it was not. Returns whether anything was done.
+///
+/// The lock names a decided commit as unfinished until its parts and its head are gone. So a part that exists in a state
+/// no older than the lock's belongs to an undecided commit, and the removal prevents its decision by writing the lock.
+pub(super) async fn recover_staged(store: &Store, pk: &PartitionKey, commit: &str, id: &str) -> Result<bool, Failure> {
+    // The lock is read before the part: see above.
+    let lock = store.lock(pk).await?;
+    let Some(met) = store.container.read::<Box<RawValue>>(pk, id).await? else {
+        return Ok(false);
+    };
+    let leftovers = if id == StagedHead::id(commit) {
+        serde_json::from_str::<StagedHead>(met.doc.get())?.everything()
+    } else {
+        vec![id.to_owned()]
+    };
+    let Some(lock) = lock else {
+        // The response may have been stale. Only if there is no lock was the instance deleted, and with it every lock
+        // that could still decide.
+        let deleted = store.newest_lock(pk).await?.is_none();
+        if deleted {
+            batch::discard_all(store, pk, leftovers).await?;
+        }
+        return Ok(deleted);
+    };
+    let unfinished = lock.doc.unfinished.as_ref();
+    if unfinished.is_some_and(|unfinished| unfinished.commit == commit) {
+        publish(store, pk, lock, StagedOps::default()).await?;
+        return Ok(true);
+    }
+    let by_maker = lock.doc.is_claimed_by(commit);
+    if by_maker && lock.doc.until > store.now() {
+        return Ok(false);
+    }
+    tracing::info!(
+        instance = pk.as_str(),
+        commit,
+        "removing what an undecided commit has staged"
+    );
+    let doc = if by_maker { lock.doc.released(false) } else { lock.doc };
+    let fence = Locked { doc, etag: lock.etag };
+    Ok(batch::discard_fenced(store, pk, fence, leftovers).await?.is_some())
+}

@@ -1,0 +1,165 @@
+//! The turns that this process has claimed: what a fetch learned and the commit needs.
+//!
+//! The token alone is enough to commit: when this process does not know it (another process fetched), `recall` reads the
+//! same documents again, at the price of one more request. Entries are dropped when their claim expires.
+
+use crate::due::Orchestration;
+use crate::model::{InstanceDoc, KvDoc, MessageDoc, Scope};
+use crate::store::Locked;
+use cosmos::PartitionKey;
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+/// How many lost tokens are kept.
+const MOST_LOST: usize = 1000;
+
+/// A message of a claimed turn.
+#[derive(Clone, Debug)]
+pub(crate) struct ClaimedMessage {
+    pub id: String,
+    pub etag: String,
+    pub receipt: bool,
+}
+
+impl From<MessageDoc> for ClaimedMessage {
+    fn from(doc: MessageDoc) -> Self {
+        ClaimedMessage {
+            id: doc.id,
+            etag: doc.etag,
+            receipt: doc.receipt,
+        }
+    }
+}
+
+/// See the module.
+#[derive(Clone, Debug)]
+pub(crate) struct ClaimedTurn {
+    pub pk: PartitionKey,
+    pub nonce: String,
+    pub lock: Locked,
+    pub instance: Option<InstanceDoc>,
+    pub kv: Vec<KvDoc>,
+    pub messages: Vec<ClaimedMessage>,
+    /// More messages were due than the turn took.
+    pub more: bool,
+    /// The orchestration that the turn belongs to, as far as the fetch has read it.
+    pub orchestration: Option<Orchestration>,
+    /// When the claim expires, by this machine's monotonic clock; a renewal moves it.
+    pub expires: Instant,
+}
+
+impl ClaimedTurn {
+    /// Which keys the turn sees.
+    pub(crate) fn scope(instance: Option<&InstanceDoc>) -> Scope {
+        Scope {
+            execution: instance.map_or(1, |instance| instance.current.execution),
+            terminal: instance.is_some_and(|instance| instance.current.status.is_terminal()),
+        }
+    }
+}
+
+/// The claimed turns by nonce, and the instances that a dispatcher of this process is about to claim.
+#[derive(Debug, Default)]
+pub(crate) struct ClaimedTurns {
+    claimed: Mutex<HashMap<String, Arc<ClaimedTurn>>>,
+    reserved: Mutex<HashSet<String>>,
+    /// Notified whenever a reservation ends.
+    unreserved: Notify,
+    /// Tokens that were reported as lost: the runtime then tries to commit a failure with them, which must not succeed
+    /// even if the lock is still theirs.
+    lost: Mutex<VecDeque<String>>,
+}
+
+/// Keeps the dispatchers of one process from racing for the same instance, until it is dropped.
+#[derive(Debug)]
+pub(crate) struct Reservation<'a> {
+    turns: &'a ClaimedTurns,
+    instance: &'a str,
+}
+
+impl Drop for Reservation<'_> {
+    fn drop(&mut self) {
+        lock(&self.turns.reserved).remove(self.instance);
+        self.turns.unreserved.notify_waiters();
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl ClaimedTurns {
+    pub(crate) fn put(&self, turn: ClaimedTurn, now_ms: u64) {
+        let mut claimed = lock(&self.claimed);
+        claimed.retain(|_, turn| turn.lock.doc.until > now_ms);
+        claimed.insert(turn.nonce.clone(), Arc::new(turn));
+    }
+
+    pub(crate) fn get(&self, nonce: &str) -> Option<Arc<ClaimedTurn>> {
+        lock(&self.claimed).get(nonce).cloned()
+    }
+
+    pub(crate) fn forget(&self, nonce: &str) {
+        lock(&self.claimed).remove(nonce);
+    }
+
+    /// Records that the token is lost.
+    pub(crate) fn lose(&self, nonce: &str) {
+        self.forget(nonce);
+        let mut lost = lock(&self.lost);
+        lost.push_back(nonce.to_owned());
+        if lost.len() > MOST_LOST {
+            lost.pop_front();
+        }
+    }
+
+    /// Whether the token was reported as lost.
+    pub(crate) fn is_lost(&self, nonce: &str) -> bool {
+        lock(&self.lost).iter().any(|lost| lost == nonce)
+    }
+
+    /// Records the lock's newest version, after a renewal.
+    pub(crate) fn relock(&self, nonce: &str, renewed: &Locked, expires: Instant) {
+        if let Some(turn) = lock(&self.claimed).get_mut(nonce) {
+            let turn = Arc::make_mut(turn);
+            turn.lock = renewed.clone();
+            turn.expires = expires;
+        }
+    }
+
+    /// Reserves the instance for one dispatcher of this process; `None` when another has reserved or claimed it.
+    pub(crate) fn reserve<'a>(&'a self, instance: &'a str, now_ms: u64) -> Option<Reservation<'a>> {
+        let is_new = lock(&self.reserved).insert(instance.to_owned());
+        let reservation = is_new.then_some(Reservation { turns: self, instance })?;
+        (!self.is_claimed(instance, now_ms)).then_some(reservation)
+    }
+
+    /// Whether a turn of this instance is under way in this process, or about to be.
+    pub(crate) fn is_running(&self, instance: &str, now_ms: u64) -> bool {
+        self.is_reserved(instance) || self.is_claimed(instance, now_ms)
+    }
+
+    /// Waits until no dispatcher of this process is about to claim the instance: it is claimed then, or free.
+    pub(crate) async fn unreserved(&self, instance: &str) {
+        loop {
+            // Subscribe before checking, or a change in between would be missed.
+            let changed = self.unreserved.notified();
+            if !self.is_reserved(instance) {
+                return;
+            }
+            changed.await;
+        }
+    }
+
+    fn is_reserved(&self, instance: &str) -> bool {
+        lock(&self.reserved).contains(instance)
+    }
+
+    fn is_claimed(&self, instance: &str, now_ms: u64) -> bool {
+        lock(&self.claimed)
+            .values()
+            .any(|turn| turn.pk.as_str() == instance && turn.lock.doc.until > now_ms)
+    }
+}

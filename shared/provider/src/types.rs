@@ -1,0 +1,71 @@
+//! The types of the directed calls: what a fetch returns and what a commit promises.
+
+use crate::due::Due;
+use duroxide::providers::{OrchestrationItem, ProviderError, WorkItem};
+use std::fmt;
+use std::pin::Pin;
+
+/// What a directed fetch found.
+#[derive(Clone, Debug)]
+pub enum Fetched<T> {
+    /// The caller has claimed it.
+    Ready(T),
+    /// Nothing is due, or not for a caller with these tags. The wakeup was stale and may be dropped if the reader has the
+    /// writer's consistency token (see [`crate::CosmosProvider::absorb_consistency_token`]). Without it a lagging replica
+    /// may have answered; a later sweep finds what it did not show.
+    Nothing,
+    /// Another process has the claim, or was faster. Retry the wakeup: that process may have fetched before the message
+    /// arrived.
+    Busy {
+        /// When the claim expires, unless it is released earlier (Unix ms).
+        until_ms: u64,
+    },
+    /// Something is due that this build cannot run. Keep the wakeup: another build must serve it.
+    Foreign {
+        /// The reason, and what to do.
+        why: String,
+    },
+}
+
+/// A claimed turn.
+#[derive(Clone, Debug)]
+pub struct TurnItem {
+    /// What duroxide runs.
+    pub item: OrchestrationItem,
+    /// The token for ack, abandon and renew.
+    pub lock_token: String,
+    /// The highest attempt count among the messages of the turn, this fetch included.
+    pub attempt: u32,
+    /// The number of this turn in its execution, from 1; turns without events do not count.
+    pub turn: u64,
+    /// More messages are due than one turn takes: another turn must follow, and no other wakeup announces it.
+    pub more: bool,
+}
+
+/// A claimed work item.
+#[derive(Clone, Debug)]
+pub struct ClaimedWork {
+    /// What duroxide runs.
+    pub item: WorkItem,
+    /// The token for ack, abandon and renew.
+    pub lock_token: String,
+    /// How often the item has been fetched, this time included.
+    pub attempt: u32,
+}
+
+/// A commit that is about to be written.
+pub struct PendingCommit<'a> {
+    /// Who has something to do once it is written. It is known before, because the outcome may never be: wake them unless
+    /// it is certain that nothing was written.
+    pub due: Vec<Due>,
+    /// Writes it; nothing happens before this is awaited.
+    pub done: Pin<Box<dyn Future<Output = Result<(), ProviderError>> + Send + 'a>>,
+}
+
+impl fmt::Debug for PendingCommit<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PendingCommit")
+            .field("due", &self.due)
+            .finish_non_exhaustive()
+    }
+}
