@@ -139,3 +139,24 @@ async fn a_full_disk_stops_the_store_and_loses_no_acknowledged_write() {
     assert_eq!(all_documents(&server.client).await, acknowledged);
     server.client.create("p", "small").ok().await.is(201);
 }
+
+#[tokio::test]
+async fn a_start_on_a_full_disk_is_refused_with_the_reason() {
+    let scratch = Scratch::new();
+    // The file may not even grow to redb's initial size.
+    let script = "trap '' XFSZ; ulimit -f 8; exec \"$0\" --port 0 --data \"$1\"";
+    let done = std::process::Command::new("sh")
+        .args(["-c", script, env!("CARGO_BIN_EXE_cosmos-emulator")])
+        .arg(scratch.path())
+        .output()
+        .unwrap();
+    let message = String::from_utf8_lossy(&done.stderr);
+    assert_eq!(done.status.code(), Some(1), "{message}");
+    assert!(
+        message.contains("cannot write") && message.contains("too large"),
+        "{message}"
+    );
+    let server = process(scratch.path(), "");
+    make(&server.client, json!({})).await;
+    server.client.create("p", "a").ok().await.is(201);
+}

@@ -137,6 +137,9 @@ enum Outcome<T> {
     Cut,
 }
 
+/// The items, each with how it ended.
+type Outcomes<I, T> = Vec<(I, Outcome<T>)>;
+
 /// The time of a page.
 #[derive(Clone, Copy, Debug)]
 struct Time {
@@ -163,7 +166,7 @@ async fn each<'s, I: Item, T: Send>(
     items: Vec<I>,
     time: Time,
     work: impl Fn(I, Instant) -> BoxFuture<'s, T> + Sync,
-) -> Vec<(I, Outcome<T>)> {
+) -> Outcomes<I, T> {
     let mut places = BTreeMap::new();
     let mut groups: Vec<Vec<I>> = Vec::new();
     for item in items {
@@ -175,7 +178,7 @@ async fn each<'s, I: Item, T: Send>(
     }
     let work = &work;
     // Boxed and collected first: a lazy iterator of borrowing futures is too much for the compiler's proof of `Send`.
-    let groups: Vec<BoxFuture<'_, Vec<(I, Outcome<T>)>>> = groups
+    let groups: Vec<BoxFuture<'_, Outcomes<I, T>>> = groups
         .into_iter()
         .map(|group| -> BoxFuture<'_, _> { Box::pin(one_by_one(group, time, work)) })
         .collect();
@@ -187,7 +190,7 @@ async fn one_by_one<'s, I: Item, T: Send>(
     group: Vec<I>,
     time: Time,
     work: &(impl Fn(I, Instant) -> BoxFuture<'s, T> + Sync),
-) -> Vec<(I, Outcome<T>)> {
+) -> Outcomes<I, T> {
     let (mut outcomes, mut is_slow) = (Vec::with_capacity(group.len()), false);
     for item in group {
         let limit = time.limit();

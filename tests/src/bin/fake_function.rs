@@ -12,6 +12,7 @@
 //! | `end-at-start`, `report-start` | ends in its start with a line on stderr; reports an error of its start |
 //! | `hang-at-start` | hangs in its start, with its process id in `NOTE` |
 
+use cosmos::{Clock as _, SystemClock};
 use serde_json::{Value, json};
 use std::env::var;
 use std::fs::{self, OpenOptions};
@@ -19,7 +20,7 @@ use std::io::{BufRead as _, BufReader, Read as _, Result, Write as _};
 use std::net::TcpStream;
 use std::process::exit;
 use std::thread::sleep;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 const FOREVER: Duration = Duration::from_secs(600);
 
@@ -30,8 +31,10 @@ struct Invocation {
     event: Value,
 }
 
+type Headers = Vec<(String, String)>;
+
 /// A request to the Runtime API: status, headers (in lower case) and body of the answer.
-fn request(method: &str, path: &str, body: &[u8]) -> Result<(u16, Vec<(String, String)>, Vec<u8>)> {
+fn request(method: &str, path: &str, body: &[u8]) -> Result<(u16, Headers, Vec<u8>)> {
     let host = var("AWS_LAMBDA_RUNTIME_API").map_err(std::io::Error::other)?;
     let mut stream = TcpStream::connect(&host)?;
     write!(
@@ -136,10 +139,7 @@ fn obey() -> Result<()> {
             "stale" => stale = json!(post("/invocation/no-such-id/response", &json!({}))?),
             _ => {}
         }
-        let now = SystemTime::now()
-            .duration_since(UNIX_EPOCH)
-            .map_err(std::io::Error::other)?;
-        let left = deadline_ms - now.as_secs_f64() * 1000.0;
+        let left = deadline_ms - SystemClock.now_ms() as f64;
         let pid = std::process::id();
         let answer = json!({"pid": pid, "served": served, "left": left, "stale": stale, "event": event});
         post(&format!("/invocation/{id}/response"), &answer)?;

@@ -71,7 +71,7 @@ pub(super) fn open(directory: &Directory) -> Result<(Database, Contents), Storag
     let mut database = open_file(&path)?;
     let length = std::fs::metadata(&path).map_err(StorageError::io("read", &path))?.len();
     if length > SPARE_BYTES + 3 * contents.bytes() {
-        database.compact().map_err(|error| damaged(&path, error))?;
+        database.compact().map_err(|error| failed(&path, error))?;
     }
     Ok((database, contents))
 }
@@ -146,7 +146,7 @@ fn create(directory: &Directory) -> Result<(), StorageError> {
     let (path, new) = (directory.file(), directory.new_file());
     std::fs::File::create(&new).map_err(StorageError::io("write", &new))?;
     let database = open_file(&new)?;
-    create_tables(&database).map_err(|error| damaged(&new, error))?;
+    create_tables(&database).map_err(|error| failed(&new, error))?;
     drop(database);
     std::fs::rename(&new, &path)
         .and_then(|()| directory.sync())
@@ -169,7 +169,7 @@ fn open_file(path: &Path) -> Result<Database, StorageError> {
         .write(true)
         .open(path)
         .map_err(StorageError::io("write", path))?;
-    open_backend(UnsyncedFile(file)).map_err(|error| damaged(path, error))
+    open_backend(UnsyncedFile(file)).map_err(|error| failed(path, error))
 }
 
 pub(super) fn open_backend(backend: impl StorageBackend) -> Result<Database, redb::DatabaseError> {
@@ -179,7 +179,10 @@ pub(super) fn open_backend(backend: impl StorageBackend) -> Result<Database, red
 /// Reads a storage file from a copy in memory, whose checksums are verified first: opening the file itself would change it.
 fn read_file(path: &Path) -> Result<Contents, StorageError> {
     let bytes = std::fs::read(path).map_err(StorageError::io("read", path))?;
-    read_bytes(&bytes).map_err(|what| damaged(path, what))
+    read_bytes(&bytes).map_err(|what| StorageError::Damaged {
+        path: path.to_owned(),
+        what,
+    })
 }
 
 /// The error says what is damaged.
@@ -254,9 +257,13 @@ fn bytes(text: &str) -> Bytes {
     Bytes::copy_from_slice(text.as_bytes())
 }
 
-fn damaged(path: &Path, what: impl ToString) -> StorageError {
-    StorageError::Damaged {
-        path: path.to_owned(),
-        what: what.to_string(),
+/// An error of redb on a file whose copy was readable: the disk is full, or cannot be written.
+fn failed(path: &Path, error: impl Into<redb::Error>) -> StorageError {
+    match error.into() {
+        redb::Error::Io(source) => StorageError::io("write", path)(source),
+        other => StorageError::Damaged {
+            path: path.to_owned(),
+            what: other.to_string(),
+        },
     }
 }
