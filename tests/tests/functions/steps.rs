@@ -245,13 +245,13 @@ async fn an_activity_sees_the_end_of_its_own_orchestration() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_runtime_is_started_once() {
-    let seats = Arc::new(Mutex::new(BTreeSet::new()));
-    let seen = Arc::clone(&seats);
+    let dispatchers = Arc::new(Mutex::new(BTreeSet::new()));
+    let seen = Arc::clone(&dispatchers);
     let orchestrations = OrchestrationRegistry::builder()
-        .register("Seat", move |_: OrchestrationContext, _: String| {
+        .register("Dispatcher", move |_: OrchestrationContext, _: String| {
             // A turn runs on the task of its dispatcher.
-            let seat = tokio::task::id().to_string();
-            seen.lock().expect("no panic").insert(seat);
+            let dispatcher = tokio::task::id().to_string();
+            seen.lock().expect("no panic").insert(dispatcher);
             async move { Ok(String::new()) }
         })
         .build();
@@ -264,11 +264,11 @@ async fn the_runtime_is_started_once() {
     };
     let cloud = Cloud::with(options, orchestrations, workload::activities()).await;
     for n in 0..10 {
-        let wakeup = start(&cloud, &format!("i{n}"), "Seat", "").await;
+        let wakeup = start(&cloud, &format!("i{n}"), "Dispatcher", "").await;
         serve(&cloud.orchestrator, &[wakeup]).await;
     }
-    let seats = seats.lock().expect("no panic").clone();
-    assert_eq!(seats.len(), 1, "ten invocations had one dispatcher: {seats:?}");
+    let dispatchers = dispatchers.lock().expect("no panic").clone();
+    assert_eq!(dispatchers.len(), 1, "ten invocations had one dispatcher: {dispatchers:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -18,15 +18,7 @@ const FOLDERS: [&str; 6] = [
 ];
 /// Files that the documents name before they exist: places for a new feature, and modules of the provider that are being
 /// moved.
-const PROPOSED: [&str; 7] = [
-    "pause.rs",
-    "shared/api",
-    "functions/api",
-    "polling/",
-    "recovery/",
-    "recovery/deliver.rs",
-    "recovery/erase.rs",
-];
+const PROPOSED: [&str; 3] = ["pause.rs", "shared/api", "functions/api"];
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")

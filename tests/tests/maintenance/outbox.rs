@@ -100,7 +100,7 @@ async fn what_can_never_be_delivered_is_given_up_at_once() {
         assert_eq!(totals(&pass), (1, 0, 0, 1), "{how:?}");
         let dead_letters = fixture.dead_letters().await;
         assert_eq!((dead_letters.len(), fixture.intents().await.len()), (1, 0), "{how:?}");
-        let reason = dead_letters[0]["death"]["reason"].as_str().expect("a reason");
+        let reason = dead_letters[0]["givenUp"]["reason"].as_str().expect("a reason");
         assert!(reason.contains("can never be delivered"), "{reason}");
     }
 }

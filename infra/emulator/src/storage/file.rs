@@ -2,7 +2,7 @@
 //!
 //! redb asks for `sync_data` at every commit. That would cost one disk flush per write request and protect from a power cut
 //! only. This file leaves the flush to [`Directory::sync`](super::directory::Directory::sync) at shutdown: a write that the
-//! operating system has accepted survives the death of the process.
+//! operating system has accepted survives the end of the process.
 
 use std::fs::File;
 use std::io;

@@ -166,13 +166,13 @@ async fn search(
 ) -> Result<(Vec<Listed>, bool), Failure> {
     let clauses = [
         after.map(|_| " AND c.sortKey < @after"),
-        filter.kind.map(|_| " AND c.death.cause = @kind"),
+        filter.kind.map(|_| " AND c.givenUp.cause = @kind"),
         filter.instance.as_ref().map(|_| " AND c.pk = @instance"),
     ];
     let clauses: String = clauses.into_iter().flatten().collect();
     let mut query = Query::new(format!(
-        "SELECT c.id, c.pk, c.dueAt, c.sortKey, c.death.cause, c.death.reason, c.death.attempts, \
-         c.death.execution, c.death.name, c.death.target \
+        "SELECT c.id, c.pk, c.dueAt, c.sortKey, c.givenUp.cause, c.givenUp.reason, c.givenUp.attempts, \
+         c.givenUp.execution, c.givenUp.name, c.givenUp.target \
          FROM c WHERE c.queue = {DEAD}{clauses} ORDER BY c.sortKey DESC"
     ));
     if let Some(after) = after {

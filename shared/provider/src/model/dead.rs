@@ -41,7 +41,6 @@ pub(crate) struct DeadLetterDoc {
     slot: u8,
     pub sort_key: String,
     ttl: u32,
-    #[serde(rename = "death")]
     pub given_up: GivenUp,
 }
 
