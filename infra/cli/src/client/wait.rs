@@ -30,7 +30,7 @@ pub struct Wait {
     /// The instance's id
     #[arg(value_parser = id_parser())]
     instance: String,
-    /// The timeout
+    /// How long to wait at most
     #[arg(long, value_name = "SECONDS", default_value = "60")]
     timeout: Timeout,
     #[command(flatten)]

@@ -121,12 +121,10 @@ impl Table {
 
     pub(crate) fn render(self, look: Look) -> String {
         let mut table = look.table();
-        let headings = self.columns.iter().map(|column| column.heading);
-        table.set_header(headings.map(|text| comfy_table::Cell::new(text).add_attribute(Attribute::Bold)));
+        let headings = self.columns.iter().map(|column| comfy_table::Cell::new(column.heading));
+        table.set_header(one_line(headings.map(|heading| heading.add_attribute(Attribute::Bold))));
         for cells in self.rows {
-            let mut row = Row::from(cells.into_iter().map(|cell| cell.0));
-            row.max_height(1);
-            table.add_row(row);
+            table.add_row(one_line(cells.into_iter().map(|cell| cell.0)));
         }
         for (drawn, column) in table.column_iter_mut().zip(&self.columns) {
             drawn.set_padding((0, GAP));
@@ -137,6 +135,13 @@ impl Table {
         }
         format!("{}\n", table.trim_fmt())
     }
+}
+
+/// A row that is cut instead of wrapped.
+fn one_line(cells: impl Iterator<Item = comfy_table::Cell>) -> Row {
+    let mut row = Row::from(cells);
+    row.max_height(1);
+    row
 }
 
 /// Hides optional columns from the right until the table fits; then columns are cut down to their least width.
@@ -255,6 +260,7 @@ a\\u{1b}[31m\\nb  1234  Failed     why not
         let shown = table.clone().render(narrow(60));
         assert!(shown.lines().all(|line| measure_text_width(line) <= 60), "{shown}");
         assert!(shown.contains("Running") && shown.contains("iiiiii…  "), "{shown}");
+        assert_eq!(shown.lines().count(), 2, "nothing is wrapped: {shown}");
         assert!(table.render(narrow(1)).contains("iiiii…"), "a column stays readable");
     }
 
