@@ -298,7 +298,7 @@ async fn abandon_backlog(count: usize, turns: usize) {
     let backlog = (0..count).map(|n| raised("order", &n.to_string()));
     begin_owing(&provider, "order", backlog.collect(), Vec::new()).await;
     let (mut seen, mut largest) = (0, 0);
-    for round in 0..5 {
+    for round in 0..5_usize {
         let turn = turn(&provider, "order").await;
         seen += turn.item.messages.len();
         provider
@@ -307,7 +307,7 @@ async fn abandon_backlog(count: usize, turns: usize) {
             .expect("it is abandoned");
         let lock = world.document("order", "lock").await.expect("a lock");
         largest = largest.max(lock.to_string().len());
-        if (round + 1) % turns == 0 {
+        if (round + 1).is_multiple_of(turns) {
             clock.advance(Duration::from_secs(2));
         }
     }
