@@ -268,7 +268,11 @@ async fn the_runtime_is_started_once() {
         serve(&cloud.orchestrator, &[wakeup]).await;
     }
     let dispatchers = dispatchers.lock().expect("no panic").clone();
-    assert_eq!(dispatchers.len(), 1, "ten invocations had one dispatcher: {dispatchers:?}");
+    assert_eq!(
+        dispatchers.len(),
+        1,
+        "ten invocations had one dispatcher: {dispatchers:?}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
