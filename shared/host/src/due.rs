@@ -1,7 +1,7 @@
 //! From who is due to the wakeups that say so: pure decisions, no I/O.
 //!
-//! Invariant: everybody who is due within the notifier's reach gets at least one wakeup, and one target gets one wakeup
-//! per second. Who is due later than the reach is left to maintenance.
+//! Invariant: each target that is due within the notifier's reach gets at least one wakeup, and at most one per second.
+//! A target that is due later is left to maintenance.
 
 use crate::notifier::Delayed;
 use crate::wakeup::Wakeup;

@@ -93,6 +93,10 @@ pub struct Environment {
     pub(crate) notifier: BoundedNotifier,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) clock: Arc<dyn Clock>,
+    #[cfg_attr(
+        not(feature = "testing"),
+        expect(dead_code, reason = "it runs as long as this is kept")
+    )]
     runtime: Arc<Runtime>,
 }
 
@@ -168,7 +172,8 @@ impl Environment {
         }
     }
 
-    /// Stops the runtime. Lambda just kills its environments; this is for tests and for hosts that live on.
+    /// Stops the runtime. Lambda kills its environments instead.
+    #[cfg(feature = "testing")]
     pub async fn shutdown(self) {
         self.runtime.shutdown(Some(0)).await;
     }

@@ -53,7 +53,6 @@ mod connection;
 mod delegate;
 mod disposition;
 mod due;
-#[cfg_attr(not(feature = "testing"), allow(dead_code, reason = "a part is for tests"))]
 mod environment;
 mod event;
 mod function;

@@ -60,7 +60,7 @@ pub use due::{Due, Orchestration, Target, TurnDecision, WorkTarget};
 pub use error::ConnectError;
 pub use maintain::{
     Backlog, BacklogQuery, DeadLetter, DeadLetterCursor, DeadLetterFilter, DeadLetterId, DeadLetterPage,
-    DeadLetterSummary, DueItem, DuePage, DueWhat, DueWindow, MaintenanceState, Redriven, Redrives, Retention, Tried,
+    DeadLetterSummary, DueItem, DuePage, DueWindow, MaintenanceState, Redriven, Redrives, Retention, Tried,
 };
 pub use model::{DeadLetterKind, UnfinishedSweep};
 pub use page::{Cursor, PageRequest, PassOutcome};

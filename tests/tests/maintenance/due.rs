@@ -3,7 +3,7 @@
 use crate::support::*;
 use cosmos::Clock;
 use duroxide::providers::{Provider, WorkItem};
-use duroxide_cosmos::{CosmosProvider, Cursor, DueItem, DuePage, DueWhat, DueWindow, PageRequest};
+use duroxide_cosmos::{CosmosProvider, Cursor, DueItem, DuePage, DueWindow, PageRequest, Target, WorkTarget};
 use std::collections::BTreeSet;
 use std::time::Duration;
 use tests::turns::*;
@@ -46,7 +46,7 @@ pub async fn all(provider: &CosmosProvider, windows: &[DueWindow], most: u32) ->
 }
 
 fn names(items: &[DueItem]) -> Vec<&str> {
-    items.iter().map(|item| item.instance.as_str()).collect()
+    items.iter().map(|item| item.target.instance()).collect()
 }
 
 #[tokio::test]
@@ -98,7 +98,10 @@ async fn three_hundred_items_come_page_by_page_oldest_first_each_once_for_one_re
     for most in [7, 1_000] {
         let items = all(&fixture.provider, &[window(0, t + 1_000)], most).await;
         assert_eq!(items.len(), 300, "pages of {most}");
-        let found: BTreeSet<_> = items.into_iter().map(|item| (item.due_ms, item.instance)).collect();
+        let found: BTreeSet<_> = items
+            .into_iter()
+            .map(|item| (item.due_ms, item.target.instance().to_owned()))
+            .collect();
         assert_eq!(found, expected, "pages of {most}");
     }
 }
@@ -121,11 +124,11 @@ async fn changes_between_pages_hide_nothing() {
     for round in 0.. {
         let page = page(&fixture.provider, &windows, 2, cursor).await;
         for item in &page.items {
-            assert!(seen.insert(item.instance.clone()), "{} twice", item.instance);
+            assert!(seen.insert(item.target.instance().to_owned()), "{item:?} twice");
         }
         // What was just named is served, and more comes before and behind the place.
         for item in page.items.iter().filter(|item| item.due_ms <= t + 15) {
-            fixture.consume(&item.instance).await;
+            fixture.consume(item.target.instance()).await;
             served += 1;
         }
         for due in [t + 15, t + 900] {
@@ -139,7 +142,10 @@ async fn changes_between_pages_hide_nothing() {
     let old = seen.iter().filter(|name| name.starts_with("old")).count();
     assert_eq!((old, served >= 16), (30, true), "{seen:?}");
     let again = all(&fixture.provider, &windows, 3).await;
-    let new = again.iter().filter(|item| item.instance.starts_with("new")).count();
+    let new = again
+        .iter()
+        .filter(|item| item.target.instance().starts_with("new"))
+        .count();
     assert!(new >= 2, "what was added comes with the next search");
     assert!(!names(&again).contains(&"old0"), "what was served does not");
 }
@@ -149,14 +155,16 @@ async fn a_claimed_activity_is_due_when_its_lock_expires_and_not_before() {
     let fixture = Fixture::new().await;
     begin_with(&fixture.provider, "i", 1, named()).await;
     let queued = fixture.clock.now_ms();
-    let what = DueWhat::Work {
+    let activity = Target::Work(WorkTarget {
+        instance: "i".to_owned(),
         execution: 1,
         activity: 2,
         tag: None,
-    };
+        orchestration: None,
+    });
     let free = all(&fixture.provider, &[window(0, queued)], 10).await;
     assert_eq!(free.len(), 1);
-    assert_eq!((&free[0].what, free[0].due_ms), (&what, queued));
+    assert_eq!((&free[0].target, free[0].due_ms), (&activity, queued));
     fixture.clock.advance(Duration::from_secs(5));
     work(&fixture.provider, "i", 2).await;
     let until = fixture.clock.now_ms() + LOCK.as_millis() as u64;
@@ -166,15 +174,13 @@ async fn a_claimed_activity_is_due_when_its_lock_expires_and_not_before() {
     );
     let expired = all(&fixture.provider, &[window(until - 1, until)], 10).await;
     assert_eq!(expired.len(), 1);
-    assert_eq!((&expired[0].what, expired[0].queued_ms), (&what, Some(queued)));
+    assert_eq!((&expired[0].target, expired[0].queued_ms), (&activity, Some(queued)));
     // An instance whose turn is under way is named all the same.
     enqueue(&fixture.provider, raised("i", "x")).await;
     turn(&fixture.provider, "i").await;
     let now = fixture.clock.now_ms();
-    assert_eq!(
-        all(&fixture.provider, &[window(0, now)], 10).await[0].what,
-        DueWhat::Turn
-    );
+    let named = all(&fixture.provider, &[window(0, now)], 10).await;
+    assert!(matches!(named[0].target, Target::Turn { .. }), "{named:?}");
 }
 
 #[tokio::test]

@@ -248,23 +248,24 @@ async fn a_pass_that_cannot_reach_the_store_does_not_stop_the_others() {
 #[tokio::test]
 async fn a_log_line_of_a_pass_names_the_pass_without_repeating_it() {
     let fixture = Fixture::new().await;
-    enqueue(&fixture.provider, start_of("lost")).await;
-    fixture.clock.advance(PERIOD);
     let (maintenance, notifier) = maintenance(&fixture.provider, &fixture.clock, settings());
     notifier.fail_all(true);
+    // A callsite that another test registers in the moment of the capture may miss it: this run registers them before.
+    enqueue(&fixture.provider, start_of("earlier")).await;
+    fixture.clock.advance(PERIOD);
+    run(&maintenance).await;
+    enqueue(&fixture.provider, start_of("lost")).await;
+    fixture.clock.advance(PERIOD);
     let (log, logging) = LogLines::capture();
     let report = run(&maintenance).await;
     drop(logging);
-    assert_eq!(report.wakeups_failed, 1, "{report:?}");
+    assert!(report.wakeups_failed >= 1, "{report:?}");
     let lines = log.read();
     let warning = lines
         .iter()
-        .find(|line| line["level"] == "WARN")
+        .find(|line| line["level"] == "WARN" && line["instance"] == "lost")
         .expect("a wakeup failed");
-    assert_eq!(
-        (&warning["pass"], &warning["instance"]),
-        (&json!("sweep"), &json!("lost"))
-    );
+    assert_eq!(warning["pass"], json!("sweep"));
     assert!(
         warning["budget_ms"].as_u64() > Some(50_000),
         "the run's span: {warning}"

@@ -4,7 +4,7 @@ use crate::due::{all, timer, window};
 use crate::support::*;
 use cosmos::Clock;
 use duroxide::providers::{Provider, ScheduledActivityIdentifier, TagFilter, WorkItem};
-use duroxide_cosmos::{CosmosProvider, DueItem, DueWhat, Fetched};
+use duroxide_cosmos::{CosmosProvider, DueItem, Fetched, Target, WorkTarget};
 use std::time::Duration;
 use tests::turns::*;
 
@@ -12,7 +12,10 @@ use tests::turns::*;
 async fn only(fixture: &Fixture, instance: &str) -> DueItem {
     let now = fixture.clock.now_ms();
     let items = all(&fixture.provider, &[window(0, now + 10_000_000)], 100).await;
-    let mut own: Vec<DueItem> = items.into_iter().filter(|item| item.instance == instance).collect();
+    let mut own: Vec<DueItem> = items
+        .into_iter()
+        .filter(|item| item.target.instance() == instance)
+        .collect();
     assert_eq!(own.len(), 1, "{instance}: {own:?}");
     own.remove(0)
 }
@@ -30,16 +33,14 @@ async fn an_activity_is_named_with_its_execution_and_its_tag() {
         tag: Some("gpu".to_owned()),
     };
     fixture.provider.enqueue_for_worker(item).await.expect("it is queued");
-    let what = only(&fixture, "an/odd id").await.what;
-    let tag = Some("gpu".to_owned());
-    assert_eq!(
-        what,
-        DueWhat::Work {
-            execution: 3,
-            activity: 17,
-            tag
-        }
-    );
+    let expected = Target::Work(WorkTarget {
+        instance: "an/odd id".to_owned(),
+        execution: 3,
+        activity: 17,
+        tag: Some("gpu".to_owned()),
+        orchestration: None,
+    });
+    assert_eq!(only(&fixture, "an/odd id").await.target, expected);
 }
 
 #[tokio::test]
@@ -82,7 +83,10 @@ async fn every_item_has_the_time_it_was_queued_whatever_its_origin() {
         "queued when it was committed, due since it was delivered"
     );
     let own = all(provider, &[window(0, t1 + 1_000_000)], 100).await;
-    let own: Vec<_> = own.into_iter().filter(|item| item.instance == "source").collect();
+    let own: Vec<_> = own
+        .into_iter()
+        .filter(|item| item.target.instance() == "source")
+        .collect();
     assert_eq!(own.iter().map(|item| item.queued_ms).collect::<Vec<_>>(), [Some(t1); 2]);
     assert_eq!(
         own.iter().map(|item| item.due_ms).collect::<Vec<_>>(),
@@ -100,7 +104,7 @@ async fn every_item_has_the_time_it_was_queued_whatever_its_origin() {
     let own = all(provider, &[window(0, fixture.clock.now_ms())], 100).await;
     let item = own
         .iter()
-        .find(|item| item.instance == "source")
+        .find(|item| item.target.instance() == "source")
         .expect("it is due again");
     assert_eq!(item.queued_ms, Some(t1), "it still is what the commit queued");
     let claimed = claim(provider, "source").await;
@@ -113,9 +117,10 @@ async fn every_item_has_the_time_it_was_queued_whatever_its_origin() {
     let own = all(provider, &[window(t1, t2)], 100).await;
     let item = own
         .iter()
-        .find(|item| item.instance == "source")
+        .find(|item| item.target.instance() == "source")
         .expect("its completion is due");
-    assert_eq!((&item.what, item.queued_ms), (&DueWhat::Turn, Some(t2)));
+    assert!(matches!(item.target, Target::Turn { .. }), "{item:?}");
+    assert_eq!(item.queued_ms, Some(t2));
 }
 
 async fn claim(provider: &CosmosProvider, instance: &str) -> String {

@@ -17,7 +17,7 @@
 //! still be in flight wakes it with a delay. A timer whose commit took longer than the timer itself may be missed by that
 //! run. So the next run wakes it again, if the threshold would come later (it does when the period is shorter).
 
-use duroxide_cosmos::{DueItem, DueWhat, DueWindow};
+use duroxide_cosmos::{DueItem, DueWindow, Target};
 
 const DAY_MS: u64 = 24 * 60 * 60 * 1000;
 /// The time in which a timer's wakeup may still be in flight. Schedules run less often than this.
@@ -143,14 +143,14 @@ impl Coming {
         let was_out_of_reach = item
             .queued_ms
             .is_none_or(|queued| item.due_ms.saturating_sub(queued) > self.reach_ms);
-        matches!(item.what, DueWhat::Turn) && was_out_of_reach
+        matches!(item.target, Target::Turn { .. }) && was_out_of_reach
     }
 }
 
 /// Whether a wakeup was sent for the item's due time, rather than when it was queued.
 fn is_timer(item: &DueItem) -> bool {
     let is_put_off = |queued: u64| item.due_ms.saturating_sub(queued) >= LEAST_PUT_OFF_MS;
-    matches!(item.what, DueWhat::Turn) && (item.is_timer || item.queued_ms.is_some_and(is_put_off))
+    matches!(item.target, Target::Turn { .. }) && (item.is_timer || item.queued_ms.is_some_and(is_put_off))
 }
 
 /// Up to which due time a phase has woken everything, when all items due before `reached_ms` were on its pages.

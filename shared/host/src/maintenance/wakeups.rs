@@ -6,7 +6,7 @@ use crate::notifier::BoundedNotifier;
 use crate::notifier::Delayed;
 use crate::wakeup::{Wakeup, recent_consistency_token};
 use cosmos::Clock;
-use duroxide_cosmos::{CosmosProvider, DueItem, DueWhat, Target, WorkTarget};
+use duroxide_cosmos::{CosmosProvider, DueItem, Target};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 use tokio::time::Instant;
@@ -100,7 +100,7 @@ pub(super) fn overdue_wakeups(
     woken: &mut HashSet<Target>,
 ) -> Vec<Delayed> {
     let wanted = items.iter().filter(|item| overdue.wakes(item));
-    let fresh = wanted.filter(|item| woken.insert(target_of(item)));
+    let fresh = wanted.filter(|item| woken.insert(item.target.clone()));
     fresh.map(|item| delayed(item, overdue.wait_ms(item, now_ms))).collect()
 }
 
@@ -115,7 +115,7 @@ pub(super) fn coming_wakeups(
     let mut wakeups: BTreeMap<(u64, Target), &DueItem> = BTreeMap::new();
     for item in items.iter().filter(|item| coming.wakes(item)) {
         let second = item.due_ms.saturating_sub(now_ms).div_ceil(1000);
-        let last = wakeups.entry((second, target_of(item))).or_insert(item);
+        let last = wakeups.entry((second, item.target.clone())).or_insert(item);
         if last.due_ms < item.due_ms {
             *last = item;
         }
@@ -129,7 +129,7 @@ pub(super) fn coming_wakeups(
 }
 
 fn delayed(item: &DueItem, delay_ms: u64) -> Delayed {
-    let mut wakeup = Wakeup::to(target_of(item));
+    let mut wakeup = Wakeup::to(item.target.clone());
     // Also for overdue items: the function's clock may be behind.
     wakeup.due_ms = Some(item.due_ms);
     Delayed {
@@ -138,36 +138,19 @@ fn delayed(item: &DueItem, delay_ms: u64) -> Delayed {
     }
 }
 
-fn target_of(item: &DueItem) -> Target {
-    let instance = item.instance.clone();
-    match &item.what {
-        DueWhat::Turn => Target::Turn { instance },
-        DueWhat::Work {
-            execution,
-            activity,
-            tag,
-        } => Target::Work(WorkTarget {
-            instance,
-            execution: *execution,
-            activity: *activity,
-            tag: tag.clone(),
-            // The worker reads it, when the wakeup does not carry it.
-            orchestration: None,
-        }),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use duroxide_cosmos::WorkTarget;
     use std::time::Duration;
 
     const NOW: u64 = 1_760_000_000_000;
 
     fn turn(instance: &str, due_ms: u64) -> DueItem {
         DueItem {
-            instance: instance.to_owned(),
-            what: DueWhat::Turn,
+            target: Target::Turn {
+                instance: instance.to_owned(),
+            },
             due_ms,
             queued_ms: None,
             is_timer: false,
@@ -176,11 +159,13 @@ mod tests {
 
     fn work(instance: &str, activity: u64) -> DueItem {
         DueItem {
-            what: DueWhat::Work {
+            target: Target::Work(WorkTarget {
+                instance: instance.to_owned(),
                 execution: 1,
                 activity,
                 tag: Some("gpu".to_owned()),
-            },
+                orchestration: None,
+            }),
             ..turn(instance, NOW - 60_000)
         }
     }

@@ -4,6 +4,7 @@
 //! an instance whose turn is under way is listed like any other (a wakeup for a busy instance costs one request). The
 //! caller decides which wakeups to send; its windows select what it has not notified before.
 
+use crate::due::{Target, WorkTarget};
 use crate::error::Failure;
 use crate::model::sql::{TURN, WORK};
 use crate::model::{Queue, WorkDoc, queued_at};
@@ -22,29 +23,11 @@ pub struct DueWindow {
     pub until_ms: u64,
 }
 
-/// What is due.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum DueWhat {
-    /// A message of the instance.
-    Turn,
-    /// One of its activities.
-    Work {
-        /// The execution that scheduled it.
-        execution: u64,
-        /// The id of its event.
-        activity: u64,
-        /// Its tag, which decides which workers serve it.
-        tag: Option<String>,
-    },
-}
-
 /// One message or work item.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DueItem {
-    /// Its instance.
-    pub instance: String,
-    /// What it is.
-    pub what: DueWhat,
+    /// The turn or the activity that it makes due. The orchestration of an activity is not read.
+    pub target: Target,
     /// Since when it is due (Unix ms).
     pub due_ms: u64,
     /// When it was queued (Unix ms), if the document has it.
@@ -120,8 +103,8 @@ fn query_of(windows: &[DueWindow]) -> Query {
 
 /// `None` for a document of a newer version that this one cannot name in a wakeup.
 fn item_of(listed: Listed) -> Option<DueItem> {
-    let what = match listed.queue {
-        Queue::Turn => DueWhat::Turn,
+    let target = match listed.queue {
+        Queue::Turn => Target::Turn { instance: listed.pk },
         Queue::Work => {
             let Some((execution, activity)) = WorkDoc::numbers_of(&listed.id) else {
                 tracing::warn!(
@@ -131,19 +114,19 @@ fn item_of(listed: Listed) -> Option<DueItem> {
                 );
                 return None;
             };
-            let tag = listed.tag;
-            DueWhat::Work {
+            Target::Work(WorkTarget {
+                instance: listed.pk,
                 execution,
                 activity,
-                tag,
-            }
+                tag: listed.tag,
+                orchestration: None,
+            })
         }
         Queue::Repair | Queue::Dead => return None,
     };
     Some(DueItem {
         queued_ms: listed.sort_key.as_deref().and_then(queued_at),
-        instance: listed.pk,
-        what,
+        target,
         due_ms: listed.due_at,
         is_timer: listed.is_timer,
     })

@@ -28,7 +28,7 @@ pub use dead_letters::{
 };
 pub(crate) use dead_letters::{dead_letter, dead_letter_count, dead_letters, discard_dead_letter};
 pub(crate) use due::due;
-pub use due::{DueItem, DuePage, DueWhat, DueWindow};
+pub use due::{DueItem, DuePage, DueWindow};
 pub use redrive::Redriven;
 pub(crate) use redrive::redrive;
 pub use redrives::{Redrives, Tried};

@@ -1,4 +1,5 @@
 use super::*;
+use duroxide_cosmos::WorkTarget;
 
 const S: u64 = 1_000;
 /// Noon of some day.
@@ -16,8 +17,9 @@ fn overdue(last_run_ms: u64, now_ms: u64) -> Overdue {
 
 fn message(due_ms: u64) -> DueItem {
     DueItem {
-        instance: "i".to_owned(),
-        what: DueWhat::Turn,
+        target: Target::Turn {
+            instance: "i".to_owned(),
+        },
         due_ms,
         queued_ms: Some(due_ms),
         is_timer: false,
@@ -34,11 +36,13 @@ fn timer(due_ms: u64, ahead_ms: u64) -> DueItem {
 
 fn work(due_ms: u64) -> DueItem {
     DueItem {
-        what: DueWhat::Work {
+        target: Target::Work(WorkTarget {
+            instance: "i".to_owned(),
             execution: 1,
             activity: 2,
             tag: None,
-        },
+            orchestration: None,
+        }),
         ..message(due_ms)
     }
 }
