@@ -7,13 +7,12 @@ use cosmos::{ContainerSpec, IndexingPolicy, Throughput};
 /// Every document has the id of its instance (or, for an affinity session, of that session) under this path.
 const PARTITION_KEY_PATH: &str = "/pk";
 
-const INDEXED: [&str; 15] = [
+const INDEXED: [&str; 14] = [
     "/pk/?",
     "/type/?",
     "/queue/?",
     "/dueAt/?",
     "/sortKey/?",
-    "/slot/?",
     "/execution/?",
     "/status/?",
     "/parent/?",

@@ -97,7 +97,7 @@ async fn documents_of_an_unknown_type_stop_no_fetch_and_no_recovery() {
         let instance = if n < 2 { "order" } else { "elsewhere" };
         let doc = json!({
             "id": format!("future:{queue}"), "pk": instance, "type": "hologram", "queue": queue,
-            "dueAt": 1, "slot": 0, "sortKey": "00", "beam": [1, 2, 3],
+            "dueAt": 1, "sortKey": "00", "beam": [1, 2, 3],
         });
         let pk = PartitionKey::new(instance).expect("a valid partition key");
         world.raw().create(&pk, &doc, Retry::Idempotent).await.expect("written");

@@ -8,7 +8,7 @@
 //! `sortKey` orders the list: the time, then a digest of the address. It is unique, so the newest-first list can continue
 //! after any dead letter, whatever was added or discarded meanwhile; and it is indexed already.
 
-use super::{Kind, MessageDoc, Queue, digest, slot};
+use super::{Kind, MessageDoc, Queue, digest};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
@@ -38,7 +38,6 @@ pub(crate) struct DeadLetterDoc {
     queue: Queue,
     /// When it was given up.
     pub due_at: u64,
-    slot: u8,
     pub sort_key: String,
     ttl: u32,
     pub given_up: GivenUp,
@@ -86,7 +85,6 @@ impl DeadLetterDoc {
             kind: Kind::DeadLetter,
             queue: Queue::Dead,
             due_at: at_ms,
-            slot: slot(pk),
             ttl,
             given_up,
         }

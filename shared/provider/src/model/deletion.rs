@@ -7,7 +7,7 @@
 //! To abort is a decision too, under the same id: a process that meets the mark of an undecided deletion first creates
 //! the document as *aborted*, so that a slow decider conflicts instead of deleting half a tree.
 
-use super::{Kind, Queue, slot};
+use super::{Kind, Queue};
 use serde::{Deserialize, Serialize};
 
 /// No decider can be slower than this.
@@ -24,7 +24,6 @@ pub(crate) struct DeletionDoc {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     queue: Option<Queue>,
     due_at: u64,
-    slot: u8,
     pub group: String,
     pub instances: Vec<String>,
     #[serde(rename = "givenUp", default)]
@@ -41,7 +40,6 @@ impl DeletionDoc {
             kind: Kind::Deletion,
             queue: Some(Queue::Repair),
             due_at,
-            slot: slot(pk),
             group: group.to_owned(),
             instances: instances.to_vec(),
             aborted: false,

@@ -6,7 +6,7 @@
 //! delivery, by its maker, does not count.
 
 use super::message::ranked;
-use super::{Kind, MessageDoc, Queue, slot};
+use super::{Kind, MessageDoc, Queue};
 use serde::{Deserialize, Serialize};
 
 /// See the module. `message.pk` is the target.
@@ -19,7 +19,6 @@ pub(crate) struct IntentDoc {
     kind: Kind,
     queue: Queue,
     pub due_at: u64,
-    slot: u8,
     /// Begins with the time since when it waits, and is indexed; `due_at` moves with each attempt. It is the message's
     /// key, until the intent was given up and is redriven.
     #[serde(default)]
@@ -48,7 +47,6 @@ impl IntentDoc {
             kind: Kind::Intent,
             queue: Queue::Repair,
             due_at,
-            slot: slot(pk),
             sort_key: message.sort_key.clone(),
             attempts: 0,
             last_error: None,
@@ -87,8 +85,8 @@ mod tests {
 
     #[test]
     fn an_intent_without_attempts_is_written_as_it_always_was_and_old_ones_are_read() {
-        let old = r#"{"id":"o:c-1","pk":"a","type":"intent","queue":"repair","dueAt":5,"slot":1,"message":
-            {"id":"m:c-1","pk":"b","type":"message","queue":"turn","dueAt":1,"slot":2,"sortKey":"3:x","receipt":true,
+        let old = r#"{"id":"o:c-1","pk":"a","type":"intent","queue":"repair","dueAt":5,"message":
+            {"id":"m:c-1","pk":"b","type":"message","queue":"turn","dueAt":1,"sortKey":"3:x","receipt":true,
             "item":{"some":"item"}}}"#;
         let intent: IntentDoc = serde_json::from_str(old).unwrap();
         assert_eq!(

@@ -4,7 +4,7 @@
 //! lock fails as a whole. The document stays small, because each turn writes it twice: it lists the claimed messages with
 //! their attempt counts, so that the messages themselves are not rewritten.
 
-use super::{Kind, Queue, slot};
+use super::{Kind, Queue};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashSet};
 
@@ -52,7 +52,6 @@ pub(crate) struct LockDoc {
     #[serde(rename = "type")]
     kind: Kind,
     sort_key: String,
-    slot: u8,
     #[serde(rename = "holder", default, skip_serializing_if = "Option::is_none")]
     pub claim: Option<Claim>,
     /// When the claim expires; 0 when there is none.
@@ -87,7 +86,6 @@ impl LockDoc {
             pk: pk.to_owned(),
             kind: Kind::Lock,
             sort_key: "0".to_owned(),
-            slot: slot(pk),
             claim: None,
             until: 0,
             claimed_count: 0,

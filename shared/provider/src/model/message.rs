@@ -5,7 +5,7 @@
 //! message is consumed, its document becomes a *receipt* under the same id (with a TTL), so that a redelivery still
 //! conflicts: this makes delivery across partitions exactly once.
 
-use super::{Kind, Queue, slot};
+use super::{Kind, Queue};
 use duroxide::providers::WorkItem;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -29,7 +29,6 @@ pub(crate) struct MessageDoc {
     kind: Kind,
     queue: Queue,
     pub due_at: u64,
-    slot: u8,
     pub sort_key: String,
     /// Whether a receipt replaces this message when it is consumed.
     #[serde(default)]
@@ -57,7 +56,6 @@ impl MessageDoc {
             kind: Kind::Message,
             queue: Queue::Turn,
             due_at: envelope.due_at,
-            slot: slot(pk),
             sort_key: ranked(&envelope.sort_key),
             receipt: envelope.receipt,
             item: serde_json::value::to_raw_value(item)?,

@@ -1,13 +1,12 @@
 //! The documents, one file per type. Each file owns the ids and the serde of its type; no other module builds them.
 //!
 //! Ids never contain the instance id, which may hold characters that a document id may not: it is the partition key
-//! instead. Documents that must be found without knowing their partition share three fields:
+//! instead. Documents that must be found without knowing their partition share two fields:
 //!
 //! | field | meaning |
 //! |---|---|
 //! | `queue` | `turn`: a message; `work`: an activity; `repair`: an intent, an unfinished commit or a deletion; `dead`: a dead letter |
 //! | `dueAt` | due from then on (Unix ms); a claimed work item is due again when its claim expires |
-//! | `slot` | a stable hash of the partition key, 0-255; reserved for dividing sweeps among processes |
 
 mod dead;
 mod deletion;
@@ -84,11 +83,6 @@ pub(crate) struct Header {
     pub kind: Kind,
 }
 
-/// The slot of a partition key: the first byte of its SHA-256, the same in every version of every compiler.
-pub(crate) fn slot(pk: &str) -> u8 {
-    Sha256::digest(pk.as_bytes())[0]
-}
-
 /// Hex of a SHA-256, for ids made of text that an id may not hold.
 pub(crate) fn digest(text: &str) -> String {
     Sha256::digest(text.as_bytes())
@@ -100,11 +94,6 @@ pub(crate) fn digest(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn slots_are_stable_across_builds() {
-        assert_eq!([slot("order-1"), slot("日本"), slot("")], [0x0b, 0xcf, 0xe3]);
-    }
 
     #[test]
     fn a_digest_fits_a_document_id() {

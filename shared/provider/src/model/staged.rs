@@ -6,7 +6,7 @@
 //! documents that were staged under their final ids, so that recovery can remove what an undecided commit has staged. A
 //! staged document is also due by itself: its maker may have been so slow that the head was removed before it wrote.
 
-use super::{Kind, Queue, slot};
+use super::{Kind, Queue};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
@@ -91,7 +91,6 @@ pub(crate) struct StagedDoc {
     kind: Kind,
     queue: Queue,
     due_at: u64,
-    slot: u8,
     pub commit: String,
     pub ops: Vec<StagedOp>,
 }
@@ -104,7 +103,6 @@ impl StagedDoc {
             kind: Kind::Staged,
             queue: Queue::Repair,
             due_at,
-            slot: slot(pk),
             commit: commit.to_owned(),
             ops,
         }
@@ -125,7 +123,6 @@ pub(crate) struct StagedHead {
     kind: Kind,
     queue: Queue,
     pub due_at: u64,
-    slot: u8,
     pub commit: String,
     pub staged: u32,
     pub history: Vec<String>,
@@ -139,7 +136,6 @@ impl StagedHead {
             kind: Kind::StagedHead,
             queue: Queue::Repair,
             due_at,
-            slot: slot(pk),
             commit: commit.to_owned(),
             staged,
             history,

@@ -4,7 +4,7 @@
 //! completion replace or delete it with `If-Match`, so a late worker fails when the item was cancelled or claimed by
 //! another. While the item is claimed, `dueAt` is the end of the claim: an abandoned item becomes due by itself.
 
-use super::{Kind, Queue, slot};
+use super::{Kind, Queue};
 use duroxide::providers::{ScheduledActivityIdentifier, WorkItem};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -26,7 +26,6 @@ pub(crate) struct WorkDoc {
     kind: Kind,
     queue: Queue,
     pub due_at: u64,
-    slot: u8,
     pub sort_key: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tag: Option<String>,
@@ -62,7 +61,6 @@ impl WorkDoc {
             kind: Kind::Work,
             queue: Queue::Work,
             due_at: now_ms,
-            slot: slot(instance),
             sort_key: sort_key.to_owned(),
             tag: tag.clone(),
             session: session_id.clone(),
