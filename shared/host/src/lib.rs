@@ -5,7 +5,7 @@
 //! truth, and a lost wakeup costs time, never work.
 //!
 //! ```text
-//!   SQS batch ─> event ─> wakeup ─> gate ─> directed fetch ─> runtime executes ─> commit ─> plan ─> notifier ─> SQS
+//!   SQS batch ─> event ─> wakeup ─> gate ─> directed fetch ─> runtime executes ─> commit ─> due ─> notifier ─> SQS
 //!                                                                                   └─> disposition of the record
 //! ```
 //!
