@@ -16,8 +16,7 @@ const FOLDERS: [&str; 6] = [
     "infra/azure",
     "infra/aws",
 ];
-/// Files that the documents name before they exist: places for a new feature, and modules of the provider that are being
-/// moved.
+/// Files that the documents name before they exist: places for a new feature.
 const PROPOSED: [&str; 3] = ["pause.rs", "shared/api", "functions/api"];
 
 fn root() -> PathBuf {
