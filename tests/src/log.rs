@@ -1,4 +1,4 @@
-//! The JSON log of the functions, captured.
+//! The log: the functions' JSON lines, captured; and nothing on the terminal unless `RUST_LOG` is set.
 
 use cosmos::SystemClock;
 use duroxide_lambda::testing::JsonLayer;
@@ -6,7 +6,17 @@ use serde_json::Value;
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex};
 use tracing::subscriber::DefaultGuard;
+use tracing_subscriber::EnvFilter;
 use tracing_subscriber::layer::SubscriberExt as _;
+
+/// Keeps the log off the terminal, unless `RUST_LOG` is set. Without a subscriber of ours, duroxide's runtime installs one
+/// that writes to stdout, past the capture of the test harness.
+pub(crate) fn quiet_by_default() {
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("off"));
+    let subscriber = tracing_subscriber::fmt().with_env_filter(filter).with_test_writer();
+    // Another test of this process was first.
+    drop(subscriber.try_init());
+}
 
 /// What was logged.
 #[derive(Clone, Debug, Default)]

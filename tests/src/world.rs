@@ -1,5 +1,6 @@
 //! One test's Cosmos DB.
 
+use crate::log::quiet_by_default;
 use cosmos::{
     ClientConfig, Clock, Container, CosmosClient, Key, PartitionKey, Query, StaticKey, SystemClock, Throughput,
 };
@@ -34,6 +35,7 @@ impl World {
             .ok()
             .zip(std::env::var("COSMOS_KEY").ok());
         if let Some((endpoint, key)) = real {
+            quiet_by_default();
             let world = World {
                 server: None,
                 endpoint,
@@ -48,6 +50,7 @@ impl World {
 
     /// A fresh container on the emulator, whatever the environment says: for tests that inject faults or count requests.
     pub async fn local(options: ServerOptions) -> World {
+        quiet_by_default();
         let server = CosmosServer::start(options).await.expect("the emulator starts");
         let (endpoint, key) = (server.listener().endpoint(), server.listener().key());
         let container = format!("c{}", RandomIds.unique());
