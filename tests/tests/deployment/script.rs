@@ -154,7 +154,7 @@ async fn the_script_builds_verifies_the_container_and_deploys() -> Result<()> {
         assert!(build.contains(&format!("--package {function}")), "{build}");
     }
     assert!(
-        store.ends_with("--package store -- ensure --throughput serverless"),
+        store.ends_with("--package provision -- ensure --throughput serverless"),
         "{store}"
     );
     assert_eq!(of, "duroxide/workflows");

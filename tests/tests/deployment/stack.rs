@@ -191,7 +191,7 @@ async fn functions_run_on_the_chosen_architecture_and_may_call_each_other_for_lo
             .unwrap();
         let binary = ["orchestrator", "worker", "maintenance"]
             .iter()
-            .find(|binary| code == format!("../target/lambda/{binary}/bootstrap.zip"));
+            .find(|binary| code == format!("../../target/lambda/{binary}/bootstrap.zip"));
         assert!(binary.is_some(), "{name} is {code}");
     }
     Ok(())
