@@ -261,7 +261,8 @@ async fn a_function_with_a_wrong_configuration_ends_with_all_that_is_wrong() -> 
     let mut function = Function::start(&api, "orchestrator", &binary, env)?;
     let said = function
         .wait_for(PATIENCE, |line| {
-            line.contains("the configuration cannot be used").then(|| line.to_owned())
+            line.contains("the configuration cannot be used")
+                .then(|| line.to_owned())
         })
         .await?;
     for part in ["COSMOS_ENDPOINT", "ORCHESTRATOR_QUEUE_URL", "WORKER_QUEUE_URL"] {
