@@ -2,11 +2,14 @@
 
 use crate::script::{self, Job, Plot, QUEUE};
 use cosmos::{Clock, SystemClock};
-use duroxide::{Client, OrchestrationStatus};
+use duroxide::Client;
+use duroxide::providers::ProviderAdmin as _;
+use duroxide_cosmos::CosmosProvider;
 use futures::StreamExt as _;
-use std::collections::BTreeMap;
-use std::time::Duration;
-use tests::until;
+use std::collections::{BTreeMap, HashSet};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+use tests::PATIENCE;
 
 /// How many instances are open at once.
 const OPEN: usize = 60;
@@ -14,16 +17,27 @@ const OPEN: usize = 60;
 /// What clients were promised: per instance, when its last message was accepted (Unix ms).
 pub type Accepted = BTreeMap<String, u64>;
 
+/// How often the driver looks which instances have ended.
+const LOOK: Duration = Duration::from_millis(500);
+
 /// See the module.
 pub struct Driver {
     client: Client,
+    /// A look at the store without faults.
+    calm: Arc<CosmosProvider>,
+    ended: Mutex<HashSet<String>>,
     seed: u64,
 }
 
 impl Driver {
     /// A driver that works through this client.
-    pub fn new(client: Client, seed: u64) -> Driver {
-        Driver { client, seed }
+    pub fn new(client: Client, calm: Arc<CosmosProvider>, seed: u64) -> Driver {
+        Driver {
+            client,
+            calm,
+            ended: Mutex::default(),
+            seed,
+        }
     }
 
     /// Drives every job to its end.
@@ -31,19 +45,34 @@ impl Driver {
         let driven = jobs.iter().enumerate().map(|(n, job)| async move {
             let mut chance = fastrand::Rng::with_seed(self.seed * 1_000_000 + n as u64);
             let accepted = self.drive_one(job, &mut chance).await;
-            until(&format!("{} ends: {job:?}", job.instance), async || {
-                tokio::time::sleep(Duration::from_millis(100)).await;
-                let status = self.client.get_orchestration_status(&job.instance).await;
-                matches!(
-                    status,
-                    Ok(OrchestrationStatus::Completed { .. } | OrchestrationStatus::Failed { .. })
-                )
-            })
-            .await;
+            self.until_ended(job).await;
             accepted.map(|at| (job.instance.clone(), at))
         });
-        let all: Vec<_> = futures::stream::iter(driven).buffer_unordered(OPEN).collect().await;
-        all.into_iter().flatten().collect()
+        let all = futures::stream::iter(driven).buffer_unordered(OPEN).collect::<Vec<_>>();
+        tokio::select! {
+            all = all => all.into_iter().flatten().collect(),
+            () = self.watch() => unreachable!("it watches for ever"),
+        }
+    }
+
+    /// Learns which instances have ended: one look for all, so that the driver is not the load.
+    async fn watch(&self) {
+        loop {
+            tokio::time::sleep(LOOK).await;
+            for status in ["Completed", "Failed"] {
+                let instances = self.calm.list_instances_by_status(status).await;
+                let instances = instances.expect("instances can be listed");
+                self.ended.lock().expect("the lock").extend(instances);
+            }
+        }
+    }
+
+    async fn until_ended(&self, job: &Job) {
+        let begun = Instant::now();
+        while !self.ended.lock().expect("the lock").contains(&job.instance) {
+            assert!(begun.elapsed() < PATIENCE, "not within {PATIENCE:?}: {job:?} ends");
+            tokio::time::sleep(LOOK).await;
+        }
     }
 
     async fn drive_one(&self, job: &Job, chance: &mut fastrand::Rng) -> Option<u64> {

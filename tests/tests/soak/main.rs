@@ -26,7 +26,7 @@ async fn wave(count: usize, seed: u64) -> (usize, usize) {
     let begun = Instant::now();
     let jobs = Arc::new(script::jobs(count, seed));
     let fleet = Fleet::start(seed).await;
-    let driver = Driver::new(fleet.client(), seed);
+    let driver = Driver::new(fleet.client(), Arc::clone(fleet.calm_provider()), seed);
     let accepted = fleet.run_while(driver.drive(&jobs)).await;
     let faults = fleet.faults();
     fleet.calm().await;
