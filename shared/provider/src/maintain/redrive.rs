@@ -94,7 +94,7 @@ async fn again(store: &Store, pk: &PartitionKey, dead_letter: &DeadLetterDoc) ->
         (DeadLetterKind::Undeliverable, Some(message)) => {
             let now = store.now();
             let intent = IntentDoc::new(pk.as_str(), dead_letter.name(), now, message.clone());
-            Ok(intent.queued_since(&store.sequence.next(now)))
+            Ok(intent.queued_since(now))
         }
         (DeadLetterKind::PoisonTurn | DeadLetterKind::PoisonActivity, _) => start_again(store, pk, dead_letter).await,
         _ => Err(Failure::Refused(format!(
@@ -132,7 +132,8 @@ async fn start_again(store: &Store, pk: &PartitionKey, dead_letter: &DeadLetterD
     let now = store.now();
     let envelope = Envelope {
         id: name.clone(),
-        sort_key: store.sequence.next(now),
+        queued_at: now,
+        arrival: store.sequence.next(now),
         due_at: now,
         receipt: true,
     };

@@ -87,7 +87,7 @@ impl CosmosProvider {
     /// Completes an activity: removes its work item, and queues the completion for its instance. The result names who
     /// becomes due by it before it is written.
     pub fn complete_work<'a>(&'a self, lock_token: &'a str, completion: Option<WorkItem>) -> PendingCommit<'a> {
-        let due: Vec<Due> = completion.iter().filter_map(|item| Due::message(item, None)).collect();
+        let due: Vec<Due> = completion.iter().filter_map(Due::message).collect();
         PendingCommit {
             due: due.clone(),
             done: Box::pin(async move {

@@ -226,7 +226,8 @@ mod tests {
         };
         let envelope = Envelope {
             id: "n".to_owned(),
-            sort_key: "s".to_owned(),
+            queued_at: 0,
+            arrival: "s".to_owned(),
             due_at: 0,
             receipt: true,
         };

@@ -1,10 +1,10 @@
 //! Fetching the turn of one instance: at most three requests in two round trips, one when there is nothing to do.
 
 use super::claimed::ClaimedTurns;
-use super::item::{Claim, assemble, decode, is_start, supports};
+use super::item::{Claim, assemble, decode, supports};
 use super::release::unclaim;
 use crate::error::Failure;
-use crate::model::{InstanceDoc, LockDoc, MessageDoc};
+use crate::model::{InstanceDoc, LockDoc, MessageDoc, is_start};
 use crate::read::{self, Past, View};
 use crate::recovery::{Progress, roll_forward};
 use crate::store::{Locked, Store, millis};

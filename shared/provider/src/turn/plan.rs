@@ -362,14 +362,14 @@ impl Planner<'_> {
         for (n, item) in items.iter().enumerate() {
             let Some(target) = target_of(item) else { continue };
             let own = target == self.pk();
-            let due_at = Due::message(item, None).and_then(|due| due.at_ms);
+            let due_at = Due::message(item).and_then(|due| due.at_ms);
             let name = format!("{}-{n}", self.context.commit);
-            let sort_key = self.context.sequence.next(self.context.now_ms);
             let message = MessageDoc::new(
                 target,
                 Envelope {
                     id: name.clone(),
-                    sort_key,
+                    queued_at: self.context.now_ms,
+                    arrival: self.context.sequence.next(self.context.now_ms),
                     due_at: due_at.unwrap_or(self.context.now_ms),
                     receipt: !own,
                 },

@@ -93,7 +93,8 @@ fn completion_ops(
     let own = instance == pk;
     let envelope = Envelope {
         id: token.nonce.clone(),
-        sort_key: store.sequence.next(now),
+        queued_at: now,
+        arrival: store.sequence.next(now),
         due_at: now,
         receipt: !own,
     };
