@@ -1,7 +1,8 @@
-//! Enqueueing from outside a turn: one request. A lost response does no harm, because the id is unique to the request.
+//! Enqueueing from outside a turn: one request. A lost response does no harm: the id is unique to the request, so a retry
+//! conflicts with the message, or with the receipt that it leaves when a turn has consumed it meanwhile.
 
 use crate::error::Failure;
-use crate::model::{Envelope, MessageDoc, WorkDoc, target_of};
+use crate::model::{Envelope, MessageDoc, Receipt, WorkDoc, target_of};
 use crate::store::{Store, check_session, check_size, millis};
 use cosmos::{PartitionKey, Retry};
 use duroxide::providers::WorkItem;
@@ -20,7 +21,7 @@ pub(crate) async fn message(store: &Store, item: &WorkItem, delay: Option<Durati
         queued_at: now,
         arrival: store.sequence.next(now),
         due_at,
-        receipt: false,
+        receipt: Receipt::Brief,
     };
     let message = MessageDoc::new(target, envelope, item)?;
     check_size("the input or event", target, &message)?;

@@ -124,7 +124,8 @@ async fn a_message_of_another_instance_that_is_delivered_late_keeps_its_place() 
     enqueue(&site.provider, start_of("sender")).await;
     let (listener, sender) = site.world.process_at(&site.clock).await;
     listener.refuse_when(|request: &RequestRecord| {
-        let is_delivery = request.kind == RequestKind::Create && request.partition_key.as_deref() == Some("[\"order\"]");
+        let is_delivery =
+            request.kind == RequestKind::Create && request.partition_key.as_deref() == Some("[\"order\"]");
         is_delivery.then(|| Refusing::with(403))
     });
     let held = turn(&sender, "sender").await;

@@ -92,7 +92,7 @@ mod tests {
     fn an_intent_without_attempts_is_written_without_them_and_a_failure_adds_them() {
         let new = r#"{"id":"o:c-1","pk":"a","type":"intent","queue":"repair","dueAt":5,"queuedAt":1,"sortKey":"1:c-1",
             "message":{"id":"m:c-1","pk":"b","type":"message","queue":"turn","dueAt":1,"queuedAt":1,"sortKey":"3:1:x",
-            "receipt":true,"item":{"some":"item"}}}"#;
+            "receipt":"long","item":{"some":"item"}}}"#;
         let intent: IntentDoc = serde_json::from_str(new).unwrap();
         assert_eq!(
             (intent.attempts, intent.last_error.as_deref(), intent.name()),

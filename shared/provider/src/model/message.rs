@@ -1,9 +1,9 @@
-//! Messages: id `m:{unique}`, one work item for the instance's next turn; and receipts, which replace consumed messages
-//! from other partitions.
+//! Messages: id `m:{unique}`, one work item for the instance's next turn; and receipts, which replace consumed messages.
 //!
-//! The id of a message that an intent delivers derives from the intent, so that delivering twice conflicts. When such a
-//! message is consumed, its document becomes a *receipt* under the same id (with a TTL), so that a redelivery still
-//! conflicts: this makes delivery across partitions exactly once.
+//! A message from outside its partition may be written twice: an intent is delivered again, or a client's create is
+//! retried because its response was lost. Both use the same id, so the second write conflicts. When such a message is
+//! consumed, its document becomes a *receipt* under that id (with a TTL), so that a late second write still conflicts: the
+//! message has its effect once.
 //!
 //! A message has three times:
 //!
@@ -23,8 +23,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use std::borrow::Cow;
 
-/// How long a receipt is kept: maintenance retries intents within minutes, and a week covers a long outage.
-const RECEIPT_TTL_SECONDS: u32 = 7 * 24 * 3600;
+/// How long the receipt of a client's message is kept, in seconds. One enqueue retries for half a minute by default.
+const BRIEF_SECONDS: u32 = 3_600;
 
 /// The prefixes of the sort keys: after the lock and the instance, starts first.
 const RANK_OF_STARTS: &str = "3:0:";
@@ -44,13 +44,41 @@ pub(crate) struct MessageDoc {
     pub due_at: u64,
     pub queued_at: u64,
     pub sort_key: String,
-    /// Whether a receipt replaces this message when it is consumed.
     #[serde(default)]
-    pub receipt: bool,
+    pub receipt: Receipt,
     pub item: Box<RawValue>,
     /// Filled by the service on reads.
     #[serde(rename = "_etag", default, skip_serializing)]
     pub etag: String,
+}
+
+/// What a message leaves when it is consumed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Receipt {
+    /// Nothing: the batch that decided it created it in its own partition, which cannot happen twice.
+    #[default]
+    None,
+    /// A receipt that outlasts the retries of one enqueue.
+    Brief,
+    /// A receipt that outlasts the intent and its dead letter.
+    Long,
+}
+
+impl Receipt {
+    /// Of a message that an instance sends to itself, or to another.
+    pub(crate) fn between(from: &str, to: &str) -> Receipt {
+        if from == to { Receipt::None } else { Receipt::Long }
+    }
+
+    /// How long it is kept, in seconds, when a long one is kept for `long`.
+    pub(crate) fn ttl(self, long: u32) -> Option<u32> {
+        match self {
+            Receipt::None => None,
+            Receipt::Brief => Some(BRIEF_SECONDS),
+            Receipt::Long => Some(long),
+        }
+    }
 }
 
 /// The parts of a message that are not in its work item.
@@ -61,7 +89,7 @@ pub(crate) struct Envelope {
     /// A key of `clock::Sequence`: decides between messages that are due at the same time.
     pub arrival: String,
     pub due_at: u64,
-    pub receipt: bool,
+    pub receipt: Receipt,
 }
 
 impl MessageDoc {
@@ -73,7 +101,7 @@ impl MessageDoc {
             queue: Queue::Turn,
             due_at: envelope.due_at,
             queued_at: envelope.queued_at,
-            sort_key: order_key(item, envelope.due_at, &envelope.arrival),
+            sort_key: order_key(item, &envelope),
             receipt: envelope.receipt,
             item: serde_json::value::to_raw_value(item)?,
             etag: String::new(),
@@ -92,9 +120,44 @@ impl MessageDoc {
             ..self.clone()
         })
     }
+
+    /// The message out of the way of turns, because its instance does not exist, until that time.
+    pub(crate) fn aside(&self, until_ms: u64) -> MessageDoc {
+        MessageDoc {
+            queue: Queue::Repair,
+            due_at: until_ms,
+            ..self.clone()
+        }
+    }
+
+    pub(crate) fn is_aside(&self) -> bool {
+        self.queue == Queue::Repair
+    }
+
+    /// The message due at that time, in its old place.
+    pub(crate) fn put_back(&self, now_ms: u64) -> MessageDoc {
+        MessageDoc {
+            queue: Queue::Turn,
+            due_at: now_ms,
+            ..self.clone()
+        }
+    }
+
+    /// The message as one that is queued again, after it was given up.
+    pub(crate) fn queued_again(&self, now_ms: u64) -> MessageDoc {
+        MessageDoc {
+            queued_at: now_ms,
+            ..self.put_back(now_ms)
+        }
+    }
+
+    /// The part of the id after the prefix.
+    pub(crate) fn name(&self) -> &str {
+        self.id.strip_prefix("m:").unwrap_or(&self.id)
+    }
 }
 
-/// What replaces a consumed message that came through an intent.
+/// What replaces a consumed message that came from outside its partition.
 #[derive(Debug, Serialize)]
 pub(crate) struct ReceiptDoc<'a> {
     id: &'a str,
@@ -105,20 +168,22 @@ pub(crate) struct ReceiptDoc<'a> {
 }
 
 impl<'a> ReceiptDoc<'a> {
-    pub(crate) fn new(pk: &'a str, id: &'a str) -> Self {
+    pub(crate) fn new(pk: &'a str, id: &'a str, ttl: u32) -> Self {
         ReceiptDoc {
             id,
             pk,
             kind: Kind::Receipt,
-            ttl: RECEIPT_TTL_SECONDS,
+            ttl,
         }
     }
 }
 
-/// The place of a message among those of its instance: see the module.
-fn order_key(item: &WorkItem, due_at: u64, arrival: &str) -> String {
+/// The place of a message among those of its instance: see the module. A timer that has fired before its turn is committed
+/// is due when it is queued: what one turn emits at once stays in its order.
+fn order_key(item: &WorkItem, envelope: &Envelope) -> String {
     let rank = if is_start(item) { RANK_OF_STARTS } else { RANK };
-    format!("{rank}{due_at:015}:{arrival}")
+    let due_at = envelope.due_at.max(envelope.queued_at);
+    format!("{rank}{due_at:015}:{}", envelope.arrival)
 }
 
 /// Whether the item begins an execution.
@@ -158,7 +223,7 @@ mod tests {
             queued_at: 4_000,
             arrival,
             due_at,
-            receipt: true,
+            receipt: Receipt::Long,
         };
         MessageDoc::new("b", envelope, item).unwrap()
     }
