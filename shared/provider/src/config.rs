@@ -26,6 +26,7 @@ pub struct CosmosConfig {
     pub(crate) repair_after: Duration,
     pub(crate) outbox: Outbox,
     pub(crate) dead_letter_ttl: Duration,
+    pub(crate) orphan_grace: Duration,
 }
 
 /// How often, and how long apart, recovery retries an intent that its maker did not deliver.
@@ -69,6 +70,7 @@ impl fmt::Debug for CosmosConfig {
             .field("container", &self.container)
             .field("outbox", &self.outbox)
             .field("dead_letter_ttl", &self.dead_letter_ttl)
+            .field("orphan_grace", &self.orphan_grace)
             .finish_non_exhaustive()
     }
 }
@@ -92,6 +94,7 @@ impl CosmosConfig {
             repair_after: Duration::from_secs(10),
             outbox: Outbox::default(),
             dead_letter_ttl: Duration::from_secs(30 * 24 * 3_600),
+            orphan_grace: Duration::from_secs(24 * 3_600),
         })
     }
 
@@ -213,6 +216,13 @@ impl CosmosConfigBuilder {
     /// How long a dead letter is kept (default 30 days; at least a second).
     pub fn dead_letter_ttl(mut self, ttl: Duration) -> Self {
         self.0.dead_letter_ttl = ttl;
+        self
+    }
+
+    /// How long messages of an instance that does not exist wait for its start, before they become dead letters (default
+    /// 24 h).
+    pub fn orphan_grace(mut self, grace: Duration) -> Self {
+        self.0.orphan_grace = grace;
         self
     }
 

@@ -4,6 +4,8 @@ use crate::due::Due;
 use duroxide::providers::{OrchestrationItem, ProviderError, WorkItem};
 use std::fmt;
 use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// What a directed fetch found.
 #[derive(Clone, Debug)]
@@ -60,6 +62,25 @@ pub struct PendingCommit<'a> {
     pub due: Vec<Due>,
     /// Writes it; nothing happens before this is awaited.
     pub done: Pin<Box<dyn Future<Output = Result<(), ProviderError>> + Send + 'a>>,
+    /// Whether it was written, known before `done` ends: what follows (publishing, delivering) may be cut off, and others
+    /// complete it.
+    pub decided: Decided,
+}
+
+/// Whether a commit was written.
+#[derive(Clone, Debug, Default)]
+pub struct Decided(Arc<AtomicBool>);
+
+impl Decided {
+    /// The commit was written.
+    pub(crate) fn set(&self) {
+        self.0.store(true, Ordering::Release);
+    }
+
+    /// Whether it is certain that the commit was written.
+    pub fn is_set(&self) -> bool {
+        self.0.load(Ordering::Acquire)
+    }
 }
 
 impl fmt::Debug for PendingCommit<'_> {

@@ -20,6 +20,8 @@ async fn shows(orders: u64, kills: u64, seed: &str) -> Result<()> {
     let log = fresh_directory(&format!("demo-{seed}"))?.join("functions.log");
     let mut command = binaries.with_functions(&["demo", "--lose-wakeups", "15", "--seed", seed]);
     command.args(["--orders", &orders.to_string(), "--kills", &kills.to_string()]);
+    // A demo takes a minute or two; the machine may be slow.
+    command.args(["--limit", "1800"]);
     command.arg("--log").arg(&log);
     // The turns are counted whatever the shell says of other programs' logs.
     command.env("LOG_LEVEL", "warn");
@@ -70,6 +72,19 @@ async fn all_orders_complete_though_processes_are_killed_and_wakeups_lost() -> R
 #[ignore = "exhaustive: 16 orders"]
 async fn all_orders_complete_for_another_seed() -> Result<()> {
     shows(16, 5, "20261116").await
+}
+
+/// Of orders whose customers change their minds, some cancel in time while their wakeup is lost: the cancellation wins.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "exhaustive: 250 orders and 50 kills"]
+async fn every_cancellation_in_time_counts_among_many_orders_and_kills() -> Result<()> {
+    shows(250, 50, "7").await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "exhaustive: 250 orders and 50 kills"]
+async fn every_cancellation_in_time_counts_for_another_seed() -> Result<()> {
+    shows(250, 50, "11").await
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -16,6 +16,7 @@ mod hanging;
 mod interleaved;
 mod late;
 mod lost_wakeups;
+mod no_instance;
 mod outbox;
 mod queued;
 mod redrive;

@@ -200,6 +200,11 @@ pub async fn deliver_all(provider: &CosmosProvider, most: u32) -> PassOutcome {
     all_pages(most, |page| provider.maintain_outbox(page)).await
 }
 
+/// All pages of what is unfinished.
+pub async fn finish_all(provider: &CosmosProvider, most: u32) -> PassOutcome {
+    all_pages(most, |page| provider.maintain_unfinished(page)).await
+}
+
 /// What was found, done, failed and given up.
 pub fn totals(pass: &PassOutcome) -> (u64, u64, u64, u64) {
     (pass.found, pass.done, pass.failed, pass.dead)

@@ -201,6 +201,7 @@ impl Limits {
             dead_letters_kept: Duration::from_secs(
                 u64::from(reader.number("DUROXIDE_DEAD_LETTER_DAYS", 1..=3650)) * DAY,
             ),
+            orphan_grace: seconds(reader.number("DUROXIDE_ORPHAN_GRACE_SECONDS", 1..=31_536_000)),
             turn_lock: seconds(reader.number("DUROXIDE_TURN_LOCK_SECONDS", 1..=HALF_A_DAY)),
             work_lock: seconds(reader.number("DUROXIDE_WORK_LOCK_SECONDS", 15..=HALF_A_DAY)),
             session_lock: seconds(reader.number("DUROXIDE_SESSION_LOCK_SECONDS", 1..=HALF_A_DAY)),

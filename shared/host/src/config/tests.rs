@@ -97,6 +97,7 @@ fn everything_can_be_set() {
         ("DUROXIDE_MAX_ATTEMPTS", Some("1")),
         ("DUROXIDE_OUTBOX_ATTEMPTS", Some("24")),
         ("DUROXIDE_DEAD_LETTER_DAYS", Some("25")),
+        ("DUROXIDE_ORPHAN_GRACE_SECONDS", Some("26")),
         ("DUROXIDE_TURN_LOCK_SECONDS", Some("11")),
         ("DUROXIDE_WORK_LOCK_SECONDS", Some("15")),
         ("DUROXIDE_SESSION_LOCK_SECONDS", Some("12")),
@@ -129,6 +130,7 @@ fn everything_can_be_set() {
             max_attempts: 1,
             outbox_attempts: 24,
             dead_letters_kept: Duration::from_secs(25 * 86_400),
+            orphan_grace: Duration::from_secs(26),
             turn_lock: Duration::from_secs(11),
             work_lock: Duration::from_secs(15),
             session_lock: Duration::from_secs(12),
@@ -263,6 +265,7 @@ fn an_unusable_value_is_refused_with_what_to_set() {
         ("DUROXIDE_MAX_ATTEMPTS", "0", "from 1"),
         ("DUROXIDE_OUTBOX_ATTEMPTS", "0", "from 1"),
         ("DUROXIDE_DEAD_LETTER_DAYS", "3651", "to 3650"),
+        ("DUROXIDE_ORPHAN_GRACE_SECONDS", "0", "from 1"),
         ("DUROXIDE_TURN_LOCK_SECONDS", "0", "from 1"),
         ("DUROXIDE_WORK_LOCK_SECONDS", "14", "from 15"),
         ("DUROXIDE_SESSION_LOCK_SECONDS", "0", "from 1"),
@@ -340,6 +343,7 @@ fn the_provider_gets_its_container_and_its_attempts() {
         ("COSMOS_DATABASE", Some("db")),
         ("DUROXIDE_OUTBOX_ATTEMPTS", Some("24")),
         ("DUROXIDE_DEAD_LETTER_DAYS", Some("2")),
+        ("DUROXIDE_ORPHAN_GRACE_SECONDS", Some("7200")),
     ]);
     let shown = format!("{:?}", config.unwrap().cosmos_config());
     for part in [
@@ -348,6 +352,7 @@ fn the_provider_gets_its_container_and_its_attempts() {
         "\"workflows\"",
         "max_attempts: 24",
         "letter_ttl: 172800s",
+        "orphan_grace: 7200s",
     ] {
         assert!(shown.contains(part), "{shown}");
     }

@@ -97,6 +97,11 @@ pub const VARIABLES: &[Variable] = &[
         "how long dead letters are kept, 1 to 3650 days",
     ),
     optional(
+        "DUROXIDE_ORPHAN_GRACE_SECONDS",
+        Some("86400"),
+        "how long messages of an instance that does not exist wait for its start before they become dead letters",
+    ),
+    optional(
         "DUROXIDE_TURN_LOCK_SECONDS",
         Some("30"),
         "how long a turn that died keeps its instance locked",

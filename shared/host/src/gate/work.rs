@@ -86,7 +86,7 @@ impl Gate {
         let given_up = is_poison(&completion);
         let decided_ms = self.clock.now_ms();
         let commit = self.store.complete_work(token, Some(completion));
-        let done = Self::within(claim.budget, OPERATION, commit.done).await;
+        let done = Self::committed(claim.budget, OPERATION, commit.done, &commit.decided).await;
         let wakeups = self.wakeups(decided_ms, commit.due);
         match &done {
             Ok(()) => self.open.close_with(token, Outcome::Committed, |step| {

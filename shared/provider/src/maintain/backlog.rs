@@ -5,10 +5,10 @@
 
 use super::dead_letters::dead_letter_count;
 use crate::error::Failure;
-use crate::model::queued_at;
 use crate::model::sql::{INTENT, LOCK, REPAIR, TURN, WORK};
 use crate::store::Store;
 use cosmos::Query;
+use serde::Deserialize;
 use std::collections::HashSet;
 
 /// Stuck instances are counted up to this number.
@@ -82,14 +82,20 @@ pub(crate) async fn backlog(store: &Store, ask: &BacklogQuery) -> Result<Backlog
     })
 }
 
-/// When the oldest intent was queued: its due time moves with each attempt, its sort key does not. (An intent of a former
-/// version has no sort key, and does not count.)
+/// Since when the oldest intent waits: its due time moves with each attempt, its sort key does not.
 async fn oldest_intent(store: &Store) -> Result<Option<u64>, Failure> {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Waiting {
+        sort_key: String,
+        queued_at: u64,
+    }
     let query = Query::new(format!(
-        "SELECT VALUE c.sortKey FROM c WHERE c.queue = {REPAIR} AND c.type = {INTENT} AND c.sortKey > '' ORDER BY c.sortKey"
+        "SELECT c.sortKey, c.queuedAt FROM c WHERE c.queue = {REPAIR} AND c.type = {INTENT} ORDER BY c.sortKey"
     ));
-    let (oldest, _) = store.container.first::<String, _, _>(&query, 1, String::clone).await?;
-    Ok(oldest.first().and_then(|key| queued_at(key)))
+    let key = |waiting: &Waiting| waiting.sort_key.clone();
+    let (oldest, _) = store.container.first::<Waiting, _, _>(&query, 1, key).await?;
+    Ok(oldest.first().map(|waiting| waiting.queued_at))
 }
 
 async fn oldest_due(store: &Store, now: u64) -> Result<Option<u64>, Failure> {

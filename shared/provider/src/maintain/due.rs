@@ -7,7 +7,7 @@
 use crate::due::{Target, WorkTarget};
 use crate::error::Failure;
 use crate::model::sql::{TURN, WORK};
-use crate::model::{Queue, WorkDoc, queued_at};
+use crate::model::{Queue, WorkDoc};
 use crate::page::{Cursor, PageRequest};
 use crate::store::Store;
 use cosmos::Query;
@@ -56,7 +56,7 @@ struct Listed {
     pk: String,
     queue: Queue,
     due_at: u64,
-    sort_key: Option<String>,
+    queued_at: Option<u64>,
     tag: Option<String>,
     is_timer: bool,
 }
@@ -90,7 +90,7 @@ fn query_of(windows: &[DueWindow]) -> Query {
         .map(|n| format!("(c.dueAt > @after{n} AND c.dueAt <= @until{n})"))
         .collect();
     let query = Query::new(format!(
-        "SELECT c.id, c.pk, c.queue, c.dueAt, c.sortKey, c.tag, IS_DEFINED(c.item.TimerFired) AS isTimer FROM c \
+        "SELECT c.id, c.pk, c.queue, c.dueAt, c.queuedAt, c.tag, IS_DEFINED(c.item.TimerFired) AS isTimer FROM c \
          WHERE c.queue IN ({TURN}, {WORK}) AND ({}) ORDER BY c.dueAt",
         clauses.join(" OR ")
     ));
@@ -125,7 +125,7 @@ fn item_of(listed: Listed) -> Option<DueItem> {
         Queue::Repair | Queue::Dead => return None,
     };
     Some(DueItem {
-        queued_ms: listed.sort_key.as_deref().and_then(queued_at),
+        queued_ms: listed.queued_at,
         target,
         due_ms: listed.due_at,
         is_timer: listed.is_timer,

@@ -1,4 +1,4 @@
-//! Dead letters: id `dead:{u|t|a}:{unique}`, what was given up, in the partition of the instance that it is about.
+//! Dead letters: id `dead:{u|n|t|a}:{unique}`, what was given up, in the partition of the instance that it is about.
 //!
 //! The batch that gives up writes the dead letter: it also removes the intent, or fails the turn or the activity. The id
 //! derives from what was given up, so that neither a crash nor a concurrent writer writes it twice. The document is in
@@ -18,6 +18,8 @@ use serde_json::value::RawValue;
 pub enum DeadLetterKind {
     /// A message to another instance, which could not be delivered.
     Undeliverable,
+    /// A message to an instance that did not exist, and was not started within the grace period.
+    NoInstance,
     /// A turn that was fetched too often without being committed: the instance failed.
     PoisonTurn,
     /// An activity that was fetched too often without being completed: it failed.
@@ -58,7 +60,7 @@ pub(crate) struct GivenUp {
     /// The instance that the message was for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub target: Option<String>,
-    /// The message that could not be delivered.
+    /// The message that could not be delivered, or was not taken.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<MessageDoc>,
     /// The work items that were given up.
@@ -74,6 +76,7 @@ impl DeadLetterDoc {
     pub(crate) fn new(pk: &str, name: &str, at_ms: u64, ttl: u32, given_up: GivenUp) -> Self {
         let id = match given_up.cause {
             DeadLetterKind::Undeliverable => format!("dead:u:{name}"),
+            DeadLetterKind::NoInstance => format!("dead:n:{name}"),
             DeadLetterKind::PoisonTurn => format!("dead:t:{name}"),
             DeadLetterKind::PoisonActivity => format!("dead:a:{name}"),
             DeadLetterKind::Unknown => format!("dead:x:{name}"),

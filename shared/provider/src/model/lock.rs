@@ -66,6 +66,9 @@ pub(crate) struct LockDoc {
     /// The latest commits, newest last.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub commits: Vec<String>,
+    /// Messages came while the instance did not exist, and were set aside (see `recovery::aside`).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub aside: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unfinished: Option<Unfinished>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -91,6 +94,7 @@ impl LockDoc {
             claimed_count: 0,
             attempts: BTreeMap::new(),
             commits: Vec::new(),
+            aside: false,
             unfinished: None,
             deleting: None,
             queue: None,

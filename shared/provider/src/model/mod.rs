@@ -5,8 +5,9 @@
 //!
 //! | field | meaning |
 //! |---|---|
-//! | `queue` | `turn`: a message; `work`: an activity; `repair`: an intent, an unfinished commit or a deletion; `dead`: a dead letter |
+//! | `queue` | `turn`: a message; `work`: an activity; `repair`: an intent, an unfinished commit, a deletion, or a message of an instance that does not exist; `dead`: a dead letter |
 //! | `dueAt` | due from then on (Unix ms); a claimed work item is due again when its claim expires |
+//! | `queuedAt` | when it was queued (Unix ms); it never moves |
 
 mod dead;
 mod deletion;
@@ -33,7 +34,7 @@ pub(crate) use lock::{Deleting, LockDoc, Unfinished};
 pub(crate) use maintenance::MaintenanceDoc;
 pub use maintenance::UnfinishedSweep;
 
-pub(crate) use message::{Envelope, MessageDoc, ReceiptDoc, queued_at, target_of};
+pub(crate) use message::{Envelope, MessageDoc, Receipt, ReceiptDoc, is_start, target_of};
 pub(crate) use session::SessionDoc;
 pub(crate) use staged::{StagedDoc, StagedHead, StagedOp, StagedOpKind};
 pub(crate) use work::WorkDoc;

@@ -25,6 +25,7 @@ names! {
     INSTANCE = "'instance'" is Kind::Instance;
     EXECUTION = "'execution'" is Kind::Execution;
     HISTORY = "'history'" is Kind::History;
+    MESSAGE = "'message'" is Kind::Message;
     RECEIPT = "'receipt'" is Kind::Receipt;
     INTENT = "'intent'" is Kind::Intent;
     KV = "'kv'" is Kind::Kv;

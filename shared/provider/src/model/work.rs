@@ -26,6 +26,7 @@ pub(crate) struct WorkDoc {
     kind: Kind,
     queue: Queue,
     pub due_at: u64,
+    queued_at: u64,
     pub sort_key: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tag: Option<String>,
@@ -61,6 +62,7 @@ impl WorkDoc {
             kind: Kind::Work,
             queue: Queue::Work,
             due_at: now_ms,
+            queued_at: now_ms,
             sort_key: sort_key.to_owned(),
             tag: tag.clone(),
             session: session_id.clone(),

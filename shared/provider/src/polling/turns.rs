@@ -3,7 +3,7 @@
 use super::candidates::{Candidates, Place};
 use super::{PAGE, Search, Source, begin_sweep, end_sweep, skip};
 use crate::error::Failure;
-use crate::model::Kind;
+use crate::model::Queue;
 use crate::model::sql::{REPAIR, TURN};
 use crate::recovery::{self, DueDocument};
 use crate::store::Store;
@@ -75,7 +75,7 @@ impl Source for Turns<'_> {
         let Some((alone, place)) = begin_sweep(self.store, self.candidates, search).await else {
             return Ok(());
         };
-        let query = Query::new(format!("SELECT c.id, c.pk, c.type, c.dueAt FROM c WHERE c.queue IN ({TURN}, {REPAIR}) AND c.dueAt <= @now ORDER BY c.dueAt"))
+        let query = Query::new(format!("SELECT c.id, c.pk, c.type, c.queue, c.dueAt FROM c WHERE c.queue IN ({TURN}, {REPAIR}) AND c.dueAt <= @now ORDER BY c.dueAt"))
         .param("@now", place.now_ms);
         let container = &self.store.container;
         let page = container
@@ -86,7 +86,7 @@ impl Source for Turns<'_> {
         drop(alone);
         let mut found = false;
         for due in page.items {
-            if due.kind != Kind::Message {
+            if due.queue != Queue::Turn {
                 found |= self.recover(&due).await;
                 continue;
             }

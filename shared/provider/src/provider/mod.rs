@@ -17,6 +17,11 @@ use async_trait::async_trait;
 use cosmos::{ClientConfig, CosmosClient, Key, KeySource, PartitionKey};
 use duroxide::providers::ProviderError;
 use std::sync::Arc;
+use std::time::Duration;
+
+/// How much longer than a dead letter a receipt is kept: an intent is tried for some hours before it becomes a dead letter,
+/// and for as long as an outage lasts.
+const OUTAGE: Duration = Duration::from_secs(7 * 24 * 3_600);
 
 /// A duroxide provider on one Cosmos DB container. See the crate's documentation.
 #[derive(Debug)]
@@ -72,9 +77,9 @@ impl CosmosProvider {
                 sequence: Default::default(),
                 repair_after: config.repair_after,
                 outbox: config.outbox,
-                dead_letter_ttl: u32::try_from(config.dead_letter_ttl.as_secs())
-                    .unwrap_or(u32::MAX)
-                    .clamp(1, i32::MAX as u32),
+                dead_letter_ttl: ttl_of(config.dead_letter_ttl),
+                receipt_ttl: ttl_of(config.dead_letter_ttl.saturating_add(OUTAGE)),
+                orphan_grace: config.orphan_grace,
             },
             turns: ClaimedTurns::default(),
             works: ClaimedWorks::default(),
@@ -102,6 +107,13 @@ impl CosmosProvider {
     pub fn absorb_consistency_token(&self, token: &str) {
         self.store.container.absorb_consistency_token(token);
     }
+}
+
+/// A time to live as the service takes it, in seconds.
+fn ttl_of(time: Duration) -> u32 {
+    u32::try_from(time.as_secs())
+        .unwrap_or(u32::MAX)
+        .clamp(1, i32::MAX as u32)
 }
 
 /// The partition of an instance. An id that cannot be a partition key is that of no instance.

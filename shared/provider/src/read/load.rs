@@ -19,6 +19,8 @@ pub(crate) struct View {
     pub messages: Vec<MessageDoc>,
     /// More messages are due than a turn takes.
     pub more: bool,
+    /// Something is due that cannot be decoded: it may be anything, also the start.
+    pub unreadable: bool,
 }
 
 impl View {
@@ -120,9 +122,12 @@ impl View {
             Ok(Stored::Lock(lock)) => self.lock = Some(lock),
             Ok(Stored::Instance(instance)) => self.instance = Some(instance),
             Ok(Stored::Message(message)) => self.messages.push(message),
-            Ok(_) => {}
             // A document of a newer version must neither block the instance nor be lost: it stays.
-            Err(error) => tracing::error!(instance = pk.as_str(), %error, "a queued document cannot be decoded"),
+            Ok(_) => self.unreadable = true,
+            Err(error) => {
+                self.unreadable = true;
+                tracing::error!(instance = pk.as_str(), %error, "a queued document cannot be decoded");
+            }
         }
     }
 }

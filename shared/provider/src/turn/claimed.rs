@@ -4,7 +4,7 @@
 //! same documents again, at the price of one more request. Entries are dropped when their claim expires.
 
 use crate::due::Orchestration;
-use crate::model::{InstanceDoc, KvDoc, MessageDoc, Scope};
+use crate::model::{InstanceDoc, KvDoc, MessageDoc, Receipt, Scope};
 use crate::store::Locked;
 use cosmos::PartitionKey;
 use std::collections::{HashMap, HashSet, VecDeque};
@@ -20,7 +20,7 @@ const MOST_LOST: usize = 1000;
 pub(crate) struct ClaimedMessage {
     pub id: String,
     pub etag: String,
-    pub receipt: bool,
+    pub receipt: Receipt,
 }
 
 impl From<MessageDoc> for ClaimedMessage {

@@ -1,15 +1,15 @@
 //! Fetching the turn of one instance: at most three requests in two round trips, one when there is nothing to do.
 
 use super::claimed::ClaimedTurns;
-use super::item::{Claim, assemble, decode, is_start, supports};
+use super::item::{Claim, assemble, decode, supports};
 use super::release::unclaim;
 use crate::error::Failure;
-use crate::model::{InstanceDoc, LockDoc, MessageDoc};
+use crate::model::{InstanceDoc, LockDoc, MessageDoc, is_start};
 use crate::read::{self, Past, View};
-use crate::recovery::{Progress, roll_forward};
+use crate::recovery::{self, Progress, roll_forward};
 use crate::store::{Locked, Store, millis};
 use crate::types::{Fetched, TurnItem};
-use cosmos::{Etag, PartitionKey, Retry};
+use cosmos::PartitionKey;
 use duroxide::providers::{DispatcherCapabilityFilter, WorkItem};
 use std::time::Duration;
 
@@ -49,7 +49,22 @@ pub(crate) async fn fetch(
                 Progress::Underway { until_ms } => return Ok(Fetched::Busy { until_ms }),
             }
         }
-        return claim(store, pk, view, request, turns).await;
+        let items = decode(pk, &view.messages);
+        let begins = view.instance.is_some() || items.iter().any(|(_, item)| is_start(item));
+        if let Some(lock) = view.lock.as_ref().filter(|lock| begins && lock.doc.aside) {
+            recovery::put_back(store, pk, lock).await?;
+            continue;
+        }
+        if let Some(why) = foreign(request.filter, &view, items.len(), begins) {
+            return Ok(Fetched::Foreign { why });
+        }
+        if items.is_empty() {
+            return Ok(Fetched::Nothing);
+        }
+        if !begins {
+            return wait_for_start(store, pk, &view).await;
+        }
+        return claim(store, pk, (view, items), request, turns).await;
     }
     Ok(Fetched::Busy { until_ms: store.now() })
 }
@@ -57,21 +72,11 @@ pub(crate) async fn fetch(
 async fn claim(
     store: &Store,
     pk: &PartitionKey,
-    view: View,
+    due: (View, Vec<(MessageDoc, WorkItem)>),
     request: TurnRequest<'_>,
     turns: &ClaimedTurns,
 ) -> Result<Fetched<TurnItem>, Failure> {
-    let items = decode(pk, &view.messages);
-    if let Some(why) = foreign(request.filter, &view, items.len()) {
-        return Ok(Fetched::Foreign { why });
-    }
-    if items.is_empty() {
-        return Ok(Fetched::Nothing);
-    }
-    if view.instance.is_none() && !items.iter().any(|(_, item)| is_start(item)) {
-        drop_orphans(store, pk, &view, &items).await?;
-        return Ok(Fetched::Nothing);
-    }
+    let (view, items) = due;
     let nonce = store.ids.unique();
     let ids: Vec<String> = items.iter().map(|(message, _)| message.id.clone()).collect();
     let seen = view.lock.as_ref();
@@ -111,11 +116,13 @@ async fn claim(
 }
 
 /// Why this caller cannot run what is due.
-fn foreign(filter: Option<&DispatcherCapabilityFilter>, view: &View, decoded: usize) -> Option<String> {
+fn foreign(filter: Option<&DispatcherCapabilityFilter>, view: &View, decoded: usize, begins: bool) -> Option<String> {
     if view.messages.is_empty() {
         return None;
     }
-    if decoded == 0 {
+    // What cannot be decoded may be the start of an instance that does not exist yet.
+    let is_unreadable = view.unreadable || decoded < view.messages.len();
+    if decoded == 0 || (is_unreadable && !begins) {
         return Some(
             "its messages cannot be decoded: a newer release wrote them, deploy that release everywhere".to_owned(),
         );
@@ -164,31 +171,12 @@ async fn load_coherent(
     Err(Failure::stale(pk, "history or keys stay incomplete"))
 }
 
-/// Removes persistent events of an instance that does not exist: duroxide does not keep them. Any other message may
-/// have overtaken its start, and stays.
-async fn drop_orphans(
-    store: &Store,
-    pk: &PartitionKey,
-    view: &View,
-    items: &[(MessageDoc, WorkItem)],
-) -> Result<(), Failure> {
-    let is_event = |(_, item): &(MessageDoc, WorkItem)| matches!(item, WorkItem::QueueMessage { .. });
-    if !view.is_coherent() || !items.iter().all(is_event) {
-        return Ok(());
-    }
-    tracing::warn!(
-        instance = pk.as_str(),
-        count = items.len(),
-        "dropping events of an instance that does not exist"
-    );
-    for (message, _) in items {
-        let etag = Etag::new(message.etag.clone());
-        let deleted = store.container.delete(pk, &message.id, Some(&etag), Retry::Idempotent);
-        match deleted.await {
-            Ok(()) => {}
-            Err(error) if error.is_not_found() || error.is_precondition_failed() => {}
-            Err(error) => return Err(error.into()),
-        }
-    }
-    Ok(())
+/// There is neither instance nor start: the messages wait for it, out of the way.
+async fn wait_for_start(store: &Store, pk: &PartitionKey, view: &View) -> Result<Fetched<TurnItem>, Failure> {
+    let is_newest = view.is_coherent() && recovery::set_aside(store, pk, view.lock.as_ref(), &view.messages).await?;
+    Ok(if is_newest && !view.more {
+        Fetched::Nothing
+    } else {
+        Fetched::Busy { until_ms: store.now() }
+    })
 }

@@ -29,13 +29,6 @@ pub(crate) fn decode(pk: &PartitionKey, messages: &[MessageDoc]) -> Vec<(Message
     items
 }
 
-pub(crate) fn is_start(item: &WorkItem) -> bool {
-    matches!(
-        item,
-        WorkItem::StartOrchestration { .. } | WorkItem::ContinueAsNew { .. }
-    )
-}
-
 /// Whether the dispatcher can replay the instance. By duroxide's contract only the first range counts, and every
 /// dispatcher can replay an unpinned execution.
 pub(crate) fn supports(filter: Option<&DispatcherCapabilityFilter>, instance: Option<&InstanceDoc>) -> bool {

@@ -10,7 +10,7 @@ use crate::error::Failure;
 use crate::given_up;
 use crate::model::{
     DeadLetterDoc, Envelope, ExecutionDoc, ExecutionState, HistoryDoc, HistoryPart, InstanceDoc, IntentDoc, KvDoc,
-    MessageDoc, ReceiptDoc, Scope, StagedOp, Status, WorkDoc, target_of,
+    MessageDoc, Receipt, ReceiptDoc, Scope, StagedOp, Status, WorkDoc, target_of,
 };
 use crate::store::{MAX_DOCUMENT, check_session, check_size};
 use cosmos::PartitionKey;
@@ -32,6 +32,8 @@ pub(crate) struct PlanContext<'a> {
     pub commit: &'a str,
     /// How long a dead letter is kept, in seconds.
     pub dead_letter_ttl: u32,
+    /// How long a receipt of a message from another instance is kept, in seconds.
+    pub receipt_ttl: u32,
     pub sequence: &'a Sequence,
     /// The earlier execution that the turn writes to, if it is not the current one.
     pub earlier: Option<ExecutionState>,
@@ -362,16 +364,16 @@ impl Planner<'_> {
         for (n, item) in items.iter().enumerate() {
             let Some(target) = target_of(item) else { continue };
             let own = target == self.pk();
-            let due_at = Due::message(item, None).and_then(|due| due.at_ms);
+            let due_at = Due::message(item).and_then(|due| due.at_ms);
             let name = format!("{}-{n}", self.context.commit);
-            let sort_key = self.context.sequence.next(self.context.now_ms);
             let message = MessageDoc::new(
                 target,
                 Envelope {
                     id: name.clone(),
-                    sort_key,
+                    queued_at: self.context.now_ms,
+                    arrival: self.context.sequence.next(self.context.now_ms),
                     due_at: due_at.unwrap_or(self.context.now_ms),
-                    receipt: !own,
+                    receipt: Receipt::between(self.pk(), target),
                 },
                 item,
             )?;
@@ -394,11 +396,12 @@ impl Planner<'_> {
     fn consume(&mut self) -> Result<Vec<String>, Failure> {
         let turn = self.turn;
         for message in &turn.messages {
-            self.rest.push(if message.receipt {
-                let receipt = ReceiptDoc::new(turn.pk.as_str(), &message.id);
-                StagedOp::replace(&message.id, &message.etag, &receipt)?
-            } else {
-                StagedOp::delete(&message.id, &message.etag)
+            self.rest.push(match message.receipt.ttl(self.context.receipt_ttl) {
+                Some(ttl) => {
+                    let receipt = ReceiptDoc::new(turn.pk.as_str(), &message.id, ttl);
+                    StagedOp::replace(&message.id, &message.etag, &receipt)?
+                }
+                None => StagedOp::delete(&message.id, &message.etag),
             });
         }
         Ok(turn.messages.iter().map(|message| message.id.clone()).collect())
