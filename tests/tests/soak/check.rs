@@ -39,7 +39,10 @@ pub async fn everything(fleet: &Fleet, jobs: &[Job], accepted: &Accepted) -> usi
         expected += 1;
     }
     let instances = fleet.world().documents_of("instance").await.len();
-    assert_eq!(instances, expected, "instances that nobody started, or that are missing");
+    assert_eq!(
+        instances, expected,
+        "instances that nobody started, or that are missing"
+    );
     instances
 }
 

@@ -82,7 +82,8 @@ impl Driver {
                 let early = if chance.u8(..4) == 0 { 1.min(*messages) } else { 0 };
                 self.send(job, 0..early).await;
                 pause(chance, 300).await;
-                self.start(job, script::interpreter(*newer), &script::input(steps)).await;
+                self.start(job, script::interpreter(*newer), &script::input(steps))
+                    .await;
                 for n in early..*messages {
                     pause(chance, 500).await;
                     self.send(job, n..n + 1).await;

@@ -10,9 +10,7 @@ use cosmos_emulator::{Faults, Listener, ServerOptions};
 use duroxide::Client;
 use duroxide::providers::TagFilter;
 use duroxide_cosmos::CosmosProvider;
-use duroxide_lambda::testing::{
-    BatchResponse, BoundedNotifier, Budget, Maintenance, MaintenanceRequest, Metrics,
-};
+use duroxide_lambda::testing::{BatchResponse, BoundedNotifier, Budget, Maintenance, MaintenanceRequest, Metrics};
 use duroxide_lambda::{Limits, MaintenanceSettings, Notifier, Target, Wakeup};
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -28,7 +26,7 @@ const TICK: Duration = Duration::from_millis(5);
 /// The locks of a killed environment end soon.
 const LOCK: Duration = Duration::from_secs(4);
 /// The time between two runs of maintenance.
-const PERIOD: Duration = Duration::from_secs(1);
+const PERIOD: Duration = Duration::from_secs(2);
 /// After how long the queue delivers a wakeup again that was in a killed environment.
 const VISIBILITY: Duration = Duration::from_secs(2);
 
@@ -218,7 +216,7 @@ impl Fleet {
         let notifier = Arc::clone(&self.cloud.queue) as Arc<dyn Notifier>;
         let notifier = BoundedNotifier::new(notifier, Duration::from_secs(2), Arc::new(Metrics::new(None)));
         let settings = MaintenanceSettings {
-            overdue: PERIOD * 2,
+            overdue: PERIOD,
             period: PERIOD,
             ..MaintenanceSettings::default()
         };
@@ -367,7 +365,10 @@ impl Member {
         if let Some(threads) = self.threads.take() {
             threads.shutdown_background();
         }
-        let unanswered = self.invocation.take().map_or(Vec::new(), |invocation| invocation.wakeups);
+        let unanswered = self
+            .invocation
+            .take()
+            .map_or(Vec::new(), |invocation| invocation.wakeups);
         let at = Instant::now() + VISIBILITY;
         unanswered.into_iter().map(|wakeup| Queued { at, wakeup }).collect()
     }

@@ -49,10 +49,11 @@ async fn every_accepted_start_event_and_result_takes_effect_once() {
 async fn five_thousand_orchestrations_survive_faults_kills_and_two_builds() {
     let (mut orchestrations, mut faults, mut seed) = (0, 0, 100);
     while orchestrations < 5_000 {
-        let (more, hits) = wave(400, seed).await;
-        orchestrations += more;
-        faults += hits;
-        seed += 1;
+        // Two at once: each waits for locks and timers much of the time.
+        let waves = futures::join!(wave(500, seed), wave(500, seed + 1));
+        orchestrations += waves.0.0 + waves.1.0;
+        faults += waves.0.1 + waves.1.1;
+        seed += 2;
     }
     println!("{orchestrations} orchestrations, {faults} faults");
 }

@@ -75,6 +75,8 @@ pub enum Plot {
     Race(u64),
 }
 
+/// One of so many jobs is large.
+const LARGE_EVERY: usize = 200;
 /// The queue that instances receive from.
 pub const QUEUE: &str = "inbox";
 
@@ -93,9 +95,22 @@ pub fn jobs(count: usize, seed: u64) -> Vec<Job> {
     let mut chance = fastrand::Rng::with_seed(seed);
     let job = |n| Job {
         instance: format!("{seed}-{n}"),
-        plot: plot(&mut chance),
+        plot: if n % LARGE_EVERY == LARGE_EVERY / 2 {
+            large()
+        } else {
+            plot(&mut chance)
+        },
     };
     (0..count).map(job).collect()
+}
+
+/// A fan-out that is larger than one batch.
+fn large() -> Plot {
+    Plot::Script {
+        newer: false,
+        steps: vec![Step::FanOut((0..110).collect())],
+        messages: 0,
+    }
 }
 
 fn plot(chance: &mut fastrand::Rng) -> Plot {
@@ -124,16 +139,14 @@ fn plot(chance: &mut fastrand::Rng) -> Plot {
     }
 }
 
-/// One to five steps. Deeper scripts start no more children, and receive nothing: the driver knows only the parents.
+/// One to four steps. Deeper scripts start no more children, and receive nothing: the driver knows only the parents.
 fn steps(chance: &mut fastrand::Rng, depth: u8) -> Vec<Step> {
-    let count = chance.usize(1..=5);
+    let count = chance.usize(1..=4);
     let numbers = |chance: &mut fastrand::Rng, most| (0..chance.u64(2..most)).map(|_| chance.u64(..1_000)).collect();
     let step = |chance: &mut fastrand::Rng| match chance.u8(..100) {
         0..30 => Step::Double(chance.u64(..1_000)),
         30..34 => Step::Triple(chance.u64(..1_000)),
-        34..42 => Step::FanOut(numbers(chance, 8)),
-        // Larger than one batch.
-        42 if depth == 0 => Step::FanOut((0..110).collect()),
+        34..43 => Step::FanOut(numbers(chance, 6)),
         43..48 => Step::Session(numbers(chance, 4)),
         48..53 => Step::Refusal(chance.u64(..1_000)),
         53..61 => Step::Timer(chance.u64(1..600)),
@@ -291,7 +304,10 @@ async fn perform(ctx: &OrchestrationContext, n: usize, step: &Step) -> Result<St
         }
         Step::Abandon => {
             let endless = ctx.schedule_activity("Endless", "");
-            match ctx.select2(endless, ctx.schedule_timer(Duration::from_millis(50))).await {
+            match ctx
+                .select2(endless, ctx.schedule_timer(Duration::from_millis(50)))
+                .await
+            {
                 Either2::First(result) => Err(format!("unexpected: {result:?}")),
                 Either2::Second(()) => Ok("abandoned".to_owned()),
             }
@@ -322,7 +338,9 @@ fn sum(numbers: Vec<Result<String, String>>) -> Result<String, String> {
     let mut sum = 0;
     for number in numbers {
         let number = number?;
-        sum += number.parse::<u64>().map_err(|_| format!("'{number}' is not a number"))?;
+        sum += number
+            .parse::<u64>()
+            .map_err(|_| format!("'{number}' is not a number"))?;
     }
     Ok(sum.to_string())
 }
