@@ -17,6 +17,7 @@ mod interleaved;
 mod late;
 mod lost_wakeups;
 mod outbox;
+mod pruning;
 mod queued;
 mod redrive;
 mod report;

@@ -144,13 +144,8 @@ async fn remove_old(store: &Store, search: Search, instance: &str, limit: Instan
                 keep_last: Some(u32::try_from(keep).unwrap_or(u32::MAX)),
                 completed_before: None,
             };
-            let pk = PartitionKey::new(instance)?;
-            // Pruning would wait for the end of the turn, and delay the other instances of the page.
-            let lock = store.lock(&pk).await?;
-            if lock.is_some_and(|lock| lock.doc.claim_at(store.now()).is_some()) {
-                return Err(Failure::Busy(instance.to_owned()));
-            }
-            let pruned = admin::prune(store, &pk, &options).await?;
+            // What is left when the time ends is found again by the next run.
+            let pruned = admin::prune_until(store, &PartitionKey::new(instance)?, &options, limit).await?;
             Ok(pruned.executions_deleted > 0)
         }
     }

@@ -187,6 +187,15 @@ impl ExecutionDoc {
         }
     }
 
+    /// The same without events: its history is about to be deleted.
+    pub(crate) fn emptied(&self) -> Self {
+        let mut empty = self.clone();
+        empty.state.events = 0;
+        empty.state.event_bytes = 0;
+        empty.state.head = String::new();
+        empty
+    }
+
     pub(crate) fn id(execution: u64) -> String {
         format!("x:{execution}")
     }

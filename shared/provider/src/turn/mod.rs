@@ -22,6 +22,5 @@ mod release;
 pub(crate) use claimed::{ClaimedTurn, ClaimedTurns};
 pub(crate) use commit::{Commit, Committed};
 pub(crate) use fetch::{TurnRequest, fetch};
-pub(crate) use plan::Plan;
 pub(crate) use recall::{claim_idle, recall};
 pub(crate) use release::{release, renew};
