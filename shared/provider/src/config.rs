@@ -26,7 +26,11 @@ pub struct CosmosConfig {
     pub(crate) repair_after: Duration,
     pub(crate) outbox: Outbox,
     pub(crate) dead_letter_ttl: Duration,
+    pub(crate) history_limit: u64,
 }
+
+/// The default of [`CosmosConfigBuilder::history_limit`].
+const HISTORY_LIMIT: u64 = 64 * 1024 * 1024;
 
 /// How often, and how long apart, recovery retries an intent that its maker did not deliver.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -69,6 +73,7 @@ impl fmt::Debug for CosmosConfig {
             .field("container", &self.container)
             .field("outbox", &self.outbox)
             .field("dead_letter_ttl", &self.dead_letter_ttl)
+            .field("history_limit", &self.history_limit)
             .finish_non_exhaustive()
     }
 }
@@ -92,6 +97,7 @@ impl CosmosConfig {
             repair_after: Duration::from_secs(10),
             outbox: Outbox::default(),
             dead_letter_ttl: Duration::from_secs(30 * 24 * 3_600),
+            history_limit: HISTORY_LIMIT,
         })
     }
 
@@ -213,6 +219,14 @@ impl CosmosConfigBuilder {
     /// How long a dead letter is kept (default 30 days; at least a second).
     pub fn dead_letter_ttl(mut self, ttl: Duration) -> Self {
         self.0.dead_letter_ttl = ttl;
+        self
+    }
+
+    /// How many bytes the history of one execution may have (default 64 MiB). A turn that would load a larger one is given
+    /// up: the orchestration fails, with an error that names the size. A process needs several times as much memory for
+    /// each turn that it runs at once.
+    pub fn history_limit(mut self, bytes: u64) -> Self {
+        self.0.history_limit = bytes;
         self
     }
 

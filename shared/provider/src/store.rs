@@ -33,6 +33,8 @@ pub(crate) struct Store {
     pub outbox: Outbox,
     /// How long dead letters are kept, in seconds.
     pub dead_letter_ttl: u32,
+    /// How many bytes of history a turn may load.
+    pub history_limit: u64,
 }
 
 impl Store {

@@ -14,6 +14,7 @@ mod function;
 mod giving_up;
 mod hanging;
 mod interleaved;
+mod large_histories;
 mod late;
 mod lost_wakeups;
 mod outbox;

@@ -75,6 +75,8 @@ pub struct Limits {
     pub outbox_attempts: u32,
     /// How long dead letters are kept. Every function writes them.
     pub dead_letters_kept: Duration,
+    /// How many bytes the history of one execution may have.
+    pub history_bytes: u64,
     /// The lock of a turn on its instance, unless renewed. An orchestration that computes or blocks for longer keeps tokio
     /// from renewing it: another function may then run the turn too, and the first to commit wins.
     pub turn_lock: Duration,
@@ -160,6 +162,7 @@ impl Config {
                 ..Outbox::default()
             })
             .dead_letter_ttl(self.limits.dead_letters_kept)
+            .history_limit(self.limits.history_bytes)
             .build()
     }
 }

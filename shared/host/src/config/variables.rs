@@ -97,6 +97,12 @@ pub const VARIABLES: &[Variable] = &[
         "how long dead letters are kept, 1 to 3650 days",
     ),
     optional(
+        "DUROXIDE_HISTORY_LIMIT_BYTES",
+        None,
+        "how large the history of one execution may be before its orchestration is given up; not set: a quarter of the \
+         function's memory, divided by DUROXIDE_CONCURRENCY",
+    ),
+    optional(
         "DUROXIDE_TURN_LOCK_SECONDS",
         Some("30"),
         "how long a turn that died keeps its instance locked",
@@ -213,6 +219,12 @@ impl<'a> Reader<'a> {
     pub(super) fn as_set(&mut self, name: &'static str) -> Option<String> {
         let text = (self.get)(name).or_else(|| known(name).default.map(str::to_owned))?;
         Some(text.trim().to_owned())
+    }
+
+    /// The memory of the function, which Lambda tells it.
+    pub(super) fn function_bytes(&self) -> Option<u64> {
+        let megabytes: u64 = (self.get)("AWS_LAMBDA_FUNCTION_MEMORY_SIZE")?.trim().parse().ok()?;
+        megabytes.checked_mul(1024 * 1024)
     }
 
     /// The variable's text. An empty one counts as not set: a template can hardly leave a variable out.

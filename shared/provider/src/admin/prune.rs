@@ -234,7 +234,11 @@ impl<'a> Pruning<'a> {
     /// Deletes documents of an execution that has more of them than a batch holds.
     async fn empty(&mut self, execution: &Earlier, history: &[String]) -> Result<bool, Failure> {
         if execution.events > 0 {
-            let found = self.store.container.read::<ExecutionDoc>(self.pk, &execution.id).await?;
+            let found = self
+                .store
+                .container
+                .read::<ExecutionDoc>(self.pk, &execution.id)
+                .await?;
             let Some(found) = found else { return Ok(false) };
             let events = found.doc.state.events;
             let empty = StagedOp::replace(&execution.id, found.etag.as_str(), &found.doc.emptied())?;
@@ -267,7 +271,11 @@ impl<'a> Pruning<'a> {
         let next = lock.doc.committed(&commit, &[]);
         change(&mut instance.doc);
         instance.doc.commit.clone_from(&commit);
-        let mut all = vec![StagedOp::replace(InstanceDoc::ID, instance.etag.as_str(), &instance.doc)?];
+        let mut all = vec![StagedOp::replace(
+            InstanceDoc::ID,
+            instance.etag.as_str(),
+            &instance.doc,
+        )?];
         all.extend(ops);
         let batch = extend(lock_first(&next, &lock.etag)?, &all)?;
         match store.container.batch(pk, &batch, Retry::Idempotent).await {

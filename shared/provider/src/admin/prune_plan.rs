@@ -129,7 +129,10 @@ mod tests {
 
     #[test]
     fn an_execution_without_history_is_deleted_too() {
-        assert_eq!(shape(&plan(executions(1..=2), history(&[(2, 1)]), false)), [(vec![1, 2], 3)]);
+        assert_eq!(
+            shape(&plan(executions(1..=2), history(&[(2, 1)]), false)),
+            [(vec![1, 2], 3)]
+        );
     }
 
     #[test]

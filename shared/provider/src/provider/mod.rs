@@ -75,6 +75,7 @@ impl CosmosProvider {
                 dead_letter_ttl: u32::try_from(config.dead_letter_ttl.as_secs())
                     .unwrap_or(u32::MAX)
                     .clamp(1, i32::MAX as u32),
+                history_limit: config.history_limit,
             },
             turns: ClaimedTurns::default(),
             works: ClaimedWorks::default(),

@@ -7,9 +7,13 @@ use crate::store::{Locked, Store, Stored};
 use cosmos::{PageOptions, PartitionKey, Query};
 use duroxide::Event;
 use serde_json::value::RawValue;
+use std::collections::HashMap;
 
 /// Documents of one page. A turn takes at most the messages of one page; the rest waits for the next turn.
 const PAGE: u32 = 1000;
+/// How many of the last history documents show how an execution ended: its last event is there, or just before the
+/// cancellations that duroxide appends to it.
+const TAIL: u32 = 3;
 
 /// What decides whether there is a turn to run.
 #[derive(Debug, Default)]
@@ -35,16 +39,20 @@ impl View {
 pub(crate) struct Past {
     pub history: Vec<HistoryDoc>,
     pub kv: Vec<KvDoc>,
+    /// The history is only the end of that of the last turn, because the whole is too large.
+    pub is_tail: bool,
 }
 
 impl Past {
     /// The events of an execution.
-    pub(crate) fn events(history: Vec<HistoryDoc>, state: &ExecutionState) -> Result<Vec<Event>, HistoryError> {
-        let docs = history
-            .into_iter()
-            .filter(|doc| doc.execution == state.execution)
-            .collect();
-        assemble(&state.head, state.events, docs)
+    pub(crate) fn events(self, state: &ExecutionState) -> Result<Vec<Event>, HistoryError> {
+        let is_of = |doc: &HistoryDoc| doc.execution == state.execution;
+        let docs: Vec<HistoryDoc> = self.history.into_iter().filter(is_of).collect();
+        let expected = match self.is_tail {
+            true => docs.iter().map(|doc| doc.events.len() as u64).sum(),
+            false => state.events,
+        };
+        assemble(&state.head, expected, docs)
     }
 
     /// Whether the newest key document was read.
@@ -52,21 +60,21 @@ impl Past {
         self.kv.iter().map(|doc| doc.rev).max().unwrap_or(0) == instance.kv_rev
     }
 
-    /// Whether the whole history of the execution was read. It may still be corrupt.
+    /// Whether all that is to be read of the execution's history was read. It may still be corrupt.
     pub(crate) fn has_history_of(&self, state: &ExecutionState) -> bool {
-        let mut events = 0;
-        let mut at = state.head.as_str();
-        while !at.is_empty() {
-            let mut prev = None;
-            for doc in self
-                .history
-                .iter()
-                .filter(|doc| doc.execution == state.execution && doc.commit == at)
-            {
-                events += doc.events.len() as u64;
-                prev = Some(doc.prev.as_str());
-            }
-            let Some(prev) = prev else { break };
+        // A turn may have several documents; they name the same commit before them.
+        let mut by_commit: HashMap<&str, (u64, &str)> = HashMap::new();
+        for doc in self.history.iter().filter(|doc| doc.execution == state.execution) {
+            let (events, prev) = by_commit.entry(&doc.commit).or_default();
+            *events += doc.events.len() as u64;
+            *prev = &doc.prev;
+        }
+        if self.is_tail {
+            return by_commit.contains_key(state.head.as_str());
+        }
+        let (mut events, mut at) = (0, state.head.as_str());
+        while let Some((of_commit, prev)) = by_commit.remove(at) {
+            events += of_commit;
             at = prev;
         }
         events == state.events
@@ -103,8 +111,29 @@ pub(crate) async fn past(store: &Store, pk: &PartitionKey, execution: u64) -> Re
         "SELECT * FROM c WHERE (c.type = {HISTORY} AND c.execution = @execution) OR c.type = {KV}"
     ))
     .param("@execution", execution);
+    collect(store, pk, &query).await
+}
+
+/// The end of the last turn of an execution, and all keys.
+pub(crate) async fn tail(store: &Store, pk: &PartitionKey, state: &ExecutionState) -> Result<Past, Failure> {
+    let last = Query::new(format!(
+        "SELECT * FROM c WHERE c.type = {HISTORY} AND c.execution = @execution AND c.commit = @head \
+         ORDER BY c.sortKey DESC OFFSET 0 LIMIT {TAIL}"
+    ))
+    .param("@execution", state.execution)
+    .param("@head", &state.head);
+    let keys = Query::new(format!("SELECT * FROM c WHERE c.type = {KV}"));
+    let (last, keys) = futures::try_join!(collect(store, pk, &last), collect(store, pk, &keys))?;
+    Ok(Past {
+        history: last.history,
+        kv: keys.kv,
+        is_tail: true,
+    })
+}
+
+async fn collect(store: &Store, pk: &PartitionKey, query: &Query) -> Result<Past, Failure> {
     let mut past = Past::default();
-    for raw in store.container.query::<Box<RawValue>>(pk, &query).await? {
+    for raw in store.container.query::<Box<RawValue>>(pk, query).await? {
         match Stored::decode(&raw)? {
             Stored::History(doc) => past.history.push(doc),
             Stored::Kv(doc) => past.kv.push(doc),

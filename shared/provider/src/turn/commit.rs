@@ -16,7 +16,7 @@ use crate::batch::{self, BATCH_BYTES, BATCH_OPS, Split, extend, lock_first, pack
 use crate::due::TurnDecision;
 use crate::error::Failure;
 use crate::model::sql::TURN;
-use crate::model::{ExecutionDoc, LockDoc, StagedDoc, StagedHead, StagedOp, StagedOpKind, Unfinished};
+use crate::model::{ExecutionDoc, GivenUp, LockDoc, StagedDoc, StagedHead, StagedOp, StagedOpKind, Unfinished};
 use crate::recovery::{self, StagedOps};
 use crate::store::{Locked, Store};
 use cosmos::{Batch, Container, Etag, Query, Retry};
@@ -52,6 +52,8 @@ pub(crate) struct Commit<'a> {
     turn: &'a ClaimedTurn,
     /// An attempt was sent whose outcome is unknown: only then can the commit already have happened.
     uncertain: AtomicBool,
+    /// Why the provider ends the orchestration, if it does.
+    given_up: Option<GivenUp>,
 }
 
 impl<'a> Commit<'a> {
@@ -62,11 +64,20 @@ impl<'a> Commit<'a> {
             turns,
             turn,
             uncertain: AtomicBool::new(false),
+            given_up: None,
         };
         if turn.lock.doc.until <= store.now() || commit.is_late() {
             Err(commit.lost())
         } else {
             Ok(commit)
+        }
+    }
+
+    /// The same, with a dead letter.
+    pub(super) fn giving_up(self, given_up: GivenUp) -> Self {
+        Commit {
+            given_up: Some(given_up),
+            ..self
         }
     }
 
@@ -122,6 +133,7 @@ impl<'a> Commit<'a> {
             commit: &self.turn.nonce,
             dead_letter_ttl: self.store.dead_letter_ttl,
             sequence: &self.store.sequence,
+            given_up: self.given_up.clone(),
             earlier,
         };
         let plan = Plan::make(self.turn, decision, context)?;

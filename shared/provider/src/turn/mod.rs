@@ -9,12 +9,13 @@
 //! says; a consumed message is deleted in the version that was seen. One of these fails whatever a lagging replica
 //! returns.
 //!
-//! Files, lowest first: `claimed`, `release`, `recall`, `item`, `fetch`; `plan`, `commit`.
+//! Files, lowest first: `claimed`, `release`, `recall`, `item`; `plan`, `commit`; `oversized`, `fetch`.
 
 mod claimed;
 mod commit;
 mod fetch;
 mod item;
+mod oversized;
 mod plan;
 mod recall;
 mod release;

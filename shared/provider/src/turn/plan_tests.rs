@@ -38,6 +38,7 @@ fn plan_for(turn: &ClaimedTurn, decision: TurnDecision) -> Result<Plan, Failure>
         commit: "c1",
         dead_letter_ttl: 60,
         sequence: &sequence,
+        given_up: None,
         earlier: None,
     };
     Plan::make(turn, decision, context)
