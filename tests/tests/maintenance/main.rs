@@ -15,6 +15,7 @@ mod giving_up;
 mod hanging;
 mod interleaved;
 mod large_histories;
+mod large_trees;
 mod late;
 mod lost_wakeups;
 mod outbox;

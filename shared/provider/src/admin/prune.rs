@@ -101,6 +101,8 @@ struct Pruning<'a> {
     /// When to stop; with it, a turn that is under way ends the call.
     until: Option<Instant>,
     fence: Option<Fence>,
+    /// The last batch that was written.
+    commit: String,
     /// Batches in a row that failed because something was written meanwhile.
     races: u32,
     result: PruneResult,
@@ -113,6 +115,7 @@ impl<'a> Pruning<'a> {
             pk,
             until,
             fence: None,
+            commit: String::new(),
             races: 0,
             result: PruneResult {
                 instances_processed: 1,
@@ -263,11 +266,15 @@ impl<'a> Pruning<'a> {
     /// version that was read any more.
     async fn write(&mut self, ops: Vec<StagedOp>, change: impl FnOnce(&mut InstanceDoc)) -> Result<bool, Failure> {
         let (store, pk) = (self.store, self.pk);
-        let Fence { lock, mut instance } = match self.fence.take() {
+        let Fence { mut lock, mut instance } = match self.fence.take() {
             Some(fence) => fence,
             None => self.read_fence().await?,
         };
         let commit = store.ids.unique();
+        if lock.doc.last_commit() == self.commit {
+            // Many batches in a row must not displace the commit of a turn, whose process may still look for it.
+            lock.doc.commits.pop();
+        }
         let next = lock.doc.committed(&commit, &[]);
         change(&mut instance.doc);
         instance.doc.commit.clone_from(&commit);
@@ -280,6 +287,7 @@ impl<'a> Pruning<'a> {
         let batch = extend(lock_first(&next, &lock.etag)?, &all)?;
         match store.container.batch(pk, &batch, Retry::Idempotent).await {
             Ok(results) => {
+                self.commit = commit;
                 if let Some(etag) = results.get(1).and_then(|result| result.etag.clone()) {
                     let lock = store.written_lock(pk, next, &results).await?;
                     instance.etag = etag;

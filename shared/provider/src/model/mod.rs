@@ -30,8 +30,8 @@ pub(crate) use instance::{ExecutionDoc, ExecutionState, InstanceDoc, ParentCall,
 pub(crate) use intent::IntentDoc;
 pub(crate) use kv::{KvDoc, Scope};
 pub(crate) use lock::{Deleting, LockDoc, Unfinished};
-pub(crate) use maintenance::MaintenanceDoc;
 pub use maintenance::UnfinishedSweep;
+pub(crate) use maintenance::{MaintenanceDoc, RetentionDoc};
 
 pub(crate) use message::{Envelope, MessageDoc, ReceiptDoc, queued_at, target_of};
 pub(crate) use session::SessionDoc;

@@ -122,13 +122,18 @@ pub(crate) async fn tail(store: &Store, pk: &PartitionKey, state: &ExecutionStat
     ))
     .param("@execution", state.execution)
     .param("@head", &state.head);
-    let keys = Query::new(format!("SELECT * FROM c WHERE c.type = {KV}"));
-    let (last, keys) = futures::try_join!(collect(store, pk, &last), collect(store, pk, &keys))?;
+    let (last, keys) = futures::try_join!(collect(store, pk, &last), keys(store, pk))?;
     Ok(Past {
         history: last.history,
         kv: keys.kv,
         is_tail: true,
     })
+}
+
+/// All keys, and no history.
+pub(crate) async fn keys(store: &Store, pk: &PartitionKey) -> Result<Past, Failure> {
+    let query = Query::new(format!("SELECT * FROM c WHERE c.type = {KV}"));
+    collect(store, pk, &query).await
 }
 
 async fn collect(store: &Store, pk: &PartitionKey, query: &Query) -> Result<Past, Failure> {
