@@ -36,7 +36,7 @@ async fn fetch(provider: &CosmosProvider, instance: &str) -> bool {
             run_turn(provider, instance, turn).await;
             true
         }
-        Fetched::Nothing | Fetched::Busy { .. } | Fetched::Foreign { .. } => false,
+        _ => false,
     }
 }
 
