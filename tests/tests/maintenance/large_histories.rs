@@ -318,4 +318,21 @@ async fn the_function_counts_a_history_over_the_limit_as_given_up_and_wakes_the_
     let line = cloud.orchestrator.metrics.flush("function", Duration::ZERO, 0);
     let line: serde_json::Value = serde_json::from_str(&line.expect("a namespace")).expect("JSON");
     assert_eq!(line["GivenUp"], 1, "{line}");
+    // Its status can be read, and what comes too late is consumed.
+    let children = cloud.silent.list_children("p").await.expect("a list");
+    let [child] = children.as_slice() else {
+        panic!("one child, not {children:?}")
+    };
+    let raised = cloud.client.raise_event(child, "go", "late").await;
+    raised.expect("it is accepted");
+    cloud.drain().await;
+    assert!(cloud.world.documents_of("message").await.is_empty());
+    let status = cloud.client.get_orchestration_status(child).await;
+    let Ok(OrchestrationStatus::Failed { details, .. }) = status else {
+        panic!("the child has failed: {status:?}")
+    };
+    assert!(
+        details.display_message().contains("over the limit of 100000"),
+        "{details:?}"
+    );
 }

@@ -42,15 +42,15 @@ async fn a_tree_too_large_for_one_run_is_deleted_by_several() {
     fixture.clock.advance(AGE + AGE);
     let (listener, slow) = fixture.process().await;
     listener.set_faults(Faults {
-        delay: Some(Duration::from_millis(40)),
+        delay: Some(Duration::from_millis(25)),
         ..Faults::default()
     });
     // In proportion to the machine: an item has half of its page's time, in which a small tree can be deleted and a large
     // one not even marked.
     let begun = Instant::now();
     assert_eq!(run_for(&slow, Duration::from_secs(600)).await.done, 1);
-    let time = begun.elapsed() * 6;
-    plant_tree(&fixture.provider, "large", 100).await;
+    let time = begun.elapsed() * 5;
+    plant_tree(&fixture.provider, "large", 70).await;
     fixture.clock.advance(AGE + AGE);
     let mut sizes = vec![left(&fixture).await.len()];
     while sizes.last() != Some(&0) {

@@ -193,6 +193,7 @@ fn the_table_lists_exactly_the_variables_that_are_read() {
     })
     .unwrap_err();
     let table: BTreeSet<String> = VARIABLES.iter().map(|variable| variable.name.to_owned()).collect();
+    read.borrow_mut().retain(|name| !name.starts_with("AWS_LAMBDA_"));
     assert_eq!(*read.borrow(), table);
     assert_eq!(table.len(), VARIABLES.len(), "each name once");
     let named: BTreeSet<_> = error.problems.iter().map(|problem| problem.variable).collect();

@@ -3,8 +3,8 @@
 //! `read.rs` reads through [`Reader`], which takes names and defaults from this table, so that every variable is listed
 //! here. A test compares the deployment template with the table.
 //!
-//! AWS's own variables (`AWS_REGION`, `AWS_ENDPOINT_URL`, `AWS_LAMBDA_*`) are set by Lambda and read by its crates:
-//! they are not listed.
+//! AWS's own variables (`AWS_REGION`, `AWS_ENDPOINT_URL`, `AWS_LAMBDA_*`) are set by Lambda and read by its crates, one of
+//! them here too: they are not listed.
 
 use std::fmt;
 use std::ops::RangeInclusive;

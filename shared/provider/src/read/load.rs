@@ -160,3 +160,58 @@ impl View {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::HistoryPart;
+
+    /// The history document of a commit, which follows the commit before.
+    fn doc(commit: u64, offset: u64, execution: u64) -> HistoryDoc {
+        let event = RawValue::from_string("{}".to_owned()).unwrap();
+        let (prev, commit) = (commit.checked_sub(1), commit.to_string());
+        let prev = prev.map_or_else(String::new, |prev| prev.to_string());
+        let part = HistoryPart {
+            pk: "i",
+            execution,
+            commit: &commit,
+            prev: &prev,
+        };
+        HistoryDoc::new(&part, offset, vec![event])
+    }
+
+    fn state(head: u64, events: u64) -> ExecutionState {
+        let mut state = ExecutionState::new(1, 0);
+        (state.head, state.events) = (head.to_string(), events);
+        state
+    }
+
+    #[test]
+    fn a_history_is_complete_when_its_chain_has_all_events() {
+        let past = |history| Past {
+            history,
+            ..Past::default()
+        };
+        // The last turn has two documents; two more belong to an undecided commit and to another execution.
+        let whole = vec![doc(1, 1, 1), doc(0, 0, 1), doc(1, 2, 1), doc(7, 3, 1), doc(1, 3, 2)];
+        assert!(past(whole).has_history_of(&state(1, 3)));
+        assert!(!past(vec![doc(1, 1, 1), doc(0, 0, 1)]).has_history_of(&state(1, 3)));
+        assert!(!past(vec![doc(1, 1, 1), doc(1, 2, 1)]).has_history_of(&state(1, 3)));
+        assert!(past(Vec::new()).has_history_of(&ExecutionState::new(1, 0)));
+        let tail = Past {
+            is_tail: true,
+            ..past(vec![doc(5, 9, 1)])
+        };
+        assert!(tail.has_history_of(&state(5, 10)) && !tail.has_history_of(&state(6, 11)));
+    }
+
+    #[test]
+    fn a_history_of_many_turns_is_checked_in_one_pass() {
+        const TURNS: u64 = 50_000;
+        let past = Past {
+            history: (0..TURNS).map(|n| doc(n, n, 1)).collect(),
+            ..Past::default()
+        };
+        assert!(past.has_history_of(&state(TURNS - 1, TURNS)));
+    }
+}
