@@ -254,8 +254,9 @@ async fn runs_too_short_for_all_executions_prune_them_together() {
             deadline: Instant::now() + Duration::from_secs(2),
             ..page_of(10)
         };
-        // On a machine that is too busy for anything within the time, a run may also fail.
-        let _ = slow.maintain_retention(&policy, request).await;
+        if let Err(error) = slow.maintain_retention(&policy, request).await {
+            println!("this machine was too busy for anything within the time: {error}");
+        }
         let now = executions(&fixture.provider).await.len();
         assert!(Some(&now) <= left.last(), "{left:?}, then {now}");
         left.push(now);
