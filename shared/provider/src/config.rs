@@ -27,7 +27,11 @@ pub struct CosmosConfig {
     pub(crate) outbox: Outbox,
     pub(crate) dead_letter_ttl: Duration,
     pub(crate) orphan_grace: Duration,
+    pub(crate) history_limit: u64,
 }
+
+/// The default of [`CosmosConfigBuilder::history_limit`].
+const HISTORY_LIMIT: u64 = 64 * 1024 * 1024;
 
 /// How often, and how long apart, recovery retries an intent that its maker did not deliver.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -71,6 +75,7 @@ impl fmt::Debug for CosmosConfig {
             .field("outbox", &self.outbox)
             .field("dead_letter_ttl", &self.dead_letter_ttl)
             .field("orphan_grace", &self.orphan_grace)
+            .field("history_limit", &self.history_limit)
             .finish_non_exhaustive()
     }
 }
@@ -95,6 +100,7 @@ impl CosmosConfig {
             outbox: Outbox::default(),
             dead_letter_ttl: Duration::from_secs(30 * 24 * 3_600),
             orphan_grace: Duration::from_secs(24 * 3_600),
+            history_limit: HISTORY_LIMIT,
         })
     }
 
@@ -223,6 +229,14 @@ impl CosmosConfigBuilder {
     /// 24 h).
     pub fn orphan_grace(mut self, grace: Duration) -> Self {
         self.0.orphan_grace = grace;
+        self
+    }
+
+    /// How many bytes the history of one execution may have (default 64 MiB). A turn that would load a larger one is given
+    /// up: the orchestration fails, with an error that names the size. A process needs several times as much memory for
+    /// each turn that it runs at once.
+    pub fn history_limit(mut self, bytes: u64) -> Self {
+        self.0.history_limit = bytes;
         self
     }
 

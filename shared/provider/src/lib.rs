@@ -66,4 +66,4 @@ pub use model::{DeadLetterKind, UnfinishedSweep};
 pub use page::{Cursor, PageRequest, PassOutcome};
 pub use provider::CosmosProvider;
 pub use schema::container_spec;
-pub use types::{ClaimedWork, Decided, Fetched, PendingCommit, TurnItem};
+pub use types::{ClaimedWork, Decided, Fetched, GivenUpTurn, PendingCommit, TurnItem};

@@ -37,6 +37,8 @@ pub(crate) struct Store {
     pub receipt_ttl: u32,
     /// How long messages of an instance that does not exist wait for its start.
     pub orphan_grace: Duration,
+    /// How many bytes of history a turn may load.
+    pub history_limit: u64,
 }
 
 impl Store {

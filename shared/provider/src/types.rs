@@ -22,6 +22,9 @@ pub enum Fetched<T> {
         /// When the claim expires, unless it is released earlier (Unix ms).
         until_ms: u64,
     },
+    /// The turn was given up, and its orchestration has failed: its history is too large to be loaded. The fetch has
+    /// committed that.
+    GivenUp(GivenUpTurn),
     /// Something is due that this build cannot run. Keep the wakeup: another build must serve it.
     Foreign {
         /// The reason, and what to do.
@@ -41,6 +44,21 @@ pub struct TurnItem {
     /// The number of this turn in its execution, from 1; turns without events do not count.
     pub turn: u64,
     /// More messages are due than one turn takes: another turn must follow, and no other wakeup announces it.
+    pub more: bool,
+}
+
+/// A turn that was given up by its fetch.
+#[derive(Clone, Debug)]
+pub struct GivenUpTurn {
+    /// The execution that has failed.
+    pub execution: u64,
+    /// The error that it failed with.
+    pub error: String,
+    /// The highest attempt count among the messages of the turn, this fetch included.
+    pub attempt: u32,
+    /// Who has something to do now: wake them.
+    pub due: Vec<Due>,
+    /// More messages are due: another turn must follow, and no other wakeup announces it.
     pub more: bool,
 }
 

@@ -130,6 +130,7 @@ async fn each_mistake_is_refused_and_named() -> Result<()> {
         ("WorkerBatchSize", &["0", "10000"]),
         ("OrchestratorMemory", &["64", "20000"]),
         ("MaxAttempts", &["0", "7"]),
+        ("HistoryLimitBytes", &["0", "64k", "1000"]),
         ("MaintenanceMinutes", &["0", "60"]),
         ("WorkerTag", &["a,b", "\"", "with space"]),
         ("DeleteAfterDays", &["0", "-1", "a month"]),

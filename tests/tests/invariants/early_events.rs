@@ -36,7 +36,7 @@ async fn fetch(provider: &CosmosProvider, instance: &str) -> usize {
     let fetched = provider.fetch_turn(instance, LOCK, None).await;
     match fetched.expect("the fetch succeeds") {
         Fetched::Ready(turn) => run_turn(provider, instance, turn).await,
-        Fetched::Nothing | Fetched::Busy { .. } | Fetched::Foreign { .. } => 0,
+        _ => 0,
     }
 }
 

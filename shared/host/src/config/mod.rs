@@ -77,6 +77,8 @@ pub struct Limits {
     pub dead_letters_kept: Duration,
     /// How long messages of an instance that does not exist wait for its start before they become dead letters.
     pub orphan_grace: Duration,
+    /// How many bytes the history of one execution may have.
+    pub history_bytes: u64,
     /// The lock of a turn on its instance, unless renewed. An orchestration that computes or blocks for longer keeps tokio
     /// from renewing it: another function may then run the turn too, and the first to commit wins.
     pub turn_lock: Duration,
@@ -163,6 +165,7 @@ impl Config {
             })
             .dead_letter_ttl(self.limits.dead_letters_kept)
             .orphan_grace(self.limits.orphan_grace)
+            .history_limit(self.limits.history_bytes)
             .build()
     }
 }

@@ -194,8 +194,10 @@ impl Limits {
         const INVOCATION_MS: u32 = 900_000;
         let seconds = |number: u32| Duration::from_secs(number.into());
         let millis = |number: u32| Duration::from_millis(number.into());
+        let concurrency = reader.number("DUROXIDE_CONCURRENCY", 1..=1000);
         let limits = Limits {
-            concurrency: reader.number("DUROXIDE_CONCURRENCY", 1..=1000) as usize,
+            concurrency: concurrency as usize,
+            history_bytes: history_bytes(reader, concurrency),
             max_attempts: reader.number("DUROXIDE_MAX_ATTEMPTS", 1..=u32::MAX),
             outbox_attempts: reader.number("DUROXIDE_OUTBOX_ATTEMPTS", 1..=u32::MAX),
             dead_letters_kept: Duration::from_secs(
@@ -222,6 +224,21 @@ impl Limits {
         }
         limits
     }
+}
+
+/// How large a history may be. duroxide copies a history at least three times, and so many turns share the memory of a
+/// function, of which a quarter is for everything else.
+fn history_bytes(reader: &mut Reader<'_>, concurrency: u32) -> u64 {
+    const LEAST: u32 = 64 * 1024;
+    /// For programs that are no function.
+    const WITHOUT_FUNCTION: u64 = 64 * 1024 * 1024;
+    let set = reader.optional_number("DUROXIDE_HISTORY_LIMIT_BYTES", LEAST..=u32::MAX);
+    set.map(u64::from).unwrap_or_else(|| {
+        let shared = reader
+            .function_bytes()
+            .map(|bytes| bytes / 4 / u64::from(concurrency.max(1)));
+        shared.map_or(WITHOUT_FUNCTION, |bytes| bytes.max(LEAST.into()))
+    })
 }
 
 pub(super) fn maintenance(reader: &mut Reader<'_>, limits: &Limits) -> MaintenanceSettings {

@@ -58,6 +58,7 @@ fn the_required_variables_alone_give_the_defaults_of_the_table() {
             max_attempts: 10,
             outbox_attempts: 12,
             dead_letters_kept: Duration::from_secs(30 * 86_400),
+            history_bytes: 64 * 1024 * 1024,
             turn_lock: Duration::from_secs(30),
             work_lock: Duration::from_secs(30),
             session_lock: Duration::from_secs(30),
@@ -82,6 +83,29 @@ fn the_required_variables_alone_give_the_defaults_of_the_table() {
 }
 
 #[test]
+fn the_limit_of_a_history_follows_from_the_memory_of_the_function() {
+    let limit = |memory, concurrency, set| {
+        let config = from(&[
+            ("AWS_LAMBDA_FUNCTION_MEMORY_SIZE", memory),
+            ("DUROXIDE_CONCURRENCY", concurrency),
+            ("DUROXIDE_HISTORY_LIMIT_BYTES", set),
+        ]);
+        config.unwrap().limits.history_bytes
+    };
+    const MIB: u64 = 1024 * 1024;
+    assert_eq!(limit(Some("256"), None, None), 256 * MIB / 40);
+    assert_eq!(limit(Some("2048"), Some("1"), None), 512 * MIB);
+    assert_eq!(
+        limit(Some("128"), Some("1000"), None),
+        64 * 1024,
+        "a small history always fits"
+    );
+    assert_eq!(limit(Some("a lot"), None, None), 64 * MIB);
+    assert_eq!(limit(Some("256"), None, Some("100000")), 100_000);
+    assert_eq!(limit(Some("256"), None, Some("")), 256 * MIB / 40);
+}
+
+#[test]
 fn everything_can_be_set() {
     let config = from(&[
         ("COSMOS_KEY", None),
@@ -98,6 +122,7 @@ fn everything_can_be_set() {
         ("DUROXIDE_OUTBOX_ATTEMPTS", Some("24")),
         ("DUROXIDE_DEAD_LETTER_DAYS", Some("25")),
         ("DUROXIDE_ORPHAN_GRACE_SECONDS", Some("26")),
+        ("DUROXIDE_HISTORY_LIMIT_BYTES", Some("1000000")),
         ("DUROXIDE_TURN_LOCK_SECONDS", Some("11")),
         ("DUROXIDE_WORK_LOCK_SECONDS", Some("15")),
         ("DUROXIDE_SESSION_LOCK_SECONDS", Some("12")),
@@ -131,6 +156,7 @@ fn everything_can_be_set() {
             outbox_attempts: 24,
             dead_letters_kept: Duration::from_secs(25 * 86_400),
             orphan_grace: Duration::from_secs(26),
+            history_bytes: 1_000_000,
             turn_lock: Duration::from_secs(11),
             work_lock: Duration::from_secs(15),
             session_lock: Duration::from_secs(12),
@@ -169,6 +195,7 @@ fn the_table_lists_exactly_the_variables_that_are_read() {
     })
     .unwrap_err();
     let table: BTreeSet<String> = VARIABLES.iter().map(|variable| variable.name.to_owned()).collect();
+    read.borrow_mut().retain(|name| !name.starts_with("AWS_LAMBDA_"));
     assert_eq!(*read.borrow(), table);
     assert_eq!(table.len(), VARIABLES.len(), "each name once");
     let named: BTreeSet<_> = error.problems.iter().map(|problem| problem.variable).collect();

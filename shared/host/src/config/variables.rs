@@ -3,8 +3,8 @@
 //! `read.rs` reads through [`Reader`], which takes names and defaults from this table, so that every variable is listed
 //! here. A test compares the deployment template with the table.
 //!
-//! AWS's own variables (`AWS_REGION`, `AWS_ENDPOINT_URL`, `AWS_LAMBDA_*`) are set by Lambda and read by its crates:
-//! they are not listed.
+//! AWS's own variables (`AWS_REGION`, `AWS_ENDPOINT_URL`, `AWS_LAMBDA_*`) are set by Lambda and read by its crates, one of
+//! them here too: they are not listed.
 
 use std::fmt;
 use std::ops::RangeInclusive;
@@ -100,6 +100,12 @@ pub const VARIABLES: &[Variable] = &[
         "DUROXIDE_ORPHAN_GRACE_SECONDS",
         Some("86400"),
         "how long messages of an instance that does not exist wait for its start before they become dead letters",
+    ),
+    optional(
+        "DUROXIDE_HISTORY_LIMIT_BYTES",
+        None,
+        "how large the history of one execution may be before its orchestration is given up; not set: a quarter of the \
+         function's memory, divided by DUROXIDE_CONCURRENCY",
     ),
     optional(
         "DUROXIDE_TURN_LOCK_SECONDS",
@@ -218,6 +224,12 @@ impl<'a> Reader<'a> {
     pub(super) fn as_set(&mut self, name: &'static str) -> Option<String> {
         let text = (self.get)(name).or_else(|| known(name).default.map(str::to_owned))?;
         Some(text.trim().to_owned())
+    }
+
+    /// The memory of the function, which Lambda tells it.
+    pub(super) fn function_bytes(&self) -> Option<u64> {
+        let megabytes: u64 = (self.get)("AWS_LAMBDA_FUNCTION_MEMORY_SIZE")?.trim().parse().ok()?;
+        megabytes.checked_mul(1024 * 1024)
     }
 
     /// The variable's text. An empty one counts as not set: a template can hardly leave a variable out.

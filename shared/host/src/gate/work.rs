@@ -51,7 +51,8 @@ impl Gate {
             let since = Instant::now();
             let fetch = self.store.fetch_work(&activity, lock_timeout, session, tags);
             match Self::within(request.budget, "fetch_work", fetch).await {
-                Ok(Fetched::Nothing) => request.answer(Outcome::Nothing),
+                // Only turns are given up by their fetch.
+                Ok(Fetched::Nothing | Fetched::GivenUp(_)) => request.answer(Outcome::Nothing),
                 Ok(Fetched::Busy { until_ms }) => request.answer(Outcome::Busy { until_ms }),
                 Ok(Fetched::Foreign { why }) => request.fail(why),
                 Err(error) => request.fail(error.to_string()),

@@ -95,13 +95,26 @@ pub(crate) async fn children_of(store: &Store, parents: &[String]) -> Result<Vec
     Ok(children)
 }
 
+/// Those of these instances that exist.
+pub(crate) async fn existing(store: &Store, ids: &[String]) -> Result<HashSet<String>, Failure> {
+    let mut existing = HashSet::new();
+    for group in ids.chunks(PARENTS_AT_ONCE) {
+        let query = Query::new(format!(
+            "SELECT VALUE c.pk FROM c WHERE c.type = {INSTANCE} AND ARRAY_CONTAINS(@ids, c.pk)"
+        ));
+        existing.extend(store.container.scan::<String>(&query.param("@ids", group)).await?);
+    }
+    Ok(existing)
+}
+
 /// The instance and all its descendants, level by level.
 pub(crate) async fn tree_of(store: &Store, root: &str) -> Result<Vec<String>, Failure> {
     let mut all = vec![root.to_owned()];
+    let mut seen: HashSet<String> = all.iter().cloned().collect();
     let mut level = all.clone();
     while !level.is_empty() {
         level = children_of(store, &level).await?;
-        level.retain(|child| !all.contains(child));
+        level.retain(|child| seen.insert(child.clone()));
         all.extend(level.iter().cloned());
     }
     Ok(all)

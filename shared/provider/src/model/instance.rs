@@ -103,6 +103,17 @@ impl ExecutionState {
     }
 }
 
+/// The call in a parent that a child answers when it ends.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct ParentCall {
+    /// The execution of the parent; `None` when the start did not name it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub execution: Option<u64>,
+    /// The id of the event that scheduled the child.
+    pub id: u64,
+}
+
 /// See the module.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -119,6 +130,8 @@ pub(crate) struct InstanceDoc {
     pub version: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent_call: Option<ParentCall>,
     pub created_at: u64,
     pub updated_at: u64,
     #[serde(flatten)]
@@ -152,6 +165,7 @@ impl InstanceDoc {
             name: None,
             version: None,
             parent: None,
+            parent_call: None,
             created_at: now_ms,
             updated_at: now_ms,
             current: ExecutionState::new(execution, now_ms),
@@ -185,6 +199,15 @@ impl ExecutionDoc {
             kind: Kind::Execution,
             state,
         }
+    }
+
+    /// The same without events: its history is about to be deleted.
+    pub(crate) fn emptied(&self) -> Self {
+        let mut empty = self.clone();
+        empty.state.events = 0;
+        empty.state.event_bytes = 0;
+        empty.state.head = String::new();
+        empty
     }
 
     pub(crate) fn id(execution: u64) -> String {

@@ -56,6 +56,33 @@ impl MaintenanceDoc {
     }
 }
 
+/// How far retention came: id `retention`, in the same partition.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct RetentionDoc {
+    id: String,
+    pk: String,
+    #[serde(rename = "type")]
+    kind: Kind,
+    /// Children that ended before then were examined (Unix ms).
+    #[serde(default)]
+    pub examined_until: u64,
+}
+
+impl RetentionDoc {
+    pub(crate) const ID: &str = "retention";
+    pub(crate) const PK: &str = MaintenanceDoc::PK;
+
+    pub(crate) fn new(examined_until: u64) -> Self {
+        RetentionDoc {
+            id: Self::ID.to_owned(),
+            pk: Self::PK.to_owned(),
+            kind: Kind::Maintenance,
+            examined_until,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

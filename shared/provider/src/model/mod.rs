@@ -27,12 +27,12 @@ pub use dead::DeadLetterKind;
 pub(crate) use dead::{DeadLetterDoc, GivenUp};
 pub(crate) use deletion::DeletionDoc;
 pub(crate) use history::{HistoryDoc, HistoryError, HistoryPart, assemble, first_event};
-pub(crate) use instance::{ExecutionDoc, ExecutionState, InstanceDoc, Status};
+pub(crate) use instance::{ExecutionDoc, ExecutionState, InstanceDoc, ParentCall, Status};
 pub(crate) use intent::IntentDoc;
 pub(crate) use kv::{KvDoc, Scope};
 pub(crate) use lock::{Deleting, LockDoc, Unfinished};
-pub(crate) use maintenance::MaintenanceDoc;
 pub use maintenance::UnfinishedSweep;
+pub(crate) use maintenance::{MaintenanceDoc, RetentionDoc};
 
 pub(crate) use message::{Envelope, MessageDoc, Receipt, ReceiptDoc, is_start, target_of};
 pub(crate) use session::SessionDoc;

@@ -32,5 +32,6 @@ names! {
     SESSION = "'session'" is Kind::Session;
     DELETION = "'deletion'" is Kind::Deletion;
     MAINTENANCE = "'maintenance'" is Kind::Maintenance;
+    TERMINAL = "'Completed','Failed','ContinuedAsNew'" is [Status::Completed, Status::Failed, Status::ContinuedAsNew];
     ENDED = "'Completed','Failed'" is [Status::Completed, Status::Failed];
 }

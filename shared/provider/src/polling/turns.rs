@@ -63,6 +63,13 @@ impl Source for Turns<'_> {
         drop(reservation);
         match fetched {
             Ok(Fetched::Ready(item)) => return Ok(Some(item)),
+            Ok(Fetched::GivenUp(given_up)) => {
+                let targets = given_up.due.iter().map(|due| due.target.instance());
+                let again = given_up.more.then_some(instance.as_str());
+                targets
+                    .chain(again)
+                    .for_each(|target| self.candidates.push(target.to_owned()));
+            }
             Ok(Fetched::Nothing | Fetched::Busy { .. } | Fetched::Foreign { .. }) => {}
             Err(failure) => skip(instance, failure)?,
         }

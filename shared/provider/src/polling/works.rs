@@ -61,7 +61,7 @@ impl Source for Works<'_> {
         taken.done();
         match fetched {
             Ok(Fetched::Ready(claimed)) => return Ok(Some(claimed)),
-            Ok(Fetched::Nothing | Fetched::Busy { .. } | Fetched::Foreign { .. }) => {}
+            Ok(Fetched::Nothing | Fetched::Busy { .. } | Fetched::GivenUp(_) | Fetched::Foreign { .. }) => {}
             Err(failure) => skip(&candidate.pk, failure)?,
         }
         Ok(None)

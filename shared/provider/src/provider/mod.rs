@@ -80,6 +80,7 @@ impl CosmosProvider {
                 dead_letter_ttl: ttl_of(config.dead_letter_ttl),
                 receipt_ttl: ttl_of(config.dead_letter_ttl.saturating_add(OUTAGE)),
                 orphan_grace: config.orphan_grace,
+                history_limit: config.history_limit,
             },
             turns: ClaimedTurns::default(),
             works: ClaimedWorks::default(),

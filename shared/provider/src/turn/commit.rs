@@ -16,7 +16,7 @@ use crate::batch::{self, BATCH_BYTES, BATCH_OPS, Split, extend, lock_first, pack
 use crate::due::TurnDecision;
 use crate::error::Failure;
 use crate::model::sql::TURN;
-use crate::model::{ExecutionDoc, LockDoc, StagedDoc, StagedHead, StagedOp, StagedOpKind, Unfinished};
+use crate::model::{ExecutionDoc, GivenUp, LockDoc, StagedDoc, StagedHead, StagedOp, StagedOpKind, Unfinished};
 use crate::recovery::{self, StagedOps};
 use crate::store::{Locked, Store};
 use crate::types::Decided;
@@ -54,6 +54,8 @@ pub(crate) struct Commit<'a> {
     /// An attempt was sent whose outcome is unknown: only then can the commit already have happened.
     uncertain: AtomicBool,
     decided: Decided,
+    /// Why the provider ends the orchestration, if it does.
+    given_up: Option<GivenUp>,
 }
 
 impl<'a> Commit<'a> {
@@ -65,6 +67,7 @@ impl<'a> Commit<'a> {
             turn,
             uncertain: AtomicBool::new(false),
             decided: Decided::default(),
+            given_up: None,
         };
         if turn.lock.doc.until <= store.now() || commit.is_late() {
             Err(commit.lost())
@@ -76,6 +79,14 @@ impl<'a> Commit<'a> {
     /// The same commit, which notes there that it was written.
     pub(crate) fn noting(self, decided: Decided) -> Self {
         Commit { decided, ..self }
+    }
+
+    /// The same, with a dead letter.
+    pub(super) fn giving_up(self, given_up: GivenUp) -> Self {
+        Commit {
+            given_up: Some(given_up),
+            ..self
+        }
     }
 
     /// When the claim expires: the runtime may renew it while the commit is under way.
@@ -131,6 +142,7 @@ impl<'a> Commit<'a> {
             dead_letter_ttl: self.store.dead_letter_ttl,
             receipt_ttl: self.store.receipt_ttl,
             sequence: &self.store.sequence,
+            given_up: self.given_up.clone(),
             earlier,
         };
         let plan = Plan::make(self.turn, decision, context)?;

@@ -2,6 +2,7 @@
 
 use super::claimed::ClaimedTurns;
 use super::item::{Claim, assemble, decode, supports};
+use super::oversized::{Load, give_up};
 use super::release::unclaim;
 use crate::error::Failure;
 use crate::model::{InstanceDoc, LockDoc, MessageDoc, is_start};
@@ -84,10 +85,9 @@ async fn claim(
     let next = seen.map_or_else(|| LockDoc::new(pk.as_str()), |lock| lock.doc.clone());
     let next = next.claimed(&nonce, until, &ids);
 
-    let execution = view.instance.as_ref().map(|instance| instance.current.execution);
     let (claimed, past) = futures::join!(store.swap_lock(pk, seen.map(|lock| &lock.etag), next), async {
-        match execution {
-            Some(execution) => read::past(store, pk, execution).await,
+        match &view.instance {
+            Some(instance) => Load::read(store, pk, &instance.current).await,
             None => Ok(Past::default()),
         }
     });
@@ -103,11 +103,20 @@ async fn claim(
         lock: lock.clone(),
         more: view.more,
     };
-    match loaded.and_then(|(instance, past)| assemble(claim, instance, past, items)) {
-        Ok((item, turn)) => {
-            turns.put(turn, store.now());
-            Ok(Fetched::Ready(item))
+    let fetched = match loaded {
+        Ok((Some(instance), _)) if Load::of(&instance.current, store.history_limit) == Load::Nothing => {
+            let given_up = give_up(store, turns, claim, instance, &items).await;
+            given_up.map(Fetched::GivenUp)
         }
+        loaded => loaded
+            .and_then(|(instance, past)| assemble(claim, instance, past, items))
+            .map(|(item, turn)| {
+                turns.put(turn, store.now());
+                Fetched::Ready(item)
+            }),
+    };
+    match fetched {
+        Ok(fetched) => Ok(fetched),
         Err(failure) => {
             unclaim(store, pk, &lock).await;
             Err(failure)
@@ -150,7 +159,7 @@ async fn load_coherent(
         let coherent = instance.as_ref().map_or("", |instance| instance.commit.as_str()) == lock.doc.last_commit();
         let whole = instance
             .as_ref()
-            .is_none_or(|instance| past.has_history_of(&instance.current) && past.has_keys_of(instance));
+            .is_none_or(|instance| Load::of(&instance.current, store.history_limit).is_read(&past, instance));
         if coherent && whole {
             return Ok((instance, past));
         }
@@ -165,7 +174,7 @@ async fn load_coherent(
             instance = read::instance(store, pk).await?;
         }
         if let Some(instance) = &instance {
-            past = read::past(store, pk, instance.current.execution).await?;
+            past = Load::read(store, pk, &instance.current).await?;
         }
     }
     Err(Failure::stale(pk, "history or keys stay incomplete"))

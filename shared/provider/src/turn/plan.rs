@@ -9,8 +9,8 @@ use crate::due::{Due, TurnDecision};
 use crate::error::Failure;
 use crate::given_up;
 use crate::model::{
-    DeadLetterDoc, Envelope, ExecutionDoc, ExecutionState, HistoryDoc, HistoryPart, InstanceDoc, IntentDoc, KvDoc,
-    MessageDoc, Receipt, ReceiptDoc, Scope, StagedOp, Status, WorkDoc, target_of,
+    DeadLetterDoc, Envelope, ExecutionDoc, ExecutionState, GivenUp, HistoryDoc, HistoryPart, InstanceDoc, IntentDoc,
+    KvDoc, MessageDoc, ParentCall, Receipt, ReceiptDoc, Scope, StagedOp, Status, WorkDoc, target_of,
 };
 use crate::store::{MAX_DOCUMENT, check_session, check_size};
 use cosmos::PartitionKey;
@@ -35,6 +35,8 @@ pub(crate) struct PlanContext<'a> {
     /// How long a receipt of a message from another instance is kept, in seconds.
     pub receipt_ttl: u32,
     pub sequence: &'a Sequence,
+    /// What the provider itself gives up; what duroxide gives up is in the decision.
+    pub given_up: Option<GivenUp>,
     /// The earlier execution that the turn writes to, if it is not the current one.
     pub earlier: Option<ExecutionState>,
 }
@@ -148,7 +150,8 @@ impl Planner<'_> {
     /// The dead letter of a turn that was given up. It comes before all that the turn emits and consumes, so that it is in
     /// the decisive batch.
     fn dead_letter(&mut self, decision: &TurnDecision) -> Result<(), Failure> {
-        if let Some(given_up) = given_up::of_turn(decision) {
+        let own = self.context.given_up.take();
+        if let Some(given_up) = own.or_else(|| given_up::of_turn(decision)) {
             let PlanContext {
                 commit,
                 now_ms,
@@ -257,8 +260,15 @@ impl Planner<'_> {
                     instance.custom_status.clone_from(status);
                 }
                 EventKind::OrchestrationStarted {
-                    carry_forward_events, ..
+                    carry_forward_events,
+                    parent_id,
+                    parent_execution_id,
+                    ..
                 } => {
+                    instance.parent_call = parent_id.map(|id| ParentCall {
+                        execution: *parent_execution_id,
+                        id,
+                    });
                     state.carried = carry_forward_events.as_ref().map_or(0, |events| events.len() as u64);
                 }
                 _ => {}

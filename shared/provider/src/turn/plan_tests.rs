@@ -43,6 +43,7 @@ fn plan_for(turn: &ClaimedTurn, decision: TurnDecision) -> Result<Plan, Failure>
         dead_letter_ttl: 60,
         receipt_ttl: 600,
         sequence: &sequence,
+        given_up: None,
         earlier: None,
     };
     Plan::make(turn, decision, context)
