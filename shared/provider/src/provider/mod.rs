@@ -21,11 +21,11 @@ use std::sync::Arc;
 /// A duroxide provider on one Cosmos DB container. See the crate's documentation.
 #[derive(Debug)]
 pub struct CosmosProvider {
-    store: Store,
-    turns: ClaimedTurns,
-    works: ClaimedWorks,
-    turn_candidates: Candidates<String>,
-    work_candidates: Candidates<WorkCandidate>,
+    store: Arc<Store>,
+    turns: Arc<ClaimedTurns>,
+    works: Arc<ClaimedWorks>,
+    turn_candidates: Arc<Candidates<String>>,
+    work_candidates: Arc<Candidates<WorkCandidate>>,
 }
 
 /// The configured key source, shared with the client.
@@ -65,7 +65,7 @@ impl CosmosProvider {
                 .await?;
         }
         Ok(CosmosProvider {
-            store: Store {
+            store: Arc::new(Store {
                 container: client.container(&config.database, &config.container),
                 clock: config.clock,
                 ids: config.ids,
@@ -75,11 +75,11 @@ impl CosmosProvider {
                 dead_letter_ttl: u32::try_from(config.dead_letter_ttl.as_secs())
                     .unwrap_or(u32::MAX)
                     .clamp(1, i32::MAX as u32),
-            },
-            turns: ClaimedTurns::default(),
-            works: ClaimedWorks::default(),
-            turn_candidates: Candidates::new(config.sweep_interval),
-            work_candidates: Candidates::new(config.sweep_interval),
+            }),
+            turns: Arc::default(),
+            works: Arc::default(),
+            turn_candidates: Arc::new(Candidates::new(config.sweep_interval)),
+            work_candidates: Arc::new(Candidates::new(config.sweep_interval)),
         })
     }
 
