@@ -15,20 +15,23 @@ use tracing::Instrument as _;
 type GiveBack<T> = Box<dyn FnOnce(T) -> BoxFuture<'static, ()> + Send>;
 
 /// A claim on its way to the fetch. Dropped before it is taken, it is given back.
-struct Handover<T: Send + 'static>(Option<(T, GiveBack<T>)>);
+struct Handover<T: Send + 'static> {
+    claim: Option<(T, GiveBack<T>)>,
+    runtime: Handle,
+}
 
 impl<T: Send + 'static> Handover<T> {
     fn take(mut self) -> T {
-        let (claim, _) = self.0.take().expect("it is taken once, by value");
+        let (claim, _) = self.claim.take().expect("it is taken once, by value");
         claim
     }
 }
 
 impl<T: Send + 'static> Drop for Handover<T> {
     fn drop(&mut self) {
-        // Outside of a runtime nothing can be sent any more, and the claim expires.
-        if let (Some((claim, give_back)), Ok(runtime)) = (self.0.take(), Handle::try_current()) {
-            runtime.spawn(give_back(claim).in_current_span());
+        if let Some((claim, give_back)) = self.claim.take() {
+            // A runtime that has ended drops it: the claim expires.
+            self.runtime.spawn(give_back(claim).in_current_span());
         }
     }
 }
@@ -40,7 +43,10 @@ pub(super) async fn claim<T: Send + 'static>(
 ) -> Result<Fetched<T>, Failure> {
     let claiming = async move {
         let fetched = claiming.await?;
-        Ok::<_, Failure>(fetched.map(|claim| Handover(Some((claim, Box::new(give_back) as GiveBack<T>)))))
+        Ok::<_, Failure>(fetched.map(|claim| Handover {
+            claim: Some((claim, Box::new(give_back) as GiveBack<T>)),
+            runtime: Handle::current(),
+        }))
     };
     match tokio::spawn(claiming.in_current_span()).await {
         Ok(fetched) => Ok(fetched?.map(Handover::take)),

@@ -61,10 +61,12 @@ impl Source for Works<'_> {
 
     fn deadline(&self, search: &Search) -> Instant {
         let waits = |c: &WorkCandidate| c.session.is_some() && self.request.tags.matches(c.tag.as_deref());
-        match self.request.session {
-            None if self.candidates.any(waits) => search.deadline.min(search.begun + WITHOUT_SESSIONS),
-            _ => search.deadline,
+        // Where nobody asks with sessions, they are the business of other processes.
+        let is_at_limit = self.request.session.is_none() && self.claimed.owners.any_here();
+        if is_at_limit && self.candidates.any(waits) {
+            return search.deadline.min(search.begun + WITHOUT_SESSIONS);
         }
+        search.deadline
     }
 
     fn key(candidate: &WorkCandidate) -> String {

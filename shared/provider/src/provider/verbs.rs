@@ -85,8 +85,10 @@ impl Provider for CosmosProvider {
             self.turns.forget(&turn.nonce);
             let (now, instance) = (self.store.now(), turn.pk.as_str().to_owned());
             let due_at = now.saturating_add(delay.map_or(0, millis));
+            // Given back first: what waits for the end of this turn is then left to others as well.
+            self.turn_candidates
+                .give_back(instance.clone(), due_at, now, ignore_attempt);
             self.turn_candidates.wake(&instance);
-            self.turn_candidates.give_back(instance, due_at, now, ignore_attempt);
             Ok(())
         };
         released.await.of("abandon_orchestration_item")

@@ -49,6 +49,11 @@ impl SessionOwners {
         known.here.insert(owner.to_owned());
     }
 
+    /// Whether any owner fetches in this process.
+    pub(crate) fn any_here(&self) -> bool {
+        !self.known().here.is_empty()
+    }
+
     /// Records the result of a claim by `claimer`.
     pub(super) fn note(&self, session: &str, claimer: &str, claim: &SessionClaim, now_ms: u64) {
         let (owner, until_ms, taken) = match claim {
