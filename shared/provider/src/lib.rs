@@ -26,7 +26,8 @@
 //! | 8 | `maintain` | the passes of the scheduled function: due items, sessions, retention, dead letters, report |
 //! | 9 | `provider` | the public face: `Provider`, `ProviderAdmin`, the directed calls, the passes |
 //!
-//! Creating a provider starts no task: every request is made inside a call of its user.
+//! Creating a provider starts no task, and every request belongs to a call of its user. A polling fetch claims in a task of
+//! its own, which ends with the claim: a fetch that is dropped in between leaves no claim behind.
 
 mod admin;
 mod batch;

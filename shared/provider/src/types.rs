@@ -32,6 +32,18 @@ pub enum Fetched<T> {
     },
 }
 
+impl<T> Fetched<T> {
+    /// The same, with what was claimed turned into something else.
+    pub(crate) fn map<U>(self, f: impl FnOnce(T) -> U) -> Fetched<U> {
+        match self {
+            Fetched::Ready(item) => Fetched::Ready(f(item)),
+            Fetched::Nothing => Fetched::Nothing,
+            Fetched::Busy { until_ms } => Fetched::Busy { until_ms },
+            Fetched::Foreign { why } => Fetched::Foreign { why },
+        }
+    }
+}
+
 /// A claimed turn.
 #[derive(Clone, Debug)]
 pub struct TurnItem {

@@ -1,15 +1,17 @@
 //! Polling for turns. Its sweep also recovers what is due in the recovery queue.
 
 use super::candidates::{Candidates, Place};
-use super::{PAGE, Search, Source, begin_sweep, end_sweep, skip};
+use super::{PAGE, Search, Source, begin_sweep, end_sweep, handover, skip};
 use crate::error::Failure;
 use crate::model::Queue;
 use crate::model::sql::{REPAIR, TURN};
 use crate::recovery::{self, DueDocument};
 use crate::store::Store;
-use crate::turn::{self, ClaimedTurns, TurnRequest};
+use crate::turn::{self, ClaimedTurns, Reservation, TurnRequest};
 use crate::types::{Fetched, TurnItem};
 use cosmos::{PartitionKey, Query};
+use futures::FutureExt as _;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// How long a caller that will not wait gives another fetch of this process, which examines the same instance, to claim
@@ -19,9 +21,9 @@ const EXAMINE: Duration = Duration::from_secs(10);
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct Turns<'a> {
-    pub store: &'a Store,
-    pub claimed: &'a ClaimedTurns,
-    pub candidates: &'a Candidates<String>,
+    pub store: &'a Arc<Store>,
+    pub claimed: &'a Arc<ClaimedTurns>,
+    pub candidates: &'a Arc<Candidates<String>>,
     pub request: TurnRequest<'a>,
 }
 
@@ -37,7 +39,7 @@ impl Source for Turns<'_> {
         self.candidates
     }
 
-    fn serves(&self, _: &String) -> bool {
+    fn serves(&self, _: &Search, _: &String) -> bool {
         true
     }
 
@@ -58,10 +60,8 @@ impl Source for Turns<'_> {
             return Ok(None);
         };
         let pk = PartitionKey::new(instance)?;
-        let fetched = turn::fetch(self.store, &pk, self.request, self.claimed).await;
         taken.done();
-        drop(reservation);
-        match fetched {
+        match self.claim(pk, reservation).await {
             Ok(Fetched::Ready(item)) => return Ok(Some(item)),
             Ok(Fetched::GivenUp(given_up)) => {
                 let targets = given_up.due.iter().map(|due| due.target.instance());
@@ -73,8 +73,6 @@ impl Source for Turns<'_> {
             Ok(Fetched::Nothing | Fetched::Busy { .. } | Fetched::Foreign { .. }) => {}
             Err(failure) => skip(instance, failure)?,
         }
-        // Another fetch may have parked the candidate meanwhile.
-        self.candidates.wake(instance);
         Ok(None)
     }
 
@@ -97,7 +95,7 @@ impl Source for Turns<'_> {
                 found |= self.recover(&due).await;
                 continue;
             }
-            if search.tried.contains(&due.pk) {
+            if search.tried.contains(&due.pk) || (search.waits && self.candidates.is_left(&due.pk, place.now_ms)) {
                 continue;
             }
             self.let_others_examine(search, &due.pk).await;
@@ -116,6 +114,36 @@ impl Source for Turns<'_> {
 }
 
 impl Turns<'_> {
+    /// Claims the turn, or gives it back if the caller is gone by then.
+    async fn claim(&self, pk: PartitionKey, reservation: Reservation) -> Result<Fetched<TurnItem>, Failure> {
+        let (store, claimed) = (Arc::clone(self.store), Arc::clone(self.claimed));
+        let candidates = Arc::clone(self.candidates);
+        let lock_timeout = self.request.lock_timeout;
+        let filter = self.request.filter.cloned();
+        let claiming = async move {
+            let filter = filter.as_ref();
+            let fetched = turn::fetch(&store, &pk, TurnRequest { lock_timeout, filter }, &claimed).await;
+            drop(reservation);
+            if !matches!(fetched, Ok(Fetched::Ready(_))) {
+                // Another fetch may have parked the candidate meanwhile.
+                candidates.wake(&pk.as_str().to_owned());
+            }
+            fetched
+        };
+        let (store, claimed) = (Arc::clone(self.store), Arc::clone(self.claimed));
+        let candidates = Arc::clone(self.candidates);
+        let give_back = move |item: TurnItem| {
+            async move {
+                let instance = item.item.instance;
+                turn::give_back(&store, &item.lock_token, &claimed).await;
+                candidates.wake(&instance);
+                candidates.push(instance);
+            }
+            .boxed()
+        };
+        handover::claim(claiming, give_back).await
+    }
+
     /// Before a caller that will not wait skips an instance, the fetch that examines it ends.
     async fn let_others_examine(&self, search: &Search, instance: &str) {
         let examined = self.claimed.unreserved(instance);

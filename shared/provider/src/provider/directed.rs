@@ -64,8 +64,8 @@ impl CosmosProvider {
     pub async fn claim_session(&self, session: &str, claim: &SessionFetchConfig) -> Result<Fetched<()>, ProviderError> {
         Ok(
             match session::claim(&self.store, session, claim).await.of("claim_session")? {
-                SessionClaim::Owned => Fetched::Ready(()),
-                SessionClaim::Busy { until_ms } => Fetched::Busy { until_ms },
+                SessionClaim::Owned { .. } => Fetched::Ready(()),
+                SessionClaim::Busy { until_ms, .. } => Fetched::Busy { until_ms },
             },
         )
     }

@@ -26,11 +26,11 @@ const OUTAGE: Duration = Duration::from_secs(7 * 24 * 3_600);
 /// A duroxide provider on one Cosmos DB container. See the crate's documentation.
 #[derive(Debug)]
 pub struct CosmosProvider {
-    store: Store,
-    turns: ClaimedTurns,
-    works: ClaimedWorks,
-    turn_candidates: Candidates<String>,
-    work_candidates: Candidates<WorkCandidate>,
+    store: Arc<Store>,
+    turns: Arc<ClaimedTurns>,
+    works: Arc<ClaimedWorks>,
+    turn_candidates: Arc<Candidates<String>>,
+    work_candidates: Arc<Candidates<WorkCandidate>>,
 }
 
 /// The configured key source, shared with the client.
@@ -70,7 +70,7 @@ impl CosmosProvider {
                 .await?;
         }
         Ok(CosmosProvider {
-            store: Store {
+            store: Arc::new(Store {
                 container: client.container(&config.database, &config.container),
                 clock: config.clock,
                 ids: config.ids,
@@ -81,11 +81,11 @@ impl CosmosProvider {
                 receipt_ttl: ttl_of(config.dead_letter_ttl.saturating_add(OUTAGE)),
                 orphan_grace: config.orphan_grace,
                 history_limit: config.history_limit,
-            },
-            turns: ClaimedTurns::default(),
-            works: ClaimedWorks::default(),
-            turn_candidates: Candidates::new(config.sweep_interval),
-            work_candidates: Candidates::new(config.sweep_interval),
+            }),
+            turns: Arc::default(),
+            works: Arc::default(),
+            turn_candidates: Arc::new(Candidates::new(config.sweep_interval)),
+            work_candidates: Arc::new(Candidates::new(config.sweep_interval)),
         })
     }
 

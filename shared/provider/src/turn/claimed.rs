@@ -74,14 +74,14 @@ pub(crate) struct ClaimedTurns {
 
 /// Keeps the dispatchers of one process from racing for the same instance, until it is dropped.
 #[derive(Debug)]
-pub(crate) struct Reservation<'a> {
-    turns: &'a ClaimedTurns,
-    instance: &'a str,
+pub(crate) struct Reservation {
+    turns: Arc<ClaimedTurns>,
+    instance: String,
 }
 
-impl Drop for Reservation<'_> {
+impl Drop for Reservation {
     fn drop(&mut self) {
-        lock(&self.turns.reserved).remove(self.instance);
+        lock(&self.turns.reserved).remove(&self.instance);
         self.turns.unreserved.notify_waiters();
     }
 }
@@ -130,9 +130,13 @@ impl ClaimedTurns {
     }
 
     /// Reserves the instance for one dispatcher of this process; `None` when another has reserved or claimed it.
-    pub(crate) fn reserve<'a>(&'a self, instance: &'a str, now_ms: u64) -> Option<Reservation<'a>> {
+    pub(crate) fn reserve(self: &Arc<Self>, instance: &str, now_ms: u64) -> Option<Reservation> {
         let is_new = lock(&self.reserved).insert(instance.to_owned());
-        let reservation = is_new.then_some(Reservation { turns: self, instance })?;
+        // Made only by the winner: dropping it ends the reservation.
+        let reservation = is_new.then(|| Reservation {
+            turns: Arc::clone(self),
+            instance: instance.to_owned(),
+        })?;
         (!self.is_claimed(instance, now_ms)).then_some(reservation)
     }
 
@@ -161,5 +165,21 @@ impl ClaimedTurns {
         lock(&self.claimed)
             .values()
             .any(|turn| turn.pk.as_str() == instance && turn.lock.doc.until > now_ms)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_instance_is_reserved_until_its_one_reservation_ends() {
+        let turns = Arc::new(ClaimedTurns::default());
+        let first = turns.reserve("i", 0).expect("nobody has reserved it");
+        for _ in 0..2 {
+            assert!(turns.reserve("i", 0).is_none(), "a loser must not end it");
+        }
+        drop(first);
+        assert!(turns.reserve("i", 0).is_some());
     }
 }

@@ -20,8 +20,8 @@ mod plan;
 mod recall;
 mod release;
 
-pub(crate) use claimed::{ClaimedTurn, ClaimedTurns};
+pub(crate) use claimed::{ClaimedTurn, ClaimedTurns, Reservation};
 pub(crate) use commit::{Commit, Committed};
 pub(crate) use fetch::{TurnRequest, fetch};
 pub(crate) use recall::{claim_idle, recall};
-pub(crate) use release::{release, renew};
+pub(crate) use release::{give_back, release, renew};

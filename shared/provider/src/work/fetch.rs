@@ -69,10 +69,12 @@ async fn claim(
     if doc.due_at > now || !request.serves(doc.tag.as_deref(), doc.session.as_deref()) {
         return Ok(Fetched::Nothing);
     }
-    if let (Some(session), Some(config)) = (&doc.session, request.session)
-        && let SessionClaim::Busy { until_ms } = session::claim(store, session, config).await?
-    {
-        return Ok(Fetched::Busy { until_ms });
+    if let (Some(session), Some(config)) = (&doc.session, request.session) {
+        let claim = session::claim(store, session, config).await?;
+        works.owners.note(session, &config.owner_id, &claim, now);
+        if let SessionClaim::Busy { until_ms, .. } = claim {
+            return Ok(Fetched::Busy { until_ms });
+        }
     }
     let item: WorkItem = serde_json::from_str(doc.item.get()).map_err(|error| Failure::Corrupt {
         instance: pk.as_str().to_owned(),
