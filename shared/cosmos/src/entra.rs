@@ -197,7 +197,7 @@ impl EntraTokens {
     /// One exchange. The caller holds the lock.
     async fn exchange(&self) -> Result<Token, TokenError> {
         let at_ms = self.clock.now_ms();
-        let outcome = exchange(&self.http, &self.application, &*self.proof).await;
+        let outcome = exchange(&self.http, &self.application, &*self.proof, &*self.clock).await;
         let mut state = self.state();
         state.number += 1;
         let granted = outcome?;

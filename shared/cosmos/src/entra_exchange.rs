@@ -19,7 +19,9 @@ use tokio::time::{sleep, timeout};
 use url::Url;
 use url::form_urlencoded::Serializer;
 
+use crate::clock::Clock;
 use crate::credential::Token;
+use crate::entra_certificate::Certificate;
 use crate::entra_error::{Refusal, TokenError};
 use crate::http::Http;
 
@@ -37,17 +39,29 @@ const LONGEST_WAIT: Duration = Duration::from_secs(2);
 pub enum ClientProof {
     /// A client secret.
     Secret(String),
-    /// A signed JSON web token: of another identity provider that the application trusts (a federated credential), or
-    /// signed with the application's certificate.
+    /// A signed JSON web token of another identity provider, which the application trusts by a federated credential.
     Assertion(String),
+    /// A certificate of the application, whose key signs an assertion for each exchange.
+    Certificate(Certificate),
 }
 
 impl ClientProof {
-    fn text(&self) -> &str {
-        match self {
-            ClientProof::Secret(text) | ClientProof::Assertion(text) => text,
-        }
+    /// What is sent to the token endpoint.
+    fn presented(&self, url: &Url, client: &str, clock: &dyn Clock) -> Result<Presented, TokenError> {
+        Ok(match self {
+            ClientProof::Secret(text) => Presented::Secret(text.clone()),
+            ClientProof::Assertion(text) => Presented::Assertion(text.clone()),
+            ClientProof::Certificate(certificate) => {
+                Presented::Assertion(certificate.assertion(url.as_str(), client, clock.now_ms())?)
+            }
+        })
     }
+}
+
+/// A proof as it is sent.
+enum Presented {
+    Secret(String),
+    Assertion(String),
 }
 
 impl fmt::Debug for ClientProof {
@@ -55,6 +69,7 @@ impl fmt::Debug for ClientProof {
         f.write_str(match self {
             ClientProof::Secret(_) => "Secret(…redacted)",
             ClientProof::Assertion(_) => "Assertion(…redacted)",
+            ClientProof::Certificate(_) => "Certificate(…redacted)",
         })
     }
 }
@@ -80,6 +95,15 @@ pub(crate) struct Application {
     pub(crate) client: String,
 }
 
+impl Application {
+    /// The token endpoint.
+    fn url(&self) -> Url {
+        let mut url = self.authority.clone();
+        url.set_path(&format!("{}/oauth2/v2.0/token", self.tenant));
+        url
+    }
+}
+
 /// A token and for how long it is valid, counted from before the request.
 pub(crate) struct Granted {
     pub(crate) token: Token,
@@ -91,12 +115,14 @@ pub(crate) async fn exchange(
     http: &Http,
     application: &Application,
     source: &dyn ProofSource,
+    clock: &dyn Clock,
 ) -> Result<Granted, TokenError> {
     let mut proof = source.proof().await?;
     let mut replaced = false;
     let mut failures = 0;
     loop {
-        let error = match request(http, application, &proof).await {
+        let presented = proof.presented(&application.url(), &application.client, clock)?;
+        let error = match request(http, application, &presented).await {
             Ok(granted) => return Ok(granted),
             Err(error) => error,
         };
@@ -125,16 +151,14 @@ pub(crate) async fn exchange(
     }
 }
 
-async fn request(http: &Http, application: &Application, proof: &ClientProof) -> Result<Granted, TokenError> {
+async fn request(http: &Http, application: &Application, proof: &Presented) -> Result<Granted, TokenError> {
     let unavailable = |reason: String| TokenError::Unavailable {
         authority: application.authority.to_string(),
         reason,
         retry_after: None,
     };
     let client = http.client().map_err(|error| unavailable(error.to_string()))?;
-    let mut url = application.authority.clone();
-    url.set_path(&format!("{}/oauth2/v2.0/token", application.tenant));
-    let mut request = reqwest::Request::new(reqwest::Method::POST, url);
+    let mut request = reqwest::Request::new(reqwest::Method::POST, application.url());
     let form = HeaderValue::from_static("application/x-www-form-urlencoded");
     request.headers_mut().insert(CONTENT_TYPE, form);
     *request.body_mut() = Some(body(application, proof).into());
@@ -164,14 +188,14 @@ async fn request(http: &Http, application: &Application, proof: &ClientProof) ->
     ))
 }
 
-fn body(application: &Application, proof: &ClientProof) -> String {
+fn body(application: &Application, proof: &Presented) -> String {
     let mut form = Serializer::new(String::new());
     form.append_pair("grant_type", "client_credentials")
         .append_pair("client_id", &application.client)
         .append_pair("scope", SCOPE);
     match proof {
-        ClientProof::Secret(secret) => form.append_pair("client_secret", secret),
-        ClientProof::Assertion(assertion) => form
+        Presented::Secret(secret) => form.append_pair("client_secret", secret),
+        Presented::Assertion(assertion) => form
             .append_pair("client_assertion_type", ASSERTION_TYPE)
             .append_pair("client_assertion", assertion),
     };
@@ -200,7 +224,7 @@ fn granted(application: &Application, body: &[u8]) -> Result<Granted, TokenError
 
 fn refused(
     application: &Application,
-    proof: &ClientProof,
+    proof: &Presented,
     (status, body): (u16, &[u8]),
     retry_after: Option<Duration>,
 ) -> TokenError {
@@ -214,7 +238,8 @@ fn refused(
     let answer: Answer = serde_json::from_slice(body).unwrap_or_default();
     // Trace and correlation ids follow on further lines; they would make each occurrence look different.
     let said = answer.error_description.lines().next().unwrap_or_default();
-    let detail: String = match said.contains(proof.text()) {
+    let (Presented::Secret(secret) | Presented::Assertion(secret)) = proof;
+    let detail: String = match said.contains(secret) {
         true => String::new(),
         false => said.chars().take(400).collect(),
     };

@@ -43,6 +43,9 @@ mod credential;
 // Why Entra ID gives no token.
 mod entra_error;
 
+// A certificate as proof of identity.
+mod entra_certificate;
+
 // One request for a token.
 mod entra_exchange;
 
@@ -89,6 +92,7 @@ pub use container::{Container, Etag, Found, MAX_ITEM_BYTES};
 pub use credential::{Credential, CredentialSource, StaticKey, StaticToken, Token};
 pub use difference::Difference;
 pub use entra::{EntraSettings, EntraTokens};
+pub use entra_certificate::Certificate;
 pub use entra_error::{Refusal, TokenError};
 pub use entra_exchange::{ClientProof, ProofSource};
 pub use error::{BoxedError, Context, Error};

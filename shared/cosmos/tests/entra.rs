@@ -9,9 +9,13 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use aws_lc_rs::encoding::AsDer as _;
+use aws_lc_rs::rsa::{KeyPair, KeySize};
+use base64::Engine as _;
+use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use cosmos::{
-    ClientConfig, ClientProof, Clock, CosmosClient, Credential, CredentialSource, EntraSettings, EntraTokens, Error,
-    ProofSource, Retry, StaticToken, SystemClock, Throughput, Token, TokenError,
+    Certificate, ClientConfig, ClientProof, Clock, CosmosClient, Credential, CredentialSource, EntraSettings,
+    EntraTokens, Error, ProofSource, Retry, StaticToken, SystemClock, Throughput, Token, TokenError,
 };
 use futures::future::join_all;
 use serde_json::{Value, json};
@@ -434,4 +438,60 @@ async fn a_refused_token_of_a_person_is_final_with_advice_and_without_the_token(
         shown.contains("check that it has not expired") && !shown.contains(&expired),
         "{shown}"
     );
+}
+
+/// A certificate whose key signs for each exchange.
+#[derive(Debug)]
+struct OwnCertificate(Certificate);
+
+#[async_trait]
+impl ProofSource for OwnCertificate {
+    async fn proof(&self) -> Result<ClientProof, TokenError> {
+        Ok(ClientProof::Certificate(self.0.clone()))
+    }
+}
+
+#[tokio::test]
+async fn a_certificate_signs_a_new_assertion_for_the_token_endpoint_each_time() {
+    let key = KeyPair::generate(KeySize::Rsa2048).unwrap();
+    let pem = |label: &str, bytes: &[u8]| {
+        let text = STANDARD.encode(bytes);
+        format!("-----BEGIN {label}-----\n{text}\n-----END {label}-----\n")
+    };
+    let text = pem("CERTIFICATE", b"a certificate") + &pem("PRIVATE KEY", key.as_der().unwrap().as_ref());
+    let server = Scripted::start(|number, _| match number {
+        0 => refused(700_027, 401),
+        _ => granted(&token(number), 3600),
+    })
+    .await;
+    let settings = EntraSettings {
+        authority: server.endpoint.clone(),
+        ..EntraSettings::new("my-tenant", "my-client")
+    };
+    let proof = Arc::new(OwnCertificate(Certificate::from_pem(&text).unwrap()));
+    let tokens = EntraTokens::new(&settings, proof).unwrap();
+    let error = tokens.credential().await.unwrap_err();
+    assert!(error.to_string().contains("certificate is registered"), "{error}");
+    tokio::time::sleep(Duration::from_millis(1100)).await;
+    tokens.credential().await.unwrap();
+    let claims: Vec<Value> = server.seen().iter().map(|seen| claims(&seen.body)).collect();
+    assert_eq!(claims.len(), 2, "the same certificate is not tried twice");
+    let endpoint = format!("{}my-tenant/oauth2/v2.0/token", server.endpoint);
+    for claims in &claims {
+        assert_eq!(
+            (&claims["aud"], &claims["sub"]),
+            (&json!(endpoint), &json!("my-client"))
+        );
+    }
+    assert_ne!(claims[0]["jti"], claims[1]["jti"]);
+}
+
+/// The claims of the assertion in a form.
+fn claims(form: &str) -> Value {
+    let assertion = form
+        .split('&')
+        .find_map(|pair| pair.strip_prefix("client_assertion="))
+        .unwrap();
+    let body = assertion.split('.').nth(1).unwrap();
+    serde_json::from_slice(&URL_SAFE_NO_PAD.decode(body).unwrap()).unwrap()
 }

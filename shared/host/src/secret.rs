@@ -9,7 +9,7 @@
 use crate::aws;
 use async_trait::async_trait;
 use aws_sdk_secretsmanager::Client;
-use cosmos::{ClientProof, Credential, CredentialSource, Error, Key, ProofSource, TokenError};
+use cosmos::{Certificate, ClientProof, Credential, CredentialSource, Error, Key, ProofSource, TokenError};
 use serde::Deserialize;
 use std::fmt;
 use std::sync::{Mutex, MutexGuard};
@@ -205,7 +205,7 @@ impl fmt::Debug for SecretKey {
 }
 
 /// What an application of Entra ID proves its identity with: a client secret, by itself or in the field `clientSecret` of a
-/// JSON object.
+/// JSON object; or a certificate and its private key, in PEM.
 pub struct SecretProof(Secret<ClientProof>);
 
 impl SecretProof {
@@ -221,8 +221,8 @@ impl SecretProof {
     }
 
     fn with(client: Option<Client>, arn: String) -> SecretProof {
-        const WANTED: &str = "store the value of the application's client secret as text, or a JSON object with the \
-             field `clientSecret`";
+        const WANTED: &str = "store the value of the application's client secret as text or in the field `clientSecret` \
+             of a JSON object, or its certificate and private key in PEM";
         SecretProof(Secret::new(client, arn, proof_in, WANTED))
     }
 }
@@ -279,6 +279,14 @@ fn proof_in(text: &str) -> Result<ClientProof, String> {
         let fields: Fields =
             serde_json::from_str(&text).map_err(|_| "JSON without a text in the field `clientSecret`".to_owned())?;
         text = fields.client_secret.trim().to_owned();
+    }
+    if text.starts_with("-----BEGIN ") {
+        return Certificate::from_pem(&text)
+            .map(ClientProof::Certificate)
+            .map_err(|error| match error {
+                TokenError::Settings { reason } => format!("a certificate that cannot be used ({reason})"),
+                other => other.to_string(),
+            });
     }
     match text {
         text if text.is_empty() => Err("an empty text".to_owned()),

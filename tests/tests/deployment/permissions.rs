@@ -46,7 +46,7 @@ fn restricted() -> Value {
     json!({
         "ForAllValues:StringEquals": {"sts:IdentityTokenAudience": web_identity::AUDIENCE},
         "StringEquals": {"sts:SigningAlgorithm": web_identity::SIGNING_ALGORITHM},
-        "NumericLessThanEquals": {"sts:DurationSeconds": web_identity::DURATION_SECONDS},
+        "NumericLessThanEquals": {"sts:DurationSeconds": web_identity::DURATION_SECONDS.to_string()},
     })
 }
 

@@ -59,7 +59,7 @@ pub const VARIABLES: &[Variable] = &[
     optional(
         "COSMOS_CLIENT_SECRET_ARN",
         None,
-        "the ARN of the Secrets Manager secret with the application's client secret, if it does not trust the AWS role",
+        "the ARN of the secret with the application's client secret or certificate, if it does not trust the AWS role",
     ),
     optional(
         "COSMOS_AUTHORITY",

@@ -217,6 +217,10 @@ async fn a_secret_without_a_client_secret_is_refused_without_being_shown() {
         ("hush hush", "spaces or line breaks"),
         (r#"{"key":"hush"}"#, "without a text in the field `clientSecret`"),
         (r#"{"clientSecret":" "}"#, "an empty text"),
+        (
+            "-----BEGIN CERTIFICATE-----\nhush\n-----END CERTIFICATE-----",
+            "no block PRIVATE KEY",
+        ),
     ] {
         let server = constant(json!({"SecretString": text}));
         let source = SecretProof::with_client(Client::new(&server.sdk()), ARN);
@@ -231,4 +235,20 @@ async fn a_secret_without_a_client_secret_is_refused_without_being_shown() {
     let server = Scripted::start(|_, _| (500, json!({"__type": "InternalServiceError"})));
     let source = SecretProof::with_client(Client::new(&server.sdk()), ARN);
     assert!(source.proof().await.unwrap_err().is_transient());
+}
+
+#[test]
+fn a_certificate_with_its_key_is_a_proof() {
+    use aws_lc_rs::encoding::AsDer as _;
+    use aws_lc_rs::rsa::{KeyPair, KeySize};
+    use base64::Engine as _;
+    let pem = |label: &str, bytes: &[u8]| {
+        let text = base64::engine::general_purpose::STANDARD.encode(bytes);
+        format!("-----BEGIN {label}-----\n{text}\n-----END {label}-----\n")
+    };
+    let key = KeyPair::generate(KeySize::Rsa2048).unwrap();
+    let text = pem("CERTIFICATE", b"a certificate") + &pem("PRIVATE KEY", key.as_der().unwrap().as_ref());
+    let proof = proof_in(&text).unwrap();
+    assert!(matches!(proof, ClientProof::Certificate(_)));
+    assert_eq!(format!("{proof:?}"), "Certificate(…redacted)");
 }
