@@ -27,7 +27,7 @@
 //! | `pipeline` | the stages of one request |
 //! | [`http_server`] | the HTTP server loop, also for other servers of a local cloud |
 //! | `http`, `kind` | a request inside this crate, and its kind |
-//! | `signature`, `strict` | requests that the service refuses |
+//! | `signature`, `token`, `strict` | requests that the service refuses |
 //! | `count`, `request_log` | counters and the log of requests |
 //! | `service` | the service's behaviour where the emulator differs: containers, conditions, expiry |
 //! | `paging` | the pages of a query |
@@ -58,6 +58,7 @@ mod service;
 mod signature;
 mod storage;
 mod strict;
+mod token;
 
 pub use count::{Counts, RequestRecord, sequential_round_trips};
 pub use crash::CrashPoint;
@@ -69,3 +70,4 @@ pub use pause::Pause;
 pub use refuse::Refusing;
 pub use server::CosmosServer;
 pub use storage::{Recovered, StorageError};
+pub use token::{TokenClaims, TokenIssuer};

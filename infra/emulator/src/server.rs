@@ -10,6 +10,7 @@ use crate::listener::Listener;
 use crate::options::{ServerOptions, StartError};
 use crate::service::Service;
 use crate::storage::Recovered;
+use crate::token::TokenIssuer;
 
 /// None here: the strict checks refuse what is too large, in the service's words.
 const BODY_LIMIT: usize = usize::MAX;
@@ -49,6 +50,16 @@ impl CosmosServer {
     /// What the data directory held at the start; `None` without one.
     pub fn recovered(&self) -> Option<Recovered> {
         self.service.recovered()
+    }
+
+    /// Issues the tokens of Entra ID that this account accepts beside its key.
+    pub fn tokens(&self) -> &TokenIssuer {
+        self.service.tokens()
+    }
+
+    /// Refuses the key from now on, as an account with `disableLocalAuth` does.
+    pub fn disable_key(&self) {
+        self.service.accept_tokens_only();
     }
 
     /// Deletes the documents that would have expired after this time. Documents that are written afterwards live their whole time.

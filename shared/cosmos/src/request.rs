@@ -6,6 +6,7 @@ use reqwest::header::HeaderMap;
 
 use crate::batch_failure::Failed;
 use crate::consistency::ConsistencyTokens;
+use crate::credential::CredentialKind;
 use crate::observe::RequestKind;
 use crate::resource::{Resource, Subject};
 use crate::retry::{Outcome, Retry};
@@ -71,6 +72,7 @@ pub(crate) struct Attempt {
     pub(crate) trouble: String,
     /// The date that was signed.
     pub(crate) date: String,
+    pub(crate) credential: CredentialKind,
 }
 
 /// What the attempts of an operation add up to.

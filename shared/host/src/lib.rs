@@ -20,7 +20,8 @@
 //! | `wakeup`, [`notifier`], `event` | the message; how it is sent; how it arrives |
 //! | `due`, `disposition` | pure: which wakeups follow a commit; what becomes of a record |
 //! | `maintenance` | the scheduled function |
-//! | `budget`, [`config`], `secret`, `aws` | time, settings, the store's key, AWS clients |
+//! | `budget`, [`config`], `aws` | time, settings, AWS clients |
+//! | `secret`, `web_identity` | the store's key, or what proves an application's identity to Entra ID |
 //! | [`log`], `metrics` | JSON logs; metrics in CloudWatch's embedded format |
 //! | `testing` | internals for the tests of this workspace, behind the feature `testing` |
 //!
@@ -67,6 +68,7 @@ mod secret;
 #[cfg(feature = "testing")]
 pub mod testing;
 mod wakeup;
+mod web_identity;
 
 /// For [`delegate_provider!`].
 #[doc(hidden)]

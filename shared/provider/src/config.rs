@@ -2,7 +2,7 @@
 
 use crate::clock::{Ids, RandomIds};
 use crate::error::ConnectError;
-use cosmos::{Clock, Key, KeySource, Observer, StaticKey, SystemClock, Throughput};
+use cosmos::{Clock, CredentialSource, Key, Observer, StaticKey, SystemClock, Throughput};
 use std::env;
 use std::fmt;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use std::time::Duration;
 #[derive(Clone)]
 pub struct CosmosConfig {
     pub(crate) endpoint: String,
-    pub(crate) key: Arc<dyn KeySource>,
+    pub(crate) credential: Arc<dyn CredentialSource>,
     pub(crate) database: String,
     pub(crate) container: String,
     pub(crate) throughput: Option<Throughput>,
@@ -69,7 +69,7 @@ impl fmt::Debug for CosmosConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("CosmosConfig")
             .field("endpoint", &self.endpoint)
-            .field("key", &"(redacted)")
+            .field("credential", &"(redacted)")
             .field("database", &self.database)
             .field("container", &self.container)
             .field("outbox", &self.outbox)
@@ -82,10 +82,10 @@ impl fmt::Debug for CosmosConfig {
 
 impl CosmosConfig {
     /// A configuration with defaults, for a container in an account.
-    pub fn builder(endpoint: impl Into<String>, key: impl KeySource + 'static) -> CosmosConfigBuilder {
+    pub fn builder(endpoint: impl Into<String>, credential: impl CredentialSource + 'static) -> CosmosConfigBuilder {
         CosmosConfigBuilder(CosmosConfig {
             endpoint: endpoint.into(),
-            key: Arc::new(key),
+            credential: Arc::new(credential),
             database: "duroxide".to_owned(),
             container: "workflows".to_owned(),
             throughput: None,

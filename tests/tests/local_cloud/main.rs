@@ -4,6 +4,7 @@ mod children;
 mod demo;
 mod documents;
 mod environment;
+mod keyless;
 mod lambda;
 mod mistakes;
 mod readme;

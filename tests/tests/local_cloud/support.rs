@@ -68,7 +68,13 @@ impl Binaries {
     pub fn local(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(&self.local);
         command.args(arguments);
-        for name in ["COSMOS_ENDPOINT", "COSMOS_KEY", "LOCAL_CLOUD", "RUST_LOG"] {
+        for name in [
+            "COSMOS_ENDPOINT",
+            "COSMOS_KEY",
+            "COSMOS_TOKEN",
+            "LOCAL_CLOUD",
+            "RUST_LOG",
+        ] {
             command.env_remove(name);
         }
         command
@@ -104,6 +110,8 @@ pub struct Up {
     pub endpoint: String,
     /// The key that client commands are given.
     pub key: Option<String>,
+    /// The token that client commands are given instead.
+    pub token: Option<String>,
     binaries: Binaries,
 }
 
@@ -128,6 +136,7 @@ impl Up {
             process,
             endpoint,
             key: None,
+            token: None,
             binaries: binaries.clone(),
         })
     }
@@ -137,6 +146,7 @@ impl Up {
         let mut command = self.binaries.local(arguments);
         command.env("LOCAL_CLOUD", &self.endpoint);
         command.envs(self.key.iter().map(|key| ("COSMOS_KEY", key)));
+        command.envs(self.token.iter().map(|token| ("COSMOS_TOKEN", token)));
         let output = command.output()?;
         Ok(output)
     }

@@ -24,7 +24,7 @@ mod restore;
 mod write;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -43,9 +43,10 @@ use super::kind::RequestKind;
 use super::options::{ServerOptions, StartError};
 use super::paging::Pages;
 use super::replica::Replicas;
-use super::signature;
+use super::signature::{self, Trusted};
 use super::storage::{Recovered, Storage};
 use super::strict::{self, Checked, Known, PlanCache};
+use super::token::TokenIssuer;
 
 /// One account: everything that its listeners share.
 pub(crate) struct Service {
@@ -56,6 +57,8 @@ pub(crate) struct Service {
     pages: Pages,
     key: String,
     key_bytes: Vec<u8>,
+    tokens: TokenIssuer,
+    tokens_only: AtomicBool,
     partitions: u32,
     keep_log: bool,
     /// Makes the check whether a container exists and its creation one step.
@@ -78,6 +81,8 @@ impl Service {
             plans: PlanCache::default(),
             pages: Pages::default(),
             key: options.key.clone(),
+            tokens: TokenIssuer::new(&key_bytes),
+            tokens_only: AtomicBool::new(false),
             key_bytes,
             partitions: options.partitions,
             keep_log: options.keep_log,
@@ -127,9 +132,24 @@ impl Service {
         &self.key
     }
 
+    /// The issuer of the tokens that the account accepts.
+    pub(crate) fn tokens(&self) -> &TokenIssuer {
+        &self.tokens
+    }
+
+    /// Refuses the key from now on.
+    pub(crate) fn accept_tokens_only(&self) {
+        self.tokens_only.store(true, Ordering::SeqCst);
+    }
+
     /// Refuses requests that the service refuses.
     pub(crate) async fn check(&self, call: &Call) -> Result<Checked, Refusal> {
-        signature::check(call, &self.key_bytes)?;
+        let trusted = Trusted {
+            key: &self.key_bytes,
+            tokens_only: self.tokens_only.load(Ordering::SeqCst),
+            issuer: &self.tokens,
+        };
+        signature::check(call, &trusted)?;
         let known = Known {
             emulator: &self.emulator,
             catalog: &self.catalog,

@@ -2,7 +2,7 @@
 //! any case, so that the next group is checked too.
 
 use super::variables::Reader;
-use super::{CosmosSettings, KeySetting, Limits, MaintenanceSettings};
+use super::{CosmosSettings, Limits, MaintenanceSettings, credential};
 use crate::log;
 use crate::notifier::Queues;
 use cosmos::{ClientConfig, Key, StaticKey};
@@ -15,7 +15,7 @@ use std::time::Duration;
 const DEFAULT_TAG: &str = "default";
 
 impl CosmosSettings {
-    /// `None` when there is no key, which is a problem.
+    /// `None` when there is no credential, which is a problem.
     pub(super) fn read(reader: &mut Reader<'_>) -> Option<CosmosSettings> {
         let endpoint = reader.text("COSMOS_ENDPOINT");
         if !endpoint.is_empty() {
@@ -26,44 +26,16 @@ impl CosmosSettings {
                 reader.problem("COSMOS_ENDPOINT", format!("is wrong: {error}"));
             }
         }
-        let key = key(reader);
+        let credential = credential::read(reader);
         let database = reader.text("COSMOS_DATABASE");
         let container = reader.text("COSMOS_CONTAINER");
         Some(CosmosSettings {
             endpoint,
-            key: key?,
+            credential: credential?,
             database,
             container,
         })
     }
-}
-
-fn key(reader: &mut Reader<'_>) -> Option<KeySetting> {
-    match (reader.optional("COSMOS_KEY"), reader.optional("COSMOS_KEY_SECRET_ARN")) {
-        (Some(text), None) => match Key::from_base64(&text) {
-            Ok(key) => return Some(KeySetting::Plain(key)),
-            Err(error) => reader.problem("COSMOS_KEY", format!("is wrong: {error}")),
-        },
-        (None, Some(arn)) if arn.starts_with("arn:") && arn.contains(":secretsmanager:") => {
-            return Some(KeySetting::Secret { arn });
-        }
-        // The text is not repeated: a likely mistake is the key itself.
-        (None, Some(_)) => reader.problem(
-            "COSMOS_KEY_SECRET_ARN",
-            "is not the ARN of a secret: set it to the secret's ARN, like \
-             arn:aws:secretsmanager:eu-west-1:123456789012:secret:cosmos-key-AbCdEf",
-        ),
-        (Some(_), Some(_)) => reader.problem(
-            "COSMOS_KEY",
-            "is set and COSMOS_KEY_SECRET_ARN is set: keep one, in production COSMOS_KEY_SECRET_ARN",
-        ),
-        (None, None) => reader.problem(
-            "COSMOS_KEY_SECRET_ARN",
-            "is not set and COSMOS_KEY is not set: set COSMOS_KEY_SECRET_ARN to the ARN of the secret that holds the \
-             account's key, or for development COSMOS_KEY to the key itself",
-        ),
-    }
-    None
 }
 
 pub(super) fn queues(reader: &mut Reader<'_>) -> Queues {

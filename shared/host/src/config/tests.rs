@@ -1,4 +1,5 @@
 use super::*;
+use cosmos::Key;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -34,7 +35,7 @@ fn tags(names: &[&str]) -> std::collections::HashSet<String> {
 fn the_required_variables_alone_give_the_defaults_of_the_table() {
     let config = from(&[]).unwrap();
     assert_eq!(config.cosmos.endpoint, "https://x.documents.azure.com");
-    assert!(matches!(&config.cosmos.key, KeySetting::Plain(key) if *key == Key::from_base64(KEY).unwrap()));
+    assert!(matches!(&config.cosmos.credential, CredentialSetting::Key(key) if *key == Key::from_base64(KEY).unwrap()));
     assert_eq!(
         (config.cosmos.database.as_str(), config.cosmos.container.as_str()),
         ("duroxide", "workflows")
@@ -140,7 +141,7 @@ fn everything_can_be_set() {
         ("METRICS_NAMESPACE", Some("shop/orders")),
     ])
     .unwrap();
-    assert!(matches!(&config.cosmos.key, KeySetting::Secret { arn } if arn == ARN));
+    assert!(matches!(&config.cosmos.credential, CredentialSetting::KeySecret { arn } if arn == ARN));
     assert_eq!(
         (config.cosmos.database.as_str(), config.cosmos.container.as_str()),
         ("db", "c")
@@ -213,8 +214,8 @@ fn an_empty_variable_counts_as_not_set_unless_it_has_a_meaning() {
     assert_eq!(blank("COSMOS_DATABASE").unwrap().cosmos.database, "duroxide");
     assert_eq!(blank("DUROXIDE_CONCURRENCY").unwrap().limits.concurrency, 10);
     assert!(matches!(
-        blank("COSMOS_KEY_SECRET_ARN").unwrap().cosmos.key,
-        KeySetting::Plain(_)
+        blank("COSMOS_KEY_SECRET_ARN").unwrap().cosmos.credential,
+        CredentialSetting::Key(_)
     ));
     assert_eq!(blank("METRICS_NAMESPACE").unwrap().metrics_namespace, None);
     assert_eq!(
@@ -335,6 +336,100 @@ fn exactly_one_key_is_set() {
     assert!(
         mistaken.contains("not the ARN of a secret") && !mistaken.contains(KEY),
         "{mistaken}"
+    );
+}
+
+#[test]
+fn an_application_of_entra_id_replaces_the_key() {
+    let application = [
+        ("COSMOS_KEY", None),
+        ("COSMOS_TENANT_ID", Some("my-tenant")),
+        ("COSMOS_CLIENT_ID", Some("my-client")),
+    ];
+    let with = |more: &[(&str, Option<&str>)]| from(&[&application[..], more].concat());
+    let config = with(&[]).unwrap();
+    let CredentialSetting::Entra { settings, proof } = &config.cosmos.credential else {
+        panic!("{:?}", config.cosmos);
+    };
+    assert_eq!(settings.authority, "https://login.microsoftonline.com");
+    assert_eq!(
+        (settings.tenant.as_str(), settings.client.as_str()),
+        ("my-tenant", "my-client")
+    );
+    assert_eq!(*proof, ProofSetting::WebIdentity);
+    let config = with(&[
+        ("COSMOS_CLIENT_SECRET_ARN", Some(ARN)),
+        ("COSMOS_AUTHORITY", Some("http://127.0.0.1:1")),
+    ]);
+    let CredentialSetting::Entra { settings, proof } = config.unwrap().cosmos.credential else {
+        panic!("an application");
+    };
+    assert_eq!(settings.authority, "http://127.0.0.1:1");
+    assert_eq!(proof, ProofSetting::Secret { arn: ARN.to_owned() });
+
+    for (more, variable, why) in [
+        (
+            ("COSMOS_CLIENT_ID", None),
+            "COSMOS_CLIENT_ID",
+            "is not set, and the other",
+        ),
+        (
+            ("COSMOS_TENANT_ID", None),
+            "COSMOS_TENANT_ID",
+            "is not set, and the other",
+        ),
+        (
+            ("COSMOS_TENANT_ID", Some("hush/hush")),
+            "COSMOS_TENANT_ID",
+            "neither an id nor a domain",
+        ),
+        (
+            ("COSMOS_CLIENT_ID", Some("~hush")),
+            "COSMOS_TENANT_ID",
+            "not an application's id",
+        ),
+        (
+            ("COSMOS_AUTHORITY", Some("http://elsewhere.example")),
+            "COSMOS_TENANT_ID",
+            "plain http",
+        ),
+        (
+            ("COSMOS_CLIENT_SECRET_ARN", Some("hush")),
+            "COSMOS_CLIENT_SECRET_ARN",
+            "not the ARN of a secret",
+        ),
+        (("COSMOS_KEY", Some(KEY)), "COSMOS_KEY", "COSMOS_TENANT_ID is set"),
+        (
+            ("COSMOS_TOKEN", Some("a.b.c")),
+            "COSMOS_TOKEN",
+            "COSMOS_TENANT_ID is set",
+        ),
+    ] {
+        let error = with(&[more]).unwrap_err();
+        let shown = format!("{error} {error:?}");
+        assert_eq!(
+            (error.problems.len(), error.problems[0].variable),
+            (1, variable),
+            "{shown}"
+        );
+        assert!(
+            shown.contains(why) && !shown.contains("hush") && !shown.contains(KEY),
+            "{shown}"
+        );
+    }
+}
+
+#[test]
+fn a_token_of_a_person_replaces_the_key_and_is_not_shown() {
+    let token = "aGVhZA.aHVzaA.c2ln";
+    let config = from(&[("COSMOS_KEY", None), ("COSMOS_TOKEN", Some(token))]).unwrap();
+    assert!(matches!(config.cosmos.credential, CredentialSetting::Token(_)));
+    assert!(!format!("{config:?} {:?}", config.cosmos_config()).contains("aHVzaA"));
+    let error = from(&[("COSMOS_KEY", None), ("COSMOS_TOKEN", Some("hush"))]).unwrap_err();
+    let shown = format!("{error} {error:?}");
+    assert!(
+        shown.contains("az account get-access-token") && !shown.contains("hush"),
+        "{shown}"
     );
 }
 

@@ -47,14 +47,39 @@ pub const VARIABLES: &[Variable] = &[
         "the account's URI, like https://my-account.documents.azure.com",
     ),
     optional(
-        "COSMOS_KEY",
+        "COSMOS_TENANT_ID",
         None,
-        "the account's read-write key in base64, for development; either this or COSMOS_KEY_SECRET_ARN",
+        "the Entra ID tenant of the application that may use the account; with COSMOS_CLIENT_ID, instead of a key",
+    ),
+    optional(
+        "COSMOS_CLIENT_ID",
+        None,
+        "the client id of that application, which trusts the AWS role of the function",
+    ),
+    optional(
+        "COSMOS_CLIENT_SECRET_ARN",
+        None,
+        "the ARN of the secret with the application's client secret or certificate, if it does not trust the AWS role",
+    ),
+    optional(
+        "COSMOS_AUTHORITY",
+        Some("https://login.microsoftonline.com"),
+        "the address of Entra ID",
     ),
     optional(
         "COSMOS_KEY_SECRET_ARN",
         None,
-        "the ARN of the Secrets Manager secret that holds the account's key; either this or COSMOS_KEY",
+        "the ARN of the Secrets Manager secret that holds the account's key, instead of an application",
+    ),
+    optional(
+        "COSMOS_KEY",
+        None,
+        "the account's read-write key in base64, for development",
+    ),
+    optional(
+        "COSMOS_TOKEN",
+        None,
+        "a token of Entra ID for Cosmos DB, for people: it ends after about an hour",
     ),
     optional("COSMOS_DATABASE", Some("duroxide"), "the database's name"),
     optional("COSMOS_CONTAINER", Some("workflows"), "the container's name"),

@@ -14,7 +14,7 @@ use crate::store::Store;
 use crate::turn::ClaimedTurns;
 use crate::work::ClaimedWorks;
 use async_trait::async_trait;
-use cosmos::{ClientConfig, CosmosClient, Key, KeySource, PartitionKey};
+use cosmos::{ClientConfig, CosmosClient, Credential, CredentialSource, PartitionKey};
 use duroxide::providers::ProviderError;
 use std::sync::Arc;
 use std::time::Duration;
@@ -33,18 +33,22 @@ pub struct CosmosProvider {
     work_candidates: Arc<Candidates<WorkCandidate>>,
 }
 
-/// The configured key source, shared with the client.
+/// The configured source of keys or tokens, shared with the client.
 #[derive(Debug)]
-struct SharedKey(Arc<dyn KeySource>);
+struct SharedSource(Arc<dyn CredentialSource>);
 
 #[async_trait]
-impl KeySource for SharedKey {
-    async fn key(&self) -> Result<Key, cosmos::Error> {
-        self.0.key().await
+impl CredentialSource for SharedSource {
+    async fn credential(&self) -> Result<Credential, cosmos::Error> {
+        self.0.credential().await
     }
 
-    async fn refresh(&self) -> Result<Key, cosmos::Error> {
-        self.0.refresh().await
+    async fn refresh(&self, refused: &Credential) -> Result<Credential, cosmos::Error> {
+        self.0.refresh(refused).await
+    }
+
+    fn warm(&self) {
+        self.0.warm();
     }
 }
 
@@ -55,7 +59,7 @@ impl CosmosProvider {
     /// # Errors
     /// When the endpoint or key is malformed; when creating, also when the service refuses.
     pub async fn connect(config: CosmosConfig) -> Result<CosmosProvider, ConnectError> {
-        let mut client = ClientConfig::new(&config.endpoint, SharedKey(Arc::clone(&config.key)))?
+        let mut client = ClientConfig::new(&config.endpoint, SharedSource(Arc::clone(&config.credential)))?
             .clock(config.signing_clock)
             .operation_timeout(config.operation_timeout)
             .request_timeout(config.request_timeout);
