@@ -39,6 +39,7 @@ impl<T> Fetched<T> {
             Fetched::Ready(item) => Fetched::Ready(f(item)),
             Fetched::Nothing => Fetched::Nothing,
             Fetched::Busy { until_ms } => Fetched::Busy { until_ms },
+            Fetched::GivenUp(turn) => Fetched::GivenUp(turn),
             Fetched::Foreign { why } => Fetched::Foreign { why },
         }
     }
