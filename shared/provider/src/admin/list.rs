@@ -2,7 +2,7 @@
 
 use crate::error::Failure;
 use crate::model::Status;
-use crate::model::sql::{DEAD, ENDED, EXECUTION, INSTANCE, LOCK, TURN, WORK};
+use crate::model::sql::{DEAD, ENDED, EXECUTION, INSTANCE, LOCK, TURN, WORK_ITEM};
 use crate::store::Store;
 use cosmos::{PartitionKey, Query};
 use duroxide::providers::{InstanceFilter, QueueDepths, SystemMetrics};
@@ -169,7 +169,7 @@ pub(crate) async fn queue_depths(store: &Store) -> Result<QueueDepths, Failure> 
         sum("COUNT(1)", format!("c.queue = {TURN} AND c.dueAt <= @now")),
         sum("COUNT(1)", format!("c.queue = {TURN} AND c.dueAt > @now")),
         sum("SUM(c.held)", format!("c.type = {LOCK} AND c.until > @now")),
-        sum("COUNT(1)", format!("c.queue = {WORK} AND c.until <= @now")),
+        sum("COUNT(1)", format!("c.type = {WORK_ITEM} AND c.until <= @now")),
     )?;
     Ok(QueueDepths {
         orchestrator_queue: due.saturating_sub(claimed),

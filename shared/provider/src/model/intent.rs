@@ -6,7 +6,7 @@
 //! delivery, by its maker, does not count.
 
 use super::message::ranked;
-use super::{Kind, MessageDoc, Queue};
+use super::{Kind, Lane, MessageDoc, Queue};
 use serde::{Deserialize, Serialize};
 
 /// See the module. `message.pk` is the target.
@@ -18,6 +18,8 @@ pub(crate) struct IntentDoc {
     #[serde(rename = "type")]
     kind: Kind,
     queue: Queue,
+    #[serde(default)]
+    lane: Lane,
     pub due_at: u64,
     /// Begins with the time since when it waits, and is indexed; `due_at` moves with each attempt. It is the message's
     /// key, until the intent was given up and is redriven.
@@ -46,6 +48,7 @@ impl IntentDoc {
             pk: pk.to_owned(),
             kind: Kind::Intent,
             queue: Queue::Repair,
+            lane: Lane::Turn,
             due_at,
             sort_key: message.sort_key.clone(),
             attempts: 0,

@@ -5,7 +5,7 @@
 //! message is consumed, its document becomes a *receipt* under the same id (with a TTL), so that a redelivery still
 //! conflicts: this makes delivery across partitions exactly once.
 
-use super::{Kind, Queue};
+use super::{Kind, Lane, Queue};
 use duroxide::providers::WorkItem;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -28,6 +28,11 @@ pub(crate) struct MessageDoc {
     #[serde(rename = "type")]
     kind: Kind,
     queue: Queue,
+    #[serde(default)]
+    lane: Lane,
+    /// Whether this is a timer, so that the service can count timers without reading the item.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    timer: Option<bool>,
     pub due_at: u64,
     pub sort_key: String,
     /// Whether a receipt replaces this message when it is consumed.
@@ -55,6 +60,8 @@ impl MessageDoc {
             pk: pk.to_owned(),
             kind: Kind::Message,
             queue: Queue::Turn,
+            lane: Lane::Turn,
+            timer: matches!(item, WorkItem::TimerFired { .. }).then_some(true),
             due_at: envelope.due_at,
             sort_key: ranked(&envelope.sort_key),
             receipt: envelope.receipt,
