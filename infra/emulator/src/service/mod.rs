@@ -9,14 +9,14 @@
 //! | a query has pages (`paging`) | has one page of any size |
 //! | a document expires (`expire`) | lives for ever |
 //! | a PATCH has a condition, and a batch may have patches (`patch`) | ignores the one, refuses the other |
-//! | the plan of an aggregate has a query for each partition (`plan`) | has none |
+//! | an aggregate over partitions has a query for each of them (`plan`) | has none |
 //!
 //! | file | role |
 //! |---|---|
 //! | `write` | writes of documents |
 //! | `patch` | patches, which become writes |
 //! | `manage` | the account, databases and containers |
-//! | `plan` | query plans |
+//! | `plan` | aggregates over several partitions |
 //! | `durable` | persistence: applies a change and commits it to the data directory |
 //! | `restore` | loads the data directory into the emulator at start |
 //! | `expire` | deletes expired documents |
@@ -241,6 +241,9 @@ impl Service {
     async fn read(&self, call: &Call, region: Region) -> Reply {
         if call.kind == RequestKind::Read {
             return self.emulator.execute(region, call).await;
+        }
+        if let Some(part) = Some(call).filter(|call| call.is_query()).and_then(plan::Part::of) {
+            return part.restore(self.emulator.execute(region, &part.call).await);
         }
         self.pages.page(&self.emulator, region, call).await
     }

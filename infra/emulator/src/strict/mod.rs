@@ -163,7 +163,9 @@ fn check_document(known: &Known<'_>, call: &Call, container: &Container) -> Resu
 }
 
 fn check_patch(call: &Call, container: &Container) -> Result<Patch, Refusal> {
-    let is_patch = |kind: &str| kind.starts_with("application/json_patch+json");
+    // The documentation has the first, some SDKs send the second.
+    let kinds = ["application/json_patch+json", "application/json-patch+json"];
+    let is_patch = |given: &str| kinds.iter().any(|kind| given.starts_with(kind));
     if !call.header("content-type").is_some_and(is_patch) {
         return Err(Refusal::bad_request(
             "The content type of a PATCH must be application/json_patch+json.",

@@ -111,7 +111,7 @@ pub(super) async fn check(known: &Known<'_>, call: &Call, container: &Container)
     }
     match scan::check(&container.index, &body.query, &shape.order) {
         Ok(seek) => Ok(Some(seek)),
-        Err(_) if known.allow_scans => Ok(None),
+        Err(_) if known.allow_scans => Ok(Some(Seek::everything(&body.query))),
         Err(refusal) => Err(refusal),
     }
 }

@@ -17,6 +17,8 @@ pub(super) enum Filter {
     Or(Vec<Condition>),
     Not(Box<Condition>),
     Test(Test),
+    /// SDKs write it where a query without a continuation has no condition.
+    True,
     Opaque,
 }
 
@@ -112,6 +114,7 @@ pub(super) fn parse(query: &str) -> Parsed {
 fn flatten(condition: Condition, into: &mut Vec<Condition>) {
     match condition.filter {
         Filter::And(parts) => parts.into_iter().for_each(|part| flatten(part, into)),
+        Filter::True => {}
         _ => into.push(condition),
     }
 }
@@ -280,11 +283,13 @@ impl<'q> Parser<'q> {
     }
 
     fn operator(&mut self) -> Filter {
+        let is_true = self.peek(0).is_some_and(|token| token.is_word("true"));
         let left = self.operand();
         if self.is_at_end_of_condition() {
             // A property that is true.
             return match left {
                 Operand::Property(path) => test(&path, TestKind::One),
+                _ if is_true => Filter::True,
                 _ => Filter::Opaque,
             };
         }

@@ -32,7 +32,8 @@
 //!
 //! [`Seek::counting`] is a query for the number of documents that the seek finds: with an `ORDER BY`, those that meet the conditions on
 //! its paths (the service reads one index in its order); without one, those that meet every condition that seeks (the service
-//! intersects indexes). Conditions that only narrow do not count. A page that ends early examines fewer.
+//! intersects indexes). Conditions that only narrow do not count. A query that scans examines everything. A page that ends early
+//! examines fewer.
 
 mod filter;
 
@@ -53,6 +54,14 @@ pub(crate) struct Seek {
 }
 
 impl Seek {
+    /// What a query examines that no index serves.
+    pub(super) fn everything(query: &str) -> Seek {
+        Seek {
+            root: filter::parse(query).root,
+            conditions: Vec::new(),
+        }
+    }
+
     /// The text of a query for the number of documents that the seek finds.
     pub(crate) fn counting(&self) -> String {
         let root = &self.root;
@@ -100,12 +109,13 @@ enum Role {
 /// Refuses a query that no index serves. The index of the `ORDER BY` itself was checked before.
 pub(super) fn check(policy: &IndexPolicy, query: &str, order: &[OrderItem]) -> Result<Seek, Refusal> {
     let parsed = filter::parse(query);
-    let Some(conditions) = parsed.conditions else {
+    let conditions = parsed.conditions.unwrap_or_default();
+    if conditions.is_empty() {
         return Ok(Seek {
             root: parsed.root,
             conditions: Vec::new(),
         });
-    };
+    }
     for condition in &conditions {
         check_indexes(policy, condition)?;
     }
@@ -145,6 +155,7 @@ fn check_indexes(policy: &IndexPolicy, condition: &Condition) -> Result<(), Refu
     match &condition.filter {
         Filter::And(parts) | Filter::Or(parts) => parts.iter().try_for_each(|part| check_indexes(policy, part)),
         Filter::Not(inner) => check_indexes(policy, inner),
+        Filter::True => Ok(()),
         Filter::Test(test) if policy.indexes(&test.path) => Ok(()),
         Filter::Test(test) => Err(scans(format!(
             "its filter uses {}, which is not indexed",
@@ -192,7 +203,7 @@ fn positive_tests<'f>(condition: &'f Condition, tests: &mut Vec<&'f Test>) -> bo
             tests.push(test);
             true
         }
-        Filter::Not(_) | Filter::Opaque => false,
+        Filter::Not(_) | Filter::True | Filter::Opaque => false,
     }
 }
 
@@ -323,6 +334,8 @@ mod tests {
             ),
             ("IS_DEFINED(c.d)", &[], "IS_DEFINED(c.d)"),
             ("c.id = 'x'", &[], "c.id = 'x'"),
+            ("true", &["a"], ""),
+            ("c.a = 1 AND (true)", &["a"], "c.a = 1"),
         ] {
             let clause = if filter.is_empty() {
                 String::new()
@@ -350,6 +363,7 @@ mod tests {
                 &[],
                 "no index serves the condition 'UPPER(c.a) = 'X''",
             ),
+            ("c.a = 1 OR true", &[], "no condition of its filter says where"),
             ("c.a != 1", &[], "no condition of its filter says where"),
             ("NOT IS_DEFINED(c.a)", &[], "no condition of its filter says where"),
             ("c.a = 1 AND c.b > 2", &["b"], "it filters on c.a and orders by c.b"),
