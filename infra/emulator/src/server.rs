@@ -68,6 +68,20 @@ impl CosmosServer {
         self.service.expire(expiry::now().saturating_add(later)).await;
     }
 
+    /// Writes documents without requests: nothing is checked or counted, nothing expires, and a data directory does not keep them.
+    /// For tests that need more documents than requests could write in their time.
+    ///
+    /// # Errors
+    /// If there is no such container, or the emulator refuses a document.
+    pub async fn load(
+        &self,
+        db: &str,
+        container: &str,
+        documents: impl IntoIterator<Item = serde_json::Value>,
+    ) -> Result<(), StartError> {
+        self.service.load(db, container, documents.into_iter()).await
+    }
+
     /// Closes every listener, forces the data directory to the disk, and releases it for another server.
     ///
     /// A server that is dropped instead loses nothing, but releases its directory only when its last request has ended.

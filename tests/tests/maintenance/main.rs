@@ -9,6 +9,7 @@ mod dead_letter_requests;
 mod dead_letters;
 mod due;
 mod expiry;
+mod flat;
 mod full_size;
 mod function;
 mod giving_up;

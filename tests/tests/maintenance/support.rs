@@ -139,7 +139,7 @@ impl Fixture {
     }
 }
 
-fn configured(config: CosmosConfigBuilder, clock: &Arc<ManualClock>) -> CosmosConfigBuilder {
+pub fn configured(config: CosmosConfigBuilder, clock: &Arc<ManualClock>) -> CosmosConfigBuilder {
     let clock: Arc<dyn Clock> = Arc::clone(clock) as Arc<dyn Clock>;
     config.clock(clock).outbox(few_attempts())
 }

@@ -8,11 +8,15 @@
 //! | an upsert with `If-Match` never creates | creates |
 //! | a query has pages (`paging`) | has one page of any size |
 //! | a document expires (`expire`) | lives for ever |
+//! | a PATCH has a condition, and a batch may have patches (`patch`) | ignores the one, refuses the other |
+//! | an aggregate over partitions has a query for each of them (`plan`) | has none |
 //!
 //! | file | role |
 //! |---|---|
 //! | `write` | writes of documents |
+//! | `patch` | patches, which become writes |
 //! | `manage` | the account, databases and containers |
+//! | `plan` | aggregates over several partitions |
 //! | `durable` | persistence: applies a change and commits it to the data directory |
 //! | `restore` | loads the data directory into the emulator at start |
 //! | `expire` | deletes expired documents |
@@ -20,6 +24,8 @@
 mod durable;
 mod expire;
 mod manage;
+mod patch;
+mod plan;
 mod restore;
 mod write;
 
@@ -38,7 +44,7 @@ use tokio::sync::Mutex;
 use super::catalog::Catalog;
 use super::emulator::{Emulator, Region};
 use super::expiry::{self, Expiry};
-use super::http::{ACTIVITY_ID, Call, Refusal, Reply};
+use super::http::{ACTIVITY_ID, CONTINUATION, Call, MAX_ITEM_COUNT, Refusal, Reply};
 use super::kind::RequestKind;
 use super::options::{ServerOptions, StartError};
 use super::paging::Pages;
@@ -61,6 +67,8 @@ pub(crate) struct Service {
     tokens_only: AtomicBool,
     partitions: u32,
     keep_log: bool,
+    allow_scans: bool,
+    count_examined: bool,
     /// Makes the check whether a container exists and its creation one step.
     creating: Mutex<()>,
     activities: AtomicU64,
@@ -86,6 +94,8 @@ impl Service {
             key_bytes,
             partitions: options.partitions,
             keep_log: options.keep_log,
+            allow_scans: options.allow_scans,
+            count_examined: options.count_examined,
             creating: Mutex::new(()),
             activities: AtomicU64::new(0),
             expiry: Expiry::default(),
@@ -150,13 +160,17 @@ impl Service {
             issuer: &self.tokens,
         };
         signature::check(call, &trusted)?;
-        let known = Known {
+        strict::check(&self.known(), call).await
+    }
+
+    fn known(&self) -> Known<'_> {
+        Known {
             emulator: &self.emulator,
             catalog: &self.catalog,
             plans: &self.plans,
             lagging: self.replicas.is_some(),
-        };
-        strict::check(&known, call).await
+            allow_scans: self.allow_scans,
+        }
     }
 
     /// Answers a request that passed the checks; `stale` sends a read to the lagging region, if there is one.
@@ -173,7 +187,11 @@ impl Service {
                 self.read(call, replicas.serving()).await
             }
             (_, kind) if kind.is_read() => self.read(call, Region::Write).await,
-            (_, kind) if kind.is_write() => self.change(call, checked).await,
+            (_, kind) if kind.is_write() => match (&checked.patch, &checked.batch) {
+                (Some(patch), _) => self.patch(call, patch).await,
+                (None, Some(batch)) if batch.patches => self.patch_batch(call).await,
+                _ => self.change(call, checked).await,
+            },
             _ if manage::is_change(call) => self.change(call, checked).await,
             _ => self.look_up(call, endpoint).await,
         }
@@ -221,9 +239,31 @@ impl Service {
         reply.headers.insert(ACTIVITY_ID, activity);
     }
 
+    /// How many documents a query over several partitions examines; 0 for its later pages, and when they are not counted.
+    pub(crate) async fn examined(&self, call: &Call, checked: &Checked) -> u64 {
+        let counted = self.count_examined && !call.headers.contains_key(CONTINUATION);
+        let (Some(seek), true) = (&checked.seek, counted) else {
+            return 0;
+        };
+        let Ok(mut body) = serde_json::from_slice::<Value>(&call.body) else {
+            return 0;
+        };
+        body["query"] = Value::from(seek.counting());
+        let mut count = call.clone();
+        count.body = Bytes::from(body.to_string());
+        count.headers.remove(MAX_ITEM_COUNT);
+        let reply = self.emulator.execute(Region::Write, &count).await;
+        let found: Value = serde_json::from_slice(&reply.body).unwrap_or_default();
+        // Over the whole container the emulator returns one sum, in one physical partition as well.
+        found["Documents"][0].as_u64().unwrap_or_default()
+    }
+
     async fn read(&self, call: &Call, region: Region) -> Reply {
         if call.kind == RequestKind::Read {
             return self.emulator.execute(region, call).await;
+        }
+        if let Some(part) = Some(call).filter(|call| call.is_query()).and_then(plan::Part::of) {
+            return part.restore(self.emulator.execute(region, &part.call).await);
         }
         self.pages.page(&self.emulator, region, call).await
     }

@@ -46,14 +46,14 @@ struct Old {
     #[serde(default)]
     completed_at: u64,
     #[serde(default)]
-    execution: u64,
+    executions: u64,
 }
 
 impl Item for Old {
     type Order = (u64, u64);
 
     fn order(&self) -> (u64, u64) {
-        (self.completed_at, self.execution)
+        (self.completed_at, self.executions)
     }
 
     fn pk(&self) -> &str {
@@ -67,13 +67,12 @@ impl Search {
             Search::Trees { before } => Query::new(format!(
                 "SELECT c.pk, c.completedAt FROM c WHERE c.type = {INSTANCE} AND c.status IN ({ENDED}) \
                  AND IS_DEFINED(c.name) AND NOT IS_DEFINED(c.parent) AND c.completedAt < @before \
-                 ORDER BY c.completedAt"
+                 ORDER BY c.type, c.completedAt"
             ))
             .param("@before", before),
-            // The number of the current execution is indexed; how many are left is not, and is never more.
             Search::Executions { keep } => Query::new(format!(
-                "SELECT c.pk, c.execution FROM c WHERE c.type = {INSTANCE} AND c.execution > @keep \
-                 AND c.executions > @keep AND IS_DEFINED(c.name) ORDER BY c.execution"
+                "SELECT c.pk, c.executions FROM c WHERE c.type = {INSTANCE} AND c.executions > @keep \
+                 AND IS_DEFINED(c.name) ORDER BY c.type, c.executions"
             ))
             .param("@keep", keep),
         }

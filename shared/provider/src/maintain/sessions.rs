@@ -31,7 +31,7 @@ pub(crate) async fn sessions_page(store: &Store, request: PageRequest) -> Result
         return Ok(PassOutcome::untouched(place));
     }
     let query = Query::new(format!(
-        "SELECT * FROM c WHERE c.type = {SESSION} AND c.until < @now ORDER BY c.until"
+        "SELECT * FROM c WHERE c.type = {SESSION} AND c.until < @now ORDER BY c.type, c.until"
     ))
     .param("@now", place.now_ms);
     let container = store.container.within(request.deadline);

@@ -38,8 +38,9 @@ pub(crate) struct DeadLetterDoc {
     #[serde(rename = "type")]
     kind: Kind,
     queue: Queue,
-    /// When it was given up.
-    pub due_at: u64,
+    /// When it was given up. Not `dueAt`: nothing waits for it, and no sweep must examine it.
+    #[serde(rename = "givenUpAt")]
+    pub at: u64,
     pub sort_key: String,
     ttl: u32,
     pub given_up: GivenUp,
@@ -87,7 +88,7 @@ impl DeadLetterDoc {
             pk: pk.to_owned(),
             kind: Kind::DeadLetter,
             queue: Queue::Dead,
-            due_at: at_ms,
+            at: at_ms,
             ttl,
             given_up,
         }

@@ -5,7 +5,7 @@
 //! attempt and moves `dueAt`; an intent that can never be delivered becomes a dead letter (see `dead`). The first
 //! delivery, by its maker, does not count.
 
-use super::{Kind, MessageDoc, Queue};
+use super::{Kind, Lane, MessageDoc, Queue};
 use serde::{Deserialize, Serialize};
 
 /// See the module. `message.pk` is the target.
@@ -17,6 +17,8 @@ pub(crate) struct IntentDoc {
     #[serde(rename = "type")]
     kind: Kind,
     queue: Queue,
+    #[serde(default)]
+    lane: Lane,
     pub due_at: u64,
     /// Since when it waits: since its message was queued, or since it was redriven. `due_at` moves with each attempt.
     pub queued_at: u64,
@@ -49,6 +51,7 @@ impl IntentDoc {
             pk: pk.to_owned(),
             kind: Kind::Intent,
             queue: Queue::Repair,
+            lane: Lane::Turn,
             due_at,
             queued_at: message.queued_at,
             sort_key: sort_key(message.queued_at, name),

@@ -17,7 +17,7 @@
 //! are due at the same moment, the first to arrive is first. Starts (and continue-as-new, which is one) come before all
 //! other messages: a turn takes one page, and without its start an instance could not begin.
 
-use super::{Kind, Queue};
+use super::{Kind, Lane, Queue};
 use duroxide::providers::WorkItem;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -41,6 +41,11 @@ pub(crate) struct MessageDoc {
     #[serde(rename = "type")]
     kind: Kind,
     queue: Queue,
+    #[serde(default)]
+    lane: Lane,
+    /// Whether this is a timer, so that the service can count timers without reading the item.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    timer: Option<bool>,
     pub due_at: u64,
     pub queued_at: u64,
     pub sort_key: String,
@@ -99,6 +104,8 @@ impl MessageDoc {
             pk: pk.to_owned(),
             kind: Kind::Message,
             queue: Queue::Turn,
+            lane: Lane::Turn,
+            timer: matches!(item, WorkItem::TimerFired { .. }).then_some(true),
             due_at: envelope.due_at,
             queued_at: envelope.queued_at,
             sort_key: order_key(item, &envelope),

@@ -1,13 +1,14 @@
 //! The documents, one file per type. Each file owns the ids and the serde of its type; no other module builds them.
 //!
 //! Ids never contain the instance id, which may hold characters that a document id may not: it is the partition key
-//! instead. Documents that must be found without knowing their partition share two fields:
+//! instead. Documents that must be found without knowing their partition share these fields:
 //!
 //! | field | meaning |
 //! |---|---|
 //! | `queue` | `turn`: a message; `work`: an activity; `repair`: an intent, an unfinished commit, a deletion, or a message of an instance that does not exist; `dead`: a dead letter |
-//! | `dueAt` | due from then on (Unix ms); a claimed work item is due again when its claim expires |
+//! | `dueAt` | due from then on (Unix ms); a claimed work item is due again when its claim expires; only what waits has it |
 //! | `queuedAt` | when it was queued (Unix ms); it never moves |
+//! | `lane` | `turn`: a sweep for turns finds it: a message, or something in the queue `repair` |
 
 mod dead;
 mod deletion;
@@ -75,6 +76,15 @@ pub(crate) enum Queue {
     /// For recovery.
     Repair,
     Dead,
+}
+
+/// Who sweeps a document, stored as `lane`. Two queues share a lane, because one query cannot read two queues in the order of
+/// `dueAt` from a composite index.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Lane {
+    #[default]
+    Turn,
 }
 
 /// What every document has: its type, known before the rest is decoded.

@@ -6,7 +6,7 @@
 //! documents that were staged under their final ids, so that recovery can remove what an undecided commit has staged. A
 //! staged document is also due by itself: its maker may have been so slow that the head was removed before it wrote.
 
-use super::{Kind, Queue};
+use super::{Kind, Lane, Queue};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
@@ -90,6 +90,8 @@ pub(crate) struct StagedDoc {
     #[serde(rename = "type")]
     kind: Kind,
     queue: Queue,
+    #[serde(default)]
+    lane: Lane,
     due_at: u64,
     pub commit: String,
     pub ops: Vec<StagedOp>,
@@ -102,6 +104,7 @@ impl StagedDoc {
             pk: pk.to_owned(),
             kind: Kind::Staged,
             queue: Queue::Repair,
+            lane: Lane::Turn,
             due_at,
             commit: commit.to_owned(),
             ops,
@@ -122,6 +125,8 @@ pub(crate) struct StagedHead {
     #[serde(rename = "type")]
     kind: Kind,
     queue: Queue,
+    #[serde(default)]
+    lane: Lane,
     pub due_at: u64,
     pub commit: String,
     pub staged: u32,
@@ -135,6 +140,7 @@ impl StagedHead {
             pk: pk.to_owned(),
             kind: Kind::StagedHead,
             queue: Queue::Repair,
+            lane: Lane::Turn,
             due_at,
             commit: commit.to_owned(),
             staged,

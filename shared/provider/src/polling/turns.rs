@@ -4,7 +4,7 @@ use super::candidates::{Candidates, Place};
 use super::{PAGE, Search, Source, begin_sweep, end_sweep, handover, skip};
 use crate::error::Failure;
 use crate::model::Queue;
-use crate::model::sql::{REPAIR, TURN};
+use crate::model::sql::TURN_LANE;
 use crate::recovery::{self, DueDocument};
 use crate::store::Store;
 use crate::turn::{self, ClaimedTurns, Reservation, TurnRequest};
@@ -80,7 +80,10 @@ impl Source for Turns<'_> {
         let Some((alone, place)) = begin_sweep(self.store, self.candidates, search).await else {
             return Ok(());
         };
-        let query = Query::new(format!("SELECT c.id, c.pk, c.type, c.queue, c.dueAt FROM c WHERE c.queue IN ({TURN}, {REPAIR}) AND c.dueAt <= @now ORDER BY c.dueAt"))
+        let query = Query::new(format!(
+            "SELECT c.id, c.pk, c.type, c.queue, c.dueAt FROM c \
+             WHERE c.lane = {TURN_LANE} AND c.dueAt <= @now ORDER BY c.lane, c.dueAt"
+        ))
         .param("@now", place.now_ms);
         let container = &self.store.container;
         let page = container

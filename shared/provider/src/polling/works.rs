@@ -182,7 +182,7 @@ impl Works<'_> {
         };
         Query::new(format!(
             "SELECT c.id, c.pk, c.dueAt, c.sortKey, c.tag, c.session FROM c \
-             WHERE c.queue = {WORK} AND c.dueAt <= @now{tag_clause}{session_clause} ORDER BY c.dueAt"
+             WHERE c.queue = {WORK} AND c.dueAt <= @now{tag_clause}{session_clause} ORDER BY c.queue, c.dueAt"
         ))
         .param("@tags", &tags)
     }

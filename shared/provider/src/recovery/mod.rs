@@ -126,7 +126,7 @@ pub(crate) async fn unfinished_page(store: &Store, request: PageRequest) -> Resu
     let place = request.place(store);
     let query = Query::new(format!(
         "SELECT c.id, c.pk, c.type, c.queue, c.dueAt FROM c \
-         WHERE c.queue = {REPAIR} AND c.type != {INTENT} AND c.dueAt <= @now ORDER BY c.dueAt"
+         WHERE c.queue = {REPAIR} AND c.type != {INTENT} AND c.dueAt <= @now ORDER BY c.queue, c.dueAt"
     ))
     .param("@now", place.now_ms);
     page::run(store, &query, request.at(place), |due: DueDocument, _| {

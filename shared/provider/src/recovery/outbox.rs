@@ -42,7 +42,8 @@ pub(crate) async fn outbox_page(store: &Store, request: PageRequest) -> Result<P
         return Ok(PassOutcome::untouched(place));
     }
     let query = Query::new(format!(
-        "SELECT * FROM c WHERE c.queue = {REPAIR} AND c.type = {INTENT} AND c.dueAt <= @now ORDER BY c.dueAt"
+        "SELECT * FROM c WHERE c.queue = {REPAIR} AND c.type = {INTENT} AND c.dueAt <= @now \
+         ORDER BY c.queue, c.type, c.dueAt"
     ))
     .param("@now", place.now_ms);
     let page = store
