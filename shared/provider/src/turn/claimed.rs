@@ -132,7 +132,8 @@ impl ClaimedTurns {
     /// Reserves the instance for one dispatcher of this process; `None` when another has reserved or claimed it.
     pub(crate) fn reserve<'a>(&'a self, instance: &'a str, now_ms: u64) -> Option<Reservation<'a>> {
         let is_new = lock(&self.reserved).insert(instance.to_owned());
-        let reservation = is_new.then_some(Reservation { turns: self, instance })?;
+        // Made only if it is ours: dropping one ends the reservation, whoever made it.
+        let reservation = is_new.then(|| Reservation { turns: self, instance })?;
         (!self.is_claimed(instance, now_ms)).then_some(reservation)
     }
 
@@ -161,5 +162,25 @@ impl ClaimedTurns {
         lock(&self.claimed)
             .values()
             .any(|turn| turn.pk.as_str() == instance && turn.lock.doc.until > now_ms)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_loses_a_reservation_does_not_end_that_of_the_winner() {
+        let turns = ClaimedTurns::default();
+        let winner = turns.reserve("i", 0);
+        assert!(winner.is_some());
+        for _ in 0..3 {
+            assert!(turns.reserve("i", 0).is_none(), "another has reserved it");
+            assert!(turns.is_running("i", 0), "the reservation outlives those who lost");
+        }
+        assert!(turns.reserve("j", 0).is_some(), "another instance is free");
+        drop(winner);
+        assert!(!turns.is_running("i", 0));
+        assert!(turns.reserve("i", 0).is_some(), "it is free again");
     }
 }
