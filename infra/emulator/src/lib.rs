@@ -26,6 +26,7 @@
 //! | [`Listener`] (`listener`) | the handle with which tests steer a listener and read its counters |
 //! | `pipeline` | the stages of one request |
 //! | [`http_server`] | the HTTP server loop, also for other servers of a local cloud |
+//! | `browser` | requests of web pages, which every server refuses |
 //! | `http`, `kind` | a request inside this crate, and its kind |
 //! | `signature`, `token`, `strict` | requests that the service refuses |
 //! | `count`, `request_log` | counters and the log of requests |
@@ -36,6 +37,7 @@
 //! | `replica` | the lagging region |
 //! | `emulator` | the only file that knows Microsoft's emulator |
 
+mod browser;
 mod catalog;
 mod count;
 mod crash;

@@ -81,6 +81,8 @@ pub(crate) struct Progress {
     pub(crate) attempts: u32,
     /// An attempt of a write had an unknown outcome.
     pub(crate) ambiguous: bool,
+    /// The service refused an attempt that had consistency tokens: the next ones send none.
+    pub(crate) without_tokens: bool,
     /// Request units.
     pub(crate) charge: f64,
 }

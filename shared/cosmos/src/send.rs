@@ -119,7 +119,15 @@ impl Transport {
             if class == Class::ReplicaBehind
                 && behind_since.get_or_insert_with(Instant::now).elapsed() >= self.consistency_patience
             {
-                forget(request);
+                forget(
+                    request,
+                    "no replica has reached the consistency token; reading without it",
+                );
+            }
+            let is_final = matches!(class, Class::Success | Class::Final);
+            if progress.without_tokens && is_final && !refuses_tokens(attempt.outcome) {
+                forget(request, "the service refuses the consistency token; it is forgotten");
+                attempt.answer.iter().for_each(|answer| learn(request, answer));
             }
             let wait = match class {
                 Class::Success => match attempt.answer.take() {
@@ -127,6 +135,11 @@ impl Transport {
                     None => None,
                 },
                 Class::CredentialRefused => self.rotate(&credential, &mut rotation, deadline).await,
+                // Whether the tokens are to blame, the same request without them shows.
+                Class::Final if refuses_tokens(attempt.outcome) && token_of(request, progress).is_some() => {
+                    progress.without_tokens = true;
+                    Some(Duration::ZERO)
+                }
                 _ => backoff.wait(class, request.kind, request.retry),
             };
             if let Some(wait) = wait.filter(|wait| Instant::now() + *wait < deadline) {
@@ -201,7 +214,7 @@ impl Transport {
         let http = self.http()?;
         let started = Instant::now();
         let date = auth::http_date(self.clock.now_ms());
-        let signed = self.signed(request, credential, &date)?;
+        let signed = self.signed(request, credential, &date, token_of(request, progress))?;
         let limit = self.request_timeout.min(deadline.saturating_duration_since(started));
         let (outcome, answer, trouble) = match timeout(limit, exchange(http, request.kind, signed)).await {
             Ok(Ok((outcome, answer))) => (outcome, Some(answer), String::new()),
@@ -227,7 +240,13 @@ impl Transport {
         })
     }
 
-    fn signed(&self, request: &Request<'_>, credential: &Credential, date: &str) -> Result<reqwest::Request, Error> {
+    fn signed(
+        &self,
+        request: &Request<'_>,
+        credential: &Credential,
+        date: &str,
+        token: Option<String>,
+    ) -> Result<reqwest::Request, Error> {
         let resource = &request.resource;
         let mut url = self.endpoint.clone();
         url.set_path(&resource.path);
@@ -245,11 +264,6 @@ impl Transport {
         if request.body.is_some() {
             headers::flag(map, CONTENT_TYPE, JSON);
         }
-        let token = match request.consistency {
-            Consistency::Unused | Consistency::Learn(_) => None,
-            Consistency::Full(tokens) => tokens.joined(),
-            Consistency::Range(tokens, range) => tokens.of_range(range),
-        };
         if let Some(token) = token {
             headers::insert(map, headers::CONSISTENCY_TOKEN, &token)?;
         }
@@ -344,12 +358,27 @@ fn learn(request: &Request<'_>, answer: &Answer) {
         Consistency::Learn(tokens) | Consistency::Full(tokens) | Consistency::Range(tokens, _) => tokens,
     };
     if let Some(token) = headers::text(&answer.headers, &headers::CONSISTENCY_TOKEN) {
-        tokens.absorb(token);
+        tokens.learn(token);
     }
 }
 
-/// No replica has reached the token for long: it names writes that were lost, and the next attempt omits it.
-fn forget(request: &Request<'_>) {
+/// The consistency tokens that the next attempt sends.
+fn token_of(request: &Request<'_>, progress: &Progress) -> Option<String> {
+    match request.consistency {
+        _ if progress.without_tokens => None,
+        Consistency::Unused | Consistency::Learn(_) => None,
+        Consistency::Full(tokens) => tokens.joined(),
+        Consistency::Range(tokens, range) => tokens.of_range(range),
+    }
+}
+
+/// Whether an answer may mean that a consistency token is not one, or that the tokens are too long for a header.
+fn refuses_tokens(outcome: Outcome) -> bool {
+    matches!(outcome, Outcome::Answer { status: 400 | 431, .. })
+}
+
+/// Forgets the tokens of a request: they name writes that were lost, or are no tokens of this container.
+fn forget(request: &Request<'_>, why: &str) {
     match request.consistency {
         Consistency::Unused | Consistency::Learn(_) => return,
         Consistency::Full(tokens) => tokens.clear(),
@@ -357,11 +386,7 @@ fn forget(request: &Request<'_>) {
     }
     // The span has these fields too, but not at the default level.
     let (operation, container) = (request.kind.name(), request.subject.container());
-    tracing::warn!(
-        operation,
-        container,
-        "no replica has reached the consistency token; reading without it"
-    );
+    tracing::warn!(operation, container, "{why}");
 }
 
 /// An error with all its causes, because the outermost only says "error sending request".

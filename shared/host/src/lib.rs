@@ -15,6 +15,7 @@
 //! | module | role |
 //! |---|---|
 //! | `function`, `environment`, `invocation` | entry points; the warm runtime; one batch of records |
+//! | `function_error` | the names of errors that Lambda reports |
 //! | `connection`, `notifying_provider` | for programs outside of the functions; a wakeup after each request of a client |
 //! | `gate`, `delegate` | the provider that gives the runtime one step per request; how it passes on the other verbs |
 //! | `wakeup`, [`notifier`], `event` | the message; how it is sent; how it arrives |
@@ -57,6 +58,7 @@ mod due;
 mod environment;
 mod event;
 mod function;
+mod function_error;
 mod gate;
 mod invocation;
 pub mod log;

@@ -14,6 +14,10 @@ use tokio::sync::OnceCell;
 /// How long a test waits for what must come.
 pub const PATIENCE: Duration = Duration::from_secs(120);
 
+/// An `Authorization` as the AWS SDKs send it; the local cloud does not check whose.
+pub const SIGNED: &str =
+    "AWS4-HMAC-SHA256 Credential=local/20260101/us-east-1/lambda/aws4_request, SignedHeaders=host, Signature=0";
+
 /// The binaries, as the tests were built.
 #[derive(Clone, Debug)]
 pub struct Binaries {

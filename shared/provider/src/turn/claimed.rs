@@ -173,13 +173,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_instance_is_reserved_until_its_one_reservation_ends() {
+    fn who_loses_a_reservation_does_not_end_that_of_the_winner() {
         let turns = Arc::new(ClaimedTurns::default());
-        let first = turns.reserve("i", 0).expect("nobody has reserved it");
-        for _ in 0..2 {
-            assert!(turns.reserve("i", 0).is_none(), "a loser must not end it");
+        let winner = turns.reserve("i", 0);
+        assert!(winner.is_some());
+        for _ in 0..3 {
+            assert!(turns.reserve("i", 0).is_none(), "another has reserved it");
+            assert!(turns.is_running("i", 0), "the reservation outlives those who lost");
         }
-        drop(first);
-        assert!(turns.reserve("i", 0).is_some());
+        assert!(turns.reserve("j", 0).is_some(), "another instance is free");
+        drop(winner);
+        assert!(!turns.is_running("i", 0));
+        assert!(turns.reserve("i", 0).is_some(), "it is free again");
     }
 }
