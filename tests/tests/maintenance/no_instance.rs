@@ -106,6 +106,24 @@ async fn an_event_for_a_child_whose_start_is_not_delivered_yet_is_kept() {
 }
 
 #[tokio::test]
+async fn the_cancellation_of_a_child_that_was_never_started_is_removed_after_the_grace_period() {
+    let fixture = Fixture::new().await;
+    fixture.leave_undelivered("parent", vec![cancel("child")]).await;
+    fixture.clock.advance(OVERDUE);
+    assert_eq!(deliver_all(&fixture.provider, 100).await.done, 1);
+    nothing(&fixture.provider, "child").await;
+    assert_eq!(fixture.messages_of("child").await, 1, "its start may still come");
+    fixture.clock.advance(GRACE + HOUR);
+    let pass = all_pages(100, |page| fixture.provider.maintain_unfinished(page)).await;
+    assert_eq!((pass.done, pass.dead, pass.failed), (1, 0, 0));
+    assert_eq!(fixture.messages_of("child").await, 0);
+    assert!(
+        dead_letters(&fixture.provider).await.is_empty(),
+        "nobody has to look at it"
+    );
+}
+
+#[tokio::test]
 async fn an_event_whose_start_cannot_be_decoded_or_is_of_a_clock_ahead_is_kept() {
     let fixture = Fixture::new().await;
     let provider = &fixture.provider;

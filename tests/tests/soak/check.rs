@@ -9,9 +9,11 @@ use serde_json::Value;
 use std::sync::Arc;
 use tests::workload::assert_sound;
 
-/// Whether a document is work that is not done.
+/// Whether a document is work that is not done. The cancellation of a child that its parent did not start any more waits for
+/// its grace period.
 pub fn is_unrest(doc: &Value) -> bool {
     match doc["type"].as_str().expect("every document has a type") {
+        "message" if doc["queue"] == "repair" => doc["item"]["CancelInstance"].is_null(),
         "message" | "work" | "intent" | "staged" | "staged-head" | "deletion" | "dead-letter" => true,
         "lock" => !doc["holder"].is_null() || !doc["unfinished"].is_null(),
         _ => false,

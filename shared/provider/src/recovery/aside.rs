@@ -8,6 +8,7 @@
 //!   a fetch finds neither instance nor start ──> aside: still stored, not due ──┬─> a start comes: put back, in their
 //!                                                                               │   old places; its turn takes them
 //!                                                                               └─> grace period over: dead letters
+//!                                                                                   (a parent's cancellation: nothing)
 //! ```
 //!
 //! A message aside is in the `repair` queue, due at the end of its grace period. So no turn takes it, no sweep wakes its
@@ -23,7 +24,9 @@
 use crate::batch::{BATCH_BYTES, BATCH_OPS, extend, lock_first, pack};
 use crate::error::Failure;
 use crate::model::sql::{INSTANCE, MESSAGE};
-use crate::model::{DeadLetterDoc, DeadLetterKind, GivenUp, LockDoc, MessageDoc, ReceiptDoc, StagedOp, is_start};
+use crate::model::{
+    DeadLetterDoc, DeadLetterKind, GivenUp, LockDoc, MessageDoc, Receipt, ReceiptDoc, StagedOp, is_start,
+};
 use crate::page::PassOutcome;
 use crate::store::{Locked, Store, Stored, millis};
 use cosmos::{Batch, PartitionKey, Query, Retry};
@@ -155,11 +158,11 @@ pub(super) async fn give_up(store: &Store, pk: &PartitionKey) -> Result<PassOutc
     let now = store.now();
     messages.retain(|message| message.is_aside() && message.due_at <= now);
     let remain = messages.len() < all;
-    bury(store, pk, lock, &messages, remain).await
+    write_dead_letters(store, pk, lock, &messages, remain).await
 }
 
 /// Writes the dead letters, some per batch; each batch also removes the messages that it is about.
-async fn bury(
+async fn write_dead_letters(
     store: &Store,
     pk: &PartitionKey,
     mut lock: Locked,
@@ -167,24 +170,30 @@ async fn bury(
     remain: bool,
 ) -> Result<PassOutcome, Failure> {
     let mut pass = PassOutcome::default();
-    let mut groups: Vec<Vec<StagedOp>> = Vec::new();
+    let mut groups: Vec<(u64, Vec<StagedOp>)> = Vec::new();
     for message in messages {
-        let pair = ops_of(store, message)?;
+        let is_moot = is_moot(message);
+        let mut ops = vec![removal_of(store, message)?];
+        if !is_moot {
+            ops.push(dead_letter_of(store, message)?);
+        }
+        let dead = u64::from(!is_moot);
         let bytes = |ops: &[StagedOp]| ops.iter().map(StagedOp::bytes).sum::<usize>();
         match groups.last_mut() {
-            Some(group) if group.len() + pair.len() <= BATCH_OPS && bytes(group) + bytes(&pair) <= BATCH_BYTES => {
-                group.extend(pair);
+            Some((count, group)) if group.len() + 2 <= BATCH_OPS && bytes(group) + bytes(&ops) <= BATCH_BYTES => {
+                *count += dead;
+                group.extend(ops);
             }
-            _ => groups.push(pair),
+            _ => groups.push((dead, ops)),
         }
     }
-    for group in groups {
+    for (dead, group) in groups {
         let next = lock.doc.clone();
         match write(store, pk, Some(&lock), next, &group).await? {
             Some(written) => lock = written,
             None => return Ok(pass),
         }
-        pass.dead += group.len() as u64 / 2;
+        pass.dead += dead;
     }
     pass.done = 1;
     if remain {
@@ -203,8 +212,18 @@ async fn bury(
     }
 }
 
-/// The dead letter of a message, and the message's removal.
-fn ops_of(store: &Store, message: &MessageDoc) -> Result<Vec<StagedOp>, Failure> {
+/// Whether the message has nothing to do any more: a parent that is cancelled in the turn which would start a child cancels
+/// that child too, and never starts it. Nobody should have to look at this.
+fn is_moot(message: &MessageDoc) -> bool {
+    let by_parent = message.receipt == Receipt::Long;
+    by_parent
+        && matches!(
+            serde_json::from_str(message.item.get()),
+            Ok(WorkItem::CancelInstance { .. })
+        )
+}
+
+fn dead_letter_of(store: &Store, message: &MessageDoc) -> Result<StagedOp, Failure> {
     let given_up = GivenUp {
         cause: DeadLetterKind::NoInstance,
         reason: reason_of(store, message),
@@ -223,14 +242,18 @@ fn ops_of(store: &Store, message: &MessageDoc) -> Result<Vec<StagedOp>, Failure>
         store.dead_letter_ttl,
         given_up,
     );
-    let removal = match message.receipt.ttl(store.receipt_ttl) {
+    Ok(StagedOp::upsert(&dead_letter.id, &dead_letter)?)
+}
+
+/// Removes a message, or replaces it by its receipt.
+fn removal_of(store: &Store, message: &MessageDoc) -> Result<StagedOp, Failure> {
+    Ok(match message.receipt.ttl(store.receipt_ttl) {
         Some(ttl) => {
             let receipt = ReceiptDoc::new(&message.pk, &message.id, ttl);
             StagedOp::replace(&message.id, &message.etag, &receipt)?
         }
         None => StagedOp::delete(&message.id, &message.etag),
-    };
-    Ok(vec![StagedOp::upsert(&dead_letter.id, &dead_letter)?, removal])
+    })
 }
 
 fn reason_of(store: &Store, message: &MessageDoc) -> String {
