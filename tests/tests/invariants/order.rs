@@ -121,6 +121,7 @@ async fn a_turn_that_is_given_back_with_a_delay_keeps_the_place_of_its_messages(
 async fn a_message_of_another_instance_that_is_delivered_late_keeps_its_place() {
     let site = Site::new().await;
     site.with_timer("order", 20).await;
+    site.clock.advance(2 * SECOND);
     enqueue(&site.provider, start_of("sender")).await;
     let (listener, sender) = site.world.process_at(&site.clock).await;
     listener.refuse_when(|request: &RequestRecord| {
