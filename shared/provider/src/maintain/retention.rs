@@ -91,10 +91,19 @@ pub(crate) async fn retention_page(
         let before = place.now_ms.saturating_sub(millis(age));
         let mut pass = retain(store, Search::Trees { before }, request.clone().at(place.clone())).await?;
         if pass.cursor.is_none() {
-            let request = request.at(place.next_search(lone_children::SEARCH));
-            let children = lone_children::page(store, before, request).await?;
-            pass.cursor = children.cursor.clone();
-            pass.add(children);
+            let next = place.next_search(lone_children::SEARCH);
+            match lone_children::page(store, before, request.at(next.clone())).await {
+                Ok(children) => {
+                    pass.cursor = children.cursor.clone();
+                    pass.add(children);
+                }
+                // What was done is reported; the next page tries again.
+                Err(error) if pass.found > 0 => {
+                    tracing::warn!(%error, "children without a parent were not searched for");
+                    pass.cursor = Some(next);
+                }
+                Err(error) => return Err(error),
+            }
         }
         return Ok(or_executions(pass, &place, keep));
     }

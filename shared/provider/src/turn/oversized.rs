@@ -2,8 +2,9 @@
 //!
 //! duroxide copies a history several times, so one that has grown without a limit exhausts the memory of its process, and
 //! that of the turns beside it, at every attempt. Its size is in the instance document and known before it is read: above
-//! the limit the fetch itself commits that the orchestration has failed, without reading the history. It is a turn's commit like any
-//! other: it consumes the messages, cancels the activities, answers the parent, and writes a dead letter with the messages.
+//! the limit the fetch itself commits that the orchestration has failed, without reading the history. It is a turn's
+//! commit like any other: it consumes the messages, cancels the activities, answers the parent, and writes a dead letter
+//! with the messages.
 //!
 //! An execution that has ended is never given up, because nothing of it is replayed: duroxide gets the end of its history,
 //! which says so.
