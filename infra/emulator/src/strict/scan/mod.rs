@@ -35,7 +35,9 @@
 //! intersects indexes). Conditions that only narrow do not count. A query that scans examines everything. A page that ends early
 //! examines fewer.
 
+mod clause;
 mod filter;
+mod parser;
 
 use std::collections::HashSet;
 
@@ -57,7 +59,7 @@ impl Seek {
     /// What a query examines that no index serves.
     pub(super) fn everything(query: &str) -> Seek {
         Seek {
-            root: filter::parse(query).root,
+            root: clause::parse(query).root,
             conditions: Vec::new(),
         }
     }
@@ -108,7 +110,7 @@ enum Role {
 
 /// Refuses a query that no index serves. The index of the `ORDER BY` itself was checked before.
 pub(super) fn check(policy: &IndexPolicy, query: &str, order: &[OrderItem]) -> Result<Seek, Refusal> {
-    let parsed = filter::parse(query);
+    let parsed = clause::parse(query);
     let conditions = parsed.conditions.unwrap_or_default();
     if conditions.is_empty() {
         return Ok(Seek {
