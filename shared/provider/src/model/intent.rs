@@ -6,7 +6,7 @@
 //! delivery, by its maker, does not count.
 
 use super::message::ranked;
-use super::{Kind, MessageDoc, Queue};
+use super::{Kind, MessageDoc, Queue, Schema};
 use serde::{Deserialize, Serialize};
 
 /// See the module. `message.pk` is the target.
@@ -32,6 +32,8 @@ pub(crate) struct IntentDoc {
     /// Filled by the service on reads.
     #[serde(rename = "_etag", default, skip_serializing)]
     pub etag: String,
+    #[serde(flatten)]
+    schema: Schema,
 }
 
 fn is_zero(count: &u32) -> bool {
@@ -52,6 +54,7 @@ impl IntentDoc {
             last_error: None,
             message,
             etag: String::new(),
+            schema: Schema::default(),
         }
     }
 

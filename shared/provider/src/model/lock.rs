@@ -4,7 +4,7 @@
 //! lock fails as a whole. The document stays small, because each turn writes it twice: it lists the claimed messages with
 //! their attempt counts, so that the messages themselves are not rewritten.
 
-use super::{Kind, Queue};
+use super::{Kind, Queue, Schema};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashSet};
 
@@ -74,6 +74,8 @@ pub(crate) struct LockDoc {
     queue: Option<Queue>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     due_at: Option<u64>,
+    #[serde(flatten)]
+    schema: Schema,
 }
 
 impl LockDoc {
@@ -95,6 +97,7 @@ impl LockDoc {
             deleting: None,
             queue: None,
             due_at: None,
+            schema: Schema::default(),
         }
     }
 

@@ -5,7 +5,7 @@
 //! message is consumed, its document becomes a *receipt* under the same id (with a TTL), so that a redelivery still
 //! conflicts: this makes delivery across partitions exactly once.
 
-use super::{Kind, Queue};
+use super::{Kind, Queue, Schema};
 use duroxide::providers::WorkItem;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -37,6 +37,8 @@ pub(crate) struct MessageDoc {
     /// Filled by the service on reads.
     #[serde(rename = "_etag", default, skip_serializing)]
     pub etag: String,
+    #[serde(flatten)]
+    schema: Schema,
 }
 
 /// The parts of a message that are not in its work item.
@@ -60,6 +62,7 @@ impl MessageDoc {
             receipt: envelope.receipt,
             item: serde_json::value::to_raw_value(item)?,
             etag: String::new(),
+            schema: Schema::default(),
         })
     }
 
@@ -85,6 +88,8 @@ pub(crate) struct ReceiptDoc<'a> {
     #[serde(rename = "type")]
     kind: Kind,
     ttl: u32,
+    #[serde(flatten)]
+    schema: Schema,
 }
 
 impl<'a> ReceiptDoc<'a> {
@@ -94,6 +99,7 @@ impl<'a> ReceiptDoc<'a> {
             pk,
             kind: Kind::Receipt,
             ttl: RECEIPT_TTL_SECONDS,
+            schema: Schema::default(),
         }
     }
 }

@@ -3,6 +3,8 @@
 //! Ids never contain the instance id, which may hold characters that a document id may not: it is the partition key
 //! instead. Documents that must be found without knowing their partition share two fields:
 //!
+//! Each has its type and a schema version, `v` (`version`).
+//!
 //! | field | meaning |
 //! |---|---|
 //! | `queue` | `turn`: a message; `work`: an activity; `repair`: an intent, an unfinished commit or a deletion; `dead`: a dead letter |
@@ -20,6 +22,7 @@ mod message;
 mod session;
 pub(crate) mod sql;
 mod staged;
+mod version;
 mod work;
 
 pub use dead::DeadLetterKind;
@@ -36,6 +39,9 @@ pub use maintenance::UnfinishedSweep;
 pub(crate) use message::{Envelope, MessageDoc, ReceiptDoc, queued_at, target_of};
 pub(crate) use session::SessionDoc;
 pub(crate) use staged::{StagedDoc, StagedHead, StagedOp, StagedOpKind};
+#[cfg(feature = "testing")]
+pub use version::testing;
+pub(crate) use version::{Listed, Schema, check_version};
 pub(crate) use work::WorkDoc;
 
 use serde::{Deserialize, Serialize};
@@ -76,11 +82,13 @@ pub(crate) enum Queue {
     Dead,
 }
 
-/// What every document has: its type, known before the rest is decoded.
+/// What every document has: its type and schema version, known before the rest is decoded.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Header {
     #[serde(rename = "type")]
     pub kind: Kind,
+    #[serde(default)]
+    pub v: Option<serde_json::Value>,
 }
 
 /// Hex of a SHA-256, for ids made of text that an id may not hold.

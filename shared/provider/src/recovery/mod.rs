@@ -26,7 +26,7 @@ pub(crate) use roll_forward::{Progress, StagedOps, publish, roll_forward};
 
 use crate::error::Failure;
 use crate::model::sql::{INTENT, REPAIR};
-use crate::model::{DeletionDoc, IntentDoc, Kind, LockDoc};
+use crate::model::{DeletionDoc, Header, IntentDoc, Kind, LockDoc, check_version};
 use crate::page::{self, Item, PageRequest, PassOutcome};
 use crate::store::{Locked, Store};
 use cosmos::{PartitionKey, Query};
@@ -68,6 +68,8 @@ pub(crate) async fn recover(store: &Store, due: &DueDocument) -> Result<PassOutc
         return Ok(PassOutcome::default());
     };
     let text = found.doc.get();
+    // A document of a newer release stays as it is, whatever kind it is.
+    check_version(serde_json::from_str::<Header>(text)?.v.as_ref())?;
     let done = |done: bool| PassOutcome {
         done: u64::from(done),
         targets: vec![due.pk.clone()],

@@ -37,6 +37,9 @@ pub(crate) async fn fetch(
     for _ in 0..ROLL_FORWARDS {
         let now = store.now();
         let view = read::view(store, pk, now).await?;
+        if let Some(why) = view.foreign {
+            return Ok(Fetched::Foreign { why });
+        }
         if let Some(lock) = &view.lock {
             if lock.doc.claim_at(now).is_some() {
                 return Ok(Fetched::Busy {
@@ -113,7 +116,7 @@ async fn claim(
 /// Why this caller cannot run what is due.
 fn foreign(filter: Option<&DispatcherCapabilityFilter>, view: &View, decoded: usize) -> Option<String> {
     if view.messages.is_empty() {
-        return None;
+        return view.foreign_message.clone();
     }
     if decoded == 0 {
         return Some(
