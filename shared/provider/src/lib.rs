@@ -63,6 +63,8 @@ pub use maintain::{
     Backlog, BacklogQuery, DeadLetter, DeadLetterCursor, DeadLetterFilter, DeadLetterId, DeadLetterPage,
     DeadLetterSummary, DueItem, DuePage, DueWindow, MaintenanceState, Redriven, Redrives, Retention, Tried,
 };
+#[cfg(feature = "testing")]
+pub use model::testing;
 pub use model::{DeadLetterKind, UnfinishedSweep};
 pub use page::{Cursor, PageRequest, PassOutcome};
 pub use provider::CosmosProvider;

@@ -5,8 +5,8 @@
 //! expires. `maintain::sessions` removes expired ones.
 
 use crate::error::Failure;
-use crate::model::SessionDoc;
 use crate::model::sql::SESSION;
+use crate::model::{Listed, SessionDoc};
 use crate::store::{Store, millis};
 use cosmos::{Etag, PartitionKey, Query, Retry};
 use duroxide::providers::SessionFetchConfig;
@@ -44,7 +44,10 @@ pub(crate) async fn claim(store: &Store, session: &str, config: &SessionFetchCon
             });
         }
         let until = now.saturating_add(millis(config.lock_timeout));
-        let next = SessionDoc::new(session, &config.owner_id, until, now);
+        let next = match &seen {
+            Some(seen) => seen.doc.claimed(&config.owner_id, until, now),
+            None => SessionDoc::new(session, &config.owner_id, until, now),
+        };
         let written = match &seen {
             Some(seen) => {
                 store
@@ -135,7 +138,8 @@ pub(crate) async fn renew_all(
     .param("@owners", owners)
     .param("@now", now);
     let (mut renewed, mut failed) = (0, None);
-    for session in store.container.scan::<SessionDoc>(&query).await? {
+    let sessions = store.container.scan::<Listed<SessionDoc>>(&query).await?;
+    for session in sessions.into_iter().filter_map(Listed::known) {
         let until = now.saturating_add(millis(extend_for));
         match renew(store, session, owners, until, millis(idle)).await {
             Ok(Some(session)) => {

@@ -13,6 +13,7 @@
 //! | `deletion`, `admin` | trees go whole or not at all; counts, queues and pruning are exact |
 //! | `starvation` | what nobody can serve hides nothing, and nothing grows for ever |
 //! | `instance_ids`, `sizes`, `clocks` | any name, any size within the limits, clocks that differ |
+//! | `schema_versions` | two releases on one store |
 //! | `connection_errors`, `secrets` | errors that say what to do; no key in any log |
 
 mod admin;
@@ -26,6 +27,7 @@ mod instance_ids;
 mod interleavings;
 mod order;
 mod roll_forward;
+mod schema_versions;
 mod secrets;
 mod sizes;
 mod starvation;

@@ -46,7 +46,8 @@ pub(super) async fn page(store: &Store, before: u64, request: PageRequest) -> Re
     }
     let pk = PartitionKey::new(RetentionDoc::PK)?;
     let kept = store.container.read::<RetentionDoc>(&pk, RetentionDoc::ID).await?;
-    let examined = kept.map_or(0, |found| found.doc.examined_until);
+    let mut kept = kept.map_or_else(RetentionDoc::new, |found| found.doc);
+    let examined = kept.examined_until;
     let query = Query::new(format!(
         "SELECT c.pk, c.parent, c.completedAt FROM c WHERE c.type = {INSTANCE} AND c.status IN ({ENDED}) \
          AND IS_DEFINED(c.name) AND IS_DEFINED(c.parent) AND c.completedAt >= @examined AND c.completedAt < @before \
@@ -65,7 +66,8 @@ pub(super) async fn page(store: &Store, before: u64, request: PageRequest) -> Re
     if place.search != HELD && until > examined && !is_empty {
         // Two runs at once may both write: whichever is last, children are examined again at worst.
         let mut batch = Batch::new();
-        batch.upsert(RetentionDoc::ID, &RetentionDoc::new(until))?;
+        kept.examined_until = until;
+        batch.upsert(RetentionDoc::ID, &kept)?;
         store.container.batch(&pk, &batch, Retry::Idempotent).await?;
     }
     pass.cursor = place.after(sweep.cursor);

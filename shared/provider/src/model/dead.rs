@@ -8,7 +8,7 @@
 //! `sortKey` orders the list: the time, then a digest of the address. It is unique, so the newest-first list can continue
 //! after any dead letter, whatever was added or discarded meanwhile; and it is indexed already.
 
-use super::{Kind, MessageDoc, Queue, digest};
+use super::{Kind, MessageDoc, Queue, Schema, digest};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
@@ -44,6 +44,8 @@ pub(crate) struct DeadLetterDoc {
     pub sort_key: String,
     ttl: u32,
     pub given_up: GivenUp,
+    #[serde(flatten)]
+    schema: Schema,
 }
 
 /// What was given up, and why.
@@ -91,6 +93,7 @@ impl DeadLetterDoc {
             at: at_ms,
             ttl,
             given_up,
+            schema: Schema::default(),
         }
     }
 

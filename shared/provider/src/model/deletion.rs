@@ -7,7 +7,7 @@
 //! To abort is a decision too, under the same id: a process that meets the mark of an undecided deletion first creates
 //! the document as *aborted*, so that a slow decider conflicts instead of deleting half a tree.
 
-use super::{Kind, Lane, Queue};
+use super::{Kind, Lane, Queue, Schema};
 use serde::{Deserialize, Serialize};
 
 /// No decider can be slower than this.
@@ -33,6 +33,8 @@ pub(crate) struct DeletionDoc {
     pub aborted: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     ttl: Option<u32>,
+    #[serde(flatten)]
+    schema: Schema,
 }
 
 impl DeletionDoc {
@@ -48,6 +50,7 @@ impl DeletionDoc {
             instances: instances.to_vec(),
             aborted: false,
             ttl: None,
+            schema: Schema::default(),
         }
     }
 

@@ -4,7 +4,7 @@
 //! into an execution document, so that earlier executions keep their times, outputs and counts, and an ordinary turn
 //! writes only the instance document.
 
-use super::Kind;
+use super::{Kind, Schema};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -150,6 +150,8 @@ pub(crate) struct InstanceDoc {
     /// Counts the commits that changed a key; the newest key document has the same number.
     #[serde(default)]
     pub kv_rev: u64,
+    #[serde(flatten)]
+    schema: Schema,
 }
 
 impl InstanceDoc {
@@ -175,6 +177,7 @@ impl InstanceDoc {
             custom_status: None,
             custom_status_version: 0,
             kv_rev: 0,
+            schema: Schema::default(),
         }
     }
 }
@@ -189,6 +192,8 @@ pub(crate) struct ExecutionDoc {
     kind: Kind,
     #[serde(flatten)]
     pub state: ExecutionState,
+    #[serde(flatten)]
+    schema: Schema,
 }
 
 impl ExecutionDoc {
@@ -198,6 +203,7 @@ impl ExecutionDoc {
             pk: pk.to_owned(),
             kind: Kind::Execution,
             state,
+            schema: Schema::default(),
         }
     }
 

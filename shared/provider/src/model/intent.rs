@@ -5,7 +5,7 @@
 //! attempt and moves `dueAt`; an intent that can never be delivered becomes a dead letter (see `dead`). The first
 //! delivery, by its maker, does not count.
 
-use super::{Kind, Lane, MessageDoc, Queue};
+use super::{Kind, Lane, MessageDoc, Queue, Schema};
 use serde::{Deserialize, Serialize};
 
 /// See the module. `message.pk` is the target.
@@ -33,6 +33,8 @@ pub(crate) struct IntentDoc {
     /// Filled by the service on reads.
     #[serde(rename = "_etag", default, skip_serializing)]
     pub etag: String,
+    #[serde(flatten)]
+    schema: Schema,
 }
 
 fn is_zero(count: &u32) -> bool {
@@ -59,6 +61,7 @@ impl IntentDoc {
             last_error: None,
             message,
             etag: String::new(),
+            schema: Schema::default(),
         }
     }
 

@@ -4,7 +4,7 @@
 //! lock fails as a whole. The document stays small, because each turn writes it twice: it lists the claimed messages with
 //! their attempt counts, so that the messages themselves are not rewritten.
 
-use super::{Kind, Lane, Queue};
+use super::{Kind, Lane, Queue, Schema};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashSet};
 
@@ -79,6 +79,8 @@ pub(crate) struct LockDoc {
     lane: Option<Lane>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     due_at: Option<u64>,
+    #[serde(flatten)]
+    schema: Schema,
 }
 
 fn is_zero(time: &u64) -> bool {
@@ -106,6 +108,7 @@ impl LockDoc {
             queue: None,
             lane: None,
             due_at: None,
+            schema: Schema::default(),
         }
     }
 

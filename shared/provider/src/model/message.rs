@@ -17,7 +17,7 @@
 //! are due at the same moment, the first to arrive is first. Starts (and continue-as-new, which is one) come before all
 //! other messages: a turn takes one page, and without its start an instance could not begin.
 
-use super::{Kind, Lane, Queue};
+use super::{Kind, Lane, Queue, Schema};
 use duroxide::providers::WorkItem;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -55,6 +55,8 @@ pub(crate) struct MessageDoc {
     /// Filled by the service on reads.
     #[serde(rename = "_etag", default, skip_serializing)]
     pub etag: String,
+    #[serde(flatten)]
+    schema: Schema,
 }
 
 /// What a message leaves when it is consumed.
@@ -112,6 +114,7 @@ impl MessageDoc {
             receipt: envelope.receipt,
             item: serde_json::value::to_raw_value(item)?,
             etag: String::new(),
+            schema: Schema::default(),
         })
     }
 
@@ -172,6 +175,8 @@ pub(crate) struct ReceiptDoc<'a> {
     #[serde(rename = "type")]
     kind: Kind,
     ttl: u32,
+    #[serde(flatten)]
+    schema: Schema,
 }
 
 impl<'a> ReceiptDoc<'a> {
@@ -181,6 +186,7 @@ impl<'a> ReceiptDoc<'a> {
             pk,
             kind: Kind::Receipt,
             ttl,
+            schema: Schema::default(),
         }
     }
 }

@@ -3,6 +3,8 @@
 //! Ids never contain the instance id, which may hold characters that a document id may not: it is the partition key
 //! instead. Documents that must be found without knowing their partition share these fields:
 //!
+//! Each has its type and a schema version, `v` (`version`).
+//!
 //! | field | meaning |
 //! |---|---|
 //! | `queue` | `turn`: a message; `work`: an activity; `repair`: an intent, an unfinished commit, a deletion, or a message of an instance that does not exist; `dead`: a dead letter |
@@ -22,6 +24,7 @@ mod message;
 mod session;
 pub(crate) mod sql;
 mod staged;
+mod version;
 mod work;
 
 pub use dead::DeadLetterKind;
@@ -38,6 +41,9 @@ pub(crate) use maintenance::{MaintenanceDoc, RetentionDoc};
 pub(crate) use message::{Envelope, MessageDoc, Receipt, ReceiptDoc, is_start, target_of};
 pub(crate) use session::SessionDoc;
 pub(crate) use staged::{StagedDoc, StagedHead, StagedOp, StagedOpKind};
+#[cfg(feature = "testing")]
+pub use version::testing;
+pub(crate) use version::{Listed, Schema, check_version};
 pub(crate) use work::WorkDoc;
 
 use serde::{Deserialize, Serialize};
@@ -87,11 +93,13 @@ pub(crate) enum Lane {
     Turn,
 }
 
-/// What every document has: its type, known before the rest is decoded.
+/// What every document has: its type and schema version, known before the rest is decoded.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Header {
     #[serde(rename = "type")]
     pub kind: Kind,
+    #[serde(default)]
+    pub v: Option<serde_json::Value>,
 }
 
 /// Hex of a SHA-256, for ids made of text that an id may not hold.

@@ -6,7 +6,7 @@
 //! documents that were staged under their final ids, so that recovery can remove what an undecided commit has staged. A
 //! staged document is also due by itself: its maker may have been so slow that the head was removed before it wrote.
 
-use super::{Kind, Lane, Queue};
+use super::{Kind, Lane, Queue, Schema};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
@@ -95,6 +95,8 @@ pub(crate) struct StagedDoc {
     due_at: u64,
     pub commit: String,
     pub ops: Vec<StagedOp>,
+    #[serde(flatten)]
+    schema: Schema,
 }
 
 impl StagedDoc {
@@ -108,6 +110,7 @@ impl StagedDoc {
             due_at,
             commit: commit.to_owned(),
             ops,
+            schema: Schema::default(),
         }
     }
 
@@ -131,6 +134,8 @@ pub(crate) struct StagedHead {
     pub commit: String,
     pub staged: u32,
     pub history: Vec<String>,
+    #[serde(flatten)]
+    schema: Schema,
 }
 
 impl StagedHead {
@@ -145,6 +150,7 @@ impl StagedHead {
             commit: commit.to_owned(),
             staged,
             history,
+            schema: Schema::default(),
         }
     }
 

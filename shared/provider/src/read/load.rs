@@ -2,7 +2,7 @@
 
 use crate::error::Failure;
 use crate::model::sql::{HISTORY, INSTANCE, KV, LOCK, TURN};
-use crate::model::{ExecutionState, HistoryDoc, HistoryError, InstanceDoc, KvDoc, MessageDoc, assemble};
+use crate::model::{ExecutionState, Header, HistoryDoc, HistoryError, InstanceDoc, Kind, KvDoc, MessageDoc, assemble};
 use crate::store::{Locked, Store, Stored};
 use cosmos::{PageOptions, PartitionKey, Query};
 use duroxide::Event;
@@ -23,6 +23,10 @@ pub(crate) struct View {
     pub messages: Vec<MessageDoc>,
     /// More messages are due than a turn takes.
     pub more: bool,
+    /// Why lock or instance cannot be decoded: nothing may be done with the instance then.
+    pub foreign: Option<String>,
+    /// Why a message cannot be decoded. It stays.
+    pub foreign_message: Option<String>,
     /// Something is due that cannot be decoded: it may be anything, also the start.
     pub unreadable: bool,
 }
@@ -159,8 +163,15 @@ impl View {
             // A document of a newer version must neither block the instance nor be lost: it stays.
             Ok(_) => self.unreadable = true,
             Err(error) => {
-                self.unreadable = true;
-                tracing::error!(instance = pk.as_str(), %error, "a queued document cannot be decoded");
+                tracing::error!(instance = pk.as_str(), %error, "a document cannot be decoded");
+                let kind = serde_json::from_str::<Header>(raw.get()).map_or(Kind::Unknown, |header| header.kind);
+                match kind {
+                    Kind::Lock | Kind::Instance => self.foreign = Some(error.to_string()),
+                    _ => {
+                        self.unreadable = true;
+                        self.foreign_message = Some(error.to_string());
+                    }
+                }
             }
         }
     }

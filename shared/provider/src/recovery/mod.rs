@@ -30,7 +30,7 @@ pub(crate) use roll_forward::{Progress, StagedOps, publish, roll_forward};
 
 use crate::error::Failure;
 use crate::model::sql::{INTENT, REPAIR};
-use crate::model::{DeletionDoc, IntentDoc, Kind, LockDoc, Queue};
+use crate::model::{DeletionDoc, Header, IntentDoc, Kind, LockDoc, Queue, check_version};
 use crate::page::{self, Item, PageRequest, PassOutcome};
 use crate::store::{Locked, Store, Stored};
 use cosmos::{PartitionKey, Query};
@@ -73,6 +73,8 @@ pub(crate) async fn recover(store: &Store, due: &DueDocument) -> Result<PassOutc
         return Ok(PassOutcome::default());
     };
     let text = found.doc.get();
+    // A document of a newer release stays as it is, whatever kind it is.
+    check_version(serde_json::from_str::<Header>(text)?.v.as_ref())?;
     let done = |done: bool| PassOutcome {
         done: u64::from(done),
         targets: vec![due.pk.clone()],

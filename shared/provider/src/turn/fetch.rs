@@ -38,6 +38,9 @@ pub(crate) async fn fetch(
     for _ in 0..ROLL_FORWARDS {
         let now = store.now();
         let view = read::view(store, pk, now).await?;
+        if let Some(why) = view.foreign {
+            return Ok(Fetched::Foreign { why });
+        }
         if let Some(lock) = &view.lock {
             if lock.doc.claim_at(now).is_some() {
                 return Ok(Fetched::Busy {
@@ -127,7 +130,7 @@ async fn claim(
 /// Why this caller cannot run what is due.
 fn foreign(filter: Option<&DispatcherCapabilityFilter>, view: &View, decoded: usize, begins: bool) -> Option<String> {
     if view.messages.is_empty() {
-        return None;
+        return view.foreign_message.clone();
     }
     // What cannot be decoded may be the start of an instance that does not exist yet.
     let is_unreadable = view.unreadable || decoded < view.messages.len();

@@ -34,9 +34,11 @@ pub(crate) async fn fetch(
     request: WorkRequest<'_>,
     works: &ClaimedWorks,
 ) -> Result<Fetched<ClaimedWork>, Failure> {
-    match store.container.read::<WorkDoc>(pk, id).await? {
-        Some(found) => claim(store, pk, found, request, works).await,
-        None => Ok(Fetched::Nothing),
+    match store.container.read::<WorkDoc>(pk, id).await {
+        Ok(Some(found)) => claim(store, pk, found, request, works).await,
+        Ok(None) => Ok(Fetched::Nothing),
+        Err(error @ cosmos::Error::Decode { .. }) => Ok(Fetched::Foreign { why: error.to_string() }),
+        Err(error) => Err(error.into()),
     }
 }
 
