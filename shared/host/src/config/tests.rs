@@ -58,6 +58,7 @@ fn the_required_variables_alone_give_the_defaults_of_the_table() {
             max_attempts: 10,
             outbox_attempts: 12,
             dead_letters_kept: Duration::from_secs(30 * 86_400),
+            orphan_grace: Duration::from_secs(86_400),
             turn_lock: Duration::from_secs(30),
             work_lock: Duration::from_secs(30),
             session_lock: Duration::from_secs(30),
