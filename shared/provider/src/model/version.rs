@@ -132,7 +132,7 @@ mod tests {
     /// The document again, after this build has read and written it.
     fn rewritten<T: Serialize + DeserializeOwned>(text: &str) -> Result<Value, serde_json::Error> {
         let doc: T = serde_json::from_str(text)?;
-        Ok(serde_json::from_str(&serde_json::to_string(&doc)?)?)
+        serde_json::from_str(&serde_json::to_string(&doc)?)
     }
 
     fn kept<T: Serialize + DeserializeOwned>(doc: &T) {
