@@ -7,7 +7,7 @@ use std::time::Duration;
 use tests::Identity;
 
 /// Shorter than the test, so that each function has to renew it.
-const LIFETIME: Duration = Duration::from_secs(8);
+const LIFETIME: Duration = Duration::from_secs(2);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn functions_fulfil_orders_without_a_key_in_an_account_that_refuses_it() -> Result<()> {
