@@ -34,7 +34,7 @@ const VISIBILITY: Duration = Duration::from_secs(2);
 const LOST: u16 = 30;
 const REPEATED: u16 = 30;
 const LATE: u16 = 50;
-const KILLED: u16 = 12;
+const KILLED: u16 = 25;
 
 /// What was done to a fleet.
 #[derive(Clone, Copy, Debug, Default)]

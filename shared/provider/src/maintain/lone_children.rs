@@ -51,7 +51,7 @@ pub(super) async fn page(store: &Store, before: u64, request: PageRequest) -> Re
     let query = Query::new(format!(
         "SELECT c.pk, c.parent, c.completedAt FROM c WHERE c.type = {INSTANCE} AND c.status IN ({ENDED}) \
          AND IS_DEFINED(c.name) AND IS_DEFINED(c.parent) AND c.completedAt >= @examined AND c.completedAt < @before \
-         ORDER BY c.completedAt"
+         ORDER BY c.type, c.completedAt"
     ))
     .param("@examined", examined)
     .param("@before", before);

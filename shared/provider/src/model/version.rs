@@ -165,8 +165,7 @@ mod tests {
         kept(&InstanceDoc::new("i", 1, 1));
         kept(&KvDoc::new("i", "k"));
         kept(&SessionDoc::new("s", "owner", 2, 1));
-        let work =
-            json!({"id": "w:1:2", "pk": "i", "type": "work", "queue": "work", "dueAt": 1, "queuedAt": 1, "sortKey": "1", "item": {}});
+        let work = json!({"id": "w:1:2", "pk": "i", "type": "work", "queue": "work", "dueAt": 1, "queuedAt": 1, "sortKey": "1", "item": {}});
         kept(&serde_json::from_value::<WorkDoc>(work).unwrap());
         kept(&message());
     }
