@@ -126,25 +126,30 @@ impl Turns<'_> {
         let claiming = async move {
             let filter = filter.as_ref();
             let fetched = turn::fetch(&store, &pk, TurnRequest { lock_timeout, filter }, &claimed).await;
-            drop(reservation);
-            if !matches!(fetched, Ok(Fetched::Ready(_))) {
-                // Another fetch may have parked the candidate meanwhile.
-                candidates.wake(&pk.as_str().to_owned());
+            if matches!(fetched, Ok(Fetched::Ready(_))) {
+                // Reserved until it is taken or given back: nobody may conclude from a claim without an owner that the
+                // instance has a turn under way.
+                return fetched.map(|ready| ready.map(|item| (item, reservation)));
             }
-            fetched
+            drop(reservation);
+            // Another fetch may have parked the candidate meanwhile.
+            candidates.wake(&pk.as_str().to_owned());
+            fetched.map(|nothing| nothing.map(|_| unreachable!("it is not ready")))
         };
         let (store, claimed) = (Arc::clone(self.store), Arc::clone(self.claimed));
         let candidates = Arc::clone(self.candidates);
-        let give_back = move |item: TurnItem| {
+        let give_back = move |(item, reservation): (TurnItem, Reservation)| {
             async move {
                 let instance = item.item.instance;
                 turn::give_back(&store, &item.lock_token, &claimed).await;
+                drop(reservation);
                 candidates.wake(&instance);
                 candidates.push(instance);
             }
             .boxed()
         };
-        handover::claim(claiming, give_back).await
+        let claimed = handover::claim(claiming, give_back).await?;
+        Ok(claimed.map(|(item, _)| item))
     }
 
     /// Before a caller that will not wait skips an instance, the fetch that examines it ends.
