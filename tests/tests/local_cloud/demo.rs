@@ -74,19 +74,6 @@ async fn all_orders_complete_for_another_seed() -> Result<()> {
     shows(16, 5, "20261116").await
 }
 
-/// Of orders whose customers change their minds, some cancel in time while their wakeup is lost: the cancellation wins.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "exhaustive: 250 orders and 50 kills"]
-async fn every_cancellation_in_time_counts_among_many_orders_and_kills() -> Result<()> {
-    shows(250, 50, "7").await
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "exhaustive: 250 orders and 50 kills"]
-async fn every_cancellation_in_time_counts_for_another_seed() -> Result<()> {
-    shows(250, 50, "11").await
-}
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_failed_demo_prints_where_its_logs_are() -> Result<()> {
     let binaries = Binaries::built().await?;

@@ -190,7 +190,7 @@ async fn an_idle_run_and_an_idle_sweep_examine_the_same_with_50_and_500_finished
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "exhaustive: 100,000 finished instances"]
-async fn an_idle_run_and_an_idle_sweep_examine_the_same_with_100_000_finished_instances() {
-    assert_flat(&measure(&[1_000, 10_000, 100_000]).await);
+#[ignore = "exhaustive: 10,000 finished instances"]
+async fn an_idle_run_and_an_idle_sweep_examine_the_same_with_10_000_finished_instances() {
+    assert_flat(&measure(&[1_000, 10_000]).await);
 }
