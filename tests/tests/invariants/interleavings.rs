@@ -323,6 +323,9 @@ impl Slow {
 /// A process one of whose fetches is paused at a new instance, before its claim.
 async fn looking(world: &World) -> (Slow, Pause, Fetch) {
     let slow = Slow::new(world, &Arc::new(ManualClock::default())).await;
+    // The first fetch of a process sweeps. The next goes straight to the instance.
+    let idle = slow.fetch(Duration::ZERO).await.expect("no panic");
+    assert!(idle.expect("the fetch succeeds").is_none());
     enqueue(&slow.provider, start_of("order")).await;
     slow.listener.reset();
     let pause = slow.listener.pause_when(<[RequestRecord]>::is_empty);
