@@ -16,9 +16,9 @@ use tokio::time::Instant;
 
 /// The largest input that a candidate carries.
 const MOST_WRITTEN: usize = 8 * 1024;
-/// How many sweep intervals a candidate that this process gave back is left to others, after it is due: each of them sweeps
-/// in that time.
-const LEFT_FOR: u32 = 2;
+/// How many half sweep intervals a candidate that this process gave back is left to others, after it is due: each of them
+/// sweeps within two, and has another to claim it.
+const LEFT_FOR: u32 = 3;
 /// Candidates that are kept.
 const MOST_CANDIDATES: usize = 10_000;
 /// Candidates that are kept before the first poll: a function never polls, and must not collect them.
@@ -217,7 +217,7 @@ impl<C: Clone + Eq + Hash> Candidates<C> {
         if ignore_attempt || due_ms <= now_ms {
             return self.push_at(due_ms, now_ms, candidate);
         }
-        let until_ms = due_ms.saturating_add(millis(self.interval * LEFT_FOR));
+        let until_ms = due_ms.saturating_add(millis(self.interval * LEFT_FOR / 2));
         let mut state = self.state();
         state.left.retain(|_, until_ms| *until_ms > now_ms);
         if state.left.len() < state.most() {
@@ -423,10 +423,10 @@ mod tests {
         candidates.give_back("i".to_owned(), 1_000, 900, false);
         // News of it, and a sweep, change nothing.
         candidates.push("i".to_owned());
-        assert_eq!(candidates.pop(2_999, true, |_| true), None);
-        assert!(candidates.is_left(&"i".to_owned(), 2_999));
-        assert_eq!(candidates.pop(3_000, true, |_| true).as_deref(), Some("i"));
-        assert_eq!(candidates.pop(3_000, true, |_| true), None, "it is one candidate");
+        assert_eq!(candidates.pop(2_499, true, |_| true), None);
+        assert!(candidates.is_left(&"i".to_owned(), 2_499));
+        assert_eq!(candidates.pop(2_500, true, |_| true).as_deref(), Some("i"));
+        assert_eq!(candidates.pop(2_500, true, |_| true), None, "it is one candidate");
     }
 
     #[test]

@@ -2,8 +2,9 @@
 //!
 //! duroxide's runtime drops its fetches when it shuts down, at any await. A claim that is written at that moment would last
 //! for the whole lock, although nobody runs it. So each claim is made in a task of its own, which always comes to its end,
-//! with the retries and the resolution of lost answers that belong to it. A claim that nobody takes from the task is given
-//! back. If the process ends before that, the claim expires, as after a crash.
+//! with the retries and the resolution of lost answers that belong to it. (The look before a turn's claim is not part of
+//! it, and ends with its fetch.) A claim that nobody takes from the task is given back. If the process ends before that,
+//! the claim expires, as after a crash.
 
 use crate::error::Failure;
 use crate::types::Fetched;

@@ -7,7 +7,7 @@ use crate::model::Queue;
 use crate::model::sql::TURN_LANE;
 use crate::recovery::{self, DueDocument};
 use crate::store::Store;
-use crate::turn::{self, ClaimedTurns, Reservation, TurnRequest};
+use crate::turn::{self, ClaimedTurns, DueTurn, Looked, Reservation, TurnRequest};
 use crate::types::{Fetched, TurnItem};
 use cosmos::{PartitionKey, Query};
 use futures::FutureExt as _;
@@ -60,8 +60,14 @@ impl Source for Turns<'_> {
             return Ok(None);
         };
         let pk = PartitionKey::new(instance)?;
+        let looked = turn::look(self.store, &pk, self.request.filter).await;
         taken.done();
-        match self.claim(pk, reservation).await {
+        let fetched = match looked {
+            Ok(Looked::Due(due)) => self.claim(pk, *due, reservation).await,
+            Ok(Looked::NotDue(fetched)) => self.leave(instance, reservation, Ok(*fetched)),
+            Err(failure) => self.leave(instance, reservation, Err(failure)),
+        };
+        match fetched {
             Ok(Fetched::Ready(item)) => return Ok(Some(item)),
             Ok(Fetched::GivenUp(given_up)) => {
                 let targets = given_up.due.iter().map(|due| due.target.instance());
@@ -118,23 +124,26 @@ impl Source for Turns<'_> {
 
 impl Turns<'_> {
     /// Claims the turn, or gives it back if the caller is gone by then.
-    async fn claim(&self, pk: PartitionKey, reservation: Reservation) -> Result<Fetched<TurnItem>, Failure> {
+    async fn claim(
+        &self,
+        pk: PartitionKey,
+        due: DueTurn,
+        reservation: Reservation,
+    ) -> Result<Fetched<TurnItem>, Failure> {
         let (store, claimed) = (Arc::clone(self.store), Arc::clone(self.claimed));
         let candidates = Arc::clone(self.candidates);
         let lock_timeout = self.request.lock_timeout;
-        let filter = self.request.filter.cloned();
+        // The reservation lasts until the claim is taken or given back. A caller that does not wait must not learn of a claim
+        // that may still be given back.
         let claiming = async move {
-            let filter = filter.as_ref();
-            let fetched = turn::fetch(&store, &pk, TurnRequest { lock_timeout, filter }, &claimed).await;
-            if matches!(fetched, Ok(Fetched::Ready(_))) {
-                // Reserved until it is taken or given back: nobody may conclude from a claim without an owner that the
-                // instance has a turn under way.
-                return fetched.map(|ready| ready.map(|item| (item, reservation)));
+            let fetched = turn::claim(&store, &pk, due, lock_timeout, &claimed).await;
+            let is_claimed = matches!(fetched, Ok(Fetched::Ready(_)));
+            let fetched = fetched.map(|fetched| fetched.map(|item| (item, reservation)));
+            if !is_claimed {
+                // Another fetch may have parked the candidate meanwhile.
+                candidates.wake(&pk.as_str().to_owned());
             }
-            drop(reservation);
-            // Another fetch may have parked the candidate meanwhile.
-            candidates.wake(&pk.as_str().to_owned());
-            fetched.map(|nothing| nothing.map(|_| unreachable!("it is not ready")))
+            fetched
         };
         let (store, claimed) = (Arc::clone(self.store), Arc::clone(self.claimed));
         let candidates = Arc::clone(self.candidates);
@@ -148,8 +157,16 @@ impl Turns<'_> {
             }
             .boxed()
         };
-        let claimed = handover::claim(claiming, give_back).await?;
-        Ok(claimed.map(|(item, _)| item))
+        let fetched = handover::claim(claiming, give_back).await?;
+        Ok(fetched.map(|(item, _)| item))
+    }
+
+    /// Ends a look that claims nothing.
+    fn leave<T>(&self, instance: &String, reservation: Reservation, fetched: T) -> T {
+        drop(reservation);
+        // Another fetch may have parked the candidate meanwhile.
+        self.candidates.wake(instance);
+        fetched
     }
 
     /// Before a caller that will not wait skips an instance, the fetch that examines it ends.

@@ -28,6 +28,27 @@ pub(crate) struct TurnRequest<'a> {
     pub filter: Option<&'a DispatcherCapabilityFilter>,
 }
 
+/// What is due for a turn that may be claimed: what was read, and the decoded messages.
+#[derive(Debug)]
+pub(crate) struct DueTurn {
+    view: View,
+    items: Vec<(MessageDoc, WorkItem)>,
+}
+
+/// The result of a look before the claim.
+#[derive(Debug)]
+pub(crate) enum Looked {
+    Due(Box<DueTurn>),
+    /// There is nothing to claim: the result of the fetch.
+    NotDue(Box<Fetched<TurnItem>>),
+}
+
+impl Looked {
+    fn not_due(fetched: Fetched<TurnItem>) -> Self {
+        Looked::NotDue(Box::new(fetched))
+    }
+}
+
 /// Claims the next turn of `pk`.
 pub(crate) async fn fetch(
     store: &Store,
@@ -35,22 +56,33 @@ pub(crate) async fn fetch(
     request: TurnRequest<'_>,
     turns: &ClaimedTurns,
 ) -> Result<Fetched<TurnItem>, Failure> {
+    match look(store, pk, request.filter).await? {
+        Looked::Due(due) => claim(store, pk, *due, request.lock_timeout, turns).await,
+        Looked::NotDue(fetched) => Ok(*fetched),
+    }
+}
+
+/// Whether there is a turn to claim. It claims nothing yet, so it may be dropped at any time.
+pub(crate) async fn look(
+    store: &Store,
+    pk: &PartitionKey,
+    filter: Option<&DispatcherCapabilityFilter>,
+) -> Result<Looked, Failure> {
     for _ in 0..ROLL_FORWARDS {
         let now = store.now();
         let view = read::view(store, pk, now).await?;
         if let Some(why) = view.foreign {
-            return Ok(Fetched::Foreign { why });
+            return Ok(Looked::not_due(Fetched::Foreign { why }));
         }
         if let Some(lock) = &view.lock {
             if lock.doc.claim_at(now).is_some() {
-                return Ok(Fetched::Busy {
-                    until_ms: lock.doc.until,
-                });
+                let until_ms = lock.doc.until;
+                return Ok(Looked::not_due(Fetched::Busy { until_ms }));
             }
             match roll_forward(store, pk, lock).await? {
                 Progress::Clean => {}
                 Progress::Changed => continue,
-                Progress::Underway { until_ms } => return Ok(Fetched::Busy { until_ms }),
+                Progress::Underway { until_ms } => return Ok(Looked::not_due(Fetched::Busy { until_ms })),
             }
         }
         let items = decode(pk, &view.messages);
@@ -59,32 +91,33 @@ pub(crate) async fn fetch(
             recovery::put_back(store, pk, lock).await?;
             continue;
         }
-        if let Some(why) = foreign(request.filter, &view, items.len(), begins) {
-            return Ok(Fetched::Foreign { why });
+        if let Some(why) = foreign(filter, &view, items.len(), begins) {
+            return Ok(Looked::not_due(Fetched::Foreign { why }));
         }
         if items.is_empty() {
-            return Ok(Fetched::Nothing);
+            return Ok(Looked::not_due(Fetched::Nothing));
         }
         if !begins {
-            return wait_for_start(store, pk, &view).await;
+            return wait_for_start(store, pk, &view).await.map(Looked::not_due);
         }
-        return claim(store, pk, (view, items), request, turns).await;
+        return Ok(Looked::Due(Box::new(DueTurn { view, items })));
     }
-    Ok(Fetched::Busy { until_ms: store.now() })
+    Ok(Looked::not_due(Fetched::Busy { until_ms: store.now() }))
 }
 
-async fn claim(
+/// Claims a turn that [`look`] has found.
+pub(crate) async fn claim(
     store: &Store,
     pk: &PartitionKey,
-    due: (View, Vec<(MessageDoc, WorkItem)>),
-    request: TurnRequest<'_>,
+    due: DueTurn,
+    lock_timeout: Duration,
     turns: &ClaimedTurns,
 ) -> Result<Fetched<TurnItem>, Failure> {
-    let (view, items) = due;
+    let DueTurn { view, items } = due;
     let nonce = store.ids.unique();
     let ids: Vec<String> = items.iter().map(|(message, _)| message.id.clone()).collect();
     let seen = view.lock.as_ref();
-    let until = store.now().saturating_add(millis(request.lock_timeout));
+    let until = store.now().saturating_add(millis(lock_timeout));
     let next = seen.map_or_else(|| LockDoc::new(pk.as_str()), |lock| lock.doc.clone());
     let next = next.claimed(&nonce, until, &ids);
 

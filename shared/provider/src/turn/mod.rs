@@ -22,6 +22,6 @@ mod release;
 
 pub(crate) use claimed::{ClaimedTurn, ClaimedTurns, Reservation};
 pub(crate) use commit::{Commit, Committed};
-pub(crate) use fetch::{TurnRequest, fetch};
+pub(crate) use fetch::{DueTurn, Looked, TurnRequest, claim, fetch, look};
 pub(crate) use recall::{claim_idle, recall};
 pub(crate) use release::{give_back, release, renew};
