@@ -1,13 +1,16 @@
 #!/usr/bin/env bash
 # Deploys to AWS: builds the archives, creates or verifies the container, deploys the stack.
 #
-#   export COSMOS_ENDPOINT=https://my-account.documents.azure.com COSMOS_KEY=...
-#   infra/aws/deploy.sh STACK [Parameter=Value ...]
+#   export COSMOS_ENDPOINT=https://my-account.documents.azure.com
+#   export COSMOS_TOKEN=$(az account get-access-token --resource https://cosmos.azure.com --query accessToken --output tsv)
+#   infra/aws/deploy.sh STACK CosmosTenantId=... CosmosClientId=... [Parameter=Value ...]
 #
 # STACK is the name of the CloudFormation stack; the parameters are those of infra/aws/template.yaml. The environment sets
-# COSMOS_ENDPOINT and COSMOS_KEY (required), COSMOS_DATABASE and COSMOS_CONTAINER (default: duroxide, workflows), COSMOS_THROUGHPUT
-# of a container that is created now (serverless, autoscale:4000 or manual:400), and AWS's own variables. CosmosKeySecretArn=arn:...
-# uses an existing secret; CosmosKeySecretArn= returns to one that the stack creates. A parameter that is not given keeps its last value.
+# COSMOS_ENDPOINT; COSMOS_TOKEN, which verifies the container, or COSMOS_KEY, which also creates it; COSMOS_DATABASE and
+# COSMOS_CONTAINER (default: duroxide, workflows); COSMOS_THROUGHPUT of a container that is created now (serverless, autoscale:4000 or
+# manual:400); and AWS's own variables. Functions use the application CosmosClientId, or the secret CosmosKeySecretArn=arn:..., or, with
+# neither, a secret that the stack creates from COSMOS_KEY. An empty value (CosmosClientId=) resets a parameter; one that is not given
+# keeps its last value.
 set -euo pipefail
 
 fail() { echo "error: $*" >&2; exit 1; }
@@ -17,18 +20,22 @@ stack=$1; shift
 # Function names start with it, and Lambda allows 64 characters.
 [[ ${#stack} -le 50 ]] || fail "the stack's name has more than 50 characters: choose a shorter one"
 [[ -n ${COSMOS_ENDPOINT:-} ]] || fail 'COSMOS_ENDPOINT is not set: set it to the URI of the account'
-[[ -n ${COSMOS_KEY:-} ]] || fail 'COSMOS_KEY is not set: set it to the key of the account, which creates or verifies the container'
+[[ -n ${COSMOS_KEY:-} || -n ${COSMOS_TOKEN:-} ]] || fail 'COSMOS_KEY is not set and COSMOS_TOKEN is not set: set COSMOS_TOKEN to a token, which verifies the container, or COSMOS_KEY to the key of the account, which also creates it'
+[[ -z ${COSMOS_KEY:-} || -z ${COSMOS_TOKEN:-} ]] || fail 'COSMOS_KEY is set and COSMOS_TOKEN is set: keep one'
 for tool in cargo cargo-lambda sam aws; do
   command -v "$tool" >/dev/null || fail "$tool is not installed: see the prerequisites in docs/deployment.md"
 done
 
 given=()
-unset architecture secret
+unset architecture secret tenant client client_secret
 for parameter in "$@"; do
   case $parameter in
     CosmosEndpoint=* | CosmosDatabase=* | CosmosContainer=* | CosmosKey=*) fail "${parameter%%=*} is taken from the environment: see the top of this script" ;;
     Architecture=*) architecture=${parameter#*=} ;;
     CosmosKeySecretArn=*) secret=${parameter#*=} ;;
+    CosmosTenantId=*) tenant=${parameter#*=} ;;
+    CosmosClientId=*) client=${parameter#*=} ;;
+    CosmosClientSecretArn=*) client_secret=${parameter#*=} ;;
     [A-Z]*=*) given+=("$parameter") ;;
     *) fail "$parameter is not of the form Parameter=Value" ;;
   esac
@@ -50,14 +57,28 @@ if [[ $status == REVIEW_IN_PROGRESS || $status == ROLLBACK_COMPLETE ]]; then dep
 architecture=${architecture-$(last Architecture)}
 architecture=${architecture:-arm64}
 [[ $architecture == arm64 || $architecture == x86_64 ]] || fail "Architecture must be arm64 or x86_64"
+# A way that is given replaces the last one: an application, or a secret with the key.
+if [[ -n ${client:-} ]]; then secret=${secret-}; fi
+if [[ -n ${secret:-} ]]; then client=${client-} tenant=${tenant-} client_secret=${client_secret-}; fi
 secret=${secret-$(last CosmosKeySecretArn)}
-key=$COSMOS_KEY
-if [[ -n $secret ]]; then key=; fi
+client=${client-$(last CosmosClientId)}
+if [[ -n $client ]]; then
+  tenant=${tenant-$(last CosmosTenantId)}
+  client_secret=${client_secret-$(last CosmosClientSecretArn)}
+fi
+tenant=${tenant-}
+client_secret=${client_secret-}
+key=
+if [[ -z $secret && -z $client ]]; then
+  key=${COSMOS_KEY:-}
+  [[ -n $key ]] || fail 'the functions have no access to the account: give CosmosTenantId and CosmosClientId, or CosmosKeySecretArn, or set COSMOS_KEY instead of COSMOS_TOKEN'
+fi
 COSMOS_DATABASE=${COSMOS_DATABASE:-$(last CosmosDatabase)}
 COSMOS_CONTAINER=${COSMOS_CONTAINER:-$(last CosmosContainer)}
 export COSMOS_DATABASE=${COSMOS_DATABASE:-duroxide} COSMOS_CONTAINER=${COSMOS_CONTAINER:-workflows}
 parameters=(
   "CosmosEndpoint=$COSMOS_ENDPOINT" "CosmosDatabase=$COSMOS_DATABASE" "CosmosContainer=$COSMOS_CONTAINER"
+  "CosmosTenantId=$tenant" "CosmosClientId=$client" "CosmosClientSecretArn=$client_secret"
   "CosmosKey=$key" "CosmosKeySecretArn=$secret" "Architecture=$architecture" ${given[@]+"${given[@]}"}
 )
 for parameter in "${parameters[@]}"; do
@@ -75,7 +96,12 @@ echo '== archives'
 cargo lambda build --release --locked "--${architecture/x86_64/x86-64}" --output-format zip --lambda-dir target/lambda \
   --package orchestrator --package worker --package maintenance
 echo '== container'
-cargo run --quiet --locked --package provision -- ensure --throughput "${COSMOS_THROUGHPUT:-serverless}"
+if [[ -n ${COSMOS_KEY:-} ]]; then
+  cargo run --quiet --locked --package provision -- ensure --throughput "${COSMOS_THROUGHPUT:-serverless}"
+else
+  # A token cannot create a container: infra/azure/cosmos.bicep does.
+  cargo run --quiet --locked --package provision -- verify
+fi
 echo '== stack'
 {
   echo 'version = 0.1'

@@ -42,7 +42,7 @@ param autoscaleMaxThroughput int = 4000
 ])
 param publicNetworkAccess string = 'Enabled'
 
-@description('Addresses and CIDR ranges that may connect, such as the NAT gateways of the functions. Empty: every address may connect, with the key.')
+@description('Addresses and CIDR ranges that may connect, such as the NAT gateways of the functions. Empty: every address may connect, with a token or the key.')
 param allowedIpAddresses array = []
 
 @description('How far back the account can be restored.')
@@ -51,6 +51,12 @@ param allowedIpAddresses array = []
   'Continuous30Days'
 ])
 param backupTier string = 'Continuous30Days'
+
+@description('Object ids of the principals that may read and write the documents: the service principal of the application that the functions use, and people who verify or operate.')
+param dataContributors array = []
+
+@description('Whether the account refuses its keys, so that only the principals of dataContributors have access.')
+param disableLocalAuth bool = false
 
 var definition = loadJsonContent('container.json')
 var capabilities = (capacity == 'serverless') ? [
@@ -65,9 +71,9 @@ var options = (capacity == 'serverless') ? {} : {
 }
 
 resource account 'Microsoft.DocumentDB/databaseAccounts@2024-11-15' = {
-  // checkov:skip=CKV_AZURE_99:functions on AWS connect over the internet, with TLS and the key; publicNetworkAccess and allowedIpAddresses restrict it
-  // checkov:skip=CKV_AZURE_101:functions on AWS connect over the internet, with TLS and the key; publicNetworkAccess and allowedIpAddresses restrict it
-  // checkov:skip=CKV_AZURE_140:the functions are on AWS and have no Azure identity, so they sign with the account's key
+  // checkov:skip=CKV_AZURE_99:functions on AWS connect over the internet, with TLS and a token or the key; publicNetworkAccess and allowedIpAddresses restrict it
+  // checkov:skip=CKV_AZURE_101:functions on AWS connect over the internet, with TLS and a token or the key; publicNetworkAccess and allowedIpAddresses restrict it
+  // checkov:skip=CKV_AZURE_140:the parameter disableLocalAuth decides; a deployment with the account's key needs it
   name: accountName
   location: location
   kind: 'GlobalDocumentDB'
@@ -98,7 +104,7 @@ resource account 'Microsoft.DocumentDB/databaseAccounts@2024-11-15' = {
     isVirtualNetworkFilterEnabled: false
     // The key may only read and write documents; databases and containers are created here, or by an Azure role.
     disableKeyBasedMetadataWriteAccess: true
-    disableLocalAuth: false
+    disableLocalAuth: disableLocalAuth
   }
 }
 
@@ -122,6 +128,17 @@ resource container 'Microsoft.DocumentDB/databaseAccounts/sqlDatabases/container
     options: options
   }
 }
+
+// Cosmos DB Built-in Data Contributor: documents of this container, and its definition to read. Nothing else of the account.
+resource contributors 'Microsoft.DocumentDB/databaseAccounts/sqlRoleAssignments@2024-11-15' = [for principal in dataContributors: {
+  parent: account
+  name: guid(container.id, principal)
+  properties: {
+    principalId: principal
+    roleDefinitionId: '${account.id}/sqlRoleDefinitions/00000000-0000-0000-0000-000000000002'
+    scope: '${account.id}/dbs/${databaseName}/colls/${containerName}'
+  }
+}]
 
 @description('CosmosEndpoint of infra/aws/template.yaml.')
 output endpoint string = account.properties.documentEndpoint

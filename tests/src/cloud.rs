@@ -273,7 +273,8 @@ impl Base {
         let config = world
             .builder_through(&listener)
             .clock(Arc::clone(clock))
-            .observer(observer);
+            .observer(observer)
+            .history_limit(limits.history_bytes);
         let store = connect(config).await;
         let notifier = Arc::clone(queue) as Arc<dyn Notifier>;
         let mut parts = Parts::of(Arc::clone(&store), notifier, metrics, limits.clone(), id);

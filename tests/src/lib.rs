@@ -15,6 +15,7 @@
 //! | [`turns`] | work items, events and commits by hand; a runtime for whole orchestrations |
 //! | [`cloud`] | orchestrator, worker and client on one world, joined by a notifier in memory |
 //! | [`workload`], [`jobs`] | a mixed workload with known outputs; starting, nudging and checking it |
+//! | `identity` | AWS STS and Entra ID, for functions without a key |
 //! | [`cost`] | requests and round trips of an operation |
 //! | `recovery` | delivers and finishes all that is due, as maintenance does |
 //! | [`log`] | the JSON log of the functions, captured |
@@ -24,6 +25,7 @@
 mod clock;
 pub mod cloud;
 pub mod cost;
+mod identity;
 pub mod jobs;
 pub mod log;
 mod patient;
@@ -35,6 +37,7 @@ pub mod workload;
 mod world;
 
 pub use clock::{ManualClock, ShiftedClock};
+pub use identity::{Counts, Identity};
 pub use patient::patiently;
 pub use recovery::{Recovered, recover};
 pub use wait::{PATIENCE, is_paused, until, until_crash, until_ok};

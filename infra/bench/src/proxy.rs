@@ -1,7 +1,8 @@
 //! A forwarding proxy that adds a header to the peer's batches.
 //!
 //! `duroxide-cdb` omits `x-ms-cosmos-batch-atomic: true`, without which the emulator refuses a transactional batch. Both sides
-//! connect through this proxy, so that its cost is the same for both. It changes nothing else.
+//! connect through this proxy, so that its cost is the same for both. Besides, it names the emulator as the host, because the
+//! emulator answers to no other.
 
 use std::io::{Error, ErrorKind};
 use std::net::{Ipv4Addr, SocketAddr};
@@ -61,7 +62,7 @@ async fn forward(client: TcpStream, target: SocketAddr) -> std::io::Result<()> {
     let requests = async {
         let mut buffer = Vec::with_capacity(64 * 1024);
         while let Some(length) = read_request(&mut from_client, &mut buffer).await? {
-            to_server.write_all(&with_header(&buffer[..length])).await?;
+            to_server.write_all(&with_header(&buffer[..length], target)).await?;
             buffer.drain(..length);
         }
         to_server.shutdown().await
@@ -106,8 +107,8 @@ fn content_length(head: &[u8]) -> std::io::Result<usize> {
     Ok(0)
 }
 
-/// A batch with the header that it needs; any other request unchanged.
-fn with_header(request: &[u8]) -> Vec<u8> {
+/// The request for `target`; a batch gets the header that it needs.
+fn with_header(request: &[u8], target: SocketAddr) -> Vec<u8> {
     let mut changed = request.to_vec();
     let Some(head) = head_length(request) else {
         return changed;
@@ -117,6 +118,10 @@ fn with_header(request: &[u8]) -> Vec<u8> {
         let header = format!("{ATOMIC} true\r\n");
         let at = head - 2;
         changed.splice(at..at, header.into_bytes());
+    }
+    if let Some(at) = text.find("\r\nhost:").map(|at| at + 2) {
+        let end = at + text[at..].find("\r\n").unwrap_or(0);
+        changed.splice(at..end, format!("host: {target}").into_bytes());
     }
     changed
 }
@@ -128,14 +133,15 @@ mod tests {
     #[test]
     fn a_batch_gets_the_header_that_it_lacks_and_nothing_else_changes() {
         let batch = b"POST /x HTTP/1.1\r\nX-Ms-Cosmos-Is-Batch-Request: true\r\ncontent-length: 2\r\n\r\n[]";
-        let done = String::from_utf8(with_header(batch)).unwrap();
+        let target = SocketAddr::from((Ipv4Addr::LOCALHOST, 7));
+        let done = String::from_utf8(with_header(batch, target)).unwrap();
         assert!(
             done.ends_with("content-length: 2\r\nx-ms-cosmos-batch-atomic: true\r\n\r\n[]"),
             "{done}"
         );
-        assert_eq!(with_header(done.as_bytes()), done.as_bytes());
-        let read = b"GET /x HTTP/1.1\r\nhost: y\r\n\r\n";
-        assert_eq!(with_header(read), read);
+        assert_eq!(with_header(done.as_bytes(), target), done.as_bytes());
+        let read = b"GET /x HTTP/1.1\r\nHost: y\r\naccept: *\r\n\r\n";
+        assert_eq!(with_header(read, target), b"GET /x HTTP/1.1\r\nhost: 127.0.0.1:7\r\naccept: *\r\n\r\n");
     }
 
     #[test]

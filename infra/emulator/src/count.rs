@@ -22,6 +22,8 @@ pub struct Counts {
     pub replaces: u64,
     /// Upserts of one document.
     pub upserts: u64,
+    /// PATCHes of one document.
+    pub patches: u64,
     /// Deletes of one document.
     pub deletes: u64,
     /// Transactional batches.
@@ -34,6 +36,9 @@ pub struct Counts {
     pub metadata: u64,
     /// Documents that were created, replaced, upserted or deleted, those of batches included.
     pub documents_written: u64,
+    /// Documents that queries over several partitions examined: those that the part of the filter matches that an index serves.
+    /// Counted only with [`ServerOptions::count_examined`](crate::ServerOptions::count_examined).
+    pub examined: u64,
     /// Requests that the strict checks refused.
     pub refused: u64,
     /// Bytes of request bodies.
@@ -45,7 +50,7 @@ pub struct Counts {
 impl Counts {
     /// The requests that write documents; a batch is one.
     pub fn writes(&self) -> u64 {
-        self.creates + self.replaces + self.upserts + self.deletes + self.batches
+        self.creates + self.replaces + self.upserts + self.patches + self.deletes + self.batches
     }
 
     pub(super) fn count(&mut self, kind: RequestKind) {
@@ -57,6 +62,7 @@ impl Counts {
             RequestKind::Create => &mut self.creates,
             RequestKind::Replace => &mut self.replaces,
             RequestKind::Upsert => &mut self.upserts,
+            RequestKind::Patch => &mut self.patches,
             RequestKind::Delete => &mut self.deletes,
             RequestKind::Batch => &mut self.batches,
             RequestKind::PkRanges => &mut self.pkranges,
@@ -81,12 +87,14 @@ impl Sub for Counts {
             creates: self.creates.saturating_sub(earlier.creates),
             replaces: self.replaces.saturating_sub(earlier.replaces),
             upserts: self.upserts.saturating_sub(earlier.upserts),
+            patches: self.patches.saturating_sub(earlier.patches),
             deletes: self.deletes.saturating_sub(earlier.deletes),
             batches: self.batches.saturating_sub(earlier.batches),
             batch_operations: self.batch_operations.saturating_sub(earlier.batch_operations),
             pkranges: self.pkranges.saturating_sub(earlier.pkranges),
             metadata: self.metadata.saturating_sub(earlier.metadata),
             documents_written: self.documents_written.saturating_sub(earlier.documents_written),
+            examined: self.examined.saturating_sub(earlier.examined),
             refused: self.refused.saturating_sub(earlier.refused),
             request_bytes: self.request_bytes.saturating_sub(earlier.request_bytes),
             response_bytes: self.response_bytes.saturating_sub(earlier.response_bytes),

@@ -6,6 +6,7 @@
 //! ```
 //!
 //! A request is read to its end before the handler sees it. A handler that returns `None` closes the connection without a reply.
+//! What a web page made a browser send gets 403, on every port (`browser`).
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -14,6 +15,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
 use hyper::body::Incoming;
+use hyper::header::{CONNECTION, HeaderValue};
+use hyper::http::request::Parts;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Request, Response, StatusCode};
@@ -21,6 +24,8 @@ use hyper_util::rt::TokioIo;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
+
+use crate::browser;
 
 /// A running server. Dropping it closes its port and every connection and cancels the requests in progress.
 #[derive(Debug)]
@@ -145,13 +150,22 @@ where
     H: Fn(Request<Bytes>) -> F + Send + Sync + 'static,
     F: Future<Output = Option<Response<Full<Bytes>>>> + Send + 'static,
 {
-    if let Err(error) = stream.set_nodelay(true) {
-        tracing::debug!(%error, "the client closed the connection at once");
-        return;
-    }
-    let serve = service_fn(|request| {
+    let port = match stream.set_nodelay(true).and_then(|()| stream.local_addr()) {
+        Ok(own) => own.port(),
+        Err(error) => {
+            tracing::debug!(%error, "the client closed the connection at once");
+            return;
+        }
+    };
+    let serve = service_fn(|request: Request<Incoming>| {
         let handler = Arc::clone(&handler);
-        async move { reply(request, body_limit, &*handler).await }
+        async move {
+            let (parts, body) = request.into_parts();
+            match browser::refusal(&parts, port) {
+                Some(reason) => Ok(refused(reason)),
+                None => reply(parts, body, body_limit, &*handler).await,
+            }
+        }
     });
     let connection = http1::Builder::new()
         .header_read_timeout(None)
@@ -161,8 +175,20 @@ where
     }
 }
 
+fn refused(reason: &str) -> Response<Full<Bytes>> {
+    let text = format!("refused: {reason}; this server is for programs on this machine\n");
+    let mut response = Response::new(Full::from(text));
+    *response.status_mut() = StatusCode::FORBIDDEN;
+    // The rest of the request is not read.
+    response
+        .headers_mut()
+        .insert(CONNECTION, HeaderValue::from_static("close"));
+    response
+}
+
 async fn reply<H, F>(
-    request: Request<Incoming>,
+    parts: Parts,
+    body: Incoming,
     body_limit: usize,
     handler: &H,
 ) -> Result<Response<Full<Bytes>>, NoReply>
@@ -170,7 +196,6 @@ where
     H: Fn(Request<Bytes>) -> F,
     F: Future<Output = Option<Response<Full<Bytes>>>>,
 {
-    let (parts, body) = request.into_parts();
     let body = match Limited::new(body, body_limit).collect().await {
         Ok(body) => body.to_bytes(),
         Err(error) if error.is::<LengthLimitError>() => {
@@ -190,7 +215,10 @@ mod tests {
 
     use super::*;
 
-    const REQUEST: &[u8] = b"POST /a HTTP/1.1\r\nhost: x\r\ncontent-length: 3\r\n\r\nabc";
+    fn request(server: &HttpServer) -> Vec<u8> {
+        let host = server.address();
+        format!("POST /a HTTP/1.1\r\nhost: {host}\r\ncontent-length: 3\r\n\r\nabc").into_bytes()
+    }
 
     async fn server(body_limit: usize) -> (HttpServer, Switch) {
         let port = HttpServer::bind(0).await.unwrap();
@@ -206,7 +234,8 @@ mod tests {
         // The server may have closed the connection already: reading shows it.
         drop(stream.write_all(request).await);
         let mut buffer = vec![0; 4_096];
-        let length = stream.read(&mut buffer).await.unwrap_or_default();
+        let read = tokio::time::timeout(Duration::from_secs(30), stream.read(&mut buffer)).await;
+        let length = read.expect("a reply, or the end").unwrap_or_default();
         String::from_utf8_lossy(&buffer[..length]).into_owned()
     }
 
@@ -214,9 +243,9 @@ mod tests {
     async fn a_handler_sees_the_whole_request_and_may_close_the_connection() {
         let (server, _) = server(3).await;
         let mut stream = TcpStream::connect(server.address()).await.unwrap();
-        let reply = exchange(&mut stream, REQUEST).await;
+        let reply = exchange(&mut stream, &request(&server)).await;
         assert!(reply.starts_with("HTTP/1.1 200") && reply.ends_with("abc"), "{reply}");
-        let other = String::from_utf8_lossy(REQUEST).replace("/a", "/b");
+        let other = String::from_utf8_lossy(&request(&server)).replace("/a", "/b");
         assert_eq!(exchange(&mut stream, other.as_bytes()).await, "");
     }
 
@@ -224,19 +253,38 @@ mod tests {
     async fn a_body_over_the_limit_is_refused() {
         let (server, _) = server(2).await;
         let mut stream = TcpStream::connect(server.address()).await.unwrap();
-        let reply = exchange(&mut stream, REQUEST).await;
+        let reply = exchange(&mut stream, &request(&server)).await;
         assert!(reply.starts_with("HTTP/1.1 413"), "{reply}");
+    }
+
+    #[tokio::test]
+    async fn a_request_that_a_web_page_sent_is_refused_before_its_body_is_read() {
+        let (server, _) = server(3).await;
+        let own = format!("host: {}", server.address());
+        for foreign in [
+            "host: evil.example".to_owned(),
+            format!("{own}\r\norigin: https://evil.example"),
+            format!("{own}\r\nsec-fetch-site: cross-site"),
+        ] {
+            let mut stream = TcpStream::connect(server.address()).await.unwrap();
+            let request = format!("POST /a HTTP/1.1\r\n{foreign}\r\ncontent-length: 3\r\n\r\n");
+            let reply = exchange(&mut stream, request.as_bytes()).await;
+            assert!(
+                reply.starts_with("HTTP/1.1 403") && reply.contains("refused: it"),
+                "{reply}"
+            );
+        }
     }
 
     #[tokio::test]
     async fn a_server_that_is_turned_off_accepts_connections_only_to_close_them() {
         let (server, switch) = server(3).await;
         let mut open = TcpStream::connect(server.address()).await.unwrap();
-        assert!(!exchange(&mut open, REQUEST).await.is_empty());
+        assert!(!exchange(&mut open, &request(&server)).await.is_empty());
         switch.turn_off();
         assert_eq!(open.read(&mut [0; 1]).await.unwrap_or_default(), 0);
         let mut new = TcpStream::connect(server.address()).await.unwrap();
-        assert_eq!(exchange(&mut new, REQUEST).await, "");
+        assert_eq!(exchange(&mut new, &request(&server)).await, "");
     }
 
     #[tokio::test]
@@ -244,7 +292,7 @@ mod tests {
         let (server, _) = server(3).await;
         let address = server.address();
         let mut open = TcpStream::connect(address).await.unwrap();
-        assert!(!exchange(&mut open, REQUEST).await.is_empty());
+        assert!(!exchange(&mut open, &request(&server)).await.is_empty());
         drop(server);
         assert_eq!(open.read(&mut [0; 1]).await.unwrap_or_default(), 0);
         // The port is free again.

@@ -20,6 +20,8 @@ pub enum RequestKind {
     Replace,
     /// An upsert of one document.
     Upsert,
+    /// A PATCH of one document.
+    Patch,
     /// A delete of one document.
     Delete,
     /// A transactional batch.
@@ -35,7 +37,7 @@ impl RequestKind {
     pub fn is_write(self) -> bool {
         matches!(
             self,
-            Self::Create | Self::Replace | Self::Upsert | Self::Delete | Self::Batch
+            Self::Create | Self::Replace | Self::Upsert | Self::Patch | Self::Delete | Self::Batch
         )
     }
 
@@ -71,8 +73,8 @@ pub(crate) fn classify(method: &Method, segments: &[String], headers: &HeaderMap
         ("POST", "docs", 5) if is_true(headers, IS_UPSERT) => RequestKind::Upsert,
         ("POST", "docs", 5) => RequestKind::Create,
         ("GET", "docs", 6) => RequestKind::Read,
-        // This server refuses a PATCH; it is counted as a replace.
-        ("PUT" | "PATCH", "docs", 6) => RequestKind::Replace,
+        ("PUT", "docs", 6) => RequestKind::Replace,
+        ("PATCH", "docs", 6) => RequestKind::Patch,
         ("DELETE", "docs", 6) => RequestKind::Delete,
         _ => RequestKind::Metadata,
     }
@@ -104,6 +106,7 @@ mod tests {
             ("GET", "/dbs/d/colls/c/pkranges", &[], RequestKind::PkRanges),
             ("GET", one, &[], RequestKind::Read),
             ("PUT", one, &[], RequestKind::Replace),
+            ("PATCH", one, &[], RequestKind::Patch),
             ("DELETE", one, &[], RequestKind::Delete),
             ("POST", docs, &[], RequestKind::Create),
             ("POST", docs, &[IS_UPSERT], RequestKind::Upsert),

@@ -26,8 +26,9 @@
 //! | [`Listener`] (`listener`) | the handle with which tests steer a listener and read its counters |
 //! | `pipeline` | the stages of one request |
 //! | [`http_server`] | the HTTP server loop, also for other servers of a local cloud |
+//! | `browser` | requests of web pages, which every server refuses |
 //! | `http`, `kind` | a request inside this crate, and its kind |
-//! | `signature`, `strict` | requests that the service refuses |
+//! | `signature`, `token`, `strict` | requests that the service refuses |
 //! | `count`, `request_log` | counters and the log of requests |
 //! | `service` | the service's behaviour where the emulator differs: containers, conditions, expiry |
 //! | `paging` | the pages of a query |
@@ -36,6 +37,7 @@
 //! | `replica` | the lagging region |
 //! | `emulator` | the only file that knows Microsoft's emulator |
 
+mod browser;
 mod catalog;
 mod count;
 mod crash;
@@ -58,6 +60,7 @@ mod service;
 mod signature;
 mod storage;
 mod strict;
+mod token;
 
 pub use count::{Counts, RequestRecord, sequential_round_trips};
 pub use crash::CrashPoint;
@@ -69,3 +72,4 @@ pub use pause::Pause;
 pub use refuse::Refusing;
 pub use server::CosmosServer;
 pub use storage::{Recovered, StorageError};
+pub use token::{TokenClaims, TokenIssuer};

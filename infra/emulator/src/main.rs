@@ -20,6 +20,9 @@ struct Arguments {
     /// Keep the data in this directory; without it, data lives in memory until the server stops
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
+    /// Answer queries over several partitions that no index serves; without it, they are refused
+    #[arg(long)]
+    allow_scans: bool,
 }
 
 #[tokio::main]
@@ -48,6 +51,7 @@ async fn run(arguments: Arguments) -> anyhow::Result<()> {
         data: arguments.data.clone(),
         // The server may run for weeks.
         keep_log: false,
+        allow_scans: arguments.allow_scans,
         ..ServerOptions::default()
     };
     let server = CosmosServer::start(options).await.map_err(|error| match &error {

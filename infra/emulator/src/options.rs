@@ -27,6 +27,12 @@ pub struct ServerOptions {
     /// Keep a record of every request, for [`Listener::log`](crate::Listener::log) and for pauses. The log grows with every
     /// request, so a server that runs for long should not keep one; it still counts requests.
     pub keep_log: bool,
+    /// Answer queries over several partitions that no index serves. The service does, at a price that grows with everything that
+    /// is stored; this server refuses them, unless this is set.
+    pub allow_scans: bool,
+    /// Count the documents that queries over several partitions examine ([`Counts::examined`](crate::Counts::examined)). Each such
+    /// query is then executed twice.
+    pub count_examined: bool,
 }
 
 impl Default for ServerOptions {
@@ -38,6 +44,8 @@ impl Default for ServerOptions {
             lag: None,
             data: None,
             keep_log: true,
+            allow_scans: false,
+            count_examined: false,
         }
     }
 }
@@ -50,6 +58,8 @@ impl fmt::Debug for ServerOptions {
             .field("lag", &self.lag)
             .field("data", &self.data)
             .field("keep_log", &self.keep_log)
+            .field("allow_scans", &self.allow_scans)
+            .field("count_examined", &self.count_examined)
             .finish_non_exhaustive()
     }
 }

@@ -99,6 +99,7 @@ impl Listener {
         let reply = service.answer(call, &checked, stale, &self.inner.endpoint).await;
         if reply.is_success() {
             outcome.documents_written = checked.documents;
+            outcome.examined = service.examined(call, &checked).await;
         }
         if crash != CrashStep::Pass {
             self.close();

@@ -15,6 +15,7 @@ pub(crate) struct Outcome {
     pub(crate) status: Option<u16>,
     pub(crate) operations: usize,
     pub(crate) documents_written: u64,
+    pub(crate) examined: u64,
     pub(crate) response_bytes: u64,
     pub(crate) refused: bool,
 }
@@ -101,6 +102,7 @@ impl RequestLog {
         }
         state.counts.batch_operations += outcome.operations as u64;
         state.counts.documents_written += outcome.documents_written;
+        state.counts.examined += outcome.examined;
         state.counts.response_bytes += outcome.response_bytes;
         state.counts.refused += u64::from(outcome.refused);
         let Some(index) = entry_id.index else { return };

@@ -10,6 +10,7 @@ use crate::listener::Listener;
 use crate::options::{ServerOptions, StartError};
 use crate::service::Service;
 use crate::storage::Recovered;
+use crate::token::TokenIssuer;
 
 /// None here: the strict checks refuse what is too large, in the service's words.
 const BODY_LIMIT: usize = usize::MAX;
@@ -51,10 +52,34 @@ impl CosmosServer {
         self.service.recovered()
     }
 
+    /// Issues the tokens of Entra ID that this account accepts beside its key.
+    pub fn tokens(&self) -> &TokenIssuer {
+        self.service.tokens()
+    }
+
+    /// Refuses the key from now on, as an account with `disableLocalAuth` does.
+    pub fn disable_key(&self) {
+        self.service.accept_tokens_only();
+    }
+
     /// Deletes the documents that would have expired after this time. Documents that are written afterwards live their whole time.
     pub async fn expire_as_if(&self, later: Duration) {
         let later = u64::try_from(later.as_millis()).unwrap_or(u64::MAX);
         self.service.expire(expiry::now().saturating_add(later)).await;
+    }
+
+    /// Writes documents without requests: nothing is checked or counted, nothing expires, and a data directory does not keep them.
+    /// For tests that need more documents than requests could write in their time.
+    ///
+    /// # Errors
+    /// If there is no such container, or the emulator refuses a document.
+    pub async fn load(
+        &self,
+        db: &str,
+        container: &str,
+        documents: impl IntoIterator<Item = serde_json::Value>,
+    ) -> Result<(), StartError> {
+        self.service.load(db, container, documents.into_iter()).await
     }
 
     /// Closes every listener, forces the data directory to the disk, and releases it for another server.

@@ -1,4 +1,4 @@
-//! The master-key signature, the date and the version of every request.
+//! The authorization of every request: the master-key signature or a token (`token`), the date and the version.
 //!
 //! The signed string names the verb, the resource type, the resource link (decoded, with its case) and the date. A refusal
 //! shows that string, as the service does, because it helps to find the mistake. The key is never shown.
@@ -13,11 +13,20 @@ use percent_encoding::percent_decode_str;
 use sha2::Sha256;
 
 use crate::http::{Call, Refusal};
+use crate::token::{self, TokenIssuer};
 
 const ALLOWED_SKEW: Duration = Duration::from_secs(15 * 60);
 
-/// Refuses a request that is not signed with `key`, or whose date is too far off.
-pub(crate) fn check(call: &Call, key: &[u8]) -> Result<(), Refusal> {
+/// Who may use the account.
+pub(crate) struct Trusted<'a> {
+    pub(crate) key: &'a [u8],
+    /// Whether the key is refused (`disableLocalAuth`).
+    pub(crate) tokens_only: bool,
+    pub(crate) issuer: &'a TokenIssuer,
+}
+
+/// Refuses a request that is not signed with the key and has no token, or whose date is too far off.
+pub(crate) fn check(call: &Call, trusted: &Trusted<'_>) -> Result<(), Refusal> {
     if !call.headers.contains_key("x-ms-version") {
         return Err(Refusal::bad_request("The required header 'x-ms-version' is missing."));
     }
@@ -25,10 +34,22 @@ pub(crate) fn check(call: &Call, key: &[u8]) -> Result<(), Refusal> {
         unauthorized("Required Header authorization is missing. Ensure a valid Authorization token is passed.")
     })?;
     let date = check_date(call)?;
-    let token = percent_decode_str(authorization).decode_utf8_lossy();
-    let signature = token
-        .strip_prefix("type=master&ver=1.0&sig=")
-        .ok_or_else(|| unauthorized("This server accepts master key authorization only (type=master&ver=1.0)."))?;
+    let authorization = percent_decode_str(authorization).decode_utf8_lossy();
+    if let Some(token) = authorization.strip_prefix("type=aad&ver=1.0&sig=") {
+        trusted.issuer.check(token)?;
+        return token::check_allowed(call);
+    }
+    let signature = authorization.strip_prefix("type=master&ver=1.0&sig=").ok_or_else(|| {
+        unauthorized("The authorization is neither a signature (type=master&ver=1.0) nor a token (type=aad&ver=1.0).")
+    })?;
+    if trusted.tokens_only {
+        let message = "Local Authorization is disabled. Use an AAD token to authorize all requests.";
+        return Err(unauthorized(message).with_substatus(5202));
+    }
+    check_signature(call, trusted.key, signature, date)
+}
+
+fn check_signature(call: &Call, key: &[u8], signature: &str, date: &str) -> Result<(), Refusal> {
     let payload = string_to_sign(call, date);
     let given = STANDARD.decode(signature).unwrap_or_default();
     let mut mac = Hmac::<Sha256>::new_from_slice(key).expect("HMAC takes a key of any length");

@@ -5,7 +5,7 @@ mod common;
 use std::time::Duration;
 
 use common::{CONTAINER, Client, DOCS, NONE, Request, Response, now, server, server_with};
-use cosmos_emulator::{CosmosServer, ServerOptions};
+use cosmos_emulator::{CosmosServer, ServerOptions, TokenClaims};
 use reqwest::Method;
 use serde_json::{Value, json};
 
@@ -48,6 +48,66 @@ async fn a_request_must_be_signed_with_the_key_of_the_account() {
     .await;
     refused(&server, client.read("p", "a").header("authorization", "nonsense"), 401).await;
     client.get("/").ok().await.is(200);
+}
+
+/// The header of a token.
+fn aad(token: &str) -> String {
+    format!("type%3Daad%26ver%3D1.0%26sig%3D{token}")
+}
+
+#[tokio::test]
+async fn a_token_is_accepted_from_the_accounts_issuer_for_cosmos_db_and_in_its_time_only() {
+    let (server, client) = server().await;
+    client.create("p", "a").ok().await.is(201);
+    let read = |token: &str| client.read("p", "a").header("authorization", aad(token));
+    let good = server.tokens().issue(Duration::from_secs(60));
+    read(&good).ok().await.is(200);
+    let plain = format!("type=aad&ver=1.0&sig={good}");
+    client.read("p", "a").header("authorization", plain).ok().await.is(200);
+
+    let now = now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs();
+    let claims = |aud: &str, nbf: u64, exp: u64| TokenClaims {
+        aud: aud.to_owned(),
+        nbf,
+        exp,
+        oid: "me".to_owned(),
+        jti: 1,
+    };
+    let ours = "https://cosmos.azure.com";
+    for (claims, why) in [
+        (claims("https://management.azure.com", now - 9, now + 60), "audience"),
+        (claims(ours, now - 60, now - 1), "expired"),
+        (claims(ours, now + 60, now + 120), "not valid yet"),
+    ] {
+        let response = refused(&server, read(&server.tokens().issue_with(&claims)), 401).await;
+        assert!(response.message().contains(why), "{}", response.message());
+    }
+    let (head, _) = good.rsplit_once('.').unwrap();
+    refused(&server, read(&format!("{head}.AAAA")), 401).await;
+    server.tokens().revoke_all();
+    refused(&server, read(&good), 401).await;
+    read(&server.tokens().issue(Duration::from_secs(60))).ok().await.is(200);
+}
+
+#[tokio::test]
+async fn a_token_cannot_change_databases_and_containers_and_a_disabled_key_opens_nothing() {
+    let (server, client) = server().await;
+    let token = aad(&server.tokens().issue(Duration::from_secs(60)));
+    for request in [
+        client.post("/dbs").json(json!({"id": "x"})),
+        client.post("/dbs/db/colls").json(json!({"id": "x"})),
+        client.request(Method::DELETE, CONTAINER),
+        client.get("/offers"),
+    ] {
+        let response = refused(&server, request.header("authorization", &token), 403).await;
+        assert_eq!(response.substatus(), Some("5300"));
+    }
+    client.get(CONTAINER).header("authorization", &token).ok().await.is(200);
+    client.create("p", "a").ok().await.is(201);
+    server.disable_key();
+    let response = refused(&server, client.read("p", "a"), 401).await;
+    assert_eq!(response.substatus(), Some("5202"));
+    client.read("p", "a").header("authorization", &token).ok().await.is(200);
 }
 
 #[tokio::test]
@@ -316,13 +376,8 @@ async fn a_query_of_any_shape_is_answered_within_one_partition() {
 #[tokio::test]
 async fn unsupported_requests_are_refused_with_a_clear_message() {
     let (server, client) = server().await;
-    let patch = client
-        .request(Method::PATCH, &format!("{DOCS}/a"))
-        .key("p")
-        .json(json!({ "operations": [] }));
-    let response = refused(&server, patch, 400).await;
+    let response = refused(&server, client.create("p", "a").header("if-none-match", "*"), 400).await;
     assert!(response.message().contains("not supported by this test server"));
-    refused(&server, client.create("p", "a").header("if-none-match", "*"), 400).await;
 }
 
 #[tokio::test]

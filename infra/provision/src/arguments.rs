@@ -1,8 +1,8 @@
 //! Arguments and environment variables.
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use clap::{Args, Parser, Subcommand};
-use cosmos::{ClientConfig, CosmosClient, Key, StaticKey, Throughput};
+use cosmos::{ClientConfig, CosmosClient, Key, StaticKey, StaticToken, Throughput, Token};
 
 /// Creates or verifies the database and the container of a deployment.
 ///
@@ -16,7 +16,7 @@ pub(crate) struct Arguments {
 
 #[derive(Subcommand)]
 pub(crate) enum Command {
-    /// Create what does not exist, and verify what does
+    /// Create what does not exist, and verify what does. Creating needs the account's key
     Ensure {
         #[command(flatten)]
         account: Account,
@@ -24,7 +24,7 @@ pub(crate) enum Command {
         #[arg(long, default_value = "serverless", value_parser = throughput)]
         throughput: Throughput,
     },
-    /// Verify, and create nothing
+    /// Verify, and create nothing. A token (COSMOS_TOKEN) is enough
     Verify {
         #[command(flatten)]
         account: Account,
@@ -37,7 +37,8 @@ pub(crate) enum Command {
     },
 }
 
-/// The account and container. The key comes from the environment only, because other users of a machine can see arguments.
+/// The account and container. The key or token comes from the environment only, because other users of a machine can see
+/// arguments.
 #[derive(Args)]
 pub(crate) struct Account {
     /// The account's URI, which ends in .documents.azure.com
@@ -51,16 +52,49 @@ pub(crate) struct Account {
     pub(crate) container: String,
 }
 
+/// What the environment gives to authorize the requests.
+enum Given {
+    Key(Key),
+    Token(Token),
+}
+
+impl Given {
+    fn from_env() -> Result<Given> {
+        let set = |name: &str| {
+            let text = std::env::var(name).ok()?;
+            Some(text).filter(|text| !text.trim().is_empty())
+        };
+        match (set("COSMOS_KEY"), set("COSMOS_TOKEN")) {
+            (Some(_), Some(_)) => bail!("COSMOS_KEY is set and COSMOS_TOKEN is set: keep one"),
+            (Some(key), None) => Ok(Given::Key(Key::from_base64(&key).context("COSMOS_KEY cannot be used")?)),
+            (None, Some(token)) => Ok(Given::Token(Token::new(&token).context("COSMOS_TOKEN cannot be used")?)),
+            (None, None) => bail!(
+                "COSMOS_KEY is not set and COSMOS_TOKEN is not set: to verify, set COSMOS_TOKEN to the output of \
+                 `az account get-access-token --resource https://cosmos.azure.com --query accessToken --output tsv`; to \
+                 create, set COSMOS_KEY to the primary or secondary key of the account"
+            ),
+        }
+    }
+}
+
+/// A client, and whether it may create databases and containers.
+pub(crate) struct Connected {
+    pub(crate) client: CosmosClient,
+    pub(crate) may_create: bool,
+}
+
 impl Account {
-    pub(crate) fn client(&self) -> Result<CosmosClient> {
-        let key = std::env::var("COSMOS_KEY")
-            .ok()
-            .filter(|key| !key.trim().is_empty())
-            .context("COSMOS_KEY is not set: set it to the primary or secondary key of the account")?;
-        let key = Key::from_base64(key.trim()).context("COSMOS_KEY cannot be used")?;
-        let config =
-            ClientConfig::new(&self.endpoint, StaticKey::new(key)).context("COSMOS_ENDPOINT cannot be used")?;
-        Ok(CosmosClient::new(config))
+    pub(crate) fn connect(&self) -> Result<Connected> {
+        let given = Given::from_env()?;
+        let may_create = matches!(given, Given::Key(_));
+        let config = match given {
+            Given::Key(key) => ClientConfig::new(&self.endpoint, StaticKey::new(key)),
+            Given::Token(token) => ClientConfig::new(&self.endpoint, StaticToken::new(token)),
+        };
+        Ok(Connected {
+            client: CosmosClient::new(config.context("COSMOS_ENDPOINT cannot be used")?),
+            may_create,
+        })
     }
 }
 

@@ -1,7 +1,8 @@
 //! The database and container of a deployment: `provision ensure` creates or verifies them, `provision verify` only verifies,
 //! `provision container` prints the definition, which `infra/azure/cosmos.bicep` has too.
 //!
-//! It never changes what exists: it prints each difference, with what to do.
+//! It never changes what exists: it prints each difference, with what to do. With a token of Entra ID instead of the key it
+//! can only verify: the service lets no token create databases or containers.
 //!
 //! Exit codes: 0: as expected; 1: store unreachable or another error; 2: wrong usage; 3: missing or different.
 
@@ -9,8 +10,8 @@ mod arguments;
 
 use std::process::ExitCode;
 
-use anyhow::{Context, Result};
-use arguments::{Account, Arguments, Command};
+use anyhow::{Context, Result, bail};
+use arguments::{Account, Arguments, Command, Connected};
 use clap::Parser;
 use cosmos::{ContainerSpec, CosmosClient, Difference, Ensured, Throughput};
 use duroxide_cosmos::container_spec;
@@ -33,10 +34,18 @@ async fn main() -> ExitCode {
 }
 
 async fn ensure(account: &Account, throughput: Throughput) -> Result<ExitCode> {
-    let client = account.client()?;
+    let Connected { client, may_create } = account.connect()?;
     let spec = container_spec(&account.container, throughput);
     // Read first: an account may refuse changes of containers by key, and an existing container needs none.
     if client.read_container(&account.database, &spec.name).await?.is_none() {
+        if !may_create {
+            bail!(
+                "container {}/{} is missing, and a token of Entra ID cannot create databases or containers: deploy \
+                 infra/azure/cosmos.bicep, or set COSMOS_KEY instead of COSMOS_TOKEN",
+                account.database,
+                spec.name
+            );
+        }
         let database = client
             .ensure_database(&account.database, None)
             .await
@@ -53,14 +62,16 @@ async fn ensure(account: &Account, throughput: Throughput) -> Result<ExitCode> {
 
 async fn verify(account: &Account) -> Result<ExitCode> {
     let spec = container_spec(&account.container, Throughput::Serverless);
-    compare(&account.client()?, account, &spec).await
+    compare(&account.connect()?.client, account, &spec).await
 }
 
 async fn compare(client: &CosmosClient, account: &Account, spec: &ContainerSpec) -> Result<ExitCode> {
     let name = format!("{}/{}", account.database, spec.name);
     let found = client.read_container(&account.database, &spec.name).await?;
     let Some(found) = found else {
-        println!("container {name}: missing. Create it with `provision ensure` or infra/azure/cosmos.bicep");
+        println!(
+            "container {name}: missing. Create it with infra/azure/cosmos.bicep, or with `provision ensure` and the key"
+        );
         return Ok(ExitCode::from(DIFFERENT));
     };
     let differences = spec.differences(&found);

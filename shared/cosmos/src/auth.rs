@@ -1,6 +1,6 @@
-//! Signing with the account key.
+//! The `Authorization` header: a signature with the account key, or a token of Entra ID.
 //!
-//! The service recomputes an HMAC over verb, resource type, resource link and date. The link keeps its case and is
+//! With a key, the service recomputes an HMAC over verb, resource type, resource link and date. The link keeps its case and is
 //! not percent-encoded, even when the URL is. `send.rs` signs each attempt, because the date is part of it.
 
 use std::time::{Duration, UNIX_EPOCH};
@@ -11,6 +11,7 @@ use hmac::{Hmac, Mac};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use sha2::Sha256;
 
+use crate::credential::Credential;
 use crate::key::Key;
 use crate::resource::Resource;
 
@@ -22,7 +23,15 @@ pub(crate) fn http_date(now_ms: u64) -> String {
 }
 
 /// The value of the `Authorization` header.
-pub(crate) fn authorization(key: &Key, verb: &str, resource: &Resource, date: &str) -> String {
+pub(crate) fn authorization(credential: &Credential, verb: &str, resource: &Resource, date: &str) -> String {
+    let token = match credential {
+        Credential::Key(key) => format!("type=master&ver=1.0&sig={}", signature(key, verb, resource, date)),
+        Credential::Token(token) => format!("type=aad&ver=1.0&sig={}", token.text()),
+    };
+    utf8_percent_encode(&token, QUERY_VALUE).to_string()
+}
+
+fn signature(key: &Key, verb: &str, resource: &Resource, date: &str) -> String {
     let text = format!(
         "{}\n{}\n{}\n{}\n\n",
         verb.to_lowercase(),
@@ -32,21 +41,30 @@ pub(crate) fn authorization(key: &Key, verb: &str, resource: &Resource, date: &s
     );
     let mut mac = Hmac::<Sha256>::new_from_slice(key.bytes()).expect("HMAC takes a key of any length");
     mac.update(text.as_bytes());
-    let signature = STANDARD.encode(mac.finalize().into_bytes());
-    let token = format!("type=master&ver=1.0&sig={signature}");
-    utf8_percent_encode(&token, QUERY_VALUE).to_string()
+    STANDARD.encode(mac.finalize().into_bytes())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::credential::Token;
     use crate::resource::{ContainerName, databases};
 
     /// The expected values were computed with Python's `hmac` and `urllib.parse.quote(.., safe='')`.
     const NOW_MS: u64 = 1_700_000_000_123;
 
-    fn key() -> Key {
-        Key::from_base64("dGhlIHF1aWNrIGJyb3duIGZveCBqdW1wcyBvdmVyIHRoZSBsYXp5IGRvZw==").unwrap()
+    fn key() -> Credential {
+        let text = "dGhlIHF1aWNrIGJyb3duIGZveCBqdW1wcyBvdmVyIHRoZSBsYXp5IGRvZw==";
+        Credential::Key(Key::from_base64(text).unwrap())
+    }
+
+    #[test]
+    fn a_token_is_sent_as_it_is_whatever_the_request() {
+        let token = Credential::Token(Token::new("aGVhZA.Ym9k-eV8.c2ln").unwrap());
+        assert_eq!(
+            authorization(&token, "POST", &databases(), &http_date(NOW_MS)),
+            "type%3Daad%26ver%3D1.0%26sig%3DaGVhZA.Ym9k-eV8.c2ln"
+        );
     }
 
     #[test]

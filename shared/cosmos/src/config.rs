@@ -1,24 +1,24 @@
 //! The configuration of a client.
 //!
-//! Invariant: the endpoint of a [`ClientConfig`] is HTTPS, or plain HTTP to this machine. TLS verification has no
-//! switch. Error messages here never repeat the given text, because the most common mistake is to paste a whole
-//! connection string, key included.
+//! Invariant: the endpoint of a [`ClientConfig`] is HTTPS, or plain HTTP to this machine (`endpoint.rs`). TLS
+//! verification has no switch.
 
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use url::{Host, Url};
+use url::Url;
 
 use crate::clock::{Clock, SystemClock};
+use crate::credential::CredentialSource;
+use crate::endpoint;
 use crate::error::Error;
-use crate::key::KeySource;
 use crate::observe::Observer;
 
-/// Endpoint, key source and time limits of a [`CosmosClient`](crate::CosmosClient).
+/// Endpoint, credential and time limits of a [`CosmosClient`](crate::CosmosClient).
 pub struct ClientConfig {
     pub(crate) endpoint: Url,
-    pub(crate) key: Arc<dyn KeySource>,
+    pub(crate) credential: Arc<dyn CredentialSource>,
     pub(crate) observer: Option<Arc<dyn Observer>>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) operation_timeout: Duration,
@@ -27,11 +27,11 @@ pub struct ClientConfig {
 }
 
 impl ClientConfig {
-    /// An account's endpoint, `https://name.documents.azure.com:443/`, and the source of its key.
-    pub fn new(endpoint: &str, key: impl KeySource + 'static) -> Result<ClientConfig, Error> {
+    /// An account's endpoint, `https://name.documents.azure.com:443/`, and the source of its key or token.
+    pub fn new(endpoint: &str, credential: impl CredentialSource + 'static) -> Result<ClientConfig, Error> {
         Ok(ClientConfig {
-            endpoint: parse_endpoint(endpoint)?,
-            key: Arc::new(key),
+            endpoint: endpoint::parse(endpoint).map_err(|reason| Error::InvalidEndpoint { reason })?,
+            credential: Arc::new(credential),
             observer: None,
             clock: Arc::new(SystemClock),
             operation_timeout: Duration::from_secs(30),
@@ -75,10 +75,10 @@ impl ClientConfig {
 
 impl fmt::Debug for ClientConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // The key source is the caller's type, and its `Debug` might show the key.
+        // The source is the caller's type, and its `Debug` might show the key or token.
         f.debug_struct("ClientConfig")
             .field("endpoint", &self.endpoint.as_str())
-            .field("key", &"…redacted")
+            .field("credential", &"…redacted")
             .field("operation_timeout", &self.operation_timeout)
             .field("request_timeout", &self.request_timeout)
             .field("consistency_patience", &self.consistency_patience)
@@ -86,51 +86,11 @@ impl fmt::Debug for ClientConfig {
     }
 }
 
-fn parse_endpoint(text: &str) -> Result<Url, Error> {
-    let refuse = |reason: &str| {
-        Err(Error::InvalidEndpoint {
-            reason: reason.to_owned(),
-        })
-    };
-    if text.contains("AccountKey=") || text.contains("AccountEndpoint=") {
-        return refuse("it is a connection string; pass its AccountEndpoint here and the key separately");
-    }
-    let Ok(url) = Url::parse(text.trim()) else {
-        return refuse("it is not a URL");
-    };
-    let Some(host) = url.host() else {
-        return refuse("it names no host");
-    };
-    match url.scheme() {
-        "https" => {}
-        "http" if is_loopback(&host) => {}
-        "http" => {
-            let reason = format!("plain http is only allowed to this machine, not to {host}; use https");
-            return Err(Error::InvalidEndpoint { reason });
-        }
-        _ => return refuse("it is neither https nor http"),
-    }
-    if !url.username().is_empty() || url.password().is_some() {
-        return refuse("it has a user name or password");
-    }
-    if url.path() != "/" || url.query().is_some() || url.fragment().is_some() {
-        return refuse("it has a path, query or fragment after the host; give the account's address only");
-    }
-    Ok(url)
-}
-
-fn is_loopback(host: &Host<&str>) -> bool {
-    match host {
-        Host::Domain(name) => name.eq_ignore_ascii_case("localhost"),
-        Host::Ipv4(ip) => ip.is_loopback(),
-        Host::Ipv6(ip) => ip.is_loopback(),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::key::{Key, StaticKey};
+    use crate::credential::StaticKey;
+    use crate::key::Key;
 
     fn config(endpoint: &str) -> Result<ClientConfig, Error> {
         ClientConfig::new(endpoint, StaticKey::new(Key::from_base64("c2VjcmV0LWtleQ==").unwrap()))

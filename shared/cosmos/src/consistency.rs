@@ -10,12 +10,25 @@
 //! (`tests/consistency.rs` tests this on the emulator; Microsoft's SDKs rely on it with the hosted gateway.)
 //!
 //! Invariants: a token never decreases. It disappears only when no replica has reached it for so long that it must
-//! name writes that a failover lost (`send.rs` decides). After a split the children start with the parent's token
-//! ([`inherit`](ConsistencyTokens::inherit)), because they continue its LSNs.
+//! name writes that a failover lost, or when the service refuses it (`send.rs` decides both). After a split the children
+//! start with the parent's token ([`inherit`](ConsistencyTokens::inherit)), because they continue its LSNs.
+//!
+//! Tokens also come from others ([`absorb`](ConsistencyTokens::absorb)), in messages that somebody may have forged. So
+//! what one text brings in, what is remembered and what is sent are all bounded, and a token that only others have seen
+//! is sent to the service but never passed on: a forged one ends with the client that got it.
+
+mod token;
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use token::{Token, parse};
+
+/// The most bytes of tokens that are sent, or taken from others, at once. Gateways refuse headers of 16 KB, and these
+/// are the tokens of more than a hundred ranges.
+const MOST_BYTES: usize = 8_000;
+/// The most ranges that are remembered. Those that changed last stay.
+const MOST_RANGES: usize = 256;
 
 /// The newest token of each range.
 #[derive(Debug, Default)]
@@ -26,62 +39,90 @@ pub(crate) struct ConsistencyTokens {
 #[derive(Debug, Default)]
 struct Seen {
     tokens: BTreeMap<String, Latest>,
-    answers: u64,
+    changes: u64,
 }
 
-/// A range's token, and the number of the last answer that had it.
+/// What is known of a range.
 #[derive(Debug)]
 struct Latest {
+    /// The newest token, whoever has seen it.
     token: Token,
+    /// The newest token that an answer of the service had.
+    answered: Option<Token>,
+    /// The number of the last change.
     updated: u64,
 }
 
+/// Where a token comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Source {
+    Answer,
+    Other,
+}
+
 impl ConsistencyTokens {
-    /// Merges one token or a comma-joined list. Logs and ignores what is not a token.
-    pub(crate) fn absorb(&self, header: &str) {
-        for part in header.split(',').map(str::trim).filter(|part| !part.is_empty()) {
-            match parse(part) {
-                Some((range, token)) => self.merge(range, token),
-                None => tracing::warn!(token = part, "ignored what is not a consistency token"),
-            }
-        }
+    /// Merges the token of an answer.
+    pub(crate) fn learn(&self, header: &str) {
+        self.merge_all(header, Source::Answer);
     }
 
-    /// All tokens, in the header's form.
+    /// Merges one token or a comma-joined list that somebody else has seen. Logs and ignores what is not a token, and a
+    /// text that is too long.
+    pub(crate) fn absorb(&self, text: &str) {
+        if text.len() > MOST_BYTES {
+            tracing::warn!(
+                bytes = text.len(),
+                "ignored consistency tokens of over {MOST_BYTES} bytes"
+            );
+            return;
+        }
+        self.merge_all(text, Source::Other);
+    }
+
+    /// All tokens, in the header's form; if they are too long for a header, those that changed last.
     pub(crate) fn joined(&self) -> Option<String> {
         let seen = self.lock();
-        let parts: Vec<String> = seen.tokens.iter().map(shown).collect();
-        (!parts.is_empty()).then(|| parts.join(","))
+        let mut all: Vec<_> = seen.tokens.iter().collect();
+        let bytes: usize = all
+            .iter()
+            .map(|(range, latest)| shown(range, &latest.token).len() + 1)
+            .sum();
+        if bytes > MOST_BYTES {
+            all.sort_by_key(|(_, latest)| std::cmp::Reverse(latest.updated));
+        }
+        fitting(
+            MOST_BYTES,
+            all.into_iter().map(|(range, latest)| shown(range, &latest.token)),
+        )
     }
 
-    /// As many tokens as fit into `most` bytes, the most recently updated first.
+    /// As many tokens from answers as fit into `most` bytes, the most recently updated first.
     pub(crate) fn recent(&self, most: usize) -> Option<String> {
         let seen = self.lock();
         let mut latest: Vec<_> = seen.tokens.iter().collect();
         latest.sort_by_key(|(_, latest)| std::cmp::Reverse(latest.updated));
-        let mut text = String::new();
-        for part in latest.into_iter().map(shown) {
-            let comma = usize::from(!text.is_empty());
-            if text.len() + comma + part.len() > most {
-                break;
-            }
-            text.extend((comma == 1).then_some(','));
-            text.push_str(&part);
-        }
-        (!text.is_empty()).then_some(text)
+        let answered = latest
+            .into_iter()
+            .filter_map(|(range, latest)| Some(shown(range, latest.answered.as_ref()?)));
+        fitting(most, answered)
     }
 
     /// The token of one range, in the header's form.
     pub(crate) fn of_range(&self, range: &str) -> Option<String> {
-        self.lock().tokens.get_key_value(range).map(shown)
+        self.lock().tokens.get(range).map(|latest| shown(range, &latest.token))
     }
 
     /// A range came from `parents`: it starts with their tokens.
     pub(crate) fn inherit(&self, range: &str, parents: &[String]) {
+        let mut seen = self.lock();
         for parent in parents {
-            let token = self.lock().tokens.get(parent).map(|latest| latest.token.clone());
-            if let Some(token) = token {
-                self.merge(range, token);
+            let Some(latest) = seen.tokens.get(parent) else {
+                continue;
+            };
+            let (token, answered) = (latest.token.clone(), latest.answered.clone());
+            seen.merge(range, token, Source::Other);
+            if let Some(answered) = answered {
+                seen.merge(range, answered, Source::Answer);
             }
         }
     }
@@ -96,17 +137,12 @@ impl ConsistencyTokens {
         self.lock().tokens.clear();
     }
 
-    fn merge(&self, range: &str, token: Token) {
+    fn merge_all(&self, text: &str, source: Source) {
         let mut seen = self.lock();
-        seen.answers += 1;
-        let updated = seen.answers;
-        match seen.tokens.get_mut(range) {
-            Some(known) => {
-                known.token.merge(token);
-                known.updated = updated;
-            }
-            None => {
-                seen.tokens.insert(range.to_owned(), Latest { token, updated });
+        for part in text.split(',').map(str::trim).filter(|part| !part.is_empty()) {
+            match parse(part) {
+                Some((range, token)) => seen.merge(range, token, source),
+                None => tracing::warn!(token = part, "ignored what is not a consistency token"),
             }
         }
     }
@@ -116,117 +152,61 @@ impl ConsistencyTokens {
     }
 }
 
-fn shown((range, latest): (&String, &Latest)) -> String {
-    format!("{range}:{}", latest.token)
-}
-
-/// A token without its range.
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum Token {
-    Simple(u64),
-    Vector {
-        version: i64,
-        global: u64,
-        regions: BTreeMap<u64, i64>,
-    },
-}
-
-impl Token {
-    fn lsn(&self) -> u64 {
-        match self {
-            Token::Simple(lsn) => *lsn,
-            Token::Vector { global, .. } => *global,
-        }
-    }
-
-    fn merge(&mut self, other: Token) {
-        use Token::Vector;
-        match (self, other) {
-            (
-                Vector {
-                    version,
-                    global,
-                    regions,
-                },
-                Vector {
-                    version: v,
-                    global: g,
-                    regions: r,
-                },
-            ) => {
-                *global = (*global).max(g);
-                // The regions of the newer version are the account's current ones: they replace the older list. A region
-                // in both keeps the greater LSN.
-                let (kept, other) = if v > *version {
-                    (r, std::mem::take(regions))
-                } else {
-                    (std::mem::take(regions), r)
+impl Seen {
+    fn merge(&mut self, range: &str, token: Token, source: Source) {
+        self.changes += 1;
+        let answered = (source == Source::Answer).then(|| token.clone());
+        match self.tokens.get_mut(range) {
+            Some(known) => {
+                known.token.merge(token);
+                known.updated = self.changes;
+                match (&mut known.answered, answered) {
+                    (Some(known), Some(newer)) => known.merge(newer),
+                    (known @ None, newer) => *known = newer,
+                    (Some(_), None) => {}
+                }
+            }
+            None => {
+                let updated = self.changes;
+                self.make_room();
+                let latest = Latest {
+                    token,
+                    answered,
+                    updated,
                 };
-                let same_version = v == *version;
-                *version = (*version).max(v);
-                *regions = kept;
-                for (region, lsn) in other {
-                    match regions.get_mut(&region) {
-                        Some(known) => *known = (*known).max(lsn),
-                        None if same_version => {
-                            regions.insert(region, lsn);
-                        }
-                        None => {}
-                    }
-                }
+                self.tokens.insert(range.to_owned(), latest);
             }
-            (known, other) => {
-                if other.lsn() > known.lsn() {
-                    *known = other;
-                }
-            }
+        }
+    }
+
+    /// Forgets the range that has not changed for longest, if there are too many.
+    fn make_room(&mut self) {
+        if self.tokens.len() < MOST_RANGES {
+            return;
+        }
+        let oldest = self.tokens.iter().min_by_key(|(_, latest)| latest.updated);
+        if let Some(range) = oldest.map(|(range, _)| range.clone()) {
+            self.tokens.remove(&range);
         }
     }
 }
 
-impl fmt::Display for Token {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Token::Simple(lsn) => write!(f, "{lsn}"),
-            Token::Vector {
-                version,
-                global,
-                regions,
-            } => {
-                write!(f, "{version}#{global}")?;
-                regions
-                    .iter()
-                    .try_for_each(|(region, lsn)| write!(f, "#{region}={lsn}"))
-            }
-        }
-    }
+fn shown(range: &str, token: &Token) -> String {
+    format!("{range}:{token}")
 }
 
-fn parse(text: &str) -> Option<(&str, Token)> {
-    let (range, token) = text.split_once(':')?;
-    if range.is_empty() || !range.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
-        return None;
+/// The first parts that fit into `most` bytes, joined by commas.
+fn fitting(most: usize, parts: impl Iterator<Item = String>) -> Option<String> {
+    let mut text = String::new();
+    for part in parts {
+        let comma = usize::from(!text.is_empty());
+        if text.len() + comma + part.len() > most {
+            break;
+        }
+        text.extend((comma == 1).then_some(','));
+        text.push_str(&part);
     }
-    let mut parts = token.split('#');
-    let first = parts.next()?;
-    let Some(global) = parts.next() else {
-        return Some((range, Token::Simple(first.parse().ok()?)));
-    };
-    let regions = parts
-        .filter(|part| !part.is_empty())
-        .map(|part| {
-            let (region, lsn) = part.split_once('=')?;
-            Some((region.parse().ok()?, lsn.parse().ok()?))
-        })
-        .collect::<Option<_>>()?;
-    Some((
-        range,
-        Token::Vector {
-            version: first.parse().ok()?,
-            global: global.parse().ok()?,
-            regions,
-        },
-    ))
+    (!text.is_empty()).then_some(text)
 }
 
 #[cfg(test)]
@@ -235,7 +215,7 @@ mod tests {
 
     fn after(tokens: &[&str]) -> Option<String> {
         let seen = ConsistencyTokens::default();
-        tokens.iter().for_each(|token| seen.absorb(token));
+        tokens.iter().for_each(|token| seen.learn(token));
         seen.joined()
     }
 
@@ -264,7 +244,7 @@ mod tests {
         let tokens = ConsistencyTokens::default();
         ["0:-1#12", "1:-1#7", "2:-1#9", "0:-1#13"]
             .iter()
-            .for_each(|token| tokens.absorb(token));
+            .for_each(|token| tokens.learn(token));
         assert_eq!(tokens.recent(1000).unwrap(), "0:-1#13,2:-1#9,1:-1#7");
         assert_eq!(tokens.recent("0:-1#13,2:-1#9".len()).unwrap(), "0:-1#13,2:-1#9");
         assert_eq!(tokens.recent("0:-1#13,2:-1#9".len() - 1).unwrap(), "0:-1#13");
@@ -282,10 +262,67 @@ mod tests {
     #[test]
     fn children_of_a_split_start_with_the_token_of_their_parent() {
         let tokens = ConsistencyTokens::default();
-        tokens.absorb("0:1#10#1=5");
+        tokens.learn("0:1#10#1=5");
         tokens.inherit("1", &["0".to_owned()]);
         assert_eq!(tokens.joined().unwrap(), "0:1#10#1=5,1:1#10#1=5");
         assert_eq!(tokens.of_range("1").unwrap(), "1:1#10#1=5");
         assert_eq!(tokens.of_range("2"), None);
+    }
+    #[test]
+    fn what_others_bring_in_is_bounded() {
+        let tokens = ConsistencyTokens::default();
+        tokens.learn("0:-1#12");
+        let many = |from: u32, to: u32| (from..to).map(|n| format!("{n}:-1#7")).collect::<Vec<_>>().join(",");
+        tokens.absorb(&many(1, 100_000));
+        assert_eq!(
+            tokens.joined().unwrap(),
+            "0:-1#12",
+            "a text that is too long brings nothing"
+        );
+        for start in (1_000..100_000).step_by(500) {
+            tokens.absorb(&many(start, start + 500));
+            tokens.learn("0:-1#12");
+        }
+        assert_eq!(tokens.lock().tokens.len(), MOST_RANGES);
+        assert!(tokens.joined().unwrap().len() <= MOST_BYTES);
+        assert_eq!(tokens.of_range("0").unwrap(), "0:-1#12", "what is in use stays");
+        // Regions of one range.
+        for start in (0..100_000).step_by(90) {
+            let regions: String = (start..start + 90).map(|region| format!("#{region}=1")).collect();
+            tokens.absorb(&format!("0:-1#12{regions}"));
+        }
+        assert!(tokens.of_range("0").unwrap().len() < MOST_BYTES / 2);
+        tokens.absorb(&format!(
+            "0:-1#12{}",
+            (0..200).map(|region| format!("#{region}=9")).collect::<String>()
+        ));
+        tokens.absorb(&format!("{}:1", "9".repeat(21)));
+        assert!(!tokens.joined().unwrap().contains("=9") && !tokens.joined().unwrap().contains("999999999"));
+    }
+
+    #[test]
+    fn tokens_that_do_not_fit_a_header_are_sent_by_recency() {
+        let tokens = ConsistencyTokens::default();
+        for n in 0..MOST_RANGES {
+            tokens.learn(&format!("{n}:-1#1000000000#1=1000000000#2=1000000000"));
+        }
+        let sent = tokens.joined().unwrap();
+        assert!(
+            sent.len() <= MOST_BYTES && sent.len() > MOST_BYTES - 100,
+            "{}",
+            sent.len()
+        );
+        assert!(sent.starts_with("255:") && !sent.contains(",0:"));
+    }
+
+    #[test]
+    fn a_token_that_only_others_have_seen_is_sent_and_not_passed_on() {
+        let tokens = ConsistencyTokens::default();
+        tokens.learn("0:-1#12");
+        tokens.absorb("0:-1#99,1:-1#7");
+        assert_eq!(tokens.joined().unwrap(), "0:-1#99,1:-1#7");
+        assert_eq!(tokens.recent(100).unwrap(), "0:-1#12");
+        tokens.learn("1:-1#8");
+        assert_eq!(tokens.recent(100).unwrap(), "1:-1#8,0:-1#12");
     }
 }

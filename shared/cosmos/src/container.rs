@@ -113,7 +113,7 @@ impl Container {
     /// Prepares the first request without sending any: reads the machine's root certificates, which blocks for some
     /// milliseconds. Without this call the first request does it.
     pub fn warm(&self) -> Result<(), Error> {
-        self.transport.http().map(drop)
+        self.transport.warm()
     }
 
     /// What this client has seen: the consistency tokens of all ranges, in the header's form.

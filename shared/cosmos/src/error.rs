@@ -3,7 +3,7 @@
 //! A caller needs neither HTTP statuses nor texts: variants and predicates say what an [`Error`] means. Every error
 //! about a request has a [`Context`] with the operation, the document or partition, and the service's answer.
 //!
-//! Invariants: no variant and no message has key material. An error that says "nothing was written" is true of *all*
+//! Invariants: no variant and no message has a key or a token. An error that says "nothing was written" is true of *all*
 //! attempts of the operation; if one of them had an unknown outcome the error is [`Error::Ambiguous`], or its
 //! [`after_ambiguity`](Error::after_ambiguity) is true.
 
@@ -60,7 +60,7 @@ impl Context {
     }
 }
 
-/// Another crate's error, for [`Error::KeySource`].
+/// Another crate's error, for [`Error::CredentialSource`].
 pub type BoxedError = Box<dyn std::error::Error + Send + Sync>;
 
 /// Why an operation failed.
@@ -123,6 +123,20 @@ pub enum Error {
         context.quoted()
     )]
     Unauthorized { endpoint: String, context: Box<Context> },
+    /// The service refuses the token of Entra ID (401).
+    #[error(
+        "{context}: the account refuses the token; check that it has not expired, that it was issued for Cosmos DB \
+         (https://cosmos.azure.com) by the tenant of the account at {endpoint}, and this machine's clock{}",
+        context.quoted()
+    )]
+    TokenRefused { endpoint: String, context: Box<Context> },
+    /// A token may not do this (403/5300): databases, containers and throughput.
+    #[error(
+        "{context}: a token of Entra ID may read and write documents, but not create or change databases, containers \
+         and their throughput; create them by a template or the Azure CLI{}",
+        context.quoted()
+    )]
+    NotByToken { context: Box<Context> },
     /// The service refuses the date of the signature (403).
     #[error(
         "{context}: this machine's clock and the service's differ by over 15 minutes (here {here}, there {there}); \
@@ -136,7 +150,8 @@ pub enum Error {
     },
     /// The service forbids it (403).
     #[error(
-        "{context}: forbidden; check the account's firewall and network rules, and what the key may do{}",
+        "{context}: forbidden; check the account's firewall and network rules, and what the key, or the role of the \
+         token's principal, may do{}",
         context.quoted()
     )]
     Forbidden { context: Box<Context> },
@@ -176,9 +191,16 @@ pub enum Error {
     /// A value cannot be sent in a header.
     #[error("the value for header {name} has characters that a header cannot carry; nothing was sent")]
     InvalidHeader { name: String },
-    /// The key source failed; nothing was sent with a new key.
-    #[error("the account key could not be fetched: {source}")]
-    KeySource { source: BoxedError },
+    /// The token cannot be used.
+    #[error(
+        "this token cannot be used: {reason}; get one with \
+         `az account get-access-token --resource https://cosmos.azure.com --query accessToken --output tsv`"
+    )]
+    InvalidToken { reason: &'static str },
+    /// The source of the key or token failed; nothing was sent with a new one. `transient` says that it may succeed later
+    /// without a change.
+    #[error("there is no key or token for the account: {source}")]
+    CredentialSource { source: BoxedError, transient: bool },
     /// The database or container does not exist.
     #[error("{context}: the database or container does not exist; create it first (bootstrap){}", context.quoted())]
     ContainerMissing { context: Box<Context> },
@@ -218,9 +240,20 @@ pub enum Error {
 }
 
 impl Error {
-    /// The error of a [`KeySource`](crate::KeySource) that failed.
-    pub fn key_source(source: impl Into<BoxedError>) -> Error {
-        Error::KeySource { source: source.into() }
+    /// The error of a [`CredentialSource`](crate::CredentialSource) that an operator must correct.
+    pub fn credential_source(source: impl Into<BoxedError>) -> Error {
+        Error::CredentialSource {
+            source: source.into(),
+            transient: false,
+        }
+    }
+
+    /// The error of a [`CredentialSource`](crate::CredentialSource) that may succeed later.
+    pub fn credential_unavailable(source: impl Into<BoxedError>) -> Error {
+        Error::CredentialSource {
+            source: source.into(),
+            transient: true,
+        }
     }
 
     /// A document with this id exists. Also true of a batch.
@@ -267,16 +300,22 @@ impl Error {
                 | Unreachable { .. }
                 | ReplicaBehind { .. }
                 | RangeGone { .. }
+                | CredentialSource { transient: true, .. }
         )
     }
 
-    /// The account refuses this client: a wrong or rotated key, a firewall, a wrong clock, a key source that fails. An
-    /// operator can correct this; the request itself is valid.
+    /// The account refuses this client: a wrong or rotated key, a token without a role, a firewall, a wrong clock, a
+    /// source of keys or tokens that fails. An operator can correct this; the request itself is valid.
     pub fn is_access(&self) -> bool {
         use Error::*;
         matches!(
             self,
-            Unauthorized { .. } | ClockSkew { .. } | Forbidden { .. } | KeySource { .. }
+            Unauthorized { .. }
+                | TokenRefused { .. }
+                | ClockSkew { .. }
+                | Forbidden { .. }
+                | NotByToken { .. }
+                | CredentialSource { .. }
         )
     }
 
@@ -294,6 +333,8 @@ impl Error {
             | Timeout { context }
             | Unreachable { context, .. }
             | Unauthorized { context, .. }
+            | TokenRefused { context, .. }
+            | NotByToken { context }
             | ClockSkew { context, .. }
             | Forbidden { context }
             | PartitionFull { context }

@@ -6,6 +6,7 @@
 use serde::Deserialize;
 use url::Url;
 
+use crate::credential::CredentialKind;
 use crate::error::{Context, Error};
 use crate::headers;
 use crate::observe::RequestKind;
@@ -24,7 +25,7 @@ pub(crate) fn failure(
     progress: &Progress,
     endpoint: &Url,
 ) -> Error {
-    let mut context = context(request, progress, attempt.trouble);
+    let mut context = context(request, progress, attempt.trouble.clone());
     if let Some(answer) = &attempt.answer {
         context.status = Some(answer.status);
         context.substatus = headers::number(&answer.headers, &headers::SUBSTATUS);
@@ -34,9 +35,7 @@ pub(crate) fn failure(
     let context = Box::new(context);
     match class {
         Class::Unknown if write => Error::Ambiguous { context },
-        Class::KeyRefused | Class::Final | Class::Success => {
-            final_error(request, attempt.answer, attempt.date, endpoint, context)
-        }
+        Class::CredentialRefused | Class::Final | Class::Success => final_error(request, attempt, endpoint, context),
         _ if write && progress.ambiguous => Error::Ambiguous { context },
         Class::Throttled(retry_after) => Error::Throttled { retry_after, context },
         Class::NotSent => Error::Unreachable {
@@ -83,13 +82,8 @@ fn context(request: &Request<'_>, progress: &Progress, detail: String) -> Contex
     }
 }
 
-fn final_error(
-    request: &Request<'_>,
-    answer: Option<Answer>,
-    here: String,
-    endpoint: &Url,
-    mut context: Box<Context>,
-) -> Error {
+fn final_error(request: &Request<'_>, attempt: Attempt, endpoint: &Url, mut context: Box<Context>) -> Error {
+    let answer = attempt.answer;
     if let Some(failed) = answer.as_ref().and_then(|answer| answer.failed.as_ref()) {
         let operation = failed.describe(request.body.as_deref().unwrap_or_default());
         return Error::BatchFailed {
@@ -107,16 +101,21 @@ fn final_error(
                 .as_ref()
                 .and_then(|answer| headers::text(&answer.headers, &reqwest::header::DATE));
             Error::ClockSkew {
-                here,
+                here: attempt.date,
                 there: date.unwrap_or("unknown").to_owned(),
                 context,
             }
         }
+        (401, _) if attempt.credential == CredentialKind::Token => Error::TokenRefused {
+            endpoint: endpoint.to_string(),
+            context,
+        },
         (401, _) => Error::Unauthorized {
             endpoint: endpoint.to_string(),
             context,
         },
         (403, 1014) => Error::PartitionFull { context },
+        (403, 5300) => Error::NotByToken { context },
         (403, _) => Error::Forbidden { context },
         (404, 1003) => Error::ContainerMissing { context },
         (404, _) if addresses_container(request) => Error::ContainerMissing { context },

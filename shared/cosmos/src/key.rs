@@ -1,13 +1,9 @@
-//! The account key, and where it comes from.
-//!
-//! A key may be rotated while the process lives, so the client never stores one: `send.rs` reads a [`KeySource`]
-//! before each attempt, and calls [`refresh`](KeySource::refresh) when the service refuses the signature.
+//! The account key. `credential.rs` says where it comes from.
 //!
 //! Invariant: only `auth.rs` sees key material; `Debug` and errors never show it.
 
 use std::fmt;
 
-use async_trait::async_trait;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
@@ -42,37 +38,6 @@ impl fmt::Debug for Key {
     }
 }
 
-/// Where the client gets the account key.
-#[async_trait]
-pub trait KeySource: Send + Sync + fmt::Debug {
-    /// The key to sign with. Called before every attempt, so an implementation that fetches should cache.
-    async fn key(&self) -> Result<Key, Error>;
-
-    /// Fetches the key again, because the service refused the current one. Later calls of [`key`](Self::key) should
-    /// return the same.
-    async fn refresh(&self) -> Result<Key, Error> {
-        self.key().await
-    }
-}
-
-/// A key that never changes while the process lives.
-#[derive(Clone, Debug)]
-pub struct StaticKey(Key);
-
-impl StaticKey {
-    /// A source that always returns `key`.
-    pub fn new(key: Key) -> StaticKey {
-        StaticKey(key)
-    }
-}
-
-#[async_trait]
-impl KeySource for StaticKey {
-    async fn key(&self) -> Result<Key, Error> {
-        Ok(self.0.clone())
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -81,7 +46,6 @@ mod tests {
     fn debug_never_shows_the_key() {
         let key = Key::from_base64("c2VjcmV0LWtleQ==").unwrap();
         assert_eq!(format!("{key:?}"), "Key(…redacted)");
-        assert_eq!(format!("{:?}", StaticKey::new(key)), "StaticKey(Key(…redacted))");
     }
 
     #[test]

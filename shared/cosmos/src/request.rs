@@ -6,6 +6,7 @@ use reqwest::header::HeaderMap;
 
 use crate::batch_failure::Failed;
 use crate::consistency::ConsistencyTokens;
+use crate::credential::CredentialKind;
 use crate::observe::RequestKind;
 use crate::resource::{Resource, Subject};
 use crate::retry::{Outcome, Retry};
@@ -71,6 +72,7 @@ pub(crate) struct Attempt {
     pub(crate) trouble: String,
     /// The date that was signed.
     pub(crate) date: String,
+    pub(crate) credential: CredentialKind,
 }
 
 /// What the attempts of an operation add up to.
@@ -79,6 +81,8 @@ pub(crate) struct Progress {
     pub(crate) attempts: u32,
     /// An attempt of a write had an unknown outcome.
     pub(crate) ambiguous: bool,
+    /// The service refused an attempt that had consistency tokens: the next ones send none.
+    pub(crate) without_tokens: bool,
     /// Request units.
     pub(crate) charge: f64,
 }

@@ -42,8 +42,8 @@ pub(crate) enum Class {
     Success,
     /// An answer that a repetition would not change, such as 409.
     Final,
-    /// 401: the key may have been rotated.
-    KeyRefused,
+    /// 401: the key may have been rotated, or the token has expired.
+    CredentialRefused,
     /// 429.
     Throttled(Option<Duration>),
     /// 449: another write to the same document was in progress.
@@ -74,7 +74,7 @@ pub(crate) fn classify(outcome: Outcome) -> Class {
     };
     match (status, substatus) {
         (200..=299 | 304, _) => Class::Success,
-        (401, _) => Class::KeyRefused,
+        (401, _) => Class::CredentialRefused,
         (403, 3 | 1008) => Class::RegionMoved,
         (404, 1002) => Class::ReplicaBehind,
         (410, _) => Class::RangeGone,
@@ -99,8 +99,8 @@ impl Backoff {
     /// How long to wait before sending again, or `None` to give up.
     pub(crate) fn wait(&mut self, class: Class, kind: RequestKind, retry: Retry) -> Option<Duration> {
         match class {
-            // The loop handles `KeyRefused`: it has the key source.
-            Class::Success | Class::Final | Class::KeyRefused => None,
+            // The loop handles `CredentialRefused`: it has the source.
+            Class::Success | Class::Final | Class::CredentialRefused => None,
             // `sweep.rs` sends the query of a range that is gone to its successors.
             Class::RangeGone if kind == RequestKind::RangeQuery => None,
             Class::Unknown if kind.is_write() && retry == Retry::Once => None,
@@ -163,7 +163,7 @@ mod tests {
             ((207, 0), Success),
             ((304, 0), Success),
             ((400, 0), Final),
-            ((401, 0), KeyRefused),
+            ((401, 0), CredentialRefused),
             ((403, 0), Final),
             ((403, 3), RegionMoved),
             ((403, 1008), RegionMoved),
@@ -222,7 +222,7 @@ mod tests {
 
     #[test]
     fn a_final_answer_is_never_repeated() {
-        for class in [Class::Success, Class::Final, Class::KeyRefused] {
+        for class in [Class::Success, Class::Final, Class::CredentialRefused] {
             assert_eq!(
                 Backoff::default().wait(class, RequestKind::Read, Retry::Idempotent),
                 None

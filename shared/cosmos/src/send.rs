@@ -25,11 +25,11 @@ use crate::auth;
 use crate::batch_failure;
 use crate::clock::Clock;
 use crate::config::ClientConfig;
+use crate::credential::{Credential, CredentialSource};
 use crate::error::Error;
 use crate::failure::{failure, too_late};
 use crate::headers;
 use crate::http::Http;
-use crate::key::{Key, KeySource};
 use crate::observe::{Observed, Observer, RequestKind};
 use crate::request::{Answer, Attempt, Consistency, Progress, Request};
 use crate::retry::{Backoff, Class, Outcome, classify};
@@ -43,7 +43,7 @@ const JSON: &str = "application/json";
 pub(crate) struct Transport {
     http: Http,
     endpoint: Url,
-    key: Arc<dyn KeySource>,
+    credential: Arc<dyn CredentialSource>,
     clock: Arc<dyn Clock>,
     observer: Option<Arc<dyn Observer>>,
     operation_timeout: Duration,
@@ -51,10 +51,10 @@ pub(crate) struct Transport {
     consistency_patience: Duration,
 }
 
-/// The key that replaced a refused one, at most one per operation.
+/// The credential that replaced a refused one, at most one per operation.
 #[derive(Debug, Default)]
 struct Rotation {
-    key: Option<Key>,
+    replacement: Option<Credential>,
     tried: bool,
 }
 
@@ -63,7 +63,7 @@ impl Transport {
         Transport {
             http: Http::new(config.endpoint.scheme() == "https"),
             endpoint: config.endpoint,
-            key: config.key,
+            credential: config.credential,
             clock: config.clock,
             observer: config.observer,
             operation_timeout: config.operation_timeout,
@@ -74,6 +74,12 @@ impl Transport {
 
     pub(crate) fn http(&self) -> Result<&reqwest::Client, Error> {
         self.http.client()
+    }
+
+    /// Creates the HTTP clients, of the account and of the credential's source.
+    pub(crate) fn warm(&self) -> Result<(), Error> {
+        self.credential.warm();
+        self.http().map(drop)
     }
 
     /// The deadline of an operation that starts now.
@@ -107,20 +113,33 @@ impl Transport {
         let mut rotation = Rotation::default();
         let mut behind_since = None;
         loop {
-            let key = self.key_for(request, progress, &rotation, deadline).await?;
-            let mut attempt = self.attempt(request, &key, progress, deadline).await?;
+            let credential = self.credential_for(request, progress, &rotation, deadline).await?;
+            let mut attempt = self.attempt(request, &credential, progress, deadline).await?;
             let class = classify(attempt.outcome);
             if class == Class::ReplicaBehind
                 && behind_since.get_or_insert_with(Instant::now).elapsed() >= self.consistency_patience
             {
-                forget(request);
+                forget(
+                    request,
+                    "no replica has reached the consistency token; reading without it",
+                );
+            }
+            let is_final = matches!(class, Class::Success | Class::Final);
+            if progress.without_tokens && is_final && !refuses_tokens(attempt.outcome) {
+                forget(request, "the service refuses the consistency token; it is forgotten");
+                attempt.answer.iter().for_each(|answer| learn(request, answer));
             }
             let wait = match class {
                 Class::Success => match attempt.answer.take() {
                     Some(answer) => return Ok(answer),
                     None => None,
                 },
-                Class::KeyRefused => self.rotate(&key, &mut rotation, deadline).await,
+                Class::CredentialRefused => self.rotate(&credential, &mut rotation, deadline).await,
+                // Whether the tokens are to blame, the same request without them shows.
+                Class::Final if refuses_tokens(attempt.outcome) && token_of(request, progress).is_some() => {
+                    progress.without_tokens = true;
+                    Some(Duration::ZERO)
+                }
                 _ => backoff.wait(class, request.kind, request.retry),
             };
             if let Some(wait) = wait.filter(|wait| Instant::now() + *wait < deadline) {
@@ -137,42 +156,47 @@ impl Transport {
         }
     }
 
-    /// The key for the next attempt: the replacement of a refused one, else the source's.
-    async fn key_for(
+    /// The credential for the next attempt: the replacement of a refused one, else the source's.
+    async fn credential_for(
         &self,
         request: &Request<'_>,
         progress: &Progress,
         rotation: &Rotation,
         deadline: Instant,
-    ) -> Result<Key, Error> {
+    ) -> Result<Credential, Error> {
         if Instant::now() >= deadline {
             return Err(too_late(request, progress, "the time limit was over before sending"));
         }
-        if let Some(key) = &rotation.key {
-            return Ok(key.clone());
+        if let Some(replacement) = &rotation.replacement {
+            return Ok(replacement.clone());
         }
-        match timeout_at(deadline, self.key.key()).await {
-            Ok(Ok(key)) => Ok(key),
+        match timeout_at(deadline, self.credential.credential()).await {
+            Ok(Ok(credential)) => Ok(credential),
             Ok(Err(error)) if progress.ambiguous => Err(too_late(request, progress, &error.to_string())),
             Ok(Err(error)) => Err(error),
-            Err(_) => Err(too_late(request, progress, "the key source did not answer")),
+            Err(_) => Err(too_late(
+                request,
+                progress,
+                "the source of the key or token did not answer",
+            )),
         }
     }
 
-    /// Fetches a new key, once per operation. `Some(0)` means that there is one.
-    async fn rotate(&self, refused: &Key, rotation: &mut Rotation, deadline: Instant) -> Option<Duration> {
+    /// Fetches a new credential, once per operation. `Some(0)` means that there is one.
+    async fn rotate(&self, refused: &Credential, rotation: &mut Rotation, deadline: Instant) -> Option<Duration> {
         if std::mem::replace(&mut rotation.tried, true) {
             return None;
         }
-        match timeout_at(deadline, self.key.refresh()).await {
-            Ok(Ok(key)) if key != *refused => {
-                tracing::info!("the account refused the key; its source returned another one");
-                rotation.key = Some(key);
+        let kind = refused.kind().name();
+        match timeout_at(deadline, self.credential.refresh(refused)).await {
+            Ok(Ok(replacement)) if replacement != *refused => {
+                tracing::info!("the account refused the {kind}; its source returned another one");
+                rotation.replacement = Some(replacement);
                 Some(Duration::ZERO)
             }
             Ok(Err(error)) => {
                 // The caller gets the refusal itself, which says what to check.
-                tracing::warn!(%error, "the account refused the key; its source could not be read again");
+                tracing::warn!(%error, "the account refused the {kind}; its source returned no other");
                 None
             }
             _ => None,
@@ -182,7 +206,7 @@ impl Transport {
     async fn attempt(
         &self,
         request: &Request<'_>,
-        key: &Key,
+        credential: &Credential,
         progress: &mut Progress,
         deadline: Instant,
     ) -> Result<Attempt, Error> {
@@ -190,7 +214,7 @@ impl Transport {
         let http = self.http()?;
         let started = Instant::now();
         let date = auth::http_date(self.clock.now_ms());
-        let signed = self.signed(request, key, &date)?;
+        let signed = self.signed(request, credential, &date, token_of(request, progress))?;
         let limit = self.request_timeout.min(deadline.saturating_duration_since(started));
         let (outcome, answer, trouble) = match timeout(limit, exchange(http, request.kind, signed)).await {
             Ok(Ok((outcome, answer))) => (outcome, Some(answer), String::new()),
@@ -212,10 +236,17 @@ impl Transport {
             answer,
             trouble,
             date,
+            credential: credential.kind(),
         })
     }
 
-    fn signed(&self, request: &Request<'_>, key: &Key, date: &str) -> Result<reqwest::Request, Error> {
+    fn signed(
+        &self,
+        request: &Request<'_>,
+        credential: &Credential,
+        date: &str,
+        token: Option<String>,
+    ) -> Result<reqwest::Request, Error> {
         let resource = &request.resource;
         let mut url = self.endpoint.clone();
         url.set_path(&resource.path);
@@ -224,7 +255,7 @@ impl Transport {
         headers::insert(
             map,
             AUTHORIZATION,
-            &auth::authorization(key, request.method.as_str(), resource, date),
+            &auth::authorization(credential, request.method.as_str(), resource, date),
         )?;
         headers::insert(map, headers::DATE, date)?;
         headers::flag(map, headers::VERSION, API_VERSION);
@@ -233,11 +264,6 @@ impl Transport {
         if request.body.is_some() {
             headers::flag(map, CONTENT_TYPE, JSON);
         }
-        let token = match request.consistency {
-            Consistency::Unused | Consistency::Learn(_) => None,
-            Consistency::Full(tokens) => tokens.joined(),
-            Consistency::Range(tokens, range) => tokens.of_range(range),
-        };
         if let Some(token) = token {
             headers::insert(map, headers::CONSISTENCY_TOKEN, &token)?;
         }
@@ -332,12 +358,27 @@ fn learn(request: &Request<'_>, answer: &Answer) {
         Consistency::Learn(tokens) | Consistency::Full(tokens) | Consistency::Range(tokens, _) => tokens,
     };
     if let Some(token) = headers::text(&answer.headers, &headers::CONSISTENCY_TOKEN) {
-        tokens.absorb(token);
+        tokens.learn(token);
     }
 }
 
-/// No replica has reached the token for long: it names writes that were lost, and the next attempt omits it.
-fn forget(request: &Request<'_>) {
+/// The consistency tokens that the next attempt sends.
+fn token_of(request: &Request<'_>, progress: &Progress) -> Option<String> {
+    match request.consistency {
+        _ if progress.without_tokens => None,
+        Consistency::Unused | Consistency::Learn(_) => None,
+        Consistency::Full(tokens) => tokens.joined(),
+        Consistency::Range(tokens, range) => tokens.of_range(range),
+    }
+}
+
+/// Whether an answer may mean that a consistency token is not one, or that the tokens are too long for a header.
+fn refuses_tokens(outcome: Outcome) -> bool {
+    matches!(outcome, Outcome::Answer { status: 400 | 431, .. })
+}
+
+/// Forgets the tokens of a request: they name writes that were lost, or are no tokens of this container.
+fn forget(request: &Request<'_>, why: &str) {
     match request.consistency {
         Consistency::Unused | Consistency::Learn(_) => return,
         Consistency::Full(tokens) => tokens.clear(),
@@ -345,11 +386,7 @@ fn forget(request: &Request<'_>) {
     }
     // The span has these fields too, but not at the default level.
     let (operation, container) = (request.kind.name(), request.subject.container());
-    tracing::warn!(
-        operation,
-        container,
-        "no replica has reached the consistency token; reading without it"
-    );
+    tracing::warn!(operation, container, "{why}");
 }
 
 /// An error with all its causes, because the outermost only says "error sending request".

@@ -8,7 +8,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use async_trait::async_trait;
-use cosmos::{ClientConfig, Clock, CosmosClient, Error, Key, KeySource, Retry, StaticKey, SystemClock};
+use cosmos::{
+    ClientConfig, Clock, CosmosClient, Credential, CredentialSource, Error, Key, Retry, StaticKey, SystemClock,
+};
 use serde_json::{Value, json};
 use support::account::{account, config};
 use support::{Scripted, answer, create, pk};
@@ -54,17 +56,18 @@ struct Rotating {
 }
 
 #[async_trait]
-impl KeySource for Rotating {
-    async fn key(&self) -> Result<Key, Error> {
+impl CredentialSource for Rotating {
+    async fn credential(&self) -> Result<Credential, Error> {
         match self.refreshed.load(Ordering::SeqCst) {
-            0 => Key::from_base64(WRONG),
-            _ => Ok(self.right.clone()),
+            0 => Key::from_base64(WRONG).map(Credential::Key),
+            _ => Ok(Credential::Key(self.right.clone())),
         }
     }
 
-    async fn refresh(&self) -> Result<Key, Error> {
+    async fn refresh(&self, refused: &Credential) -> Result<Credential, Error> {
+        assert!(*refused == Credential::Key(Key::from_base64(WRONG)?));
         self.refreshed.fetch_add(1, Ordering::SeqCst);
-        Ok(self.right.clone())
+        Ok(Credential::Key(self.right.clone()))
     }
 }
 
@@ -110,9 +113,9 @@ async fn a_key_that_is_refused_even_when_new_is_final_after_one_refresh() {
 struct Broken;
 
 #[async_trait]
-impl KeySource for Broken {
-    async fn key(&self) -> Result<Key, Error> {
-        Err(Error::key_source("the vault is closed"))
+impl CredentialSource for Broken {
+    async fn credential(&self) -> Result<Credential, Error> {
+        Err(Error::credential_source("the vault is closed"))
     }
 }
 

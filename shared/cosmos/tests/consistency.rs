@@ -116,6 +116,62 @@ async fn a_token_that_no_replica_ever_reaches_is_forgotten_after_a_while() {
 }
 
 #[tokio::test]
+async fn a_token_that_the_service_refuses_is_forgotten() {
+    for status in [400, 431] {
+        let server = Scripted::start(move |_, request| match request.header("x-ms-session-token") {
+            Some(token) if token.contains("999") => answer(status),
+            _ => answer(200).with("x-ms-session-token", "0:-1#12"),
+        })
+        .await;
+        let container = server.container();
+        container.absorb_consistency_token("0:-1#3,7:-1#999");
+        for _ in 0..3 {
+            assert!(container.read::<Value>(&pk("p"), "a").await.unwrap().is_some());
+        }
+        let seen = server.seen();
+        assert_eq!(seen.len(), 4, "only the first read was repeated: {seen:?}");
+        assert_eq!(seen[1].header("x-ms-session-token"), None);
+        assert_eq!(
+            seen[2].header("x-ms-session-token"),
+            Some("0:-1#12"),
+            "what the answers say counts"
+        );
+        assert_eq!(container.consistency_token().as_deref(), Some("0:-1#12"));
+    }
+}
+
+#[tokio::test]
+async fn a_request_that_is_refused_without_a_token_too_keeps_the_token() {
+    let server = Scripted::playing(vec![answer(400)]).await;
+    let container = server.container();
+    container.absorb_consistency_token("0:-1#3");
+    let error = container.read::<Value>(&pk("p"), "a").await.unwrap_err();
+    assert!(matches!(error, Error::BadRequest { .. }), "{error}");
+    assert_eq!(server.seen().len(), 2);
+    assert_eq!(container.consistency_token().as_deref(), Some("0:-1#3"));
+}
+
+#[tokio::test]
+async fn forged_tokens_neither_grow_the_header_nor_travel_on() {
+    let server = Scripted::playing(vec![answer(200).with("x-ms-session-token", "3:-1#12")]).await;
+    let container = server.container();
+    assert!(container.read::<Value>(&pk("p"), "a").await.unwrap().is_some());
+    let forged = |from: u32, to: u32| (from..to).map(|n| format!("{n}:-1#7")).collect::<Vec<_>>().join(",");
+    container.absorb_consistency_token(&forged(0, 80_000));
+    (0..200).for_each(|part| container.absorb_consistency_token(&forged(part * 400, (part + 1) * 400)));
+    assert!(container.read::<Value>(&pk("p"), "a").await.unwrap().is_some());
+    let sent = server
+        .seen()
+        .last()
+        .unwrap()
+        .header("x-ms-session-token")
+        .unwrap()
+        .len();
+    assert!(sent <= 8_000, "{sent} bytes");
+    assert_eq!(container.recent_consistency_token(2_000).as_deref(), Some("3:-1#12"));
+}
+
+#[tokio::test]
 async fn a_client_reads_its_own_writes_from_before_and_after_a_split() {
     let account = lagging(Duration::from_millis(100)).await;
     let container = account.container();

@@ -1,7 +1,8 @@
 //! The configuration that the AWS clients of this crate share, made on first use.
 //!
 //! Making it reads the root certificates and the credentials. A cold start that sends nothing does not pay for that, and
-//! one that uses two services pays once. The neighbours are `notifier/sqs.rs` and `secret.rs`.
+//! one that uses two services pays once. The neighbours are `notifier/sqs.rs`, `secret.rs` and
+//! `web_identity.rs`.
 //!
 //! Endpoint, region and credentials come from the environment as usual in AWS, or from given variables with the same names;
 //! `AWS_ENDPOINT_URL` points to a local service.
@@ -92,6 +93,19 @@ where
         }
     }
     text
+}
+
+/// Whether the same call may succeed later: there was no answer, or the service is busy.
+pub(crate) fn is_transient<E: ProvideErrorMetadata>(error: &SdkError<E>) -> bool {
+    let throttled = |code: &str| code.starts_with("Throttl") || code == "TooManyRequestsException";
+    match error {
+        SdkError::TimeoutError(_) | SdkError::DispatchFailure(_) | SdkError::ResponseError(_) => true,
+        SdkError::ServiceError(refused) => {
+            let status = refused.raw().status().as_u16();
+            status == 429 || status >= 500 || error.code().is_some_and(throttled)
+        }
+        _ => false,
+    }
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@ use crate::budget::Budget;
 use crate::config::Config;
 use crate::environment::{Environment, Parts};
 use crate::event::{BatchResponse, SqsEvent};
+use crate::function_error::{FunctionError, guarded, report_start};
 use crate::log;
 use crate::maintenance::{Answer, Maintenance};
 use crate::metrics::Metrics;
@@ -37,8 +38,7 @@ const REQUEST_TIMEOUT: Duration = Duration::from_secs(4);
 /// # Errors
 /// When the configuration is wrong, or the Lambda runtime interface fails.
 pub async fn orchestrator(orchestrations: OrchestrationRegistry) -> Result<(), Error> {
-    let config = configured()?;
-    let (_, parts) = store_of(&config).await?;
+    let (config, _, parts) = started().await?;
     let environment = Environment::orchestrator(parts, orchestrations).await;
     run(&environment, &config).await
 }
@@ -56,8 +56,7 @@ pub async fn orchestrator(orchestrations: OrchestrationRegistry) -> Result<(), E
 /// # Errors
 /// When the configuration is wrong, or the Lambda runtime interface fails.
 pub async fn worker(activities: ActivityRegistry) -> Result<(), Error> {
-    let config = configured()?;
-    let (_, parts) = store_of(&config).await?;
+    let (config, _, parts) = started().await?;
     let tags = config.tags.clone();
     let environment = Environment::worker(parts, activities, tags).await;
     run(&environment, &config).await
@@ -76,12 +75,11 @@ pub async fn worker(activities: ActivityRegistry) -> Result<(), Error> {
 /// # Errors
 /// When the configuration is wrong, or the Lambda runtime interface fails.
 pub async fn maintenance() -> Result<(), Error> {
-    let config = configured()?;
-    let (store, parts) = store_of(&config).await?;
+    let (config, store, parts) = started().await?;
     let (metrics, clock) = (Arc::clone(&parts.metrics), Arc::clone(&parts.clock));
     let maintenance = &Maintenance::new(store, parts.notifier(), clock, config.maintenance.clone());
     let (function, metrics) = (&ready(&config, "Maintenance"), &metrics);
-    lambda_runtime::run(service_fn(move |event: LambdaEvent<Value>| async move {
+    let invoke = move |event: LambdaEvent<Value>| async move {
         let started = Instant::now();
         let _request = log::invocation(&event.context.request_id);
         let budget = Budget::until(event.context.deadline, SystemClock.now_ms());
@@ -92,9 +90,9 @@ pub async fn maintenance() -> Result<(), Error> {
             Err(error) => tracing::error!(%error, "the request failed"),
         }
         write_metrics(metrics, function, started);
-        Ok::<_, Error>(answer?)
-    }))
-    .await
+        Ok(answer?)
+    };
+    lambda_runtime::run(service_fn(move |event| guarded(invoke(event)))).await
 }
 
 /// A duroxide client from the same environment variables, which wakes the functions after each request.
@@ -105,6 +103,16 @@ pub async fn client() -> Result<Client, Error> {
     // It does not install logs: that is up to its program.
     let (_, parts) = store_of(&Config::from_env()?).await?;
     Ok(Client::new(Arc::new(parts.notifying())))
+}
+
+/// The parts of a function. An error is reported to Lambda.
+async fn started() -> Result<(Config, Arc<CosmosProvider>, Parts), Error> {
+    let start = async {
+        let config = configured()?;
+        let (store, parts) = store_of(&config).await?;
+        Ok((config, store, parts))
+    };
+    start.await.inspect_err(report_start)
 }
 
 /// A function's configuration. It installs the logs.
@@ -148,10 +156,7 @@ fn environment_id() -> String {
 async fn run(environment: &Environment, config: &Config) -> Result<(), Error> {
     let function = ready(config, &format!("{:?}", environment.role));
     let function = function.as_str();
-    lambda_runtime::run(service_fn(move |event: LambdaEvent<SqsEvent>| async move {
-        Ok::<_, Error>(invoke(environment, function, event).await)
-    }))
-    .await
+    lambda_runtime::run(service_fn(move |event| guarded(invoke(environment, function, event)))).await
 }
 
 /// Logs that the function is ready, and returns its name.
@@ -168,13 +173,18 @@ fn ready(config: &Config, role: &str) -> String {
     function
 }
 
-async fn invoke(environment: &Environment, function: &str, event: LambdaEvent<SqsEvent>) -> BatchResponse {
+async fn invoke(
+    environment: &Environment,
+    function: &str,
+    event: LambdaEvent<Value>,
+) -> Result<BatchResponse, FunctionError> {
     let started = Instant::now();
     let _request = log::invocation(&event.context.request_id);
     let budget = Budget::until(event.context.deadline, SystemClock.now_ms());
-    let response = environment.serve(event.payload, budget).await;
+    let batch: SqsEvent = serde_json::from_value(event.payload).map_err(|error| FunctionError::no_batch(&error))?;
+    let response = environment.serve(batch, budget).await;
     write_metrics(&environment.metrics, function, started);
-    response
+    Ok(response)
 }
 
 fn write_metrics(metrics: &Metrics, function: &str, started: Instant) {

@@ -15,12 +15,14 @@
 //! | module | role |
 //! |---|---|
 //! | `function`, `environment`, `invocation` | entry points; the warm runtime; one batch of records |
+//! | `function_error` | the names of errors that Lambda reports |
 //! | `connection`, `notifying_provider` | for programs outside of the functions; a wakeup after each request of a client |
 //! | `gate`, `delegate` | the provider that gives the runtime one step per request; how it passes on the other verbs |
 //! | `wakeup`, [`notifier`], `event` | the message; how it is sent; how it arrives |
 //! | `due`, `disposition` | pure: which wakeups follow a commit; what becomes of a record |
 //! | `maintenance` | the scheduled function |
-//! | `budget`, [`config`], `secret`, `aws` | time, settings, the store's key, AWS clients |
+//! | `budget`, [`config`], `aws` | time, settings, AWS clients |
+//! | `secret`, `web_identity` | the store's key, or what proves an application's identity to Entra ID |
 //! | [`log`], `metrics` | JSON logs; metrics in CloudWatch's embedded format |
 //! | `testing` | internals for the tests of this workspace, behind the feature `testing` |
 //!
@@ -56,6 +58,7 @@ mod due;
 mod environment;
 mod event;
 mod function;
+mod function_error;
 mod gate;
 mod invocation;
 pub mod log;
@@ -67,6 +70,7 @@ mod secret;
 #[cfg(feature = "testing")]
 pub mod testing;
 mod wakeup;
+mod web_identity;
 
 /// For [`delegate_provider!`].
 #[doc(hidden)]

@@ -63,7 +63,7 @@ delegate_provider! {
         async fn enqueue_for_orchestrator(&self, item: WorkItem, delay: Option<Duration>) -> Result<(), ProviderError> {
             let now_ms = self.clock.now_ms();
             let visible_ms = delay.map(|delay| now_ms.saturating_add(delay.as_millis() as u64));
-            let due = Due::message(&item, visible_ms);
+            let due = Due::enqueued(&item, visible_ms);
             self.store.enqueue_for_orchestrator(item, delay).await?;
             self.notify(now_ms, due).await;
             Ok(())

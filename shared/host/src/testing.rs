@@ -16,3 +16,8 @@ pub use crate::metrics::{Metric, Metrics};
 pub use crate::notifier::{BoundedNotifier, Memory};
 pub use crate::notifying_provider::NotifyingProvider;
 pub use crate::secret::SecretKey;
+
+/// What this crate requests of AWS STS.
+pub mod web_identity {
+    pub use crate::web_identity::{AUDIENCE, DURATION_SECONDS, SIGNING_ALGORITHM};
+}

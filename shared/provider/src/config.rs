@@ -2,7 +2,7 @@
 
 use crate::clock::{Ids, RandomIds};
 use crate::error::ConnectError;
-use cosmos::{Clock, Key, KeySource, Observer, StaticKey, SystemClock, Throughput};
+use cosmos::{Clock, CredentialSource, Key, Observer, StaticKey, SystemClock, Throughput};
 use std::env;
 use std::fmt;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use std::time::Duration;
 #[derive(Clone)]
 pub struct CosmosConfig {
     pub(crate) endpoint: String,
-    pub(crate) key: Arc<dyn KeySource>,
+    pub(crate) credential: Arc<dyn CredentialSource>,
     pub(crate) database: String,
     pub(crate) container: String,
     pub(crate) throughput: Option<Throughput>,
@@ -26,7 +26,12 @@ pub struct CosmosConfig {
     pub(crate) repair_after: Duration,
     pub(crate) outbox: Outbox,
     pub(crate) dead_letter_ttl: Duration,
+    pub(crate) orphan_grace: Duration,
+    pub(crate) history_limit: u64,
 }
+
+/// The default of [`CosmosConfigBuilder::history_limit`].
+const HISTORY_LIMIT: u64 = 64 * 1024 * 1024;
 
 /// How often, and how long apart, recovery retries an intent that its maker did not deliver.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -64,21 +69,23 @@ impl fmt::Debug for CosmosConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("CosmosConfig")
             .field("endpoint", &self.endpoint)
-            .field("key", &"(redacted)")
+            .field("credential", &"(redacted)")
             .field("database", &self.database)
             .field("container", &self.container)
             .field("outbox", &self.outbox)
             .field("dead_letter_ttl", &self.dead_letter_ttl)
+            .field("orphan_grace", &self.orphan_grace)
+            .field("history_limit", &self.history_limit)
             .finish_non_exhaustive()
     }
 }
 
 impl CosmosConfig {
     /// A configuration with defaults, for a container in an account.
-    pub fn builder(endpoint: impl Into<String>, key: impl KeySource + 'static) -> CosmosConfigBuilder {
+    pub fn builder(endpoint: impl Into<String>, credential: impl CredentialSource + 'static) -> CosmosConfigBuilder {
         CosmosConfigBuilder(CosmosConfig {
             endpoint: endpoint.into(),
-            key: Arc::new(key),
+            credential: Arc::new(credential),
             database: "duroxide".to_owned(),
             container: "workflows".to_owned(),
             throughput: None,
@@ -92,6 +99,8 @@ impl CosmosConfig {
             repair_after: Duration::from_secs(10),
             outbox: Outbox::default(),
             dead_letter_ttl: Duration::from_secs(30 * 24 * 3_600),
+            orphan_grace: Duration::from_secs(24 * 3_600),
+            history_limit: HISTORY_LIMIT,
         })
     }
 
@@ -213,6 +222,21 @@ impl CosmosConfigBuilder {
     /// How long a dead letter is kept (default 30 days; at least a second).
     pub fn dead_letter_ttl(mut self, ttl: Duration) -> Self {
         self.0.dead_letter_ttl = ttl;
+        self
+    }
+
+    /// How long messages of an instance that does not exist wait for its start, before they become dead letters (default
+    /// 24 h).
+    pub fn orphan_grace(mut self, grace: Duration) -> Self {
+        self.0.orphan_grace = grace;
+        self
+    }
+
+    /// How many bytes the history of one execution may have (default 64 MiB). A turn that would load a larger one is given
+    /// up: the orchestration fails, with an error that names the size. A process needs several times as much memory for
+    /// each turn that it runs at once.
+    pub fn history_limit(mut self, bytes: u64) -> Self {
+        self.0.history_limit = bytes;
         self
     }
 

@@ -122,7 +122,7 @@ impl TurnDecision {
         let started = Orchestration::started(&self.events);
         let orchestration = started.as_ref().or(running);
         let cancelled: HashSet<String> = self.cancelled.iter().map(WorkDoc::id_of).collect();
-        let messages = self.messages.iter().filter_map(|item| Due::message(item, None));
+        let messages = self.messages.iter().filter_map(Due::message);
         let work = self.work.iter().filter_map(|item| Due::activity(item, orchestration));
         let wanted = |due: &Due| match &due.target {
             Target::Turn { .. } => true,
@@ -133,17 +133,24 @@ impl TurnDecision {
 }
 
 impl Due {
-    /// Who has something to do when this message is queued, to be seen from `visible_ms` on (a timer: not before it
-    /// fires). `None` for an activity, which is no message.
-    pub fn message(item: &WorkItem, visible_ms: Option<u64>) -> Option<Due> {
-        let instance = target_of(item)?.to_owned();
+    /// Who has something to do when a turn or an activity makes this message: a timer is due when it fires. `None` for an
+    /// activity, which is no message.
+    pub fn message(item: &WorkItem) -> Option<Due> {
         let at_ms = match item {
-            WorkItem::TimerFired { fire_at_ms, .. } => Some(visible_ms.unwrap_or(0).max(*fire_at_ms)),
-            _ => visible_ms,
+            WorkItem::TimerFired { fire_at_ms, .. } => Some(*fire_at_ms),
+            _ => None,
         };
+        Due::enqueued(item, at_ms)
+    }
+
+    /// Who has something to do when this message is enqueued from outside a turn, visible from `visible_ms` on (`None`: at
+    /// once, even a timer). `None` for an activity, which is no message.
+    pub fn enqueued(item: &WorkItem, visible_ms: Option<u64>) -> Option<Due> {
         Some(Due {
-            target: Target::Turn { instance },
-            at_ms,
+            target: Target::Turn {
+                instance: target_of(item)?.to_owned(),
+            },
+            at_ms: visible_ms,
         })
     }
 
@@ -276,11 +283,11 @@ mod tests {
     }
 
     #[test]
-    fn a_timer_is_due_when_it_fires_and_not_before_it_is_visible() {
-        let at = |item: &WorkItem, visible_ms| Due::message(item, visible_ms).and_then(|due| due.at_ms);
-        assert_eq!(at(&timer(NOW), None), Some(NOW));
-        assert_eq!(at(&timer(NOW), Some(NOW - 5)), Some(NOW));
-        assert_eq!(at(&timer(NOW), Some(NOW + 5)), Some(NOW + 5));
+    fn a_timer_of_a_turn_is_due_when_it_fires_and_an_enqueued_one_when_its_caller_says() {
+        let at = |due: Option<Due>| due.and_then(|due| due.at_ms);
+        assert_eq!(at(Due::message(&timer(NOW))), Some(NOW));
+        assert_eq!(at(Due::enqueued(&timer(NOW), None)), None);
+        assert_eq!(at(Due::enqueued(&timer(NOW), Some(NOW + 5))), Some(NOW + 5));
     }
 
     #[test]

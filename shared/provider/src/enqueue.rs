@@ -1,26 +1,27 @@
-//! Enqueueing from outside a turn: one request. A lost response does no harm, because the id is unique to the request.
+//! Enqueueing from outside a turn: one request. A lost response does no harm: the id is unique to the request, so a retry
+//! conflicts with the message, or with the receipt that it leaves when a turn has consumed it meanwhile.
 
-use crate::due::Due;
 use crate::error::Failure;
-use crate::model::{Envelope, MessageDoc, WorkDoc};
+use crate::model::{Envelope, MessageDoc, Receipt, WorkDoc, target_of};
 use crate::store::{Store, check_session, check_size, millis};
 use cosmos::{PartitionKey, Retry};
 use duroxide::providers::WorkItem;
 use std::time::Duration;
 
-/// Queues a message for its instance. Returns the instance, and when the message is due.
+/// Queues a message for its instance: due after `delay`, without one at once, whatever it is (a timer that a turn makes
+/// is due when it fires; see `turn::plan`). Returns the instance, and when the message is due.
 pub(crate) async fn message(store: &Store, item: &WorkItem, delay: Option<Duration>) -> Result<(String, u64), Failure> {
     let now = store.now();
-    let visible_ms = delay.map(|delay| now.saturating_add(millis(delay)));
-    let due = Due::message(item, visible_ms)
+    let due_at = now.saturating_add(delay.map_or(0, millis));
+    let target = target_of(item)
         .ok_or_else(|| Failure::Refused("an activity is enqueued for workers, not for an orchestrator".to_owned()))?;
-    let (target, due_at) = (due.target.instance(), due.at_ms.unwrap_or(now).max(now));
     let pk = PartitionKey::new(target)?;
     let envelope = Envelope {
         id: store.ids.unique(),
-        sort_key: store.sequence.next(now),
+        queued_at: now,
+        arrival: store.sequence.next(now),
         due_at,
-        receipt: false,
+        receipt: Receipt::Brief,
     };
     let message = MessageDoc::new(target, envelope, item)?;
     check_size("the input or event", target, &message)?;

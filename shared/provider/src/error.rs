@@ -29,7 +29,7 @@ pub enum ConnectError {
 pub(crate) enum Failure {
     #[error(transparent)]
     Cosmos(#[from] cosmos::Error),
-    #[error("a document cannot be serialised: {0}")]
+    #[error("a document cannot be encoded or decoded: {0}")]
     Serialise(#[from] serde_json::Error),
     #[error("Invalid lock token: it was not issued by this provider")]
     InvalidToken,

@@ -4,7 +4,7 @@
 //! items as JSON. An ordinary commit has no such event and no extra cost.
 
 use crate::due::TurnDecision;
-use crate::model::{DeadLetterKind, GivenUp};
+use crate::model::{DeadLetterKind, GivenUp, InstanceDoc};
 use duroxide::providers::WorkItem;
 use duroxide::{ErrorDetails, EventKind, PoisonMessageType};
 use serde_json::value::RawValue;
@@ -106,6 +106,22 @@ pub(crate) fn of_activity(completion: &WorkItem, room: usize) -> Option<GivenUp>
     })
 }
 
+/// A turn that the provider gives up before it runs.
+pub(crate) fn of_history(reason: String, instance: &InstanceDoc, attempts: u32, items: Vec<Box<RawValue>>) -> GivenUp {
+    let (items, omitted) = keep(items, MOST_ITEM_BYTES);
+    GivenUp {
+        cause: DeadLetterKind::PoisonTurn,
+        reason,
+        attempts,
+        execution: Some(instance.current.execution),
+        name: instance.name.clone(),
+        target: None,
+        message: None,
+        items,
+        omitted,
+    }
+}
+
 struct Poison<'a> {
     attempts: u32,
     most: u32,
@@ -138,6 +154,11 @@ fn items_of(text: &str, most: usize) -> (Vec<Box<RawValue>>, u32) {
         .or_else(|_| serde_json::from_str::<Box<RawValue>>(text).map(|one| vec![one]))
         .or_else(|_| serde_json::value::to_raw_value(text).map(|one| vec![one]))
         .unwrap_or_default();
+    keep(all, most)
+}
+
+/// The items that fit into so many bytes, and how many do not.
+fn keep(all: Vec<Box<RawValue>>, most: usize) -> (Vec<Box<RawValue>>, u32) {
     let (mut items, mut left, mut omitted) = (Vec::new(), most, 0);
     for item in all {
         match left.checked_sub(item.get().len()) {

@@ -26,7 +26,8 @@
 //! | 8 | `maintain` | the passes of the scheduled function: due items, sessions, retention, dead letters, report |
 //! | 9 | `provider` | the public face: `Provider`, `ProviderAdmin`, the directed calls, the passes |
 //!
-//! Creating a provider starts no task: every request is made inside a call of its user.
+//! Creating a provider starts no task, and every request belongs to a call of its user. A polling fetch claims in a task of
+//! its own, which ends with the claim: a fetch that is dropped in between leaves no claim behind.
 
 mod admin;
 mod batch;
@@ -62,8 +63,10 @@ pub use maintain::{
     Backlog, BacklogQuery, DeadLetter, DeadLetterCursor, DeadLetterFilter, DeadLetterId, DeadLetterPage,
     DeadLetterSummary, DueItem, DuePage, DueWindow, MaintenanceState, Redriven, Redrives, Retention, Tried,
 };
+#[cfg(feature = "testing")]
+pub use model::testing;
 pub use model::{DeadLetterKind, UnfinishedSweep};
 pub use page::{Cursor, PageRequest, PassOutcome};
 pub use provider::CosmosProvider;
 pub use schema::container_spec;
-pub use types::{ClaimedWork, Fetched, PendingCommit, TurnItem};
+pub use types::{ClaimedWork, Decided, Fetched, GivenUpTurn, PendingCommit, TurnItem};

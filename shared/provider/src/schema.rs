@@ -1,16 +1,34 @@
 //! The definition of the container: the source of truth for `connect` and for infrastructure code.
 //!
 //! Only what a query filters or orders by is indexed: indexing the payload would cost request units on every write.
+//!
+//! A query over all partitions runs every few seconds, or at each maintenance run. Its price must not grow with what is stored, so
+//! each one begins with an equality and continues with a range or an order in the same composite index, or uses one path alone.
+//! The strict server of the tests refuses any other (its module `strict::scan` has the rules).
+//!
+//! | composite index | serves |
+//! |---|---|
+//! | `lane`, `dueAt` | the sweep for turns, and for what needs recovery |
+//! | `queue`, `dueAt` | the sweep for work items; the passes of recovery; how many messages and work items are due |
+//! | `queue`, `type`, `dueAt` | the outbox |
+//! | `queue`, `type`, `sortKey` | the oldest intent; the list of dead letters |
+//! | `queue`, `givenUp.cause`, `sortKey` | the list of dead letters of one kind |
+//! | `type`, `until` | claims that are live; affinity sessions that have expired |
+//! | `type`, `completedAt` | instances that retention deletes |
+//! | `type`, `executions` | instances that retention prunes |
+//!
+//! What is due in a window of time, whatever its queue, is found by `dueAt` alone: only what waits has one.
 
-use cosmos::{ContainerSpec, IndexingPolicy, Throughput};
+use cosmos::{ContainerSpec, IndexingPolicy, Order, Throughput};
 
 /// Every document has the id of its instance (or, for an affinity session, of that session) under this path.
 const PARTITION_KEY_PATH: &str = "/pk";
 
-const INDEXED: [&str; 14] = [
+const INDEXED: [&str; 18] = [
     "/pk/?",
     "/type/?",
     "/queue/?",
+    "/lane/?",
     "/dueAt/?",
     "/sortKey/?",
     "/execution/?",
@@ -22,6 +40,21 @@ const INDEXED: [&str; 14] = [
     "/tag/?",
     "/until/?",
     "/completedAt/?",
+    "/executions/?",
+    "/timer/?",
+    "/givenUp/cause/?",
+];
+
+/// All in ascending order; the service reads them backwards as well.
+const COMPOSITE: [&[&str]; 8] = [
+    &["/lane", "/dueAt"],
+    &["/queue", "/dueAt"],
+    &["/queue", "/type", "/dueAt"],
+    &["/queue", "/type", "/sortKey"],
+    &["/queue", "/givenUp/cause", "/sortKey"],
+    &["/type", "/until"],
+    &["/type", "/completedAt"],
+    &["/type", "/executions"],
 ];
 
 /// The container's definition: partition key, index policy, and TTL per item (receipts and dead letters use it).
@@ -32,9 +65,16 @@ pub fn container_spec(name: &str, throughput: Throughput) -> ContainerSpec {
         indexing: IndexingPolicy {
             included: INDEXED.iter().map(|path| (*path).to_owned()).collect(),
             excluded: vec!["/*".to_owned()],
-            composite: Vec::new(),
+            composite: COMPOSITE.iter().map(|paths| ascending(paths)).collect(),
         },
         default_ttl: Some(-1),
         throughput,
     }
+}
+
+fn ascending(paths: &[&str]) -> Vec<(String, Order)> {
+    paths
+        .iter()
+        .map(|path| ((*path).to_owned(), Order::Ascending))
+        .collect()
 }

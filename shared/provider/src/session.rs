@@ -5,8 +5,8 @@
 //! expires. `maintain::sessions` removes expired ones.
 
 use crate::error::Failure;
-use crate::model::SessionDoc;
 use crate::model::sql::SESSION;
+use crate::model::{Listed, SessionDoc};
 use crate::store::{Store, millis};
 use cosmos::{Etag, PartitionKey, Query, Retry};
 use duroxide::providers::SessionFetchConfig;
@@ -18,11 +18,14 @@ const RENEWALS: u32 = 5;
 /// The result of a claim.
 #[derive(Debug)]
 pub(crate) enum SessionClaim {
-    Owned,
-    /// Another owner has it until then.
-    Busy {
+    /// The caller has it until then.
+    Owned {
         until_ms: u64,
+        /// The version that the claim wrote, if nobody had the session before.
+        taken: Option<Etag>,
     },
+    /// Another owner has it until then. The owner is unknown when the session changes too fast.
+    Busy { until_ms: u64, owner: Option<String> },
 }
 
 /// Claims the session, or extends it when it is the caller's already.
@@ -37,10 +40,14 @@ pub(crate) async fn claim(store: &Store, session: &str, config: &SessionFetchCon
         {
             return Ok(SessionClaim::Busy {
                 until_ms: seen.doc.until,
+                owner: Some(seen.doc.owner.clone()),
             });
         }
         let until = now.saturating_add(millis(config.lock_timeout));
-        let next = SessionDoc::new(session, &config.owner_id, until, now);
+        let next = match &seen {
+            Some(seen) => seen.doc.claimed(&config.owner_id, until, now),
+            None => SessionDoc::new(session, &config.owner_id, until, now),
+        };
         let written = match &seen {
             Some(seen) => {
                 store
@@ -51,14 +58,41 @@ pub(crate) async fn claim(store: &Store, session: &str, config: &SessionFetchCon
             None => store.container.create(&pk, &next, Retry::Idempotent).await,
         };
         match written {
-            Ok(_) => return Ok(SessionClaim::Owned),
+            Ok(etag) => {
+                let is_taken = seen.is_none_or(|seen| seen.doc.until <= now);
+                return Ok(SessionClaim::Owned {
+                    until_ms: until,
+                    taken: is_taken.then_some(etag),
+                });
+            }
             // Another slot of the same owner recorded its use, another owner was faster, or our own first attempt was
             // applied: read again.
             Err(error) if error.is_conflict() || error.is_precondition_failed() || error.is_not_found() => {}
             Err(error) => return Err(error.into()),
         }
     }
-    Ok(SessionClaim::Busy { until_ms: now })
+    Ok(SessionClaim::Busy {
+        until_ms: now,
+        owner: None,
+    })
+}
+
+/// Releases a session in the version in which it was taken: nobody has used it since. Best effort: it expires by itself.
+pub(crate) async fn release(store: &Store, session: &str, taken: &Etag) {
+    let released = async {
+        let pk = PartitionKey::new(session)?;
+        let deleted = store
+            .container
+            .delete(&pk, SessionDoc::ID, Some(taken), Retry::Idempotent);
+        match deleted.await {
+            // It was used or removed since.
+            Err(error) if error.is_precondition_failed() || error.is_not_found() => Ok(()),
+            deleted => deleted.map_err(Failure::from),
+        }
+    };
+    if let Err(error) = released.await {
+        tracing::debug!(session, %error, "a session was not released; it will expire");
+    }
 }
 
 /// Records that the session was used. Best effort: without it an idle session expires a little earlier.
@@ -86,12 +120,13 @@ async fn try_touch(store: &Store, session: &str) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Extends the sessions of these owners that are neither expired nor idle.
+/// Extends the sessions of these owners that are neither expired nor idle. `note` gets each of them.
 pub(crate) async fn renew_all(
     store: &Store,
     owners: &[&str],
     extend_for: Duration,
     idle: Duration,
+    note: impl Fn(&SessionDoc),
 ) -> Result<usize, Failure> {
     if owners.is_empty() {
         return Ok(0);
@@ -103,10 +138,15 @@ pub(crate) async fn renew_all(
     .param("@owners", owners)
     .param("@now", now);
     let (mut renewed, mut failed) = (0, None);
-    for session in store.container.scan::<SessionDoc>(&query).await? {
+    let sessions = store.container.scan::<Listed<SessionDoc>>(&query).await?;
+    for session in sessions.into_iter().filter_map(Listed::known) {
         let until = now.saturating_add(millis(extend_for));
         match renew(store, session, owners, until, millis(idle)).await {
-            Ok(done) => renewed += usize::from(done),
+            Ok(Some(session)) => {
+                note(&session);
+                renewed += 1;
+            }
+            Ok(None) => {}
             Err(failure) => failed = Some(failure),
         }
     }
@@ -120,20 +160,20 @@ pub(crate) async fn renew_all(
     }
 }
 
-/// Extends one session, if it is not idle and still belongs to one of the owners.
+/// Extends one session, if it is not idle and still belongs to one of the owners. Returns it.
 async fn renew(
     store: &Store,
     mut session: SessionDoc,
     owners: &[&str],
     until: u64,
     idle: u64,
-) -> Result<bool, Failure> {
+) -> Result<Option<SessionDoc>, Failure> {
     let pk = PartitionKey::new(&session.pk)?;
     for _ in 0..RENEWALS {
         let now = store.now();
         let live = session.until > now && session.active_at.saturating_add(idle) > now;
         if !live || !owners.contains(&session.owner.as_str()) {
-            return Ok(false);
+            return Ok(None);
         }
         let etag = Etag::new(session.etag.clone());
         session.until = until;
@@ -142,15 +182,15 @@ async fn renew(
             .replace(&pk, SessionDoc::ID, &session, Some(&etag), Retry::Idempotent)
             .await
         {
-            Ok(_) => return Ok(true),
+            Ok(_) => return Ok(Some(session)),
             // Its use was recorded at the same moment, or another owner claimed it: read again.
             Err(error) if error.is_precondition_failed() || error.is_not_found() => {}
             Err(error) => return Err(error.into()),
         }
         match store.container.read::<SessionDoc>(&pk, SessionDoc::ID).await? {
             Some(found) => session = found.doc,
-            None => return Ok(false),
+            None => return Ok(None),
         }
     }
-    Ok(false)
+    Ok(None)
 }

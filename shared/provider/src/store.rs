@@ -33,6 +33,12 @@ pub(crate) struct Store {
     pub outbox: Outbox,
     /// How long dead letters are kept, in seconds.
     pub dead_letter_ttl: u32,
+    /// How long receipts of messages from other instances are kept, in seconds: longer than those can be redriven.
+    pub receipt_ttl: u32,
+    /// How long messages of an instance that does not exist wait for its start.
+    pub orphan_grace: Duration,
+    /// How many bytes of history a turn may load.
+    pub history_limit: u64,
 }
 
 impl Store {

@@ -4,6 +4,8 @@ use crate::due::Due;
 use duroxide::providers::{OrchestrationItem, ProviderError, WorkItem};
 use std::fmt;
 use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// What a directed fetch found.
 #[derive(Clone, Debug)]
@@ -20,11 +22,27 @@ pub enum Fetched<T> {
         /// When the claim expires, unless it is released earlier (Unix ms).
         until_ms: u64,
     },
+    /// The turn was given up, and its orchestration has failed: its history is too large to be loaded. The fetch has
+    /// committed that.
+    GivenUp(GivenUpTurn),
     /// Something is due that this build cannot run. Keep the wakeup: another build must serve it.
     Foreign {
         /// The reason, and what to do.
         why: String,
     },
+}
+
+impl<T> Fetched<T> {
+    /// The same, with what was claimed turned into something else.
+    pub(crate) fn map<U>(self, f: impl FnOnce(T) -> U) -> Fetched<U> {
+        match self {
+            Fetched::Ready(item) => Fetched::Ready(f(item)),
+            Fetched::Nothing => Fetched::Nothing,
+            Fetched::Busy { until_ms } => Fetched::Busy { until_ms },
+            Fetched::GivenUp(turn) => Fetched::GivenUp(turn),
+            Fetched::Foreign { why } => Fetched::Foreign { why },
+        }
+    }
 }
 
 /// A claimed turn.
@@ -39,6 +57,21 @@ pub struct TurnItem {
     /// The number of this turn in its execution, from 1; turns without events do not count.
     pub turn: u64,
     /// More messages are due than one turn takes: another turn must follow, and no other wakeup announces it.
+    pub more: bool,
+}
+
+/// A turn that was given up by its fetch.
+#[derive(Clone, Debug)]
+pub struct GivenUpTurn {
+    /// The execution that has failed.
+    pub execution: u64,
+    /// The error that it failed with.
+    pub error: String,
+    /// The highest attempt count among the messages of the turn, this fetch included.
+    pub attempt: u32,
+    /// Who has something to do now: wake them.
+    pub due: Vec<Due>,
+    /// More messages are due: another turn must follow, and no other wakeup announces it.
     pub more: bool,
 }
 
@@ -60,6 +93,25 @@ pub struct PendingCommit<'a> {
     pub due: Vec<Due>,
     /// Writes it; nothing happens before this is awaited.
     pub done: Pin<Box<dyn Future<Output = Result<(), ProviderError>> + Send + 'a>>,
+    /// Whether it was written, known before `done` ends: what follows (publishing, delivering) may be cut off, and others
+    /// complete it.
+    pub decided: Decided,
+}
+
+/// Whether a commit was written.
+#[derive(Clone, Debug, Default)]
+pub struct Decided(Arc<AtomicBool>);
+
+impl Decided {
+    /// The commit was written.
+    pub(crate) fn set(&self) {
+        self.0.store(true, Ordering::Release);
+    }
+
+    /// Whether it is certain that the commit was written.
+    pub fn is_set(&self) -> bool {
+        self.0.load(Ordering::Acquire)
+    }
 }
 
 impl fmt::Debug for PendingCommit<'_> {

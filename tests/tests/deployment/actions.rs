@@ -1,7 +1,7 @@
 //! Every AWS action that the functions need, and on which resource. `permissions` holds the template's roles to it.
 //!
-//! The first two are called by the host's own code (`notifier/sqs.rs`, `secret.rs`), the others by Lambda on behalf of the
-//! function: the event source mapping polls its queue, the runtime writes its log.
+//! The first three are called by the host's own code (`notifier/sqs.rs`, `secret.rs`, `web_identity.rs`), the others by Lambda
+//! on behalf of the function: the event source mapping polls its queue, the runtime writes its log.
 
 use Deployed::{Client, Maintenance, Orchestrator, Worker};
 
@@ -25,8 +25,10 @@ pub enum On {
     WakeupQueues,
     /// The queue whose wakeups the function serves.
     OwnQueue,
-    /// The secret with the store's key.
-    KeySecret,
+    /// The secret with the store's key, or with the application's secret.
+    Secret,
+    /// The role itself, if an application of Entra ID trusts it.
+    OwnRole,
     /// The streams of the function's log group.
     OwnLog,
 }
@@ -53,7 +55,13 @@ pub const PERMISSIONS: &[Permission] = &[
     // The store's key is read once per environment, and again when it is refused.
     Permission {
         action: "secretsmanager:GetSecretValue",
-        on: On::KeySecret,
+        on: On::Secret,
+        by: &[Orchestrator, Worker, Maintenance, Client],
+    },
+    // The role is proved once per token, so about once an hour in each environment.
+    Permission {
+        action: "sts:GetWebIdentityToken",
+        on: On::OwnRole,
         by: &[Orchestrator, Worker, Maintenance, Client],
     },
     // The event source mapping polls.
@@ -104,9 +112,10 @@ mod tests {
 
     /// Every call of an AWS client in the host's code, as `service:Operation`.
     fn calls(directory: &Path, found: &mut Vec<String>) {
-        const OPERATIONS: [(&str, &str); 2] = [
+        const OPERATIONS: [(&str, &str); 3] = [
             (".send_message_batch()", "sqs:SendMessage"),
             (".get_secret_value()", "secretsmanager:GetSecretValue"),
+            (".get_web_identity_token()", "sts:GetWebIdentityToken"),
         ];
         for entry in std::fs::read_dir(directory).unwrap() {
             let path = entry.unwrap().path();

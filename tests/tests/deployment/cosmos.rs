@@ -13,12 +13,17 @@ use tests::real::Venv;
 
 /// The account, database and container that the templates make, which are the same in both.
 async fn resources(given: &Value) -> Result<[Value; 3]> {
+    Ok(serde_json::from_value(all_resources(given).await?)?)
+}
+
+/// The same, with the role assignments.
+async fn all_resources(given: &Value) -> Result<Value> {
     let venv = Venv::checkov().await?;
     let mut python = Command::new(venv.python());
     python.arg(script("cosmos_eval.py")).arg("infra/azure");
     let both: Value = serde_json::from_slice(&run(&mut python, given.to_string().as_bytes())?)?;
     assert_eq!(both["bicep"], both["arm"], "cosmos.bicep and cosmos.json, for {given}");
-    Ok(serde_json::from_value(both["arm"].clone())?)
+    Ok(both["arm"].clone())
 }
 
 fn expected(name: &str) -> ContainerSpec {
@@ -97,6 +102,41 @@ async fn the_account_is_what_the_guide_says_and_follows_its_parameters() -> Resu
         container["properties"]["options"],
         json!({"autoscaleSettings": {"maxThroughput": 10_000}})
     );
+    Ok(())
+}
+
+#[tokio::test]
+#[ignore = "exhaustive: checkov's Bicep parser from PyPI"]
+async fn principals_may_use_the_documents_of_the_container_only_and_the_key_can_be_disabled() -> Result<()> {
+    let given = json!({"accountName": "acct", "dataContributors": ["one", "two"], "disableLocalAuth": true});
+    let all = all_resources(&given).await?;
+    let [account, _, container, one, two] = all.as_array().unwrap().as_slice() else {
+        panic!("{all:#}");
+    };
+    assert_eq!(account["properties"]["disableLocalAuth"], true);
+    let id = "Microsoft.DocumentDB/databaseAccounts:acct";
+    for (assignment, principal) in [(one, "one"), (two, "two")] {
+        assert_eq!(
+            assignment["type"],
+            "Microsoft.DocumentDB/databaseAccounts/sqlRoleAssignments"
+        );
+        assert_eq!(
+            assignment["properties"],
+            json!({
+                "principalId": principal,
+                "roleDefinitionId": format!("{id}/sqlRoleDefinitions/00000000-0000-0000-0000-000000000002"),
+                "scope": format!("{id}/dbs/duroxide/colls/workflows"),
+            })
+        );
+        let name = assignment["name"].as_str().unwrap();
+        let of = container["name"].as_str().unwrap();
+        assert!(
+            name.starts_with("acct/guid of ") && name.contains(of) && name.ends_with(principal),
+            "{name}"
+        );
+    }
+    let [account, ..] = resources(&json!({"accountName": "acct"})).await?;
+    assert_eq!(account["properties"]["disableLocalAuth"], false);
     Ok(())
 }
 

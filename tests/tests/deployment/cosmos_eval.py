@@ -11,6 +11,11 @@ INFRA = Path(sys.argv[1])
 GROUP = {"location": "westeurope"}
 
 
+def guid(*parts):
+    """Azure's own differs; here it only has to depend on the same texts."""
+    return "guid of " + " and ".join(parts)
+
+
 def defaults(declared, name):
     return {key: value[name] for key, value in declared.items() if value.get(name) is not None}
 
@@ -29,7 +34,7 @@ class Bicep:
 
     def value(self, it):
         if isinstance(it, str):
-            return self.names.get(it, it)
+            return re.sub(r"\$\{([\w.]+)\}", lambda part: self.part(part[1]), it) if "${" in it else self.names.get(it, it)
         if isinstance(it, list):
             return [self.value(one) for one in it]
         if not isinstance(it, dict):
@@ -42,8 +47,18 @@ class Bicep:
             return self.loop(it)
         return {key: self.value(one) for key, one in it.items()}
 
+    def part(self, expression):
+        """What stands in a text between ${ and }."""
+        name, _, attribute = expression.partition(".")
+        return self.id(name) if attribute == "id" else self.names[expression]
+
+    def id(self, resource):
+        return f"{self.file['resources'][resource]['type']}:{self.paths[resource]}"
+
     def call(self, function):
         given = function["parameters"]
+        if function["type"] == "guid":
+            return guid(*(self.value(one) for one in given.values()))
         if function["type"] == "resource_group":
             return GROUP[function["property_name"]]
         if function["type"] == "load_json_content":
@@ -58,25 +73,36 @@ class Bicep:
             return self.value(operands["true_value" if self.value(operands["condition"]) else "false_value"])
         if operator["type"] == "equals":
             return self.value(operands["operand_1"]) == self.value(operands["operand_2"])
+        if operator["type"] == "property_accessor" and operands["operand_2"] == "id":
+            return self.id(operands["operand_1"])
         raise NotImplementedError(operator)
 
-    def loop(self, it):
+    def loop(self, it, of=None):
         detail, made = it["loop_type"]["detail"], []
         for one in self.names[detail["array_name"]]:
             self.names[detail["item_name"]] = one
-            made.append(self.value(it["config"]))
+            made.append((of or self.value)(it["config"]))
         self.names.pop(detail["item_name"], None)
         return made
 
     def resources(self):
-        paths, made = {}, []
+        self.paths, made = {}, []
         for key, resource in self.file["resources"].items():
-            config = dict(resource["config"])
-            parent = config.pop("parent", None)
-            body = self.value(config)
-            paths[key] = body["name"] = (paths[parent] + "/" if parent else "") + body["name"]
-            made.append({"type": resource["type"], "apiVersion": resource["api_version"], **body})
+            config = resource["config"]
+            if "loop_type" in config:
+                made.extend(self.loop(config, lambda one: self.resource(resource, one)))
+            else:
+                made.append(self.resource(resource, config))
+                self.paths[key] = made[-1]["name"]
         return made
+
+    def resource(self, resource, config):
+        config = dict(config)
+        # It is the name of a resource, which may be that of a parameter too.
+        parent = config.pop("parent", None)
+        body = self.value(config)
+        body["name"] = (self.paths[parent] + "/" if parent else "") + body["name"]
+        return {"type": resource["type"], "apiVersion": resource["api_version"], **body}
 
 
 # ---- ARM: a text in brackets is an expression.
@@ -153,15 +179,21 @@ class Arm:
             "copyIndex": lambda name: self.indexes[name],
             "resourceGroup": lambda: GROUP,
             "resourceId": lambda kind, *names: f"{kind}:{'/'.join(names)}",
+            "guid": guid,
         }[function](*given)
 
     def resources(self):
         made = []
         for resource in self.file["resources"]:
-            known = {key: value for key, value in resource.items() if key not in ("metadata", "dependsOn")}
-            made.append(self.value(known))
-            wanted = [f"{one['type']}:{one['name']}" for one in made[:-1]][-1:]
-            assert self.value(resource.get("dependsOn", [])) == wanted, f"{made[-1]['name']} depends on {wanted}"
+            known = {key: value for key, value in resource.items() if key not in ("copy", "metadata", "dependsOn")}
+            wanted = [f"{one['type']}:{one['name']}" for one in made][-1:]
+            assert self.value(resource.get("dependsOn", [])) == wanted, f"{resource['name']} depends on {wanted}"
+            copy = resource.get("copy")
+            if copy:
+                more = {"name": copy["name"], "input": known}
+                made.extend([self.copied(more, index) for index in range(self.value(copy["count"]))])
+            else:
+                made.append(self.value(known))
         return made
 
 

@@ -12,6 +12,7 @@
 //! | `provision`, `cosmos` | the container is created or verified, never altered; templates and code do not drift |
 //! | `cost` | the guide's estimate rests on what is counted |
 //! | `archives`, `script` | `cargo lambda build` makes what is deployed; `deploy.sh` puts it all together |
+//! | `supply_chain` | where dependencies may come from |
 //! | `rotation` | the commands that rotate the key regenerate none that is in use |
 //!
 //! `template` reads the SAM template through its own transform, `deploy` holds the stack that moto makes of it; both run
@@ -34,6 +35,7 @@ mod provision;
 mod rotation;
 mod script;
 mod stack;
+mod supply_chain;
 mod template;
 mod timing;
 mod variables;

@@ -3,11 +3,14 @@
 //! moto takes any parameter, so this judges them as CloudFormation documents it: type, pattern (of the whole text),
 //! allowed values, bounds, then rules.
 
-use crate::template::{Parameters, Template, parameters, text};
+use crate::template::{CLIENT, Parameters, TENANT, Template, keyless, parameters, text};
 use ::cosmos::{ClientConfig, Key, StaticKey};
 use anyhow::Result;
 use regex_lite::Regex;
 use serde_json::Value;
+
+/// No id.
+const CLIENT_AND_MORE: &str = "0f3b7f3e-1111-2222-3333-4444444444445";
 
 /// Why CloudFormation would not begin to deploy.
 pub fn refusals(template: &Template, given: &Parameters) -> Vec<String> {
@@ -73,6 +76,17 @@ async fn what_the_guide_says_can_be_deployed() -> Result<()> {
         ],
         &[("CosmosKey", ""), ("CosmosKeySecretArn", secret)],
         &[
+            ("CosmosKey", ""),
+            ("CosmosTenantId", TENANT),
+            ("CosmosClientId", CLIENT),
+        ],
+        &[
+            ("CosmosKey", ""),
+            ("CosmosTenantId", TENANT),
+            ("CosmosClientId", CLIENT),
+            ("CosmosClientSecretArn", secret),
+        ],
+        &[
             ("LogLevel", "info,duroxide_lambda=debug"),
             ("DeleteAfterDays", "30"),
             ("KeepExecutions", "5"),
@@ -106,6 +120,9 @@ async fn each_mistake_is_refused_and_named() -> Result<()> {
                 "AccountEndpoint=https://my-account.documents.azure.com:443/;AccountKey=abc==;",
             ] as &[&str],
         ),
+        ("CosmosTenantId", &["https://contoso.com", "a b", ".", "a/b"]),
+        ("CosmosClientId", &["my-application", "0f3b7f3e", CLIENT_AND_MORE]),
+        ("CosmosClientSecretArn", &["the-secret-itself", "arn:aws:s3:::bucket"]),
         ("CosmosKey", &["abc", "AccountKey=abc=="]),
         // Without its last six characters an ARN names no secret to a role.
         (
@@ -130,6 +147,7 @@ async fn each_mistake_is_refused_and_named() -> Result<()> {
         ("WorkerBatchSize", &["0", "10000"]),
         ("OrchestratorMemory", &["64", "20000"]),
         ("MaxAttempts", &["0", "7"]),
+        ("HistoryLimitBytes", &["0", "64k", "1000"]),
         ("MaintenanceMinutes", &["0", "60"]),
         ("WorkerTag", &["a,b", "\"", "with space"]),
         ("DeleteAfterDays", &["0", "-1", "a month"]),
@@ -152,12 +170,27 @@ async fn each_mistake_is_refused_and_named() -> Result<()> {
     }
     let secret = "arn:aws:secretsmanager:eu-west-1:123456789012:secret:key-AbCdEf";
     for (more, refusal) in [
-        (("CosmosKey", ""), "either CosmosKey or CosmosKeySecretArn"),
-        (("CosmosKeySecretArn", secret), "either CosmosKey or CosmosKeySecretArn"),
+        (("CosmosKey", ""), "only one of these"),
+        (("CosmosKeySecretArn", secret), "only one of these"),
+        (("CosmosClientId", CLIENT), "only one of these"),
+        (("CosmosTenantId", TENANT), "describe one application"),
+        (("CosmosClientSecretArn", secret), "describe one application"),
         (("WorkerTag", "default"), "leave WorkerTag empty"),
         (("Unknown", "1"), "Unknown is no parameter"),
     ] {
         let refusals = refusals(&template, &parameters(&[more])).join("\n");
+        assert!(refusals.contains(refusal), "{more:?}: {refusals:?}");
+    }
+    for (more, refusal) in [
+        (
+            ("CosmosKey", parameters(&[])["CosmosKey"].as_str()),
+            "only one of these",
+        ),
+        (("CosmosKeySecretArn", secret), "only one of these"),
+        (("CosmosTenantId", ""), "describe one application"),
+        (("CosmosClientId", ""), "describe one application"),
+    ] {
+        let refusals = refusals(&template, &keyless(&[more])).join("\n");
         assert!(refusals.contains(refusal), "{more:?}: {refusals:?}");
     }
     Ok(())

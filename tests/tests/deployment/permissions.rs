@@ -2,10 +2,13 @@
 
 use crate::actions::{Deployed, On};
 use crate::deploy::Stack;
-use crate::template::parameters;
+use crate::template::{keyless, parameters};
 use anyhow::Result;
+use duroxide_lambda::testing::web_identity;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
+
+const CLIENT_SECRET: &str = "arn:aws:secretsmanager:eu-central-1:123456789012:secret:mine-AbCdEf";
 
 /// Pairs of action and resource.
 type Allowed = BTreeSet<(String, String)>;
@@ -18,6 +21,12 @@ fn allowed(document: &Value) -> Allowed {
         assert!(statement.get("NotAction").is_none() && statement.get("NotResource").is_none());
         for action in several(&statement["Action"]) {
             for resource in several(&statement["Resource"]) {
+                if action == "sts:GetWebIdentityToken" {
+                    // It has no resource, so its conditions must leave only what the code requests.
+                    assert_eq!((resource.as_str(), &statement["Condition"]), ("*", &restricted()));
+                    allowed.insert((action.clone(), OWN_ROLE.to_owned()));
+                    continue;
+                }
                 assert!(
                     !action.contains('*') && !resource.starts_with('*'),
                     "{action} on {resource}"
@@ -27,6 +36,26 @@ fn allowed(document: &Value) -> Allowed {
         }
     }
     allowed
+}
+
+/// Stands for the role that has the permission.
+const OWN_ROLE: &str = "the role itself";
+
+/// What the code requests of STS.
+fn restricted() -> Value {
+    json!({
+        "ForAllValues:StringEquals": {"sts:IdentityTokenAudience": web_identity::AUDIENCE},
+        "StringEquals": {"sts:SigningAlgorithm": web_identity::SIGNING_ALGORITHM},
+        "NumericLessThanEquals": {"sts:DurationSeconds": web_identity::DURATION_SECONDS.to_string()},
+    })
+}
+
+/// How the functions of a stack are authorized by the store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Way {
+    Key,
+    ClientSecret,
+    Role,
 }
 
 fn several(value: &Value) -> Vec<String> {
@@ -42,10 +71,18 @@ fn several(value: &Value) -> Vec<String> {
     }
 }
 
+/// A stack, and what decides its permissions.
+struct Checked {
+    stack: Stack,
+    tagged: bool,
+    way: Way,
+}
+
 /// What the code's own list says, with the resources of this stack.
-fn needed(stack: &Stack, who: Deployed, queue: Option<&str>, log: &str, tagged: bool) -> Allowed {
+fn needed(checked: &Checked, who: Deployed, queue: Option<&str>, log: &str) -> Allowed {
+    let stack = &checked.stack;
     let mut notifiers = vec!["OrchestratorQueue", "WorkerQueue"];
-    if tagged {
+    if checked.tagged {
         notifiers.push("TaggedWorkerQueue");
     }
     let arn = |logical: &str| stack.queue_arn(logical).to_owned();
@@ -54,7 +91,13 @@ fn needed(stack: &Stack, who: Deployed, queue: Option<&str>, log: &str, tagged: 
         let resources = match permission.on {
             On::WakeupQueues => notifiers.iter().map(|queue| arn(queue)).collect(),
             On::OwnQueue => vec![arn(queue.unwrap())],
-            On::KeySecret => vec![stack.made["outputs"]["KeySecretArn"].as_str().unwrap().to_owned()],
+            On::Secret => match checked.way {
+                Way::Key => vec![stack.made["outputs"]["KeySecretArn"].as_str().unwrap().to_owned()],
+                Way::ClientSecret => vec![CLIENT_SECRET.to_owned()],
+                Way::Role => Vec::new(),
+            },
+            On::OwnRole if checked.way == Way::Role => vec![OWN_ROLE.to_owned()],
+            On::OwnRole => Vec::new(),
             On::OwnLog => {
                 let groups = stack.made["logGroups"].as_array().unwrap();
                 let group = groups.iter().find(|group| group["logGroupName"] == log).unwrap();
@@ -71,9 +114,19 @@ fn needed(stack: &Stack, who: Deployed, queue: Option<&str>, log: &str, tagged: 
     needed
 }
 
-async fn check(tag: &str) -> Result<()> {
-    let stack = Stack::create(&parameters(&[("WorkerTag", tag)])).await?;
+async fn check(tag: &str, way: Way) -> Result<()> {
+    let given = match way {
+        Way::Key => parameters(&[("WorkerTag", tag)]),
+        Way::ClientSecret => keyless(&[("WorkerTag", tag), ("CosmosClientSecretArn", CLIENT_SECRET)]),
+        Way::Role => keyless(&[("WorkerTag", tag)]),
+    };
     let tagged = !tag.is_empty();
+    let checked = Checked {
+        stack: Stack::create(&given).await?,
+        tagged,
+        way,
+    };
+    let stack = &checked.stack;
     let mut functions = vec![
         ("orchestrator", Deployed::Orchestrator, Some("OrchestratorQueue")),
         ("worker", Deployed::Worker, Some("WorkerQueue")),
@@ -95,22 +148,29 @@ async fn check(tag: &str) -> Result<()> {
         let documents = role["documents"].as_array().unwrap();
         let is: Allowed = documents.iter().flat_map(allowed).collect();
         let log = format!("/aws/lambda/flow-{function}");
-        assert_eq!(is, needed(&stack, who, queue, &log, tagged), "{function}");
+        assert_eq!(is, needed(&checked, who, queue, &log), "{function}");
     }
     let policies = stack.made["policies"].as_object().unwrap();
     let client = &policies[stack.made["outputs"]["ClientPolicyArn"].as_str().unwrap()];
-    assert_eq!(allowed(client), needed(&stack, Deployed::Client, None, "", tagged));
+    assert_eq!(allowed(client), needed(&checked, Deployed::Client, None, ""));
     Ok(())
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "exhaustive: sam and moto from PyPI"]
 async fn each_role_allows_what_its_code_calls_and_nothing_else() -> Result<()> {
-    check("").await
+    check("", Way::Key).await
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "exhaustive: sam and moto from PyPI"]
 async fn with_a_tagged_worker_every_role_may_send_to_its_queue() -> Result<()> {
-    check("gpu").await
+    check("gpu", Way::Key).await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "exhaustive: sam and moto from PyPI"]
+async fn without_a_key_every_role_may_prove_itself_to_entra_id_and_read_no_secret() -> Result<()> {
+    check("gpu", Way::Role).await?;
+    check("", Way::ClientSecret).await
 }

@@ -194,6 +194,46 @@ async fn a_container_with_a_version_1_partition_key_is_refused() -> Result<()> {
     Ok(())
 }
 
+/// An account that refuses its key: a person verifies with a token, which cannot create.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "exhaustive: builds the binary `provision`"]
+async fn a_token_verifies_without_the_key_and_cannot_create() -> Result<()> {
+    let account = Account::open().await?;
+    let token = account.server.tokens().issue(std::time::Duration::from_secs(600));
+    let with_token = [("COSMOS_TOKEN", token.as_str())];
+    let missing = account.store_with(&["verify"], &with_token).await?;
+    assert_eq!(missing.code, Some(3), "{missing:?}");
+    let refused = account.store_with(&["ensure"], &with_token).await?;
+    assert_eq!(refused.code, Some(1), "{refused:?}");
+    assert!(
+        refused.err.contains("a token of Entra ID cannot create") && refused.err.contains("infra/azure/cosmos.bicep"),
+        "{refused:?}"
+    );
+    account.store(&["ensure"]).await?;
+    account.server.disable_key();
+    for command in ["verify", "ensure"] {
+        let said = account.store_with(&[command], &with_token).await?;
+        assert_eq!(said.code, Some(0), "{said:?}");
+        assert_eq!(said.out.trim(), "container duroxide/workflows: as expected");
+    }
+    let key = account.store(&["verify"]).await?;
+    assert!(
+        key.code == Some(1) && key.err.contains("key authentication is not disabled"),
+        "{key:?}"
+    );
+    let expired = account.server.tokens().issue(std::time::Duration::ZERO);
+    let said = account.store_with(&["verify"], &[("COSMOS_TOKEN", &expired)]).await?;
+    assert!(
+        said.code == Some(1) && said.err.contains("check that it has not expired"),
+        "{said:?}"
+    );
+    let both = [("COSMOS_TOKEN", token.as_str()), ("COSMOS_KEY", "YW55")];
+    let said = account.store_with(&["verify"], &both).await?;
+    assert!(said.code == Some(1) && said.err.contains("keep one"), "{said:?}");
+    assert!(!format!("{key:?} {refused:?} {said:?}").contains(&token));
+    Ok(())
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "exhaustive: builds the binary `provision`"]
 async fn an_unreachable_store_is_reported_in_one_line_without_the_key() -> Result<()> {
@@ -201,7 +241,7 @@ async fn an_unreachable_store_is_reported_in_one_line_without_the_key() -> Resul
     let wrong = "d3JvbmcgYnV0IGJhc2U2NA==";
     let none = account.store_with(&["verify"], &[]).await?;
     assert!(
-        none.code == Some(1) && none.err.contains("COSMOS_KEY is not set"),
+        none.code == Some(1) && none.err.contains("COSMOS_KEY is not set and COSMOS_TOKEN is not set"),
         "{none:?}"
     );
     let refused = account.store_with(&["ensure"], &[("COSMOS_KEY", wrong)]).await?;

@@ -1,7 +1,7 @@
 //! `infra/aws/deploy.sh`, with programs in the place of `cargo`, `sam` and `aws` that write down how they were called.
 
 use crate::parameters::refusals;
-use crate::template::{Parameters, Template, parameters, root, run, script};
+use crate::template::{CLIENT, Parameters, TENANT, Template, parameters, root, run, script};
 use anyhow::Result;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -171,6 +171,9 @@ async fn the_script_builds_verifies_the_container_and_deploys() -> Result<()> {
         ("CosmosEndpoint", "https://acct.documents.azure.com"),
         ("CosmosKey", &key),
         ("CosmosKeySecretArn", ""),
+        ("CosmosTenantId", ""),
+        ("CosmosClientId", ""),
+        ("CosmosClientSecretArn", ""),
         ("WorkerTag", "gpu"),
     ];
     assert_eq!(stage.handed()?, parameters(&expected));
@@ -233,6 +236,81 @@ async fn a_stack_is_deployed_again_as_it_was_and_its_key_can_move_both_ways() ->
             refusals(&template, &handed),
             Vec::<String>::new(),
             "{deployed:?} {arguments:?}"
+        );
+    }
+    Ok(())
+}
+
+/// A person with a token verifies the container; the functions have an application, which stays until another way is given.
+#[tokio::test]
+#[ignore = "exhaustive: sam from PyPI"]
+async fn a_stack_can_be_deployed_without_a_key_and_move_between_the_ways() -> Result<()> {
+    let stage = Stage::set("keyless", 0).await?;
+    let template = Template::read(&parameters(&[])).await?;
+    let key = key();
+    let with_key = account(&key);
+    let token = [with_key[0], ("COSMOS_TOKEN", "a.b.c")];
+    let (tenant, client) = (format!("CosmosTenantId={TENANT}"), format!("CosmosClientId={CLIENT}"));
+    let given = format!("CosmosKeySecretArn={SECRET}");
+    let last = [
+        ("CosmosTenantId", TENANT),
+        ("CosmosClientId", CLIENT),
+        ("CosmosClientSecretArn", SECRET),
+    ];
+    let own = [("CosmosKey", ""), ("CosmosKeySecretArn", SECRET)];
+    for (deployed, arguments, env, expected) in [
+        (
+            None,
+            &["flow", &tenant, &client] as &[&str],
+            &token,
+            [TENANT, CLIENT, "", "", ""],
+        ),
+        (Some(&last[..]), &["flow"], &token, [TENANT, CLIENT, SECRET, "", ""]),
+        (
+            Some(&last[..]),
+            &["flow", "CosmosClientSecretArn="],
+            &token,
+            [TENANT, CLIENT, "", "", ""],
+        ),
+        (Some(&last[..]), &["flow", &given], &token, ["", "", "", SECRET, ""]),
+        (
+            Some(&last[..]),
+            &["flow", "CosmosClientId="],
+            &with_key,
+            ["", "", "", "", &key],
+        ),
+        (
+            Some(&own[..]),
+            &["flow", &tenant, &client],
+            &with_key,
+            [TENANT, CLIENT, "", "", ""],
+        ),
+        (Some(&own[..]), &["flow"], &token, ["", "", "", SECRET, ""]),
+    ] {
+        stage.deployed(deployed)?;
+        let (output, calls) = stage.deploy(arguments, env)?;
+        assert!(output.status.success(), "{deployed:?} {arguments:?}: {output:?}");
+        let handed = stage.handed()?;
+        let names = [
+            "CosmosTenantId",
+            "CosmosClientId",
+            "CosmosClientSecretArn",
+            "CosmosKeySecretArn",
+            "CosmosKey",
+        ];
+        let found = names.map(|name| handed.get(name).map(String::as_str));
+        assert_eq!(found, expected.map(Some), "{deployed:?} {arguments:?}");
+        assert_eq!(
+            refusals(&template, &handed),
+            Vec::<String>::new(),
+            "{deployed:?} {arguments:?}"
+        );
+        let verifies = calls[1].ends_with("--package provision -- verify");
+        assert_eq!(
+            verifies,
+            env[1].0 == "COSMOS_TOKEN",
+            "a token creates nothing: {}",
+            calls[1]
         );
     }
     Ok(())
@@ -303,11 +381,17 @@ async fn the_script_reports_mistakes_before_it_calls_anything() -> Result<()> {
     let stage = Stage::set("mistakes", 0).await?;
     let key = key();
     let account = account(&key);
+    let both = [account[0], account[1], ("COSMOS_TOKEN", "a.b.c")];
     for (arguments, env, message) in [
         (&[] as &[&str], &account[..], "the stack's name is missing"),
         (&["WorkerTag=gpu"], &account[..], "the stack's name is missing"),
         (&[&"long".repeat(13)], &account[..], "more than 50 characters"),
-        (&["flow"], &account[..1], "COSMOS_KEY is not set"),
+        (
+            &["flow"],
+            &account[..1],
+            "COSMOS_KEY is not set and COSMOS_TOKEN is not set",
+        ),
+        (&["flow"], &both, "keep one"),
         (&["flow"], &account[1..], "COSMOS_ENDPOINT is not set"),
         (&["flow", "--guided"], &account[..], "not of the form"),
         (

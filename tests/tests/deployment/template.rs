@@ -67,6 +67,24 @@ pub fn parameters(more: &[(&str, &str)]) -> Parameters {
         .collect()
 }
 
+/// An application of Entra ID.
+pub const TENANT: &str = "contoso.onmicrosoft.com";
+pub const CLIENT: &str = "0f3b7f3e-1111-2222-3333-444444444444";
+
+/// The same without a key: with an application.
+pub fn keyless(more: &[(&str, &str)]) -> Parameters {
+    let mut all = parameters(&[
+        ("CosmosKey", ""),
+        ("CosmosTenantId", TENANT),
+        ("CosmosClientId", CLIENT),
+    ]);
+    all.extend(
+        more.iter()
+            .map(|(name, value)| ((*name).to_owned(), (*value).to_owned())),
+    );
+    all
+}
+
 impl Template {
     /// Reads and transforms it, as CloudFormation does with these parameters.
     pub async fn read(given: &Parameters) -> Result<Template> {

@@ -1,13 +1,13 @@
 //! The variables of the template are exactly those that the configuration reads.
 
 use crate::deploy::Stack;
-use crate::template::{Template, parameters};
+use crate::template::{CLIENT, TENANT, Template, keyless, parameters};
 use anyhow::{Context, Result};
-use duroxide_lambda::config::{Config, KeySetting, VARIABLES};
+use duroxide_lambda::config::{Config, CredentialSetting, ProofSetting, VARIABLES};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// For development only: in a deployment the key is a secret.
-const NOT_DEPLOYED: &str = "COSMOS_KEY";
+/// For development and for people: a deployment has an application or a secret, in the public cloud.
+const NOT_DEPLOYED: [&str; 3] = ["COSMOS_AUTHORITY", "COSMOS_KEY", "COSMOS_TOKEN"];
 
 #[tokio::test]
 #[ignore = "exhaustive: sam and moto from PyPI"]
@@ -25,7 +25,7 @@ async fn the_template_sets_what_the_code_reads_and_the_code_reads_what_it_sets()
         }
         set.extend(here);
     }
-    set.insert(NOT_DEPLOYED);
+    set.extend(NOT_DEPLOYED);
     assert_eq!(set, known);
     Ok(())
 }
@@ -47,7 +47,9 @@ async fn each_function_can_read_what_it_is_given() -> Result<()> {
         let config = Config::from_variables(|name| variables.get(name).cloned())
             .with_context(|| format!("{function}: {variables:?}"))?;
         let arn = stack.made["outputs"]["KeySecretArn"].as_str();
-        assert!(matches!(&config.cosmos.key, KeySetting::Secret { arn: is } if Some(is.as_str()) == arn));
+        assert!(
+            matches!(&config.cosmos.credential, CredentialSetting::KeySecret { arn: is } if Some(is.as_str()) == arn)
+        );
         assert_eq!(
             Some(config.queues.worker.as_str()),
             stack.made["outputs"]["WorkerQueueUrl"].as_str()
@@ -63,6 +65,38 @@ async fn each_function_can_read_what_it_is_given() -> Result<()> {
                 Some(2_592_000)
             ),
             _ => assert_eq!(config.limits.concurrency, 10),
+        }
+    }
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "exhaustive: sam and moto from PyPI"]
+async fn without_a_key_each_function_gets_the_application_and_no_secret() -> Result<()> {
+    let secret = "arn:aws:secretsmanager:eu-central-1:123456789012:secret:mine-AbCdEf";
+    for (given, expected) in [
+        ("", ProofSetting::WebIdentity),
+        (secret, ProofSetting::Secret { arn: secret.to_owned() }),
+    ] {
+        let stack = Stack::create(&keyless(&[("WorkerTag", "gpu"), ("CosmosClientSecretArn", given)])).await?;
+        for function in ["orchestrator", "worker", "tagged-worker", "maintenance"] {
+            let variables: BTreeMap<String, String> = stack.variables(function).into_iter().collect();
+            let config = Config::from_variables(|name| variables.get(name).cloned())
+                .with_context(|| format!("{function}: {variables:?}"))?;
+            let CredentialSetting::Entra { settings, proof } = config.cosmos.credential else {
+                anyhow::bail!("{function}: {variables:?}");
+            };
+            assert_eq!((settings.tenant.as_str(), settings.client.as_str()), (TENANT, CLIENT));
+            assert_eq!(proof, expected, "{function}");
+        }
+        assert_eq!(stack.made["secrets"], serde_json::json!({}));
+        assert!(stack.made["outputs"]["KeySecretArn"].is_null());
+        let subjects = stack.made["outputs"]["RoleArns"].as_str();
+        assert_eq!(subjects.is_some(), given.is_empty());
+        if let Some(subjects) = subjects {
+            let roles = stack.made["roles"].as_object().unwrap().values();
+            let roles: BTreeSet<&str> = roles.map(|role| role["arn"].as_str().unwrap()).collect();
+            assert_eq!(subjects.split(' ').collect::<BTreeSet<_>>(), roles);
         }
     }
     Ok(())

@@ -2,7 +2,7 @@
 
 use crate::support::*;
 use async_trait::async_trait;
-use cosmos::{Clock, Error, Key, KeySource, PartitionKey, Retry};
+use cosmos::{Clock, Credential, CredentialSource, Error, Key, PartitionKey, Retry};
 use duroxide::providers::{DispatcherCapabilityFilter, SemverRange};
 use duroxide::runtime::OrchestrationStatus;
 use duroxide::{OrchestrationContext, OrchestrationRegistry};
@@ -59,16 +59,12 @@ struct Rotating {
 }
 
 #[async_trait]
-impl KeySource for Rotating {
-    async fn key(&self) -> Result<Key, Error> {
+impl CredentialSource for Rotating {
+    async fn credential(&self) -> Result<Credential, Error> {
         if self.refused.load(Ordering::SeqCst) {
-            return Key::from_base64("YW4tb2xkLWtleS10aGF0LXdhcy1yb3RhdGVkLWF3YXk=");
+            return Key::from_base64("YW4tb2xkLWtleS10aGF0LXdhcy1yb3RhdGVkLWF3YXk=").map(Credential::Key);
         }
-        Ok(self.key.clone())
-    }
-
-    async fn refresh(&self) -> Result<Key, Error> {
-        self.key().await
+        Ok(Credential::Key(self.key.clone()))
     }
 }
 

@@ -2,7 +2,7 @@
 //! store made of the request that hung, there is one turn and one result in the end.
 
 use crate::activities::*;
-use cosmos_emulator::{Faults, Listener, Pause};
+use cosmos_emulator::{Faults, Listener, Pause, Refusing};
 use duroxide::runtime::OrchestrationStatus;
 use duroxide_lambda::{Limits, Wakeup};
 use std::slice::from_ref;
@@ -234,4 +234,27 @@ fn hang_fetch(listener: &Listener, requests: usize, done: Done) -> Pause {
             listener.pause_when(move |log| log.len() > before)
         }
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_turn_whose_child_cannot_be_reached_before_the_invocation_ends_is_committed() {
+    let (cloud, _stage, clock) = cloud(limits()).await;
+    let wakeup = start(&cloud, "parent", "Parent", "child").await;
+    let child = cosmos::PartitionKey::new("child")
+        .expect("a valid partition key")
+        .header();
+    cloud
+        .orchestrator
+        .listener
+        .refuse_when(move |request| (request.partition_key.as_ref() == Some(&child)).then(|| Refusing::with(503)));
+    let began = Instant::now();
+    served(&cloud.orchestrator.invoke_within(from_ref(&wakeup), SHORT).await);
+    assert!(began.elapsed() < SHORT + SLACK, "{:?}", began.elapsed());
+    assert_outcomes(&cloud.orchestrator, &[("Committed", 1)]);
+    assert_eq!(cloud.world.documents_of("intent").await.len(), 1);
+    // Maintenance delivers it.
+    cloud.orchestrator.listener.refuse_nothing();
+    clock.advance(Duration::from_secs(60));
+    assert_eq!(tests::recover(&cloud.silent).await.intents, 1);
+    assert!(cloud.world.documents_of("intent").await.is_empty());
 }

@@ -138,3 +138,35 @@ async fn a_broken_instance_does_not_fail_the_others_of_its_batch() {
         assert!(output(&cloud, instance).await.contains("Oslo"));
     }
 }
+
+/// Anybody who may send to the queue can forge tokens: of ranges that do not exist, until they fit no header, or of writes
+/// that never happened, for which no replica can wait long enough.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn forged_consistency_tokens_neither_disable_an_environment_nor_spread() {
+    let cloud = Cloud::start(workload::orchestrations(), workload::activities()).await;
+    let mut forged = Wakeup::turn("nobody");
+    let ranges: Vec<String> = (1_000..60_000).map(|range| format!("{range}:-1#7")).collect();
+    forged.consistency_token = Some(ranges.join(","));
+    let mut forgeries = vec![forged.clone()];
+    for part in ranges.chunks(500).take(40) {
+        forged.consistency_token = Some(part.join(","));
+        forgeries.push(forged.clone());
+    }
+    for some in forgeries.chunks(10) {
+        let response = cloud.orchestrator.invoke(some).await;
+        assert_eq!(failed(&response), [""; 0], "there is nothing to do for it");
+    }
+    let first = start(&cloud, "order", "HelloCities", "1").await;
+    let response = cloud.orchestrator.invoke(&[first]).await;
+    assert_eq!(failed(&response), [""; 0], "the environment works as before");
+    let sent = cloud.queue.take();
+    assert!(!sent.is_empty());
+    for delayed in &sent {
+        let token = delayed.wakeup.consistency_token.as_deref().unwrap_or_default();
+        assert!(!token.contains(":-1#7"), "a forged token travels on: {token}");
+    }
+    let works: Vec<Wakeup> = sent.into_iter().map(|delayed| delayed.wakeup).collect();
+    serve(&cloud.worker, &works).await;
+    cloud.drain().await;
+    assert!(!output(&cloud, "order").await.is_empty());
+}

@@ -8,35 +8,35 @@ use std::time::Duration;
 use tests::turns::*;
 use tests::{ManualClock, World};
 
-/// So many that dropping them takes as long as starting the instance.
+/// So many that setting them aside takes as long as starting the instance.
 const EVENTS: usize = 6;
 
 /// What duroxide's runtime does with a turn: its lock is renewed meanwhile, and if it cannot be committed, a failure
-/// is, with the same token.
-async fn run_turn(provider: &CosmosProvider, instance: &str, turn: TurnItem) {
-    let begins = Decision::of(vec![started(instance, 1)]);
+/// is, with the same token. Answers how many messages the turn has consumed.
+async fn run_turn(provider: &CosmosProvider, instance: &str, turn: TurnItem) -> usize {
+    let is_first = turn.item.history.is_empty();
+    let begins = || Decision::of(Vec::from_iter(is_first.then(|| started(instance, 1))));
     let token = turn.lock_token.as_str();
     let renewing = provider.renew_orchestration_item_lock(token, LOCK);
-    let (outcome, _renewed) = futures::join!(commit(provider, token, begins), renewing);
+    let (outcome, _renewed) = futures::join!(commit(provider, token, begins()), renewing);
     if let Err(error) = outcome {
         let fails = Decision {
-            events: vec![started(instance, 1)],
             metadata: ended("Failed", &error.to_string()),
-            ..Decision::default()
+            ..begins()
         };
         let outcome = commit(provider, token, fails).await;
         assert!(outcome.is_err(), "{instance} has failed for good: {error}");
+        return 0;
     }
+    turn.item.messages.len()
 }
 
-async fn fetch(provider: &CosmosProvider, instance: &str) -> bool {
+/// Runs the turn that is due, if one is. Answers how many messages it has consumed.
+async fn fetch(provider: &CosmosProvider, instance: &str) -> usize {
     let fetched = provider.fetch_turn(instance, LOCK, None).await;
     match fetched.expect("the fetch succeeds") {
-        Fetched::Ready(turn) => {
-            run_turn(provider, instance, turn).await;
-            true
-        }
-        Fetched::Nothing | Fetched::Busy { .. } | Fetched::Foreign { .. } => false,
+        Fetched::Ready(turn) => run_turn(provider, instance, turn).await,
+        _ => 0,
     }
 }
 
@@ -78,26 +78,27 @@ async fn race(rounds: u64) {
             };
             enqueue(&client, early).await;
         }
-        let dropping = async {
+        let looking = async {
+            let mut consumed = 0;
             for _ in 0..3 {
-                fetch(&one, instance).await;
+                consumed += fetch(&one, instance).await;
             }
+            consumed
         };
         let starting = async {
             tokio::time::sleep(Duration::from_micros(round % 10 * 1_000)).await;
             enqueue(&client, start_of(instance)).await;
-            fetch(&other, instance).await;
+            fetch(&other, instance).await
         };
-        futures::join!(dropping, starting);
+        let (first, second) = futures::join!(looking, starting);
+        let mut consumed = first + second;
         for _ in 0..5 {
-            if fetch(&other, instance).await || other.get_instance_info(instance).await.is_ok() {
-                continue;
-            }
+            consumed += fetch(&other, instance).await;
             // A lock that was renewed while it was released stays until it expires.
             clock.advance(LATER);
         }
         let info = other.get_instance_info(instance).await.expect("the start is processed");
         assert_eq!(info.status, "Running", "{instance}");
-        assert!(!fetch(&other, instance).await, "{instance} has nothing left to do");
+        assert_eq!(consumed, 1 + EVENTS, "{instance}: the start and each event, once");
     }
 }

@@ -1,13 +1,13 @@
 //! Exactly once across partitions: the message of an intent is delivered, and delivered once.
 
 use cosmos::{PartitionKey, Retry};
-use cosmos_emulator::{CrashPoint, ServerOptions};
-use duroxide::providers::{ProviderAdmin, WorkItem};
+use cosmos_emulator::{CrashPoint, Faults, ServerOptions};
+use duroxide::providers::{Provider, ProviderAdmin, WorkItem};
 use duroxide_cosmos::{CosmosProvider, Fetched};
 use serde_json::Value;
 use std::sync::Arc;
 use tests::turns::*;
-use tests::{ManualClock, World, connect, recover, until_crash};
+use tests::{ManualClock, World, connect, is_paused, recover, until_crash};
 
 struct Outbox {
     world: World,
@@ -199,4 +199,34 @@ async fn an_undelivered_intent_does_not_block_the_next_turn() {
         (outbox.messages_of("first").await, outbox.messages_of("second").await),
         (1, 1)
     );
+}
+
+/// The create is applied and its answer lost; a turn consumes the message before the client tries again.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_enqueue_that_is_retried_after_its_message_was_consumed_delivers_nothing() {
+    let site = Outbox::new().await;
+    begin(&site.provider, "order").await;
+    let listener = site.world.open_listener().await;
+    let clock: Arc<dyn cosmos::Clock> = Arc::clone(&site.clock) as Arc<dyn cosmos::Clock>;
+    let config = site.world.builder_through(&listener).clock(clock);
+    let client = connect(config.request_timeout(PATIENT).operation_timeout(PATIENT)).await;
+    listener.set_faults(Faults {
+        lost_after: 1.0,
+        writes_only: true,
+        limit: Some(1),
+        ..Faults::default()
+    });
+    let pause = listener.pause_when(|log| !log.is_empty());
+    let task = tokio::spawn(async move { client.enqueue_for_orchestrator(raised("order", "once"), None).await });
+    assert!(is_paused(&pause, &task).await, "{:?}", listener.log());
+    let held = turn(&site.provider, "order").await;
+    assert_eq!(held.item.messages.len(), 1, "the first attempt was applied");
+    let decision = Decision::of(vec![heard("order", 1, 2)]);
+    commit(&site.provider, &held.lock_token, decision)
+        .await
+        .expect("it commits");
+    drop(pause);
+    task.await.expect("no panic").expect("the event is accepted");
+    let again = site.provider.fetch_turn("order", LOCK, None).await.expect("a fetch");
+    assert!(matches!(again, Fetched::Nothing), "it is delivered twice: {again:?}");
 }

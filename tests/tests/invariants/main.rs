@@ -8,10 +8,12 @@
 //! | `fencing` | who lost a lock commits nothing, who has it commits once |
 //! | `exactly_once` | messages to other partitions arrive, once |
 //! | `roll_forward` | slots divide instances; whoever meets an unfinished commit completes it |
+//! | `order` | the messages of a turn come in the order in which they were due |
 //! | `interleavings`, `early_events` | races by design and by chance |
 //! | `deletion`, `admin` | trees go whole or not at all; counts, queues and pruning are exact |
 //! | `starvation` | what nobody can serve hides nothing, and nothing grows for ever |
 //! | `instance_ids`, `sizes`, `clocks` | any name, any size within the limits, clocks that differ |
+//! | `schema_versions` | two releases on one store |
 //! | `connection_errors`, `secrets` | errors that say what to do; no key in any log |
 
 mod admin;
@@ -23,7 +25,9 @@ mod exactly_once;
 mod fencing;
 mod instance_ids;
 mod interleavings;
+mod order;
 mod roll_forward;
+mod schema_versions;
 mod secrets;
 mod sizes;
 mod starvation;

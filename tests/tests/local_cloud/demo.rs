@@ -20,6 +20,8 @@ async fn shows(orders: u64, kills: u64, seed: &str) -> Result<()> {
     let log = fresh_directory(&format!("demo-{seed}"))?.join("functions.log");
     let mut command = binaries.with_functions(&["demo", "--lose-wakeups", "15", "--seed", seed]);
     command.args(["--orders", &orders.to_string(), "--kills", &kills.to_string()]);
+    // A demo takes a minute or two; the machine may be slow.
+    command.args(["--limit", "1800"]);
     command.arg("--log").arg(&log);
     // The turns are counted whatever the shell says of other programs' logs.
     command.env("LOG_LEVEL", "warn");

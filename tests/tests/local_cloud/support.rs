@@ -14,6 +14,10 @@ use tokio::sync::OnceCell;
 /// How long a test waits for what must come.
 pub const PATIENCE: Duration = Duration::from_secs(120);
 
+/// An `Authorization` as the AWS SDKs send it; the local cloud does not check whose.
+pub const SIGNED: &str =
+    "AWS4-HMAC-SHA256 Credential=local/20260101/us-east-1/lambda/aws4_request, SignedHeaders=host, Signature=0";
+
 /// The binaries, as the tests were built.
 #[derive(Clone, Debug)]
 pub struct Binaries {
@@ -68,7 +72,13 @@ impl Binaries {
     pub fn local(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(&self.local);
         command.args(arguments);
-        for name in ["COSMOS_ENDPOINT", "COSMOS_KEY", "LOCAL_CLOUD", "RUST_LOG"] {
+        for name in [
+            "COSMOS_ENDPOINT",
+            "COSMOS_KEY",
+            "COSMOS_TOKEN",
+            "LOCAL_CLOUD",
+            "RUST_LOG",
+        ] {
             command.env_remove(name);
         }
         command
@@ -104,6 +114,8 @@ pub struct Up {
     pub endpoint: String,
     /// The key that client commands are given.
     pub key: Option<String>,
+    /// The token that client commands are given instead.
+    pub token: Option<String>,
     binaries: Binaries,
 }
 
@@ -128,6 +140,7 @@ impl Up {
             process,
             endpoint,
             key: None,
+            token: None,
             binaries: binaries.clone(),
         })
     }
@@ -137,6 +150,7 @@ impl Up {
         let mut command = self.binaries.local(arguments);
         command.env("LOCAL_CLOUD", &self.endpoint);
         command.envs(self.key.iter().map(|key| ("COSMOS_KEY", key)));
+        command.envs(self.token.iter().map(|token| ("COSMOS_TOKEN", token)));
         let output = command.output()?;
         Ok(output)
     }

@@ -18,6 +18,16 @@ pub fn timer(instance: &str, fire_at_ms: u64) -> WorkItem {
     }
 }
 
+/// Queues a timer that is due then.
+pub async fn enqueue_timer(fixture: &Fixture, instance: &str, fire_at_ms: u64) {
+    let delay = Duration::from_millis(fire_at_ms.saturating_sub(fixture.clock.now_ms()));
+    let queued = fixture
+        .provider
+        .enqueue_for_orchestrator(timer(instance, fire_at_ms), Some(delay))
+        .await;
+    queued.expect("the timer is queued");
+}
+
 pub fn window(after_ms: u64, until_ms: u64) -> DueWindow {
     DueWindow { after_ms, until_ms }
 }
@@ -54,7 +64,7 @@ async fn windows_have_exact_boundaries() {
     let fixture = Fixture::new().await;
     let t = fixture.clock.now_ms() + 100_000;
     for n in 0..10 {
-        enqueue(&fixture.provider, timer(&format!("i{n}"), t + n)).await;
+        enqueue_timer(&fixture, &format!("i{n}"), t + n).await;
     }
     let asked = [
         (vec![window(t + 2, t + 4)], vec!["i3", "i4"]),
@@ -83,7 +93,7 @@ async fn three_hundred_items_come_page_by_page_oldest_first_each_once_for_one_re
     for n in 0..300 {
         // Not in the order of their time, and some at the same.
         let due = t + (n * 7) % 150;
-        enqueue(&fixture.provider, timer(&format!("i{n}"), due)).await;
+        enqueue_timer(&fixture, &format!("i{n}"), due).await;
         expected.insert((due, format!("i{n}")));
         if n == 9 || n == 299 {
             fixture.world.listener().reset();

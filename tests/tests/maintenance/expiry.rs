@@ -5,6 +5,7 @@ use crate::support::*;
 use serde_json::Value;
 use std::time::Duration;
 
+const HOUR: Duration = Duration::from_secs(3_600);
 const DAY: Duration = Duration::from_secs(24 * 3_600);
 
 /// Everything in the store, in one order.
@@ -26,6 +27,7 @@ async fn receipts_and_dead_letters_expire_each_in_its_time_and_nothing_else_does
     fixture.clock.advance(OVERDUE);
     assert_eq!(deliver_all(&fixture.provider, 100).await.done, 1);
     fixture.consume("target").await;
+    // Brief ones: the starts of `source` and `bad`, which clients have sent.
     give_up_turn(&fixture.provider, "bad", "[]").await;
     // Fixture and messages that are still open.
     fixture.leave_starts_undelivered("debtor", &["waiting"]).await;
@@ -39,17 +41,35 @@ async fn receipts_and_dead_letters_expire_each_in_its_time_and_nothing_else_does
     let server = fixture.world.server();
     let all = everything(&fixture).await;
     let count = |all: &[Value], kind: &str| all.iter().filter(|doc| doc["type"] == kind).count();
-    assert_eq!((count(&all, "receipt"), count(&all, "dead-letter")), (1, 1));
+    let long = |doc: &Value| doc["type"] == "receipt" && doc["pk"] == "target";
+    assert_eq!((count(&all, "receipt"), count(&all, "dead-letter")), (4, 1));
     assert!(count(&all, "intent") >= 1 && count(&all, "instance") >= 3, "{all:#?}");
 
-    server.expire_as_if(7 * DAY - DAY / 24).await;
+    server.expire_as_if(HOUR - HOUR / 24).await;
     assert_eq!(everything(&fixture).await, all, "too early for everything");
-    server.expire_as_if(7 * DAY).await;
-    let all = without(&all, "receipt");
-    assert_eq!(everything(&fixture).await, all);
+    server.expire_as_if(HOUR).await;
+    let (receipt, others): (Vec<Value>, Vec<Value>) = all.iter().cloned().partition(long);
+    assert_eq!(receipt.len(), 1, "of a message that another instance has sent");
+    let all: Vec<Value> = all
+        .into_iter()
+        .filter(|doc| doc["type"] != "receipt" || long(doc))
+        .collect();
+    assert_eq!(
+        everything(&fixture).await,
+        all,
+        "without the receipts of clients' messages"
+    );
     server.expire_as_if(30 * DAY - DAY / 24).await;
     assert_eq!(everything(&fixture).await, all, "too early for the dead letter");
     server.expire_as_if(30 * DAY).await;
+    let all = without(&all, "dead-letter");
+    assert_eq!(
+        everything(&fixture).await,
+        all,
+        "the receipt outlives what can be redriven"
+    );
+    server.expire_as_if(37 * DAY).await;
+    let all = without(&others, "receipt");
     let all = without(&all, "dead-letter");
     assert_eq!(everything(&fixture).await, all);
     server.expire_as_if(10_000 * DAY).await;

@@ -12,7 +12,7 @@ use duroxide_lambda::testing::PassName;
 use duroxide_lambda::testing::{Budget, MaintenanceRequest, Report};
 use serde_json::Value;
 use std::time::{Duration, Instant};
-use tests::turns::{begin_with, enqueue, named, start_of};
+use tests::turns::{Decision, begin_with, commit, enqueue, named, start_of, started, turn};
 
 /// A budget of which two seconds are for the passes.
 const SHORT: Duration = Duration::from_secs(5);
@@ -220,4 +220,33 @@ async fn a_store_that_is_throttled_for_a_while_closes_no_pass() {
     assert_eq!((outbox.done, &outbox.error), (1, &None), "{report:#?}");
     assert!(outbox.pages > 1, "its first page was meant to fail: {report:#?}");
     assert_eq!(woken(&queue), ["target"]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn targets_that_hang_hold_a_committed_turn_no_longer_than_the_outbox_is_patient() {
+    let fixture = Fixture::new().await;
+    let (listener, provider) = fixture.process().await;
+    // More than are delivered at once, and one behind them that can be reached.
+    let hanging: Vec<String> = (0..40).map(|n| format!("hangs-{n}")).collect();
+    let names: Vec<&str> = hanging.iter().map(String::as_str).collect();
+    enqueue(&fixture.provider, start_of("source")).await;
+    let held = turn(&provider, "source").await;
+    hang(&listener, &names);
+    let mut messages = vec![start_of("reached")];
+    messages.extend(names.iter().map(|name| start_of(name)));
+    let decision = Decision {
+        events: vec![started("source", 1)],
+        messages,
+        ..Decision::default()
+    };
+    let begun = Instant::now();
+    commit(&provider, &held.lock_token, decision)
+        .await
+        .expect("a committed turn is not reported as failed");
+    assert!(begun.elapsed() < TOO_LONG, "{:?}", begun.elapsed());
+    fixture.assert_one_message_each(&["reached"]).await;
+    assert_eq!(fixture.intents().await.len(), names.len(), "the rest is safe");
+    fixture.clock.advance(OVERDUE);
+    assert_eq!(deliver_all(&fixture.provider, 100).await.done, 40);
+    fixture.assert_one_message_each(&names).await;
 }

@@ -136,7 +136,7 @@ async fn a_polling_sweep_counts_attempts_and_gives_up_like_the_pass() {
 async fn a_failing_delivery_hides_none_behind_it() {
     let fixture = Fixture::new().await;
     let raw = fixture.world.raw();
-    let garbage = json!({ "id": "o:x", "pk": "a", "type": "intent", "queue": "repair", "dueAt": 1 });
+    let garbage = json!({ "id": "o:x", "pk": "a", "type": "intent", "queue": "repair", "lane": "turn", "dueAt": 1 });
     let pk = PartitionKey::new("a").expect("a valid partition key");
     raw.create(&pk, &garbage, Retry::Idempotent)
         .await

@@ -1,13 +1,14 @@
 //! What was given up runs again, as new, when the fault is gone.
 
 use crate::support::*;
-use cosmos_emulator::{Refusing, ServerOptions};
+use cosmos_emulator::{Faults, Listener, Refusing, RequestKind, ServerOptions};
 use duroxide::providers::{Provider, WorkItem};
 use duroxide::runtime::registry::ActivityRegistry;
 use duroxide::runtime::{Runtime, RuntimeOptions, UnregisteredBackoffConfig};
 use duroxide::{ActivityContext, Client, OrchestrationContext, OrchestrationRegistry, OrchestrationStatus};
 use duroxide_cosmos::{CosmosProvider, DeadLetterKind, DeadLetterSummary, Outbox, Redriven};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use tests::turns::*;
 use tests::{PATIENCE, World, connect};
@@ -202,4 +203,41 @@ async fn a_dead_letter_whose_orchestration_was_pruned_or_deleted_cannot_be_redri
         "{error}"
     );
     assert_eq!(fixture.dead_letters().await.len(), 1, "the dead letter stays");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_message_that_was_delivered_after_all_is_not_delivered_twice_by_a_late_redrive() {
+    let fixture = Fixture::new().await;
+    fixture.leave_starts_undelivered("source", &["target"]).await;
+    // Every delivery is applied, and none is answered.
+    let (listener, deaf) = fixture.process().await;
+    listener.set_faults(Faults {
+        lost_after: 1.0,
+        writes_only: true,
+        limit: Some(1),
+        ..Faults::default()
+    });
+    refuse_after(&listener, "target");
+    fixture.clock.advance(OVERDUE);
+    for _ in 0..few_attempts().max_attempts {
+        deliver_all(&deaf, 10).await;
+        fixture.clock.advance(MUCH_LATER);
+    }
+    let dead = dead_letter(&fixture.provider, DeadLetterKind::Undeliverable).await;
+    fixture.consume("target").await;
+    // As late as a dead letter can be redriven.
+    let last_moment = Duration::from_secs(30 * 24 * 3_600 - 60);
+    fixture.world.server().expire_as_if(last_moment).await;
+    let redriven = fixture.provider.redrive(&dead.id).await.expect("it is redriven");
+    assert!(matches!(redriven, Redriven::Delivered { .. }), "{redriven:?}");
+    assert_eq!(fixture.messages_of("target").await, 0, "its receipt is still there");
+}
+
+/// Refuses every create for the target but the first.
+fn refuse_after(listener: &Listener, target: &str) {
+    let (target, seen) = (header(target), AtomicUsize::new(0));
+    listener.refuse_when(move |request| {
+        let is_delivery = request.kind == RequestKind::Create && request.partition_key.as_ref() == Some(&target);
+        (is_delivery && seen.fetch_add(1, Ordering::Relaxed) > 0).then(|| Refusing::with(403))
+    });
 }

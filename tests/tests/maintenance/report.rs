@@ -1,6 +1,6 @@
 //! The numbers of a report: right, and as cheap for three hundred as for ten.
 
-use crate::due::timer;
+use crate::due::enqueue_timer;
 use crate::support::*;
 use cosmos::Clock;
 use cosmos_emulator::Refusing;
@@ -26,7 +26,7 @@ async fn due_pending_and_overdue_are_counted_apart_with_exact_boundaries() {
     let fixture = Fixture::new().await;
     let t = fixture.clock.now_ms();
     for n in 0..4 {
-        enqueue(&fixture.provider, timer(&format!("timer{n}"), t + n * 1_000)).await;
+        enqueue_timer(&fixture, &format!("timer{n}"), t + n * 1_000).await;
     }
     fixture.clock.advance(Duration::from_millis(2_000));
     enqueue(&fixture.provider, raised("event", "")).await;
@@ -135,8 +135,8 @@ async fn the_report_costs_the_same_whatever_the_backlog() {
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
         fixture.leave_starts_undelivered(&format!("source{size}"), &names).await;
         for n in queued..size {
-            enqueue(&fixture.provider, timer(&format!("late{n}"), t)).await;
-            enqueue(&fixture.provider, timer(&format!("later{n}"), t + 10_000_000)).await;
+            enqueue_timer(&fixture, &format!("late{n}"), t).await;
+            enqueue_timer(&fixture, &format!("later{n}"), t + 10_000_000).await;
             let item = activity(&format!("work{n}"), 1);
             fixture.provider.enqueue_for_worker(item).await.expect("it is queued");
         }

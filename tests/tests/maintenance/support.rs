@@ -139,7 +139,7 @@ impl Fixture {
     }
 }
 
-fn configured(config: CosmosConfigBuilder, clock: &Arc<ManualClock>) -> CosmosConfigBuilder {
+pub fn configured(config: CosmosConfigBuilder, clock: &Arc<ManualClock>) -> CosmosConfigBuilder {
     let clock: Arc<dyn Clock> = Arc::clone(clock) as Arc<dyn Clock>;
     config.clock(clock).outbox(few_attempts())
 }
@@ -198,6 +198,11 @@ where
 /// All pages of the outbox.
 pub async fn deliver_all(provider: &CosmosProvider, most: u32) -> PassOutcome {
     all_pages(most, |page| provider.maintain_outbox(page)).await
+}
+
+/// All pages of what is unfinished.
+pub async fn finish_all(provider: &CosmosProvider, most: u32) -> PassOutcome {
+    all_pages(most, |page| provider.maintain_unfinished(page)).await
 }
 
 /// What was found, done, failed and given up.

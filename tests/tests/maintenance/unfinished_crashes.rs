@@ -132,7 +132,9 @@ async fn completing_a_decided_deletion_that_crashes_at_any_write_is_completed_by
         assert_eq!(kinds(&fixture).await.get("deletion"), Some(&1), "it is decided");
         fixture.clock.advance(MUCH_LATER);
         let (crashed, _) = end_twice(&fixture, n, point).await;
-        let after = kinds(&fixture).await;
+        let mut after = kinds(&fixture).await;
+        // Receipts outlive the instance: a redelivery after its deletion must not begin it again.
+        after.remove("receipt");
         assert!(after.is_empty(), "{point:?} {n}: {after:?}");
         crashed
     })

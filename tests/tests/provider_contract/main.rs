@@ -3,8 +3,15 @@
 //! One polling style is left out: `test_short_poll_*` demands that a fetch returns at once although it may wait. This
 //! provider waits (long polling), and the suite's tests of that style are here. `coverage` compares the list in `suite`
 //! with the suite's source.
+//!
+//! The other files test what the suite does not: whole orchestrations under duroxide's polling runtime, and what its dispatchers
+//! do to a provider.
 
+mod affinity_sessions;
 mod coverage;
+mod dropped_fetch;
+mod first_fetch;
+mod rolling_deployment;
 mod stress;
 mod suite;
 

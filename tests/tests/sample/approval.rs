@@ -2,6 +2,7 @@
 
 use crate::ledger::Ledger;
 use crate::site::{Site, large_order, order};
+use std::time::Duration;
 use tests::until;
 use workflows::progress::Stage;
 use workflows::{APPROVAL, CANCELLATION, Order, Outcome, Why};
@@ -129,6 +130,29 @@ async fn a_cancellation_that_comes_early_wins_over_an_elapsed_cooling_off() {
     site.start(workflows::activities_on(ledger.clone())).await;
     assert_eq!(why(site.outcome("a").await), Some(Why::Cancelled));
     assert_eq!(ledger.undoing(), REFUND_THEN_RELEASE);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cancellation_within_the_cooling_off_wins_even_if_nobody_reads_it_before_the_end() {
+    let ledger = Ledger::default();
+    let mut site = Site::with(ledger.clone()).await;
+    let slow = Order {
+        cooling_off_ms: Some(3_600_000),
+        ..order("a")
+    };
+    site.place(&slow).await;
+    site.reaches("a", Stage::CoolingOff).await;
+    site.stop(Duration::ZERO).await;
+    site.client
+        .enqueue_event("a", CANCELLATION, "too blue")
+        .await
+        .expect("the message is taken");
+    // Now the timer is due as well: one turn takes both.
+    site.clock.advance(Duration::from_secs(2 * 3_600));
+    site.start(workflows::activities_on(ledger.clone())).await;
+    assert_eq!(why(site.outcome("a").await), Some(Why::Cancelled));
+    assert_eq!(ledger.undoing(), REFUND_THEN_RELEASE);
+    assert_eq!(ledger.calls("pick-up"), 0);
 }
 
 #[tokio::test(flavor = "multi_thread")]

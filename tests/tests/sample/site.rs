@@ -6,7 +6,7 @@ use duroxide::runtime::{ObservabilityConfig, Runtime, RuntimeOptions};
 use duroxide::{Client, OrchestrationStatus};
 use std::sync::Arc;
 use std::time::Duration;
-use tests::{PATIENCE, World, until};
+use tests::{PATIENCE, ShiftedClock, World, until};
 use workflows::progress::Stage;
 use workflows::shop::Shop;
 use workflows::{APPROVAL, Decision, FULFIL_ORDER, Line, Order, Outcome, Parcel};
@@ -16,6 +16,8 @@ pub struct Site {
     pub client: Client,
     /// How long after its worker was killed an activity is given to another.
     pub worker_lock: Duration,
+    /// The store's time, which a test can move forward.
+    pub clock: Arc<ShiftedClock>,
     store: Arc<dyn Provider>,
     runtime: Option<Arc<Runtime>>,
     _world: World,
@@ -25,10 +27,12 @@ impl Site {
     /// Without a runtime.
     pub async fn idle() -> Site {
         let world = World::start().await;
-        let store: Arc<dyn Provider> = world.provider().await;
+        let clock = Arc::new(ShiftedClock::default());
+        let store: Arc<dyn Provider> = world.provider_at(&clock).await;
         Site {
             client: Client::new(Arc::clone(&store)),
             worker_lock: Duration::from_secs(30),
+            clock,
             store,
             runtime: None,
             _world: world,

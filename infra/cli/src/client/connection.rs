@@ -19,8 +19,12 @@ use url::{Host, Url};
 
 /// Where `up` listens by default.
 const CLOUD: &str = "http://127.0.0.1:9400";
+/// The variables of the functions' access, which a client replaces by its own if the local cloud uses an account.
+const ACCESS: [&str; 4] = [KEY, "COSMOS_TENANT_ID", "COSMOS_CLIENT_ID", "COSMOS_CLIENT_SECRET_ARN"];
 /// The variable that a local cloud omits if it uses an account.
 const KEY: &str = "COSMOS_KEY";
+/// A person's own access to the account.
+const TOKEN: &str = "COSMOS_TOKEN";
 /// The timeout of a request to the local cloud.
 const CLOUD_TIMEOUT: Duration = Duration::from_secs(5);
 /// The timeouts of a request to Cosmos DB, and of an operation with its retries: short, because a person waits.
@@ -45,13 +49,15 @@ impl Connection {
             let cloud = common.cloud.clone().or_else(|| set("LOCAL_CLOUD"));
             let mut variables = cloud_variables(cloud.as_deref().unwrap_or(CLOUD)).await?;
             if variables.contains_key("COSMOS_ENDPOINT") && !variables.contains_key(KEY) {
-                let key = set(KEY).ok_or_else(|| {
+                let own = [KEY, TOKEN].into_iter().find_map(|name| Some((name, set(name)?)));
+                let (name, value) = own.ok_or_else(|| {
                     Failure::error(
                         "this local cloud uses a Cosmos DB account and does not reveal its key: set COSMOS_KEY as for the \
-                         cloud",
+                         cloud, or COSMOS_TOKEN to a token of your own",
                     )
                 })?;
-                variables.insert(KEY.to_owned(), key);
+                variables.retain(|name, _| !ACCESS.contains(&name.as_str()));
+                variables.insert(name.to_owned(), value);
             }
             let get = |name: &str| variables.get(name).cloned();
             let config = Config::from_variables(get)

@@ -211,6 +211,7 @@ fn described(dead_letter: &DeadLetterSummary) -> Fields {
 fn kind(kind: DeadLetterKind) -> &'static str {
     match kind {
         DeadLetterKind::Undeliverable => "undeliverable",
+        DeadLetterKind::NoInstance => "no-instance",
         DeadLetterKind::PoisonTurn => "poison-turn",
         DeadLetterKind::PoisonActivity => "poison-activity",
         DeadLetterKind::Unknown => "unknown",

@@ -39,6 +39,11 @@ pub(super) fn render(report: &Report, look: Look) -> String {
         );
     }
     fields.add("dead letters", report.dead_letters.to_string());
+    let late = report.answered_late;
+    fields.maybe(
+        "answered late",
+        (late > 0).then(|| format!("{late} orders: the machine is slow, their timers were due first")),
+    );
     fields.add("time", format!("{:.1} s", report.elapsed.as_secs_f64()));
     match report.all_well() {
         true => fields.coloured("result", "all well", Color::Green),

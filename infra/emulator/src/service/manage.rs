@@ -5,7 +5,7 @@ use hyper::header::HeaderMap;
 use hyper::{Method, StatusCode};
 use serde_json::{Value, json};
 
-use super::{Service, escaped};
+use super::{Service, escaped, plan};
 use crate::emulator::Region;
 use crate::http::{Call, IS_QUERY, IS_QUERY_PLAN, Reply};
 
@@ -30,6 +30,9 @@ impl Service {
         let reply = self.emulator.execute(Region::Write, call).await;
         if call.segments.is_empty() {
             return with_endpoint(reply, endpoint);
+        }
+        if call.flag(IS_QUERY_PLAN) {
+            return plan::with_rewritten_query(call, reply);
         }
         reply
     }

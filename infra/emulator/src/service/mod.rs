@@ -8,11 +8,15 @@
 //! | an upsert with `If-Match` never creates | creates |
 //! | a query has pages (`paging`) | has one page of any size |
 //! | a document expires (`expire`) | lives for ever |
+//! | a PATCH has a condition, and a batch may have patches (`patch`) | ignores the one, refuses the other |
+//! | an aggregate over partitions has a query for each of them (`plan`) | has none |
 //!
 //! | file | role |
 //! |---|---|
 //! | `write` | writes of documents |
+//! | `patch` | patches, which become writes |
 //! | `manage` | the account, databases and containers |
+//! | `plan` | aggregates over several partitions |
 //! | `durable` | persistence: applies a change and commits it to the data directory |
 //! | `restore` | loads the data directory into the emulator at start |
 //! | `expire` | deletes expired documents |
@@ -20,11 +24,13 @@
 mod durable;
 mod expire;
 mod manage;
+mod patch;
+mod plan;
 mod restore;
 mod write;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -38,14 +44,15 @@ use tokio::sync::Mutex;
 use super::catalog::Catalog;
 use super::emulator::{Emulator, Region};
 use super::expiry::{self, Expiry};
-use super::http::{ACTIVITY_ID, Call, Refusal, Reply};
+use super::http::{ACTIVITY_ID, CONTINUATION, Call, MAX_ITEM_COUNT, Refusal, Reply};
 use super::kind::RequestKind;
 use super::options::{ServerOptions, StartError};
 use super::paging::Pages;
 use super::replica::Replicas;
-use super::signature;
+use super::signature::{self, Trusted};
 use super::storage::{Recovered, Storage};
 use super::strict::{self, Checked, Known, PlanCache};
+use super::token::TokenIssuer;
 
 /// One account: everything that its listeners share.
 pub(crate) struct Service {
@@ -56,8 +63,12 @@ pub(crate) struct Service {
     pages: Pages,
     key: String,
     key_bytes: Vec<u8>,
+    tokens: TokenIssuer,
+    tokens_only: AtomicBool,
     partitions: u32,
     keep_log: bool,
+    allow_scans: bool,
+    count_examined: bool,
     /// Makes the check whether a container exists and its creation one step.
     creating: Mutex<()>,
     activities: AtomicU64,
@@ -78,9 +89,13 @@ impl Service {
             plans: PlanCache::default(),
             pages: Pages::default(),
             key: options.key.clone(),
+            tokens: TokenIssuer::new(&key_bytes),
+            tokens_only: AtomicBool::new(false),
             key_bytes,
             partitions: options.partitions,
             keep_log: options.keep_log,
+            allow_scans: options.allow_scans,
+            count_examined: options.count_examined,
             creating: Mutex::new(()),
             activities: AtomicU64::new(0),
             expiry: Expiry::default(),
@@ -127,16 +142,35 @@ impl Service {
         &self.key
     }
 
+    /// The issuer of the tokens that the account accepts.
+    pub(crate) fn tokens(&self) -> &TokenIssuer {
+        &self.tokens
+    }
+
+    /// Refuses the key from now on.
+    pub(crate) fn accept_tokens_only(&self) {
+        self.tokens_only.store(true, Ordering::SeqCst);
+    }
+
     /// Refuses requests that the service refuses.
     pub(crate) async fn check(&self, call: &Call) -> Result<Checked, Refusal> {
-        signature::check(call, &self.key_bytes)?;
-        let known = Known {
+        let trusted = Trusted {
+            key: &self.key_bytes,
+            tokens_only: self.tokens_only.load(Ordering::SeqCst),
+            issuer: &self.tokens,
+        };
+        signature::check(call, &trusted)?;
+        strict::check(&self.known(), call).await
+    }
+
+    fn known(&self) -> Known<'_> {
+        Known {
             emulator: &self.emulator,
             catalog: &self.catalog,
             plans: &self.plans,
             lagging: self.replicas.is_some(),
-        };
-        strict::check(&known, call).await
+            allow_scans: self.allow_scans,
+        }
     }
 
     /// Answers a request that passed the checks; `stale` sends a read to the lagging region, if there is one.
@@ -153,7 +187,11 @@ impl Service {
                 self.read(call, replicas.serving()).await
             }
             (_, kind) if kind.is_read() => self.read(call, Region::Write).await,
-            (_, kind) if kind.is_write() => self.change(call, checked).await,
+            (_, kind) if kind.is_write() => match (&checked.patch, &checked.batch) {
+                (Some(patch), _) => self.patch(call, patch).await,
+                (None, Some(batch)) if batch.patches => self.patch_batch(call).await,
+                _ => self.change(call, checked).await,
+            },
             _ if manage::is_change(call) => self.change(call, checked).await,
             _ => self.look_up(call, endpoint).await,
         }
@@ -201,9 +239,31 @@ impl Service {
         reply.headers.insert(ACTIVITY_ID, activity);
     }
 
+    /// How many documents a query over several partitions examines; 0 for its later pages, and when they are not counted.
+    pub(crate) async fn examined(&self, call: &Call, checked: &Checked) -> u64 {
+        let counted = self.count_examined && !call.headers.contains_key(CONTINUATION);
+        let (Some(seek), true) = (&checked.seek, counted) else {
+            return 0;
+        };
+        let Ok(mut body) = serde_json::from_slice::<Value>(&call.body) else {
+            return 0;
+        };
+        body["query"] = Value::from(seek.counting());
+        let mut count = call.clone();
+        count.body = Bytes::from(body.to_string());
+        count.headers.remove(MAX_ITEM_COUNT);
+        let reply = self.emulator.execute(Region::Write, &count).await;
+        let found: Value = serde_json::from_slice(&reply.body).unwrap_or_default();
+        // Over the whole container the emulator returns one sum, in one physical partition as well.
+        found["Documents"][0].as_u64().unwrap_or_default()
+    }
+
     async fn read(&self, call: &Call, region: Region) -> Reply {
         if call.kind == RequestKind::Read {
             return self.emulator.execute(region, call).await;
+        }
+        if let Some(part) = Some(call).filter(|call| call.is_query()).and_then(plan::Part::of) {
+            return part.restore(self.emulator.execute(region, &part.call).await);
         }
         self.pages.page(&self.emulator, region, call).await
     }

@@ -36,6 +36,34 @@ impl Service {
         Ok(())
     }
 
+    /// Writes documents without requests.
+    pub(crate) async fn load(
+        &self,
+        db: &str,
+        name: &str,
+        documents: impl Iterator<Item = Value>,
+    ) -> Result<(), StartError> {
+        let path = format!("/dbs/{}/colls/{}/docs", escaped(db), escaped(name));
+        let mut call = Call::new(Method::POST, &path, HeaderMap::new(), Default::default());
+        let container = self.catalog.container(&self.emulator, &call).await;
+        let container = container.ok_or_else(|| StartError::Restore {
+            what: name.to_owned(),
+            message: "there is no such container".to_owned(),
+        })?;
+        for document in documents {
+            let id = document["id"].as_str().unwrap_or_default();
+            let key = HeaderValue::from_str(&key_header(&container.keys_of(&document)));
+            let key = key.map_err(|error| StartError::Restore {
+                what: id.to_owned(),
+                message: error.to_string(),
+            })?;
+            call.headers.insert(HeaderName::from_static(PARTITION_KEY), key);
+            call.body = document.to_string().into();
+            succeeded(&self.emulator.execute(Region::Write, &call).await, id)?;
+        }
+        Ok(())
+    }
+
     async fn restore_document(&self, document: StoredDocument) -> Result<(), StartError> {
         let StoredDocument {
             db,

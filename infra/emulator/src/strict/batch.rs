@@ -9,7 +9,7 @@ use std::collections::HashSet;
 use bytes::Bytes;
 use serde_json::{Value, json};
 
-use super::{Expiring, Refusal, ids, key, ttl};
+use super::{Expiring, Patch, Refusal, ids, key, ttl};
 use crate::catalog::Container;
 use crate::http::{Call, Reply};
 
@@ -29,6 +29,8 @@ pub(crate) struct BatchPlan {
     pub(crate) body: Option<Bytes>,
     /// Operations whose 404 becomes a 412.
     conditional_upserts: Vec<usize>,
+    /// Whether an operation is a patch: then the batch is rewritten when it is carried out.
+    pub(crate) patches: bool,
 }
 
 impl BatchPlan {
@@ -78,6 +80,7 @@ pub(super) fn check(
         documents: 0,
         body: None,
         conditional_upserts: Vec::new(),
+        patches: false,
     };
     let mut rewritten = false;
     let mut written = HashSet::new();
@@ -92,7 +95,9 @@ pub(super) fn check(
             continue;
         }
         plan.documents += 1;
-        if let Some(document) = operation.get("resourceBody") {
+        let is_patch = operation["operationType"] == "Patch";
+        plan.patches |= is_patch;
+        if let Some(document) = operation.get("resourceBody").filter(|_| !is_patch) {
             expiring.extend(ttl::expiring(container, document, index).map_err(of_operation)?);
         }
         if !written.insert(id) && lagging {
@@ -123,6 +128,10 @@ fn check_operation(operation: &Value, container: &Container, keys: &[Value]) -> 
         .and_then(Value::as_str)
         .unwrap_or_default();
     let has_body = match kind {
+        "Patch" => {
+            Patch::parse(&operation["resourceBody"], container)?;
+            false
+        }
         "Create" | "Upsert" | "Replace" => true,
         "Read" | "Delete" => false,
         _ => {

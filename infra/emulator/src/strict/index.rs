@@ -93,7 +93,17 @@ impl IndexPolicy {
         }
     }
 
-    fn indexes(&self, path: &[String]) -> bool {
+    /// Whether a composite index begins with some of the `equal` paths and continues with `range`.
+    pub(super) fn seeks(&self, equal: &[&[String]], range: &[String]) -> bool {
+        self.composite_indexes.iter().any(|index| {
+            let paths: Vec<Vec<String>> = index.iter().map(|entry| names(&entry.path)).collect();
+            let leading = paths.iter().take_while(|path| equal.contains(&path.as_slice())).count();
+            leading > 0 && paths.get(leading).is_some_and(|path| path == range)
+        })
+    }
+
+    /// Whether a property has a range index.
+    pub(super) fn indexes(&self, path: &[String]) -> bool {
         if matches!(path, [name] if name == "id" || name == "_ts") {
             return true;
         }

@@ -8,25 +8,32 @@
 //! | `ids` | which ids a document or a container may have |
 //! | `key` | the partition key header, and the key in the document |
 //! | `batch` | transactional batches |
+//! | `patch` | a PATCH, alone or in a batch |
 //! | `query` | the target of a query, and which clauses it may have there |
 //! | `index` | the index policy, and which `ORDER BY` it allows |
+//! | `scan` | queries over several partitions that no index serves |
 //! | `definition` | the definition of a container |
 //! | `ttl` | the time to live of documents and containers |
+//! | `tokens` | the tokens of a query's text |
 
 mod batch;
 mod definition;
 mod ids;
 mod index;
 mod key;
+mod patch;
 mod query;
+mod scan;
+pub(crate) mod tokens;
 mod ttl;
 
-use hyper::Method;
 use serde_json::Value;
 
 pub(crate) use batch::BatchPlan;
 pub(crate) use index::IndexPolicy;
+pub(crate) use patch::Patch;
 pub(crate) use query::PlanCache;
+pub(crate) use scan::{Seek, conditional_query};
 pub(crate) use ttl::lifetime;
 
 use super::catalog::{Catalog, Container};
@@ -44,6 +51,8 @@ pub(crate) struct Known<'a> {
     pub(crate) plans: &'a PlanCache,
     /// Whether writes are replicated to a lagging region.
     pub(crate) lagging: bool,
+    /// Whether a query over several partitions may scan.
+    pub(crate) allow_scans: bool,
 }
 
 /// What the checks found out about a request that passed.
@@ -57,6 +66,10 @@ pub(crate) struct Checked {
     pub(crate) batch: Option<BatchPlan>,
     /// The documents of the request that will expire.
     pub(crate) expiring: Vec<Expiring>,
+    /// A PATCH of one document.
+    pub(crate) patch: Option<Patch>,
+    /// How an index serves a query over several partitions.
+    pub(crate) seek: Option<Seek>,
 }
 
 /// A document that will expire.
@@ -74,9 +87,6 @@ pub(crate) async fn check(known: &Known<'_>, call: &Call) -> Result<Checked, Ref
     if call.body.len() > MAX_BYTES {
         return Err(Refusal::too_large("Request size is too large."));
     }
-    if call.method == Method::PATCH {
-        return Err(Refusal::bad_request("PATCH is not supported by this test server."));
-    }
     match call.kind {
         RequestKind::PkRanges => Ok(Checked::default()),
         RequestKind::Metadata => {
@@ -84,14 +94,15 @@ pub(crate) async fn check(known: &Known<'_>, call: &Call) -> Result<Checked, Ref
             Ok(Checked::default())
         }
         RequestKind::Query | RequestKind::CrossPartitionQuery => {
+            let mut checked = Checked::default();
             if let Some(container) = known.catalog.container(known.emulator, call).await {
                 if call.is_query() {
-                    query::check(known, call, &container).await?;
+                    checked.seek = query::check(known, call, &container).await?;
                 } else {
                     key::check_optional(call, &container)?;
                 }
             }
-            Ok(Checked::default())
+            Ok(checked)
         }
         _ => match known.catalog.container(known.emulator, call).await {
             Some(container) => check_document(known, call, &container),
@@ -115,10 +126,18 @@ fn check_document(known: &Known<'_>, call: &Call, container: &Container) -> Resu
             documents: plan.documents,
             batch: Some(plan),
             expiring,
+            ..Checked::default()
         });
     }
     if let Some(id) = call.document() {
         ids::check(id)?;
+    }
+    if call.kind == RequestKind::Patch {
+        return Ok(Checked {
+            documents: 1,
+            patch: Some(check_patch(call, container)?),
+            ..Checked::default()
+        });
     }
     let mut expiring = Vec::new();
     if matches!(
@@ -137,9 +156,22 @@ fn check_document(known: &Known<'_>, call: &Call, container: &Container) -> Resu
         expiring.extend(ttl::expiring(container, &document, 0)?);
     }
     Ok(Checked {
-        operations: 0,
         documents: u64::from(call.kind.is_write()),
-        batch: None,
         expiring,
+        ..Checked::default()
     })
+}
+
+fn check_patch(call: &Call, container: &Container) -> Result<Patch, Refusal> {
+    // The documentation has the first, some SDKs send the second.
+    let kinds = ["application/json_patch+json", "application/json-patch+json"];
+    let is_patch = |given: &str| kinds.iter().any(|kind| given.starts_with(kind));
+    if !call.header("content-type").is_some_and(is_patch) {
+        return Err(Refusal::bad_request(
+            "The content type of a PATCH must be application/json_patch+json.",
+        ));
+    }
+    let body: Value = serde_json::from_slice(&call.body)
+        .map_err(|error| Refusal::bad_request(format!("The patch is not valid JSON: {error}")))?;
+    Patch::parse(&body, container)
 }

@@ -11,6 +11,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::index::OrderItem;
+use super::scan::{self, Seek};
 use super::{Known, Refusal, key};
 use crate::catalog::Container;
 use crate::emulator::Region;
@@ -66,7 +67,8 @@ struct QueryInfo {
     group_by_alias_to_aggregate_type: HashMap<String, Value>,
 }
 
-pub(super) async fn check(known: &Known<'_>, call: &Call, container: &Container) -> Result<(), Refusal> {
+/// Checks a query. Returns how an index serves it, if it is over several partitions.
+pub(super) async fn check(known: &Known<'_>, call: &Call, container: &Container) -> Result<Option<Seek>, Refusal> {
     if !call
         .header("content-type")
         .is_some_and(|kind| kind.starts_with("application/query+json"))
@@ -103,7 +105,15 @@ pub(super) async fn check(known: &Known<'_>, call: &Call, container: &Container)
         ))
         .with_substatus(1004));
     }
-    container.index.check_order(&shape.order)
+    container.index.check_order(&shape.order)?;
+    if is_scoped && !has_range {
+        return Ok(None);
+    }
+    match scan::check(&container.index, &body.query, &shape.order) {
+        Ok(seek) => Ok(Some(seek)),
+        Err(_) if known.allow_scans => Ok(Some(Seek::everything(&body.query))),
+        Err(refusal) => Err(refusal),
+    }
 }
 
 fn check_page_size(call: &Call) -> Result<(), Refusal> {

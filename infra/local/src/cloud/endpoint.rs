@@ -6,6 +6,10 @@
 //! | `POST /2015-03-31/functions/{name}/invocations` | Lambda's Invoke |
 //! | `GET /cloud/variables` | the variables of functions and clients, without the key of an account |
 //! | `GET /cloud/status` | counts and state of functions and queues |
+//!
+//! Whoever may run programs on this machine may use it; a web page may not. The server refuses what a foreign page sends
+//! (`http_server` of the emulator crate). Invoke also needs the `Authorization` of a signed request, with any credentials: a
+//! page cannot send one without asking first, which is refused.
 
 use super::status::Services;
 use crate::lambda::{Function, InvokeError};
@@ -29,18 +33,13 @@ pub(super) struct Endpoint {
 
 impl Handler for Endpoint {
     async fn handle(&self, call: Call) -> Response<Full<Bytes>> {
-        if !is_for_this_machine(call.header("host")) {
-            return text(
-                StatusCode::FORBIDDEN,
-                "the local cloud answers only to 127.0.0.1 and localhost\n",
-            );
-        }
         if let Some(action) = SqsApi::action(&call) {
             return self.sqs.answer(action, &call.body).await;
         }
         match (&call.method, call.segments().as_slice()) {
             (&Method::GET, ["cloud", "variables"]) => json(StatusCode::OK, &json!(self.variables)),
             (&Method::GET, ["cloud", "status"]) => json(StatusCode::OK, &json!(self.services.status())),
+            (&Method::POST, ["2015-03-31", "functions", _, "invocations"]) if !is_signed(&call) => unsigned(),
             (&Method::POST, ["2015-03-31", "functions", name, "invocations"]) => {
                 self.invoke(name, call.header("x-amz-invocation-type"), call.body.clone())
                     .await
@@ -54,19 +53,6 @@ impl Handler for Endpoint {
             ),
         }
     }
-}
-
-/// Whether a request names this machine. The DNS name of a web page can be rebound to 127.0.0.1, and the page would get the
-/// store's key.
-fn is_for_this_machine(host: Option<&str>) -> bool {
-    let Some(host) = host else {
-        return true;
-    };
-    let name = match host.rsplit_once(':') {
-        Some((name, port)) if port.chars().all(|c| c.is_ascii_digit()) => name,
-        _ => host,
-    };
-    matches!(name, "127.0.0.1" | "localhost" | "[::1]")
 }
 
 impl Endpoint {
@@ -90,6 +76,21 @@ impl Endpoint {
             }
         }
     }
+}
+
+/// Whether the request has a signature of AWS. Which one does not matter: there are no secret credentials here.
+fn is_signed(call: &Call) -> bool {
+    call.header("authorization")
+        .is_some_and(|value| value.starts_with("AWS4-"))
+}
+
+fn unsigned() -> Response<Full<Bytes>> {
+    let message =
+        "Missing Authentication Token: sign the request as the AWS SDKs and the AWS CLI do, with any credentials";
+    let mut response = json(StatusCode::FORBIDDEN, &json!({ "Message": message }));
+    let kind = HeaderValue::from_static("MissingAuthenticationTokenException");
+    response.headers_mut().insert("x-amzn-errortype", kind);
+    response
 }
 
 /// Answers as Lambda does: an error of the function is status 200 with a header that says so.
@@ -120,21 +121,5 @@ async fn invoke_and_wait(function: &Arc<Function>, payload: Bytes) -> Response<F
                 .insert("x-amz-function-error", HeaderValue::from_static("Unhandled"));
             response
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_requests_to_this_machine_are_answered() {
-        for fine in ["127.0.0.1:9400", "localhost", "localhost:1", "[::1]:9400"] {
-            assert!(is_for_this_machine(Some(fine)), "{fine}");
-        }
-        for wrong in ["evil.example", "evil.example:9400", "127.0.0.1.evil.example:9400", ""] {
-            assert!(!is_for_this_machine(Some(wrong)), "{wrong}");
-        }
-        assert!(is_for_this_machine(None));
     }
 }

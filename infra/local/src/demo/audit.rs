@@ -13,6 +13,8 @@ pub struct Audit {
     pub charges: u64,
     /// How late each timer fired, in ms.
     pub lateness_ms: Vec<u64>,
+    /// The longest timer: its length and its end (Unix ms). Of an order that waits for somebody, it is that wait.
+    pub longest_wait: Option<(u64, u64)>,
     /// Contradictions in the histories.
     pub problems: Vec<String>,
 }
@@ -43,6 +45,10 @@ impl Audit {
                         ),
                     }
                 }
+                EventKind::TimerCreated { fire_at_ms } => {
+                    let wait = (fire_at_ms.saturating_sub(event.timestamp_ms), *fire_at_ms);
+                    self.longest_wait = self.longest_wait.max(Some(wait));
+                }
                 EventKind::TimerFired { fire_at_ms } => {
                     self.lateness_ms.push(event.timestamp_ms.saturating_sub(*fire_at_ms));
                 }
@@ -64,6 +70,7 @@ impl Audit {
         self.activities += other.activities;
         self.charges += other.charges;
         self.lateness_ms.extend(other.lateness_ms);
+        self.longest_wait = self.longest_wait.max(other.longest_wait);
         self.problems.extend(other.problems);
     }
 }
@@ -108,9 +115,12 @@ mod tests {
                 scheduled(2, "other"),
                 completed(3, 2),
                 completed(4, 1),
-                event(5, Some(9), 1_250, EventKind::TimerFired { fire_at_ms: 1_000 }),
+                event(5, None, 400, EventKind::TimerCreated { fire_at_ms: 1_000 }),
+                event(6, None, 900, EventKind::TimerCreated { fire_at_ms: 1_100 }),
+                event(7, Some(5), 1_250, EventKind::TimerFired { fire_at_ms: 1_000 }),
             ],
         );
+        assert_eq!(audit.longest_wait, Some((600, 1_000)));
         assert_eq!((audit.activities, audit.charges), (2, 1));
         assert_eq!(audit.lateness_ms, [250]);
         assert!(audit.problems.is_empty(), "{audit:?}");

@@ -2,6 +2,7 @@
 
 use super::audit::Audit;
 use super::orders::PlacedOrder;
+use super::watch::Ended;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -28,6 +29,8 @@ pub struct Report {
     pub cosmos_requests: Option<u64>,
     /// Dead letters in the store.
     pub dead_letters: u64,
+    /// Orders whose approval or cancellation came too late, so that their outcome is another one: the machine is slow.
+    pub answered_late: usize,
     /// From the first order to the last outcome.
     pub elapsed: Duration,
     /// Everything that should not be.
@@ -49,9 +52,17 @@ impl Report {
         Some((Duration::from_millis(median), Duration::from_millis(*worst)))
     }
 
-    pub(super) fn add_order(&mut self, placed: &PlacedOrder, outcome: String, audit: Audit) {
+    pub(super) fn add_order(&mut self, placed: &PlacedOrder, ended: Ended, audit: Audit) {
         let id = &placed.order.id;
-        if outcome != placed.expected {
+        let Ended { outcome, answered_ms } = ended;
+        let waits = placed.cancelled || placed.order.needs_approval();
+        // The wait was over before somebody answered: the timer has won, rightly.
+        let is_late = audit
+            .longest_wait
+            .is_some_and(|(_, end_ms)| answered_ms.is_none_or(|answered| answered >= end_ms));
+        if outcome != placed.expected && waits && is_late {
+            self.answered_late += 1;
+        } else if outcome != placed.expected {
             self.problems
                 .push(format!("{id}: the outcome is {outcome} instead of {}", placed.expected));
         }
@@ -85,12 +96,48 @@ mod tests {
         }
     }
 
+    fn ended(outcome: &str) -> Ended {
+        Ended {
+            outcome: outcome.to_owned(),
+            answered_ms: None,
+        }
+    }
+
+    #[test]
+    fn a_cancellation_that_was_accepted_in_time_must_count_and_a_late_one_need_not() {
+        let orders = orders(8, "o");
+        let placed = orders.iter().find(|placed| placed.cancelled).expect("a kind of order");
+        for (answered_ms, outcome, problems, late) in [
+            (Some(999), "cancelled", 0, 0),
+            (Some(999), "shipped", 1, 0),
+            (Some(1_000), "shipped", 0, 1),
+            (Some(1_000), "cancelled", 0, 0),
+            (None, "shipped", 0, 1),
+        ] {
+            let mut report = Report::default();
+            let ended = Ended {
+                answered_ms,
+                ..ended(outcome)
+            };
+            let audit = Audit {
+                longest_wait: Some((20_000, 1_000)),
+                ..audit(1)
+            };
+            report.add_order(placed, ended, audit);
+            assert_eq!(
+                (report.problems.len(), report.answered_late),
+                (problems, late),
+                "{report:?}"
+            );
+        }
+    }
+
     #[test]
     fn everything_must_hold_for_all_to_be_well() {
         let placed = &orders(1, "o")[0];
         let mut report = Report::default();
         assert_eq!(report.timer_lateness(), None);
-        report.add_order(placed, "shipped".to_owned(), audit(1));
+        report.add_order(placed, ended("shipped"), audit(1));
         report.add_dead_letters(0);
         assert!(report.all_well() && report.mischarged == 0, "{report:?}");
         let lateness = report
@@ -112,7 +159,7 @@ mod tests {
             ),
         ] {
             let mut report = Report::default();
-            report.add_order(placed, outcome.to_owned(), audit);
+            report.add_order(placed, ended(outcome), audit);
             report.add_dead_letters(dead_letters);
             assert_eq!(report.problems.len(), 1, "{report:?}");
             assert!(!report.all_well());

@@ -4,10 +4,11 @@
 use super::orders::PlacedOrder;
 use super::{CONCURRENT_CALLS, DemoError};
 use crate::cloud::Cloud;
+use cosmos::{Clock as _, SystemClock};
 use duroxide::Client;
 use duroxide::runtime::OrchestrationStatus;
 use futures::{StreamExt as _, TryStreamExt as _};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::time::Duration;
 use tokio::time::Instant;
 use workflows::progress::Stage;
@@ -43,40 +44,48 @@ enum State {
     Failed(String),
 }
 
-/// Waits for all orders; returns the outcome of each, in the same order.
+/// How one order ended.
+#[derive(Clone, Debug)]
+pub(super) struct Ended {
+    pub outcome: String,
+    /// When the approval or the cancellation was accepted at the latest (Unix ms).
+    pub answered_ms: Option<u64>,
+}
+
+/// One order under watch.
+struct Watched {
+    state: State,
+    answered_ms: Option<u64>,
+}
+
+/// Waits for all orders; returns how each ended, in the same order.
 pub(super) async fn until_finished(
     client: &Client,
     orders: &[PlacedOrder],
     cloud: &Cloud,
     limit: Duration,
     mut show: impl FnMut(&Progress),
-) -> Result<Vec<String>, DemoError> {
+) -> Result<Vec<Ended>, DemoError> {
     let begun = Instant::now();
-    let mut states: Vec<State> = orders.iter().map(|_| placed()).collect();
-    let mut answered = BTreeSet::new();
+    let mut watched: Vec<Watched> = orders.iter().map(|_| Watched::new()).collect();
     loop {
-        read_open(client, orders, &mut states).await?;
-        for (placed, state) in orders.iter().zip(&states) {
-            if let State::Open { stage } = state {
-                answer(client, placed, stage, &mut answered).await?;
-            }
-        }
+        read_open(client, orders, &mut watched).await?;
         let mut progress = Progress {
             elapsed: begun.elapsed(),
             orders: orders.len(),
             kills: cloud.status().functions.values().map(|function| function.killed).sum(),
             ..Progress::default()
         };
-        progress.count(&states);
+        progress.count(&watched);
         show(&progress);
         if progress.stages.is_empty() {
-            return Ok(states.into_iter().map(outcome).collect());
+            return Ok(watched.into_iter().map(Watched::ended).collect());
         }
         if begun.elapsed() >= limit {
             let open = orders
                 .iter()
-                .zip(&states)
-                .filter(|(_, state)| matches!(state, State::Open { .. }));
+                .zip(&watched)
+                .filter(|(_, watched)| matches!(watched.state, State::Open { .. }));
             let orders = open.map(|(placed, _)| placed.order.id.clone()).collect();
             return Err(DemoError::TimedOut { limit, orders });
         }
@@ -85,9 +94,9 @@ pub(super) async fn until_finished(
 }
 
 impl Progress {
-    fn count(&mut self, states: &[State]) {
-        for state in states {
-            match state {
+    fn count(&mut self, watched: &[Watched]) {
+        for watched in watched {
+            match &watched.state {
                 State::Open { stage } => *self.stages.entry(stage.clone()).or_default() += 1,
                 State::Shipped => self.shipped += 1,
                 State::Refused(_) => self.refused += 1,
@@ -97,16 +106,44 @@ impl Progress {
     }
 }
 
+impl Watched {
+    fn new() -> Watched {
+        Watched {
+            state: placed(),
+            answered_ms: None,
+        }
+    }
+
+    /// Reads the order, and does what people do when it reaches this stage: once, and at once.
+    async fn look(&mut self, client: &Client, placed: &PlacedOrder) -> Result<(), DemoError> {
+        let id = placed.order.id.as_str();
+        self.state = read(client, id).await?;
+        let State::Open { stage } = &self.state else {
+            return Ok(());
+        };
+        if let (None, Some((queue, message))) = (self.answered_ms, answer(placed, stage)) {
+            let sent = client.enqueue_event(id, queue, message).await;
+            sent.map_err(DemoError::of(id))?;
+            self.answered_ms = Some(SystemClock.now_ms());
+        }
+        Ok(())
+    }
+
+    fn ended(self) -> Ended {
+        Ended {
+            outcome: outcome(self.state),
+            answered_ms: self.answered_ms,
+        }
+    }
+}
+
 /// Reads the orders that have not finished.
-async fn read_open(client: &Client, orders: &[PlacedOrder], states: &mut [State]) -> Result<(), DemoError> {
+async fn read_open(client: &Client, orders: &[PlacedOrder], watched: &mut [Watched]) -> Result<(), DemoError> {
     let open: Vec<_> = orders
         .iter()
-        .zip(states)
-        .filter(|(_, state)| matches!(state, State::Open { .. }))
-        .map(|(placed, state)| async move {
-            *state = read(client, &placed.order.id).await?;
-            Ok(())
-        })
+        .zip(watched)
+        .filter(|(_, watched)| matches!(watched.state, State::Open { .. }))
+        .map(|(placed, watched)| watched.look(client, placed))
         .collect();
     futures::stream::iter(open)
         .buffer_unordered(CONCURRENT_CALLS)
@@ -156,24 +193,13 @@ fn outcome(state: State) -> String {
     }
 }
 
-/// Does what people do when an order reaches this stage, once for each order.
-async fn answer<'a>(
-    client: &Client,
-    placed: &'a PlacedOrder,
-    stage: &str,
-    answered: &mut BTreeSet<&'a str>,
-) -> Result<(), DemoError> {
-    let id = placed.order.id.as_str();
-    let (queue, message) = if stage == Stage::AwaitingApproval.name() {
-        (APPROVAL, r#"{"approved": true, "by": "grace"}"#)
+/// What people say when an order reaches this stage.
+fn answer(placed: &PlacedOrder, stage: &str) -> Option<(&'static str, &'static str)> {
+    if stage == Stage::AwaitingApproval.name() {
+        Some((APPROVAL, r#"{"approved": true, "by": "grace"}"#))
     } else if stage == Stage::CoolingOff.name() && placed.cancelled {
-        (CANCELLATION, "I have one already")
+        Some((CANCELLATION, "I have one already"))
     } else {
-        return Ok(());
-    };
-    if answered.insert(id) {
-        let sent = client.enqueue_event(id, queue, message).await;
-        sent.map_err(DemoError::of(id))?;
+        None
     }
-    Ok(())
 }

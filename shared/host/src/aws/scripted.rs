@@ -1,4 +1,5 @@
-//! An AWS service for tests: it answers the SDK over HTTP on loopback by a script, and records the requests.
+//! An AWS service for tests: it answers the SDK over HTTP on loopback by a script, and records the requests. A body that is not
+//! JSON is a text (STS sends forms); an answer that is a text is sent as it is (STS answers XML).
 
 use super::{retry, timeouts};
 use aws_config::timeout::TimeoutConfig;
@@ -134,7 +135,10 @@ fn serve(stream: TcpStream, seen: &Seen, script: &Script) {
         seen.peak.fetch_max(now, Ordering::SeqCst);
         let (status, answer) = script(number, &body);
         seen.now.fetch_sub(1, Ordering::SeqCst);
-        let answer = answer.to_string();
+        let answer = match answer {
+            Value::String(text) => text,
+            other => other.to_string(),
+        };
         let head = format!(
             "HTTP/1.1 {status} x\r\ncontent-type: application/x-amz-json-1.0\r\ncontent-length: {}\r\n\r\n",
             answer.len()
@@ -166,5 +170,6 @@ fn read_request(reader: &mut BufReader<TcpStream>) -> Option<(Value, Option<Stri
     }
     let mut body = vec![0; length];
     reader.read_exact(&mut body).ok()?;
-    Some((serde_json::from_slice(&body).unwrap(), trace))
+    let body = serde_json::from_slice(&body).unwrap_or_else(|_| String::from_utf8(body).unwrap().into());
+    Some((body, trace))
 }

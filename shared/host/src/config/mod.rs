@@ -1,21 +1,21 @@
 //! The configuration of a function: one typed struct, read from the environment once per cold start.
 //!
-//! `variables.rs` lists the variables, `read.rs` checks their values. An error lists all problems at once, each with its
-//! variable and what to set, so that a deployment is corrected in one go. No message repeats a key.
+//! `variables.rs` lists the variables, `read.rs` and `credential.rs` check their values. An error lists all problems at once, each with its
+//! variable and what to set, so that a deployment is corrected in one go. No message repeats a key or a token.
 
+mod credential;
 mod maintenance;
 mod read;
 mod variables;
 
 use crate::notifier::Queues;
-use crate::secret::SecretKey;
-use cosmos::{Key, StaticKey};
 use duroxide::providers::TagFilter;
 use duroxide_cosmos::{CosmosConfig, Outbox};
 use std::env;
 use std::time::Duration;
 use variables::Reader;
 
+pub use credential::{CredentialSetting, ProofSetting};
 pub use duroxide_cosmos::Retention;
 pub use maintenance::MaintenanceSettings;
 pub use variables::{Problem, VARIABLES, Variable};
@@ -44,24 +44,12 @@ pub struct Config {
 pub struct CosmosSettings {
     /// The account's URI.
     pub endpoint: String,
-    /// The account's key.
-    pub key: KeySetting,
+    /// How the account authorizes the functions.
+    pub credential: CredentialSetting,
     /// The database's name.
     pub database: String,
     /// The container's name.
     pub container: String,
-}
-
-/// The account's key, or the secret that has it. `Debug` does not show a key.
-#[derive(Clone, Debug)]
-pub enum KeySetting {
-    /// The key itself.
-    Plain(Key),
-    /// A secret in Secrets Manager.
-    Secret {
-        /// Its ARN.
-        arn: String,
-    },
 }
 
 /// Limits and times of the functions.
@@ -75,6 +63,10 @@ pub struct Limits {
     pub outbox_attempts: u32,
     /// How long dead letters are kept. Every function writes them.
     pub dead_letters_kept: Duration,
+    /// How long messages of an instance that does not exist wait for its start before they become dead letters.
+    pub orphan_grace: Duration,
+    /// How many bytes the history of one execution may have.
+    pub history_bytes: u64,
     /// The lock of a turn on its instance, unless renewed. An orchestration that computes or blocks for longer keeps tokio
     /// from renewing it: another function may then run the turn too, and the first to commit wins.
     pub turn_lock: Duration,
@@ -145,14 +137,9 @@ impl Config {
         }
     }
 
-    /// The configuration of the provider. A key in Secrets Manager is read with the first request.
+    /// The configuration of the provider. A secret is read, and a token fetched, with the first request.
     pub fn cosmos_config(&self) -> CosmosConfig {
-        let endpoint = self.cosmos.endpoint.as_str();
-        let builder = match &self.cosmos.key {
-            KeySetting::Plain(key) => CosmosConfig::builder(endpoint, StaticKey::new(key.clone())),
-            KeySetting::Secret { arn } => CosmosConfig::builder(endpoint, SecretKey::new(arn)),
-        };
-        builder
+        CosmosConfig::builder(&self.cosmos.endpoint, self.cosmos.credential.source())
             .database(&self.cosmos.database)
             .container(&self.cosmos.container)
             .outbox(Outbox {
@@ -160,6 +147,8 @@ impl Config {
                 ..Outbox::default()
             })
             .dead_letter_ttl(self.limits.dead_letters_kept)
+            .orphan_grace(self.limits.orphan_grace)
+            .history_limit(self.limits.history_bytes)
             .build()
     }
 }

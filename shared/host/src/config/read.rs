@@ -2,7 +2,7 @@
 //! any case, so that the next group is checked too.
 
 use super::variables::Reader;
-use super::{CosmosSettings, KeySetting, Limits, MaintenanceSettings};
+use super::{CosmosSettings, Limits, MaintenanceSettings, credential};
 use crate::log;
 use crate::notifier::Queues;
 use cosmos::{ClientConfig, Key, StaticKey};
@@ -15,7 +15,7 @@ use std::time::Duration;
 const DEFAULT_TAG: &str = "default";
 
 impl CosmosSettings {
-    /// `None` when there is no key, which is a problem.
+    /// `None` when there is no credential, which is a problem.
     pub(super) fn read(reader: &mut Reader<'_>) -> Option<CosmosSettings> {
         let endpoint = reader.text("COSMOS_ENDPOINT");
         if !endpoint.is_empty() {
@@ -26,44 +26,16 @@ impl CosmosSettings {
                 reader.problem("COSMOS_ENDPOINT", format!("is wrong: {error}"));
             }
         }
-        let key = key(reader);
+        let credential = credential::read(reader);
         let database = reader.text("COSMOS_DATABASE");
         let container = reader.text("COSMOS_CONTAINER");
         Some(CosmosSettings {
             endpoint,
-            key: key?,
+            credential: credential?,
             database,
             container,
         })
     }
-}
-
-fn key(reader: &mut Reader<'_>) -> Option<KeySetting> {
-    match (reader.optional("COSMOS_KEY"), reader.optional("COSMOS_KEY_SECRET_ARN")) {
-        (Some(text), None) => match Key::from_base64(&text) {
-            Ok(key) => return Some(KeySetting::Plain(key)),
-            Err(error) => reader.problem("COSMOS_KEY", format!("is wrong: {error}")),
-        },
-        (None, Some(arn)) if arn.starts_with("arn:") && arn.contains(":secretsmanager:") => {
-            return Some(KeySetting::Secret { arn });
-        }
-        // The text is not repeated: a likely mistake is the key itself.
-        (None, Some(_)) => reader.problem(
-            "COSMOS_KEY_SECRET_ARN",
-            "is not the ARN of a secret: set it to the secret's ARN, like \
-             arn:aws:secretsmanager:eu-west-1:123456789012:secret:cosmos-key-AbCdEf",
-        ),
-        (Some(_), Some(_)) => reader.problem(
-            "COSMOS_KEY",
-            "is set and COSMOS_KEY_SECRET_ARN is set: keep one, in production COSMOS_KEY_SECRET_ARN",
-        ),
-        (None, None) => reader.problem(
-            "COSMOS_KEY_SECRET_ARN",
-            "is not set and COSMOS_KEY is not set: set COSMOS_KEY_SECRET_ARN to the ARN of the secret that holds the \
-             account's key, or for development COSMOS_KEY to the key itself",
-        ),
-    }
-    None
 }
 
 pub(super) fn queues(reader: &mut Reader<'_>) -> Queues {
@@ -194,13 +166,16 @@ impl Limits {
         const INVOCATION_MS: u32 = 900_000;
         let seconds = |number: u32| Duration::from_secs(number.into());
         let millis = |number: u32| Duration::from_millis(number.into());
+        let concurrency = reader.number("DUROXIDE_CONCURRENCY", 1..=1000);
         let limits = Limits {
-            concurrency: reader.number("DUROXIDE_CONCURRENCY", 1..=1000) as usize,
+            concurrency: concurrency as usize,
+            history_bytes: history_bytes(reader, concurrency),
             max_attempts: reader.number("DUROXIDE_MAX_ATTEMPTS", 1..=u32::MAX),
             outbox_attempts: reader.number("DUROXIDE_OUTBOX_ATTEMPTS", 1..=u32::MAX),
             dead_letters_kept: Duration::from_secs(
                 u64::from(reader.number("DUROXIDE_DEAD_LETTER_DAYS", 1..=3650)) * DAY,
             ),
+            orphan_grace: seconds(reader.number("DUROXIDE_ORPHAN_GRACE_SECONDS", 1..=31_536_000)),
             turn_lock: seconds(reader.number("DUROXIDE_TURN_LOCK_SECONDS", 1..=HALF_A_DAY)),
             work_lock: seconds(reader.number("DUROXIDE_WORK_LOCK_SECONDS", 15..=HALF_A_DAY)),
             session_lock: seconds(reader.number("DUROXIDE_SESSION_LOCK_SECONDS", 1..=HALF_A_DAY)),
@@ -221,6 +196,21 @@ impl Limits {
         }
         limits
     }
+}
+
+/// How large a history may be. duroxide copies a history at least three times, and so many turns share the memory of a
+/// function, of which a quarter is for everything else.
+fn history_bytes(reader: &mut Reader<'_>, concurrency: u32) -> u64 {
+    const LEAST: u32 = 64 * 1024;
+    /// For programs that are no function.
+    const WITHOUT_FUNCTION: u64 = 64 * 1024 * 1024;
+    let set = reader.optional_number("DUROXIDE_HISTORY_LIMIT_BYTES", LEAST..=u32::MAX);
+    set.map(u64::from).unwrap_or_else(|| {
+        let shared = reader
+            .function_bytes()
+            .map(|bytes| bytes / 4 / u64::from(concurrency.max(1)));
+        shared.map_or(WITHOUT_FUNCTION, |bytes| bytes.max(LEAST.into()))
+    })
 }
 
 pub(super) fn maintenance(reader: &mut Reader<'_>, limits: &Limits) -> MaintenanceSettings {

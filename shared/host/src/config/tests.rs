@@ -1,4 +1,5 @@
 use super::*;
+use cosmos::Key;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -34,7 +35,7 @@ fn tags(names: &[&str]) -> std::collections::HashSet<String> {
 fn the_required_variables_alone_give_the_defaults_of_the_table() {
     let config = from(&[]).unwrap();
     assert_eq!(config.cosmos.endpoint, "https://x.documents.azure.com");
-    assert!(matches!(&config.cosmos.key, KeySetting::Plain(key) if *key == Key::from_base64(KEY).unwrap()));
+    assert!(matches!(&config.cosmos.credential, CredentialSetting::Key(key) if *key == Key::from_base64(KEY).unwrap()));
     assert_eq!(
         (config.cosmos.database.as_str(), config.cosmos.container.as_str()),
         ("duroxide", "workflows")
@@ -58,6 +59,8 @@ fn the_required_variables_alone_give_the_defaults_of_the_table() {
             max_attempts: 10,
             outbox_attempts: 12,
             dead_letters_kept: Duration::from_secs(30 * 86_400),
+            orphan_grace: Duration::from_secs(86_400),
+            history_bytes: 64 * 1024 * 1024,
             turn_lock: Duration::from_secs(30),
             work_lock: Duration::from_secs(30),
             session_lock: Duration::from_secs(30),
@@ -82,6 +85,29 @@ fn the_required_variables_alone_give_the_defaults_of_the_table() {
 }
 
 #[test]
+fn the_limit_of_a_history_follows_from_the_memory_of_the_function() {
+    let limit = |memory, concurrency, set| {
+        let config = from(&[
+            ("AWS_LAMBDA_FUNCTION_MEMORY_SIZE", memory),
+            ("DUROXIDE_CONCURRENCY", concurrency),
+            ("DUROXIDE_HISTORY_LIMIT_BYTES", set),
+        ]);
+        config.unwrap().limits.history_bytes
+    };
+    const MIB: u64 = 1024 * 1024;
+    assert_eq!(limit(Some("256"), None, None), 256 * MIB / 40);
+    assert_eq!(limit(Some("2048"), Some("1"), None), 512 * MIB);
+    assert_eq!(
+        limit(Some("128"), Some("1000"), None),
+        64 * 1024,
+        "a small history always fits"
+    );
+    assert_eq!(limit(Some("a lot"), None, None), 64 * MIB);
+    assert_eq!(limit(Some("256"), None, Some("100000")), 100_000);
+    assert_eq!(limit(Some("256"), None, Some("")), 256 * MIB / 40);
+}
+
+#[test]
 fn everything_can_be_set() {
     let config = from(&[
         ("COSMOS_KEY", None),
@@ -97,6 +123,8 @@ fn everything_can_be_set() {
         ("DUROXIDE_MAX_ATTEMPTS", Some("1")),
         ("DUROXIDE_OUTBOX_ATTEMPTS", Some("24")),
         ("DUROXIDE_DEAD_LETTER_DAYS", Some("25")),
+        ("DUROXIDE_ORPHAN_GRACE_SECONDS", Some("26")),
+        ("DUROXIDE_HISTORY_LIMIT_BYTES", Some("1000000")),
         ("DUROXIDE_TURN_LOCK_SECONDS", Some("11")),
         ("DUROXIDE_WORK_LOCK_SECONDS", Some("15")),
         ("DUROXIDE_SESSION_LOCK_SECONDS", Some("12")),
@@ -114,7 +142,7 @@ fn everything_can_be_set() {
         ("METRICS_NAMESPACE", Some("shop/orders")),
     ])
     .unwrap();
-    assert!(matches!(&config.cosmos.key, KeySetting::Secret { arn } if arn == ARN));
+    assert!(matches!(&config.cosmos.credential, CredentialSetting::KeySecret { arn } if arn == ARN));
     assert_eq!(
         (config.cosmos.database.as_str(), config.cosmos.container.as_str()),
         ("db", "c")
@@ -129,6 +157,8 @@ fn everything_can_be_set() {
             max_attempts: 1,
             outbox_attempts: 24,
             dead_letters_kept: Duration::from_secs(25 * 86_400),
+            orphan_grace: Duration::from_secs(26),
+            history_bytes: 1_000_000,
             turn_lock: Duration::from_secs(11),
             work_lock: Duration::from_secs(15),
             session_lock: Duration::from_secs(12),
@@ -167,6 +197,7 @@ fn the_table_lists_exactly_the_variables_that_are_read() {
     })
     .unwrap_err();
     let table: BTreeSet<String> = VARIABLES.iter().map(|variable| variable.name.to_owned()).collect();
+    read.borrow_mut().retain(|name| !name.starts_with("AWS_LAMBDA_"));
     assert_eq!(*read.borrow(), table);
     assert_eq!(table.len(), VARIABLES.len(), "each name once");
     let named: BTreeSet<_> = error.problems.iter().map(|problem| problem.variable).collect();
@@ -184,8 +215,8 @@ fn an_empty_variable_counts_as_not_set_unless_it_has_a_meaning() {
     assert_eq!(blank("COSMOS_DATABASE").unwrap().cosmos.database, "duroxide");
     assert_eq!(blank("DUROXIDE_CONCURRENCY").unwrap().limits.concurrency, 10);
     assert!(matches!(
-        blank("COSMOS_KEY_SECRET_ARN").unwrap().cosmos.key,
-        KeySetting::Plain(_)
+        blank("COSMOS_KEY_SECRET_ARN").unwrap().cosmos.credential,
+        CredentialSetting::Key(_)
     ));
     assert_eq!(blank("METRICS_NAMESPACE").unwrap().metrics_namespace, None);
     assert_eq!(
@@ -263,6 +294,7 @@ fn an_unusable_value_is_refused_with_what_to_set() {
         ("DUROXIDE_MAX_ATTEMPTS", "0", "from 1"),
         ("DUROXIDE_OUTBOX_ATTEMPTS", "0", "from 1"),
         ("DUROXIDE_DEAD_LETTER_DAYS", "3651", "to 3650"),
+        ("DUROXIDE_ORPHAN_GRACE_SECONDS", "0", "from 1"),
         ("DUROXIDE_TURN_LOCK_SECONDS", "0", "from 1"),
         ("DUROXIDE_WORK_LOCK_SECONDS", "14", "from 15"),
         ("DUROXIDE_SESSION_LOCK_SECONDS", "0", "from 1"),
@@ -309,6 +341,100 @@ fn exactly_one_key_is_set() {
 }
 
 #[test]
+fn an_application_of_entra_id_replaces_the_key() {
+    let application = [
+        ("COSMOS_KEY", None),
+        ("COSMOS_TENANT_ID", Some("my-tenant")),
+        ("COSMOS_CLIENT_ID", Some("my-client")),
+    ];
+    let with = |more: &[(&str, Option<&str>)]| from(&[&application[..], more].concat());
+    let config = with(&[]).unwrap();
+    let CredentialSetting::Entra { settings, proof } = &config.cosmos.credential else {
+        panic!("{:?}", config.cosmos);
+    };
+    assert_eq!(settings.authority, "https://login.microsoftonline.com");
+    assert_eq!(
+        (settings.tenant.as_str(), settings.client.as_str()),
+        ("my-tenant", "my-client")
+    );
+    assert_eq!(*proof, ProofSetting::WebIdentity);
+    let config = with(&[
+        ("COSMOS_CLIENT_SECRET_ARN", Some(ARN)),
+        ("COSMOS_AUTHORITY", Some("http://127.0.0.1:1")),
+    ]);
+    let CredentialSetting::Entra { settings, proof } = config.unwrap().cosmos.credential else {
+        panic!("an application");
+    };
+    assert_eq!(settings.authority, "http://127.0.0.1:1");
+    assert_eq!(proof, ProofSetting::Secret { arn: ARN.to_owned() });
+
+    for (more, variable, why) in [
+        (
+            ("COSMOS_CLIENT_ID", None),
+            "COSMOS_CLIENT_ID",
+            "is not set, and the other",
+        ),
+        (
+            ("COSMOS_TENANT_ID", None),
+            "COSMOS_TENANT_ID",
+            "is not set, and the other",
+        ),
+        (
+            ("COSMOS_TENANT_ID", Some("hush/hush")),
+            "COSMOS_TENANT_ID",
+            "neither an id nor a domain",
+        ),
+        (
+            ("COSMOS_CLIENT_ID", Some("~hush")),
+            "COSMOS_TENANT_ID",
+            "not an application's id",
+        ),
+        (
+            ("COSMOS_AUTHORITY", Some("http://elsewhere.example")),
+            "COSMOS_TENANT_ID",
+            "plain http",
+        ),
+        (
+            ("COSMOS_CLIENT_SECRET_ARN", Some("hush")),
+            "COSMOS_CLIENT_SECRET_ARN",
+            "not the ARN of a secret",
+        ),
+        (("COSMOS_KEY", Some(KEY)), "COSMOS_KEY", "COSMOS_TENANT_ID is set"),
+        (
+            ("COSMOS_TOKEN", Some("a.b.c")),
+            "COSMOS_TOKEN",
+            "COSMOS_TENANT_ID is set",
+        ),
+    ] {
+        let error = with(&[more]).unwrap_err();
+        let shown = format!("{error} {error:?}");
+        assert_eq!(
+            (error.problems.len(), error.problems[0].variable),
+            (1, variable),
+            "{shown}"
+        );
+        assert!(
+            shown.contains(why) && !shown.contains("hush") && !shown.contains(KEY),
+            "{shown}"
+        );
+    }
+}
+
+#[test]
+fn a_token_of_a_person_replaces_the_key_and_is_not_shown() {
+    let token = "aGVhZA.aHVzaA.c2ln";
+    let config = from(&[("COSMOS_KEY", None), ("COSMOS_TOKEN", Some(token))]).unwrap();
+    assert!(matches!(config.cosmos.credential, CredentialSetting::Token(_)));
+    assert!(!format!("{config:?} {:?}", config.cosmos_config()).contains("aHVzaA"));
+    let error = from(&[("COSMOS_KEY", None), ("COSMOS_TOKEN", Some("hush"))]).unwrap_err();
+    let shown = format!("{error} {error:?}");
+    assert!(
+        shown.contains("az account get-access-token") && !shown.contains("hush"),
+        "{shown}"
+    );
+}
+
+#[test]
 fn an_error_lists_all_problems() {
     let error = from(&[
         ("COSMOS_KEY", None),
@@ -340,6 +466,7 @@ fn the_provider_gets_its_container_and_its_attempts() {
         ("COSMOS_DATABASE", Some("db")),
         ("DUROXIDE_OUTBOX_ATTEMPTS", Some("24")),
         ("DUROXIDE_DEAD_LETTER_DAYS", Some("2")),
+        ("DUROXIDE_ORPHAN_GRACE_SECONDS", Some("7200")),
     ]);
     let shown = format!("{:?}", config.unwrap().cosmos_config());
     for part in [
@@ -348,6 +475,7 @@ fn the_provider_gets_its_container_and_its_attempts() {
         "\"workflows\"",
         "max_attempts: 24",
         "letter_ttl: 172800s",
+        "orphan_grace: 7200s",
     ] {
         assert!(shown.contains(part), "{shown}");
     }

@@ -3,8 +3,8 @@
 //! `read.rs` reads through [`Reader`], which takes names and defaults from this table, so that every variable is listed
 //! here. A test compares the deployment template with the table.
 //!
-//! AWS's own variables (`AWS_REGION`, `AWS_ENDPOINT_URL`, `AWS_LAMBDA_*`) are set by Lambda and read by its crates:
-//! they are not listed.
+//! AWS's own variables (`AWS_REGION`, `AWS_ENDPOINT_URL`, `AWS_LAMBDA_*`) are set by Lambda and read by its crates, one of
+//! them here too: they are not listed.
 
 use std::fmt;
 use std::ops::RangeInclusive;
@@ -47,14 +47,39 @@ pub const VARIABLES: &[Variable] = &[
         "the account's URI, like https://my-account.documents.azure.com",
     ),
     optional(
-        "COSMOS_KEY",
+        "COSMOS_TENANT_ID",
         None,
-        "the account's read-write key in base64, for development; either this or COSMOS_KEY_SECRET_ARN",
+        "the Entra ID tenant of the application that may use the account; with COSMOS_CLIENT_ID, instead of a key",
+    ),
+    optional(
+        "COSMOS_CLIENT_ID",
+        None,
+        "the client id of that application, which trusts the AWS role of the function",
+    ),
+    optional(
+        "COSMOS_CLIENT_SECRET_ARN",
+        None,
+        "the ARN of the secret with the application's client secret or certificate, if it does not trust the AWS role",
+    ),
+    optional(
+        "COSMOS_AUTHORITY",
+        Some("https://login.microsoftonline.com"),
+        "the address of Entra ID",
     ),
     optional(
         "COSMOS_KEY_SECRET_ARN",
         None,
-        "the ARN of the Secrets Manager secret that holds the account's key; either this or COSMOS_KEY",
+        "the ARN of the Secrets Manager secret that holds the account's key, instead of an application",
+    ),
+    optional(
+        "COSMOS_KEY",
+        None,
+        "the account's read-write key in base64, for development",
+    ),
+    optional(
+        "COSMOS_TOKEN",
+        None,
+        "a token of Entra ID for Cosmos DB, for people: it ends after about an hour",
     ),
     optional("COSMOS_DATABASE", Some("duroxide"), "the database's name"),
     optional("COSMOS_CONTAINER", Some("workflows"), "the container's name"),
@@ -95,6 +120,17 @@ pub const VARIABLES: &[Variable] = &[
         "DUROXIDE_DEAD_LETTER_DAYS",
         Some("30"),
         "how long dead letters are kept, 1 to 3650 days",
+    ),
+    optional(
+        "DUROXIDE_ORPHAN_GRACE_SECONDS",
+        Some("86400"),
+        "how long messages of an instance that does not exist wait for its start before they become dead letters",
+    ),
+    optional(
+        "DUROXIDE_HISTORY_LIMIT_BYTES",
+        None,
+        "how large the history of one execution may be before its orchestration is given up; not set: a quarter of the \
+         function's memory, divided by DUROXIDE_CONCURRENCY",
     ),
     optional(
         "DUROXIDE_TURN_LOCK_SECONDS",
@@ -213,6 +249,12 @@ impl<'a> Reader<'a> {
     pub(super) fn as_set(&mut self, name: &'static str) -> Option<String> {
         let text = (self.get)(name).or_else(|| known(name).default.map(str::to_owned))?;
         Some(text.trim().to_owned())
+    }
+
+    /// The memory of the function, which Lambda tells it.
+    pub(super) fn function_bytes(&self) -> Option<u64> {
+        let megabytes: u64 = (self.get)("AWS_LAMBDA_FUNCTION_MEMORY_SIZE")?.trim().parse().ok()?;
+        megabytes.checked_mul(1024 * 1024)
     }
 
     /// The variable's text. An empty one counts as not set: a template can hardly leave a variable out.

@@ -25,7 +25,8 @@
 //! What can go wrong:
 //! - A dispatcher never comes back (it cannot be aborted): the request ends with the budget of its invocation.
 //! - The answer of a commit does not come in time: the step is reported as failed although it may have happened. Its
-//!   wakeups are sent as if it had, and the next wakeup finds out.
+//!   wakeups are sent as if it had, and the next wakeup finds out. A commit that is known to be written is never reported
+//!   as failed, even if the time ends before its messages to other instances are delivered.
 //! - A renewal fails because the store does not answer: it is tried again until the lock expires, because giving up
 //!   early would throw a running activity away.
 
@@ -44,7 +45,7 @@ use crate::notifying_provider::NotifyingProvider;
 use crate::wakeup::recent_consistency_token;
 use cosmos::Clock;
 use duroxide::providers::{Provider as _, ProviderError};
-use duroxide_cosmos::{CosmosProvider, Due, Target, WorkTarget};
+use duroxide_cosmos::{CosmosProvider, Decided, Due, Target, WorkTarget};
 use open::OpenSteps;
 use request::{RequestQueue, StepRequest};
 use std::fmt;
@@ -127,6 +128,23 @@ impl Gate {
         match tokio::time::timeout_at(budget.end(), request).await {
             Ok(done) => done,
             Err(_) => Err(too_late(operation)),
+        }
+    }
+
+    /// Awaits a commit within the budget of its step. One that was written counts, even when the time ends while it is
+    /// published and delivered: others complete that.
+    async fn committed(
+        budget: Budget,
+        operation: &str,
+        done: impl Future<Output = Result<(), ProviderError>>,
+        decided: &Decided,
+    ) -> Result<(), ProviderError> {
+        match Self::within(budget, operation, done).await {
+            Err(error) if decided.is_set() => {
+                tracing::warn!(%error, "a commit was written, and not all of it delivered; maintenance does the rest");
+                Ok(())
+            }
+            done => done,
         }
     }
 

@@ -24,6 +24,11 @@ impl<T> StepRequest<T> {
         reply(self.answer, Step::not_begun(outcome));
     }
 
+    /// Answers it with a step that the fetch itself took.
+    pub(super) fn done(self, step: Step) {
+        reply(self.answer, step);
+    }
+
     pub(super) fn fail(self, error: impl Into<String>) {
         reply(self.answer, Step::failed(error));
     }

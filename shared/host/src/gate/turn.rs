@@ -1,7 +1,7 @@
 //! One turn through the gate.
 
 use super::open::Claim;
-use super::step::{Ended, Outcome};
+use super::step::{Ended, Outcome, Step};
 use super::{Gate, not_open};
 use crate::budget::Budget;
 use crate::notifier::Delayed;
@@ -9,7 +9,7 @@ use duroxide::providers::{
     DispatcherCapabilityFilter, ExecutionMetadata, OrchestrationItem, Provider as _, ProviderError,
 };
 use duroxide::{ErrorDetails, Event, EventKind, PoisonMessageType};
-use duroxide_cosmos::{Fetched, TurnDecision};
+use duroxide_cosmos::{Fetched, GivenUpTurn, TurnDecision};
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -32,6 +32,7 @@ impl Gate {
             match Self::within(request.budget, "fetch_turn", fetch).await {
                 Ok(Fetched::Nothing) => request.answer(Outcome::Nothing),
                 Ok(Fetched::Busy { until_ms }) => request.answer(Outcome::Busy { until_ms }),
+                Ok(Fetched::GivenUp(turn)) => request.done(self.given_up(turn)),
                 Ok(Fetched::Foreign { why }) => request.fail(why),
                 Err(error) => request.fail(error.to_string()),
                 Ok(Fetched::Ready(turn)) => {
@@ -54,6 +55,19 @@ impl Gate {
         }
     }
 
+    /// The step of a turn that its fetch has given up and committed.
+    fn given_up(&self, turn: GivenUpTurn) -> Step {
+        Step {
+            execution: Some(turn.execution),
+            attempt: Some(turn.attempt),
+            ended: Some(Ended::Failed { error: turn.error }),
+            given_up: true,
+            more: turn.more,
+            wakeups: self.wakeups(self.clock.now_ms(), turn.due),
+            ..Step::not_begun(Outcome::Committed)
+        }
+    }
+
     pub(super) async fn commit_turn(&self, token: &str, decision: TurnDecision) -> Result<(), ProviderError> {
         const OPERATION: &str = "ack_orchestration_item";
         let claim = self.open.claim(token).ok_or_else(|| not_open(OPERATION))?;
@@ -62,7 +76,7 @@ impl Gate {
         let execution = decision.execution;
         let decided_ms = self.clock.now_ms();
         let commit = self.store.commit_turn(token, decision);
-        let done = Self::within(claim.budget, OPERATION, commit.done).await;
+        let done = Self::committed(claim.budget, OPERATION, commit.done, &commit.decided).await;
         let wakeups = self.wakeups(decided_ms, commit.due);
         match &done {
             Ok(()) => self.open.close_with(token, Outcome::Committed, |step| {

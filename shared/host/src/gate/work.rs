@@ -51,7 +51,8 @@ impl Gate {
             let since = Instant::now();
             let fetch = self.store.fetch_work(&activity, lock_timeout, session, tags);
             match Self::within(request.budget, "fetch_work", fetch).await {
-                Ok(Fetched::Nothing) => request.answer(Outcome::Nothing),
+                // Only turns are given up by their fetch.
+                Ok(Fetched::Nothing | Fetched::GivenUp(_)) => request.answer(Outcome::Nothing),
                 Ok(Fetched::Busy { until_ms }) => request.answer(Outcome::Busy { until_ms }),
                 Ok(Fetched::Foreign { why }) => request.fail(why),
                 Err(error) => request.fail(error.to_string()),
@@ -86,7 +87,7 @@ impl Gate {
         let given_up = is_poison(&completion);
         let decided_ms = self.clock.now_ms();
         let commit = self.store.complete_work(token, Some(completion));
-        let done = Self::within(claim.budget, OPERATION, commit.done).await;
+        let done = Self::committed(claim.budget, OPERATION, commit.done, &commit.decided).await;
         let wakeups = self.wakeups(decided_ms, commit.due);
         match &done {
             Ok(()) => self.open.close_with(token, Outcome::Committed, |step| {

@@ -9,8 +9,8 @@ const ARN: &str = "arn:aws:secretsmanager:eu-west-1:1:secret:cosmos-AbCdEf";
 /// `first`, `second`, `third` in base64.
 const KEYS: [&str; 3] = ["Zmlyc3Q=", "c2Vjb25k", "dGhpcmQ="];
 
-fn key(number: usize) -> Key {
-    Key::from_base64(KEYS[number]).unwrap()
+fn key(number: usize) -> Credential {
+    Credential::Key(Key::from_base64(KEYS[number]).unwrap())
 }
 
 fn source(server: &Scripted) -> SecretKey {
@@ -35,10 +35,10 @@ async fn the_key_is_read_once_for_all_requests() {
     let server = rotating();
     let source = source(&server);
     assert!(server.requests().is_empty(), "nothing is read before it is needed");
-    for answer in join_all((0..10).map(|_| source.key())).await {
+    for answer in join_all((0..10).map(|_| source.credential())).await {
         assert!(answer.unwrap() == key(0));
     }
-    assert!(source.key().await.unwrap() == key(0));
+    assert!(source.credential().await.unwrap() == key(0));
     assert_eq!(server.requests().len(), 1);
 }
 
@@ -46,18 +46,22 @@ async fn the_key_is_read_once_for_all_requests() {
 async fn ten_refusals_cause_one_reading_and_a_late_one_causes_none() {
     let server = rotating();
     let source = source(&server);
-    source.key().await.unwrap();
-    for answer in join_all((0..10).map(|_| source.refresh())).await {
+    let old = source.credential().await.unwrap();
+    for answer in join_all((0..10).map(|_| source.refresh(&old))).await {
         assert!(answer.unwrap() == key(1));
     }
     assert!(
-        source.refresh().await.unwrap() == key(1),
+        source.refresh(&old).await.unwrap() == key(1),
         "its request was signed before the refresh"
     );
-    assert!(source.key().await.unwrap() == key(1), "the new key stays");
+    assert!(source.credential().await.unwrap() == key(1), "the new key stays");
     assert_eq!(server.requests().len(), 2);
+    assert!(
+        source.refresh(&key(1)).await.unwrap() == key(1),
+        "a secret that is wrong is not read at every request"
+    );
     tokio::time::sleep(STRAGGLER).await;
-    assert!(source.refresh().await.unwrap() == key(2));
+    assert!(source.refresh(&key(1)).await.unwrap() == key(2));
     assert_eq!(server.requests().len(), 3);
 }
 
@@ -65,8 +69,8 @@ async fn ten_refusals_cause_one_reading_and_a_late_one_causes_none() {
 async fn a_refusal_right_after_the_first_reading_reads_again() {
     let server = rotating();
     let source = source(&server);
-    source.key().await.unwrap();
-    assert!(source.refresh().await.unwrap() == key(1));
+    source.credential().await.unwrap();
+    assert!(source.refresh(&key(0)).await.unwrap() == key(1));
 }
 
 #[tokio::test]
@@ -82,14 +86,14 @@ async fn waiting_requests_share_a_failure_and_later_ones_read_again() {
         }
     });
     let source = source(&server);
-    for answer in join_all((0..10).map(|_| source.key())).await {
+    for answer in join_all((0..10).map(|_| source.credential())).await {
         let error = answer.unwrap_err().to_string();
         for part in [ARN, "no such secret", "secretsmanager:GetSecretValue"] {
             assert!(error.contains(part), "{error}");
         }
     }
     assert_eq!(server.requests().len(), 1);
-    assert!(source.key().await.unwrap() == key(0));
+    assert!(source.credential().await.unwrap() == key(0));
 }
 
 #[tokio::test]
@@ -99,9 +103,9 @@ async fn a_refresh_that_fails_forgets_the_refused_key() {
         _ => (200, json!({"SecretString": KEYS[number / 2]})),
     });
     let source = source(&server);
-    source.key().await.unwrap();
-    source.refresh().await.unwrap_err();
-    assert!(source.key().await.unwrap() == key(1), "it is read again");
+    source.credential().await.unwrap();
+    source.refresh(&key(0)).await.unwrap_err();
+    assert!(source.credential().await.unwrap() == key(1), "it is read again");
 }
 
 #[tokio::test]
@@ -111,9 +115,9 @@ async fn a_cancelled_reading_does_not_block_the_next() {
         (200, json!({"SecretString": KEYS[0]}))
     });
     let source = Arc::new(source(&server));
-    let given_up = tokio::time::timeout(Duration::from_millis(200), source.key()).await;
+    let given_up = tokio::time::timeout(Duration::from_millis(200), source.credential()).await;
     assert!(given_up.is_err());
-    assert!(source.key().await.unwrap() == key(0));
+    assert!(source.credential().await.unwrap() == key(0));
 }
 
 #[test]
@@ -124,7 +128,7 @@ fn the_key_is_the_text_or_a_field_of_it() {
         r#"{"key":"Zmlyc3Q="}"#,
         r#" {"account":"a","key":"Zmlyc3Q=","n":1} "#,
     ] {
-        assert!(key_in(text) == Ok(key(0)), "{text}");
+        assert!(key_in(text).map(Credential::Key) == Ok(key(0)), "{text}");
     }
 }
 
@@ -146,7 +150,7 @@ async fn a_secret_that_is_not_a_key_is_refused_without_being_shown() {
         (json!({"SecretBinary": "aHVzaCpodXNo"}), "binary data"),
     ] {
         let source = source(&constant(secret.clone()));
-        let error = source.key().await.unwrap_err();
+        let error = source.credential().await.unwrap_err();
         let shown = format!("{error} {error:?} {source:?}");
         assert!(shown.contains(why) && shown.contains(ARN), "{secret}: {shown}");
         assert!(shown.contains("store the account's key as text"), "{shown}");
@@ -157,14 +161,14 @@ async fn a_secret_that_is_not_a_key_is_refused_without_being_shown() {
 #[tokio::test]
 async fn the_error_of_an_unreachable_service_names_the_secret() {
     let source = SecretKey::with_client(Client::new(&sdk(&nobody())), ARN);
-    let error = source.key().await.unwrap_err().to_string();
+    let error = source.credential().await.unwrap_err().to_string();
     assert!(error.contains(ARN) && error.contains("dispatch failure"), "{error}");
 }
 
 #[tokio::test]
 async fn debug_never_shows_the_key() {
     let source = source(&constant(json!({"SecretString": KEYS[0]})));
-    source.key().await.unwrap();
+    source.credential().await.unwrap();
     let shown = format!("{source:?}");
     assert!(shown.contains(ARN) && !shown.contains("Zmlyc3Q"), "{shown}");
 }
@@ -182,6 +186,69 @@ async fn child_that_reads_by_its_environment() {
         return;
     }
     let source = SecretKey::new(ARN);
-    assert!(!source.client.initialized());
-    assert!(source.key().await.unwrap() == key(0));
+    assert!(!source.0.client.initialized());
+    assert!(source.credential().await.unwrap() == key(0));
+}
+
+#[tokio::test]
+async fn a_client_secret_is_read_once_and_again_when_it_is_refused() {
+    let server = Scripted::start(|number, request| {
+        assert_eq!(request["SecretId"], ARN);
+        (
+            200,
+            json!({"SecretString": format!("{{\"clientSecret\": \"hush-{number}\"}}")}),
+        )
+    });
+    let source = SecretProof::with_client(Client::new(&server.sdk()), ARN);
+    let first = source.proof().await.unwrap();
+    assert!(first == ClientProof::Secret("hush-0".to_owned()));
+    assert!(source.proof().await.unwrap() == first);
+    for answer in join_all((0..10).map(|_| source.refresh(&first))).await {
+        assert!(answer.unwrap() == ClientProof::Secret("hush-1".to_owned()));
+    }
+    assert_eq!(server.requests().len(), 2);
+    assert!(!format!("{source:?} {first:?}").contains("hush"));
+}
+
+#[tokio::test]
+async fn a_secret_without_a_client_secret_is_refused_without_being_shown() {
+    for (text, why) in [
+        ("", "an empty text"),
+        ("hush hush", "spaces or line breaks"),
+        (r#"{"key":"hush"}"#, "without a text in the field `clientSecret`"),
+        (r#"{"clientSecret":" "}"#, "an empty text"),
+        (
+            "-----BEGIN CERTIFICATE-----\nhush\n-----END CERTIFICATE-----",
+            "no block PRIVATE KEY",
+        ),
+    ] {
+        let server = constant(json!({"SecretString": text}));
+        let source = SecretProof::with_client(Client::new(&server.sdk()), ARN);
+        let error = source.proof().await.unwrap_err();
+        let shown = format!("{error} {error:?}");
+        assert!(
+            shown.contains(why) && shown.contains("clientSecret") && shown.contains(ARN),
+            "{shown}"
+        );
+        assert!(!shown.contains("hush") && !error.is_transient(), "{shown}");
+    }
+    let server = Scripted::start(|_, _| (500, json!({"__type": "InternalServiceError"})));
+    let source = SecretProof::with_client(Client::new(&server.sdk()), ARN);
+    assert!(source.proof().await.unwrap_err().is_transient());
+}
+
+#[test]
+fn a_certificate_with_its_key_is_a_proof() {
+    use aws_lc_rs::encoding::AsDer as _;
+    use aws_lc_rs::rsa::{KeyPair, KeySize};
+    use base64::Engine as _;
+    let pem = |label: &str, bytes: &[u8]| {
+        let text = base64::engine::general_purpose::STANDARD.encode(bytes);
+        format!("-----BEGIN {label}-----\n{text}\n-----END {label}-----\n")
+    };
+    let key = KeyPair::generate(KeySize::Rsa2048).unwrap();
+    let text = pem("CERTIFICATE", b"a certificate") + &pem("PRIVATE KEY", key.as_der().unwrap().as_ref());
+    let proof = proof_in(&text).unwrap();
+    assert!(matches!(proof, ClientProof::Certificate(_)));
+    assert_eq!(format!("{proof:?}"), "Certificate(…redacted)");
 }

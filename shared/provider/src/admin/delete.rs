@@ -22,24 +22,59 @@ use tokio::time::{Instant, timeout_at};
 
 /// How long marking one instance may take before other processes may abort the deletion.
 const MARKING_MS: u64 = 100;
+/// An expired tree of up to so many instances is deleted at once; a larger one in parts, which begin small, so that one
+/// fits into the time of any run, and become larger as long as the time suffices.
+const WHOLE: usize = 4 * AT_ONCE;
+const LEAST_PART: usize = AT_ONCE;
+const LARGEST_PART: usize = 16 * AT_ONCE;
 
 /// Deletes all of these instances, or none.
 pub(crate) async fn delete_group(store: &Store, ids: &[String], force: bool) -> Result<DeleteInstanceResult, Failure> {
     delete_guarded(store, ids, if force { Guard::Any } else { Guard::Over }, None).await
 }
 
-/// Deletes a tree (the root first) that has ended, its root before then; or deletes nothing. The marks of a tree that
-/// cannot be marked well before the limit are removed again.
+/// Deletes a tree (the root first, then level by level) that has ended, its root before then. A large tree goes in parts,
+/// from the leaves to the root: each part is deleted whole or not at all, and what is left is a tree that the next call
+/// continues with. The marks of a part that cannot be marked well before the limit are removed again. Returns whether the
+/// whole tree is deleted.
 pub(crate) async fn delete_expired(
     store: &Store,
     tree: &[String],
     before: u64,
     limit: Instant,
-) -> Result<DeleteInstanceResult, Failure> {
-    let left = limit.saturating_duration_since(Instant::now());
-    // Removing the marks takes about as long as setting them.
-    let mark_until = limit.checked_sub(left / 2);
-    delete_guarded(store, tree, Guard::Expired { before }, mark_until).await
+) -> Result<bool, Failure> {
+    let (mut left, mut size) = (tree, LEAST_PART);
+    while !left.is_empty() {
+        let (rest, part) = if left.len() <= WHOLE.max(size) {
+            (&[] as &[String], left)
+        } else {
+            left.split_at(left.len() - size)
+        };
+        let guard = match rest.is_empty() {
+            true => Guard::Expired { before },
+            false => Guard::Child,
+        };
+        let time = limit.saturating_duration_since(Instant::now());
+        // Removing the marks takes about as long as setting them.
+        let mark_until = limit.checked_sub(time / 2);
+        match delete_guarded(store, part, guard, mark_until).await {
+            Ok(_) => {}
+            Err(Failure::Busy(instance)) if left.len() < tree.len() => {
+                let (all, left) = (tree.len(), left.len());
+                tracing::info!(
+                    instance,
+                    all,
+                    left,
+                    "the time ended within a large tree; the next run continues"
+                );
+                return Ok(false);
+            }
+            Err(failure) => return Err(failure),
+        }
+        left = rest;
+        size = LARGEST_PART.min(2 * size);
+    }
+    Ok(true)
 }
 
 async fn delete_guarded(

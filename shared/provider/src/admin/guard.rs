@@ -13,6 +13,9 @@ pub(super) enum Guard {
     /// Instances that have ended; the root must exist and have ended before then. This refuses an instance that was
     /// deleted and started again under the same id since it was found.
     Expired { before: u64 },
+    /// Instances that have ended, or do not exist, below the root of such a tree. This refuses one that was deleted and
+    /// started again as a root.
+    Child,
 }
 
 impl Guard {
@@ -20,7 +23,7 @@ impl Guard {
     pub(super) fn check(self, id: &str, is_root: bool, instance: Option<&InstanceDoc>) -> Result<(), Failure> {
         let state = instance.map(|instance| &instance.current);
         match (self, state) {
-            (Guard::Any, _) | (Guard::Over, None) => Ok(()),
+            (Guard::Any, _) | (Guard::Over | Guard::Child, None) => Ok(()),
             (Guard::Expired { .. }, None) => Err(Failure::NoInstance(id.to_owned())),
             (_, Some(state)) if !state.status.is_over() => Err(Failure::Refused(format!(
                 "instance '{id}' is {}: cancel it and let it end, or delete it with force",
@@ -29,7 +32,10 @@ impl Guard {
             (Guard::Expired { before }, Some(state)) if is_root && state.completed_at.is_none_or(|at| at >= before) => {
                 Err(Failure::NoInstance(id.to_owned()))
             }
-            (Guard::Over | Guard::Expired { .. }, Some(_)) => Ok(()),
+            (Guard::Child, Some(_)) if instance.is_some_and(|instance| instance.parent.is_none()) => {
+                Err(Failure::NoInstance(id.to_owned()))
+            }
+            (Guard::Over | Guard::Expired { .. } | Guard::Child, Some(_)) => Ok(()),
         }
     }
 }
@@ -53,11 +59,23 @@ mod tests {
         for status in [Status::Running, Status::ContinuedAsNew] {
             let instance = ended(status.clone(), 1);
             assert!(Guard::Any.check("i", true, Some(&instance)).is_ok());
-            for guard in [Guard::Over, EXPIRED] {
+            for guard in [Guard::Over, EXPIRED, Guard::Child] {
                 let refused = guard.check("i", false, Some(&instance));
                 assert!(matches!(refused, Err(Failure::Refused(_))), "{guard:?} {status}");
             }
         }
+    }
+
+    #[test]
+    fn a_part_of_a_tree_has_only_children() {
+        assert!(Guard::Child.check("i", true, None).is_ok());
+        let mut instance = ended(Status::Completed, 100);
+        assert!(matches!(
+            Guard::Child.check("i", true, Some(&instance)),
+            Err(Failure::NoInstance(_))
+        ));
+        instance.parent = Some("p".to_owned());
+        assert!(Guard::Child.check("i", true, Some(&instance)).is_ok());
     }
 
     #[test]

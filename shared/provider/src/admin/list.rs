@@ -2,7 +2,7 @@
 
 use crate::error::Failure;
 use crate::model::Status;
-use crate::model::sql::{DEAD, ENDED, EXECUTION, INSTANCE, LOCK, TURN, WORK};
+use crate::model::sql::{DEAD, ENDED, EXECUTION, INSTANCE, LOCK, TURN, WORK_ITEM};
 use crate::store::Store;
 use cosmos::{PartitionKey, Query};
 use duroxide::providers::{InstanceFilter, QueueDepths, SystemMetrics};
@@ -57,10 +57,20 @@ pub(crate) async fn matching(
     filter: &InstanceFilter,
     eligible: impl Fn(&Listed) -> bool,
 ) -> Result<Vec<String>, Failure> {
-    let mut listed = match filter.completed_before {
-        Some(before) => listed(store, " AND c.completedAt < @before", &[("@before", &before.into())]).await?,
-        None => listed(store, "", &[]).await?,
-    };
+    let before = filter.completed_before.map(Value::from);
+    // More of them are selected below.
+    let ids = filter.instance_ids.as_ref().filter(|ids| ids.len() <= PARENTS_AT_ONCE);
+    let ids = ids.map(|ids| Value::from(ids.as_slice()));
+    let (mut clauses, mut params) = (String::new(), Vec::new());
+    if let Some(before) = &before {
+        clauses.push_str(" AND c.completedAt < @before");
+        params.push(("@before", before));
+    }
+    if let Some(ids) = &ids {
+        clauses.push_str(" AND ARRAY_CONTAINS(@ids, c.pk)");
+        params.push(("@ids", ids));
+    }
+    let mut listed = listed(store, &clauses, &params).await?;
     if let Some(ids) = &filter.instance_ids {
         let ids: HashSet<&str> = ids.iter().map(String::as_str).collect();
         listed.retain(|instance| ids.contains(instance.pk.as_str()));
@@ -95,13 +105,26 @@ pub(crate) async fn children_of(store: &Store, parents: &[String]) -> Result<Vec
     Ok(children)
 }
 
+/// Those of these instances that exist.
+pub(crate) async fn existing(store: &Store, ids: &[String]) -> Result<HashSet<String>, Failure> {
+    let mut existing = HashSet::new();
+    for group in ids.chunks(PARENTS_AT_ONCE) {
+        let query = Query::new(format!(
+            "SELECT VALUE c.pk FROM c WHERE c.type = {INSTANCE} AND ARRAY_CONTAINS(@ids, c.pk)"
+        ));
+        existing.extend(store.container.scan::<String>(&query.param("@ids", group)).await?);
+    }
+    Ok(existing)
+}
+
 /// The instance and all its descendants, level by level.
 pub(crate) async fn tree_of(store: &Store, root: &str) -> Result<Vec<String>, Failure> {
     let mut all = vec![root.to_owned()];
+    let mut seen: HashSet<String> = all.iter().cloned().collect();
     let mut level = all.clone();
     while !level.is_empty() {
         level = children_of(store, &level).await?;
-        level.retain(|child| !all.contains(child));
+        level.retain(|child| seen.insert(child.clone()));
         all.extend(level.iter().cloned());
     }
     Ok(all)
@@ -169,7 +192,7 @@ pub(crate) async fn queue_depths(store: &Store) -> Result<QueueDepths, Failure> 
         sum("COUNT(1)", format!("c.queue = {TURN} AND c.dueAt <= @now")),
         sum("COUNT(1)", format!("c.queue = {TURN} AND c.dueAt > @now")),
         sum("SUM(c.held)", format!("c.type = {LOCK} AND c.until > @now")),
-        sum("COUNT(1)", format!("c.queue = {WORK} AND c.until <= @now")),
+        sum("COUNT(1)", format!("c.type = {WORK_ITEM} AND c.until <= @now")),
     )?;
     Ok(QueueDepths {
         orchestrator_queue: due.saturating_sub(claimed),

@@ -8,10 +8,12 @@ mod guard;
 mod info;
 mod list;
 mod prune;
+mod prune_plan;
 
 pub(crate) use delete::{delete_bulk, delete_expired, delete_group};
 pub(crate) use info::{execution_info, instance_info, known_instance};
 pub(crate) use list::{
-    any_dead_letters, any_runs, children_of, list_executions, list_instances, queue_depths, system_metrics, tree_of,
+    any_dead_letters, any_runs, children_of, existing, list_executions, list_instances, queue_depths, system_metrics,
+    tree_of,
 };
-pub(crate) use prune::{prune, prune_bulk};
+pub(crate) use prune::{prune, prune_bulk, prune_until};

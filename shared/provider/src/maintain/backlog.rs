@@ -5,10 +5,10 @@
 
 use super::dead_letters::dead_letter_count;
 use crate::error::Failure;
-use crate::model::queued_at;
 use crate::model::sql::{INTENT, LOCK, REPAIR, TURN, WORK};
 use crate::store::Store;
 use cosmos::Query;
+use serde::Deserialize;
 use std::collections::HashSet;
 
 /// Stuck instances are counted up to this number.
@@ -59,7 +59,7 @@ pub(crate) async fn backlog(store: &Store, ask: &BacklogQuery) -> Result<Backlog
         count(format!("c.queue = {WORK} AND c.dueAt <= @at"), now),
         count(format!("c.queue = {TURN} AND c.dueAt > @at"), now),
         count(
-            format!("c.queue = {TURN} AND c.dueAt < @at AND IS_DEFINED(c.item.TimerFired)"),
+            format!("c.queue = {TURN} AND c.dueAt < @at AND IS_DEFINED(c.timer)"),
             ask.overdue_ms
         ),
     )?;
@@ -82,19 +82,26 @@ pub(crate) async fn backlog(store: &Store, ask: &BacklogQuery) -> Result<Backlog
     })
 }
 
-/// When the oldest intent was queued: its due time moves with each attempt, its sort key does not. (An intent of a former
-/// version has no sort key, and does not count.)
+/// Since when the oldest intent waits: its due time moves with each attempt, its sort key does not.
 async fn oldest_intent(store: &Store) -> Result<Option<u64>, Failure> {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Waiting {
+        sort_key: String,
+        queued_at: u64,
+    }
     let query = Query::new(format!(
-        "SELECT VALUE c.sortKey FROM c WHERE c.queue = {REPAIR} AND c.type = {INTENT} AND c.sortKey > '' ORDER BY c.sortKey"
+        "SELECT c.sortKey, c.queuedAt FROM c WHERE c.queue = {REPAIR} AND c.type = {INTENT} AND c.sortKey > '' \
+         ORDER BY c.queue, c.type, c.sortKey"
     ));
-    let (oldest, _) = store.container.first::<String, _, _>(&query, 1, String::clone).await?;
-    Ok(oldest.first().and_then(|key| queued_at(key)))
+    let key = |waiting: &Waiting| waiting.sort_key.clone();
+    let (oldest, _) = store.container.first::<Waiting, _, _>(&query, 1, key).await?;
+    Ok(oldest.first().map(|waiting| waiting.queued_at))
 }
 
 async fn oldest_due(store: &Store, now: u64) -> Result<Option<u64>, Failure> {
     let query = Query::new(format!(
-        "SELECT VALUE c.dueAt FROM c WHERE c.queue IN ({TURN}, {WORK}) AND c.dueAt <= @now ORDER BY c.dueAt"
+        "SELECT VALUE c.dueAt FROM c WHERE c.queue != {REPAIR} AND c.dueAt <= @now ORDER BY c.dueAt"
     ))
     .param("@now", now);
     let (oldest, _) = store.container.first::<u64, _, _>(&query, 1, |due| *due).await?;
@@ -102,8 +109,9 @@ async fn oldest_due(store: &Store, now: u64) -> Result<Option<u64>, Failure> {
 }
 
 async fn stuck(store: &Store, before: u64, now: u64) -> Result<u64, Failure> {
+    // Any of them will do, so no order: an order by instance would have to read all of them.
     let due = Query::new(format!(
-        "SELECT DISTINCT VALUE c.pk FROM c WHERE c.queue IN ({TURN}, {WORK}) AND c.dueAt < @before ORDER BY c.pk"
+        "SELECT DISTINCT VALUE c.pk FROM c WHERE c.queue IN ({TURN}, {WORK}) AND c.dueAt < @before"
     ))
     .param("@before", before.min(now));
     let claimed = Query::new(format!(
@@ -115,5 +123,7 @@ async fn stuck(store: &Store, before: u64, now: u64) -> Result<u64, Failure> {
         store.container.scan::<String>(&claimed),
     )?;
     let claimed: HashSet<String> = claimed.into_iter().collect();
+    // Without an order the service may return an instance once for each page.
+    let due: HashSet<String> = due.into_iter().collect();
     Ok(due.iter().filter(|instance| !claimed.contains(*instance)).count() as u64)
 }

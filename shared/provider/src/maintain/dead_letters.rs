@@ -4,7 +4,7 @@
 //! `model::dead`): plain data that stays valid.
 
 use crate::error::Failure;
-use crate::model::sql::DEAD;
+use crate::model::sql::{DEAD, DEAD_LETTER};
 use crate::model::{DeadLetterDoc, DeadLetterKind, GivenUp};
 use crate::store::Store;
 use cosmos::{Found, PartitionKey, Query, Retry};
@@ -118,7 +118,7 @@ pub struct DeadLetterPage {
 struct Listed {
     id: String,
     pk: String,
-    due_at: u64,
+    given_up_at: u64,
     sort_key: String,
     cause: DeadLetterKind,
     reason: String,
@@ -164,16 +164,16 @@ async fn search(
     most: u32,
     after: Option<&DeadLetterCursor>,
 ) -> Result<(Vec<Listed>, bool), Failure> {
-    let clauses = [
-        after.map(|_| " AND c.sortKey < @after"),
-        filter.kind.map(|_| " AND c.givenUp.cause = @kind"),
-        filter.instance.as_ref().map(|_| " AND c.pk = @instance"),
-    ];
-    let clauses: String = clauses.into_iter().flatten().collect();
+    let place = after.map_or("", |_| " AND c.sortKey < @after");
+    // Each order is that of a composite index.
+    let (kind, order) = match filter.kind {
+        Some(_) => ("c.givenUp.cause = @kind".to_owned(), "c.givenUp.cause"),
+        None => (format!("c.type = {DEAD_LETTER}"), "c.type"),
+    };
     let mut query = Query::new(format!(
-        "SELECT c.id, c.pk, c.dueAt, c.sortKey, c.givenUp.cause, c.givenUp.reason, c.givenUp.attempts, \
+        "SELECT c.id, c.pk, c.givenUpAt, c.sortKey, c.givenUp.cause, c.givenUp.reason, c.givenUp.attempts, \
          c.givenUp.execution, c.givenUp.name, c.givenUp.target \
-         FROM c WHERE c.queue = {DEAD}{clauses} ORDER BY c.sortKey DESC"
+         FROM c WHERE c.queue = {DEAD} AND {kind}{place} ORDER BY c.queue DESC, {order} DESC, c.sortKey DESC"
     ));
     if let Some(after) = after {
         query = query.param("@after", &after.0);
@@ -181,11 +181,15 @@ async fn search(
     if let Some(kind) = filter.kind {
         query = query.param("@kind", kind);
     }
-    if let Some(instance) = &filter.instance {
-        query = query.param("@instance", instance);
-    }
     let key = |listed: &Listed| Reverse(listed.sort_key.clone());
     let most = most.clamp(1, MOST);
+    if let Some(instance) = &filter.instance {
+        let pk = PartitionKey::new(instance)?;
+        let mut found = store.container.query::<Listed>(&pk, &query).await?;
+        let more = found.len() > most as usize;
+        found.truncate(most as usize);
+        return Ok((found, more));
+    }
     Ok(store.container.first::<Listed, _, _>(&query, most, key).await?)
 }
 
@@ -229,7 +233,7 @@ fn summary_of_listed(listed: Listed) -> DeadLetterSummary {
         kind: listed.cause,
         reason: listed.reason,
         attempts: listed.attempts,
-        at_ms: listed.due_at,
+        at_ms: listed.given_up_at,
         execution: listed.execution,
         name: listed.name,
         target: listed.target,
@@ -258,7 +262,7 @@ fn dead_letter_of(doc: DeadLetterDoc) -> DeadLetter {
             kind: cause,
             reason,
             attempts,
-            at_ms: doc.due_at,
+            at_ms: doc.at,
             execution,
             name,
             target,

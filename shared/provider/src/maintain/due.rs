@@ -1,13 +1,13 @@
 //! What is due: messages and work items, whether or not a wakeup was sent for them.
 //!
-//! The query reads the queues in the order of `dueAt`: a claimed work item is due when its claim expires, and a message of
+//! The query reads both queues in the order of `dueAt`, from the index of that path alone: a claimed work item is due when its claim expires, and a message of
 //! an instance whose turn is under way is listed like any other (a wakeup for a busy instance costs one request). The
 //! caller decides which wakeups to send; its windows select what it has not notified before.
 
 use crate::due::{Target, WorkTarget};
 use crate::error::Failure;
-use crate::model::sql::{TURN, WORK};
-use crate::model::{Queue, WorkDoc, queued_at};
+use crate::model::WorkDoc;
+use crate::model::sql::REPAIR;
 use crate::page::{Cursor, PageRequest};
 use crate::store::Store;
 use cosmos::Query;
@@ -54,11 +54,22 @@ pub struct DuePage {
 struct Listed {
     id: String,
     pk: String,
-    queue: Queue,
+    queue: Listing,
     due_at: u64,
-    sort_key: Option<String>,
+    queued_at: Option<u64>,
     tag: Option<String>,
     is_timer: bool,
+}
+
+/// Whether a document is listed.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Listing {
+    Turn,
+    Work,
+    /// In a queue of a newer version.
+    #[serde(other)]
+    Unknown,
 }
 
 /// One page of what is due in one of the windows.
@@ -90,8 +101,8 @@ fn query_of(windows: &[DueWindow]) -> Query {
         .map(|n| format!("(c.dueAt > @after{n} AND c.dueAt <= @until{n})"))
         .collect();
     let query = Query::new(format!(
-        "SELECT c.id, c.pk, c.queue, c.dueAt, c.sortKey, c.tag, IS_DEFINED(c.item.TimerFired) AS isTimer FROM c \
-         WHERE c.queue IN ({TURN}, {WORK}) AND ({}) ORDER BY c.dueAt",
+        "SELECT c.id, c.pk, c.queue, c.dueAt, c.queuedAt, c.tag, IS_DEFINED(c.timer) AS isTimer FROM c \
+         WHERE c.queue != {REPAIR} AND ({}) ORDER BY c.dueAt",
         clauses.join(" OR ")
     ));
     windows.iter().enumerate().fold(query, |query, (n, window)| {
@@ -104,8 +115,8 @@ fn query_of(windows: &[DueWindow]) -> Query {
 /// `None` for a document of a newer version that this one cannot name in a wakeup.
 fn item_of(listed: Listed) -> Option<DueItem> {
     let target = match listed.queue {
-        Queue::Turn => Target::Turn { instance: listed.pk },
-        Queue::Work => {
+        Listing::Turn => Target::Turn { instance: listed.pk },
+        Listing::Work => {
             let Some((execution, activity)) = WorkDoc::numbers_of(&listed.id) else {
                 tracing::warn!(
                     instance = listed.pk,
@@ -122,10 +133,10 @@ fn item_of(listed: Listed) -> Option<DueItem> {
                 orchestration: None,
             })
         }
-        Queue::Repair | Queue::Dead => return None,
+        Listing::Unknown => return None,
     };
     Some(DueItem {
-        queued_ms: listed.sort_key.as_deref().and_then(queued_at),
+        queued_ms: listed.queued_at,
         target,
         due_ms: listed.due_at,
         is_timer: listed.is_timer,

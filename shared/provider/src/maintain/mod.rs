@@ -6,7 +6,7 @@
 //! | sessions | `sessions` | expired affinity sessions that no queued activity names |
 //! | sweep | `due`, `state` | what is due, and the state between two runs |
 //! | dead letters | `dead_letters`, `redrive`, `redrives` | what was given up: listed, read, discarded, redriven |
-//! | retention | `retention` | instances that ended long ago, earlier executions |
+//! | retention | `retention`, `lone_children` | instances that ended long ago, earlier executions |
 //! | report | `backlog` | numbers |
 //!
 //! A pass works in pages (see `page`), so that a caller can alternate between passes and stop when its budget ends.
@@ -15,6 +15,7 @@
 mod backlog;
 mod dead_letters;
 mod due;
+mod lone_children;
 mod redrive;
 mod redrives;
 mod retention;

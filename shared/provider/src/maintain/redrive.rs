@@ -1,6 +1,7 @@
 //! Redriving: what was given up runs again, once, without its earlier attempts.
 //!
 //! ```text
+//!   no instance ────────────────────────────────────> ONE batch: remove the dead letter, queue the message again
 //!   undeliverable ──────────────────────────────┐            the same intent, without attempts
 //!   given-up turn or activity ──> history ──────┴──> ONE batch: remove the dead letter, write an intent ──> deliver
 //!                             (name, version, input)               the start of a new instance
@@ -21,12 +22,12 @@
 //! for ever for a child that the failed one has started. Delete that child first, or let duroxide name children after
 //! their parent.
 //!
-//! A message whose last delivery had an unknown outcome may have been delivered. Its receipt drops a redrive for a week;
-//! after that, duroxide itself drops a second start of an instance and a second completion.
+//! A message whose last delivery had an unknown outcome may have been delivered. Its receipt drops a redrive: it is kept
+//! longer than the dead letter. (After that, duroxide itself drops a second start of an instance and a second completion.)
 
 use super::dead_letters::{DeadLetterId, address, dead_letter_doc};
 use crate::error::Failure;
-use crate::model::{DeadLetterDoc, DeadLetterKind, Envelope, IntentDoc, MessageDoc, first_event};
+use crate::model::{DeadLetterDoc, DeadLetterKind, Envelope, GivenUp, IntentDoc, MessageDoc, Receipt, first_event};
 use crate::read;
 use crate::recovery;
 use crate::store::{Store, check_size};
@@ -68,16 +69,28 @@ pub(crate) async fn redrive(store: &Store, id: &DeadLetterId) -> Result<Redriven
     let Some(dead_letter) = dead_letter_doc(store, id).await? else {
         return Ok(Redriven::Gone);
     };
-    let intent = again(store, &pk, &dead_letter.doc).await?;
     let mut batch = Batch::new();
     batch.delete(&id.id, Some(dead_letter.etag))?;
+    if let GivenUp {
+        cause: DeadLetterKind::NoInstance,
+        message: Some(message),
+        ..
+    } = &dead_letter.doc.given_up
+    {
+        // It was in this partition, and its place is empty or has its receipt.
+        batch.upsert(&message.id, &message.queued_again(store.now()))?;
+        let instance = message.pk.clone();
+        let is_done = decide(store, &pk, &batch).await?;
+        return Ok(if is_done {
+            Redriven::Delivered { instance }
+        } else {
+            Redriven::Gone
+        });
+    }
+    let intent = again(store, &pk, &dead_letter.doc).await?;
     batch.upsert(&intent.id, &intent)?;
-    match store.container.batch(&pk, &batch, Retry::Idempotent).await {
-        Ok(_) => {}
-        // The response to our own batch was lost, or another process redrives it: delivering twice does no harm.
-        Err(error) if error.after_ambiguity() && error.is_not_found() => {}
-        Err(error) if error.is_not_found() || error.is_precondition_failed() => return Ok(Redriven::Gone),
-        Err(error) => return Err(error.into()),
+    if !decide(store, &pk, &batch).await? {
+        return Ok(Redriven::Gone);
     }
     let instance = intent.message.pk.clone();
     let delivered = recovery::deliver(store, &pk, &[intent]).await;
@@ -88,13 +101,24 @@ pub(crate) async fn redrive(store: &Store, id: &DeadLetterId) -> Result<Redriven
     })
 }
 
+/// Sends the batch that decides. Returns whether the dead letter was there.
+async fn decide(store: &Store, pk: &PartitionKey, batch: &Batch) -> Result<bool, Failure> {
+    match store.container.batch(pk, batch, Retry::Idempotent).await {
+        Ok(_) => Ok(true),
+        // The response to our own batch was lost, or another process redrives it: delivering twice does no harm.
+        Err(error) if error.after_ambiguity() && error.is_not_found() => Ok(true),
+        Err(error) if error.is_not_found() || error.is_precondition_failed() => Ok(false),
+        Err(error) => Err(error.into()),
+    }
+}
+
 /// The intent that makes the dead letter's subject run again.
 async fn again(store: &Store, pk: &PartitionKey, dead_letter: &DeadLetterDoc) -> Result<IntentDoc, Failure> {
     match (dead_letter.given_up.cause, &dead_letter.given_up.message) {
         (DeadLetterKind::Undeliverable, Some(message)) => {
             let now = store.now();
             let intent = IntentDoc::new(pk.as_str(), dead_letter.name(), now, message.clone());
-            Ok(intent.queued_since(&store.sequence.next(now)))
+            Ok(intent.queued_since(now))
         }
         (DeadLetterKind::PoisonTurn | DeadLetterKind::PoisonActivity, _) => start_again(store, pk, dead_letter).await,
         _ => Err(Failure::Refused(format!(
@@ -132,9 +156,10 @@ async fn start_again(store: &Store, pk: &PartitionKey, dead_letter: &DeadLetterD
     let now = store.now();
     let envelope = Envelope {
         id: name.clone(),
-        sort_key: store.sequence.next(now),
+        queued_at: now,
+        arrival: store.sequence.next(now),
         due_at: now,
-        receipt: true,
+        receipt: Receipt::Long,
     };
     let message = MessageDoc::new(&target, envelope, &item)?;
     let intent = IntentDoc::new(pk.as_str(), &name, now, message);

@@ -1,13 +1,15 @@
 //! Retention: deleting instances that ended long ago, and pruning earlier executions.
 //!
-//! First it deletes whole trees whose root is old enough, then it prunes the executions of other instances. It uses the
-//! administrator's operations (`admin::delete`, `admin::prune`), so recovery continues what a killed run leaves. It skips
-//! a tree in which an instance still runs, or which has dead letters.
+//! First it deletes trees whose root is old enough, and those of children without a parent (`lone_children`), then it
+//! prunes the executions of other instances. It uses the administrator's operations (`admin::delete`, `admin::prune`), so
+//! recovery continues what a killed run leaves. It skips a tree in which an instance still runs, or which has dead
+//! letters. A large tree is deleted in parts, by several runs if need be, and so are many executions.
 
+use super::lone_children;
 use crate::admin;
 use crate::error::Failure;
 use crate::model::sql::{ENDED, INSTANCE};
-use crate::page::{self, Item, PageRequest, PassOutcome};
+use crate::page::{self, Cursor, Item, PageRequest, PassOutcome};
 use crate::store::{Store, millis};
 use cosmos::{PartitionKey, Query};
 use duroxide::providers::PruneOptions;
@@ -44,14 +46,14 @@ struct Old {
     #[serde(default)]
     completed_at: u64,
     #[serde(default)]
-    execution: u64,
+    executions: u64,
 }
 
 impl Item for Old {
     type Order = (u64, u64);
 
     fn order(&self) -> (u64, u64) {
-        (self.completed_at, self.execution)
+        (self.completed_at, self.executions)
     }
 
     fn pk(&self) -> &str {
@@ -65,13 +67,12 @@ impl Search {
             Search::Trees { before } => Query::new(format!(
                 "SELECT c.pk, c.completedAt FROM c WHERE c.type = {INSTANCE} AND c.status IN ({ENDED}) \
                  AND IS_DEFINED(c.name) AND NOT IS_DEFINED(c.parent) AND c.completedAt < @before \
-                 ORDER BY c.completedAt"
+                 ORDER BY c.type, c.completedAt"
             ))
             .param("@before", before),
-            // The number of the current execution is indexed; how many are left is not, and is never more.
             Search::Executions { keep } => Query::new(format!(
-                "SELECT c.pk, c.execution FROM c WHERE c.type = {INSTANCE} AND c.execution > @keep \
-                 AND c.executions > @keep AND IS_DEFINED(c.name) ORDER BY c.execution"
+                "SELECT c.pk, c.executions FROM c WHERE c.type = {INSTANCE} AND c.executions > @keep \
+                 AND IS_DEFINED(c.name) ORDER BY c.type, c.executions"
             ))
             .param("@keep", keep),
         }
@@ -88,11 +89,28 @@ pub(crate) async fn retention_page(
     let keep = policy.keep_executions.map(|keep| keep.max(1));
     if let (TREES, Some(age)) = (place.search, policy.delete_after) {
         let before = place.now_ms.saturating_sub(millis(age));
-        let mut pass = retain(store, Search::Trees { before }, request.at(place.clone())).await?;
-        if pass.cursor.is_none() && keep.is_some() {
-            pass.cursor = Some(place.next_search(EXECUTIONS));
+        let mut pass = retain(store, Search::Trees { before }, request.clone().at(place.clone())).await?;
+        if pass.cursor.is_none() {
+            let next = place.next_search(lone_children::SEARCH);
+            match lone_children::page(store, before, request.at(next.clone())).await {
+                Ok(children) => {
+                    pass.cursor = children.cursor.clone();
+                    pass.add(children);
+                }
+                // What was done is reported; the next page tries again.
+                Err(error) if pass.found > 0 => {
+                    tracing::warn!(%error, "children without a parent were not searched for");
+                    pass.cursor = Some(next);
+                }
+                Err(error) => return Err(error),
+            }
         }
-        return Ok(pass);
+        return Ok(or_executions(pass, &place, keep));
+    }
+    if let (true, Some(age)) = (lone_children::is_search(place.search), policy.delete_after) {
+        let before = place.now_ms.saturating_sub(millis(age));
+        let pass = lone_children::page(store, before, request).await?;
+        return Ok(or_executions(pass, &place, keep));
     }
     let Some(keep) = keep else {
         return Ok(PassOutcome::default());
@@ -103,6 +121,14 @@ pub(crate) async fn retention_page(
         place
     };
     retain(store, Search::Executions { keep }, request.at(place)).await
+}
+
+/// Continues with the executions when nothing is left of the search before.
+fn or_executions(mut pass: PassOutcome, place: &Cursor, keep: Option<u64>) -> PassOutcome {
+    if pass.cursor.is_none() && keep.is_some() {
+        pass.cursor = Some(place.next_search(EXECUTIONS));
+    }
+    pass
 }
 
 /// Removes what a page finds. Each instance may have thousands of documents.
@@ -126,32 +152,41 @@ async fn retain(store: &Store, search: Search, request: PageRequest) -> Result<P
 /// Removes what was found of one instance, until the limit. Returns whether there was anything to remove.
 async fn remove_old(store: &Store, search: Search, instance: &str, limit: Instant) -> Result<bool, Failure> {
     match search {
-        Search::Trees { before } => {
-            let tree = admin::tree_of(store, instance).await?;
-            // The query has found that the root has ended.
-            if tree.len() > 1 && admin::any_runs(store, &tree).await? {
-                return Ok(false);
-            }
-            // Dead letters expire by themselves, and a redrive needs the history.
-            if admin::any_dead_letters(store, &tree).await? {
-                return Ok(false);
-            }
-            admin::delete_expired(store, &tree, before, limit).await?;
-            Ok(true)
-        }
+        // A tree that was deleted in part is found again by the next run.
+        Search::Trees { before } => Ok(delete_tree(store, instance, before, limit).await? != Deleted::Nothing),
         Search::Executions { keep } => {
             let options = PruneOptions {
                 keep_last: Some(u32::try_from(keep).unwrap_or(u32::MAX)),
                 completed_before: None,
             };
-            let pk = PartitionKey::new(instance)?;
-            // Pruning would wait for the end of the turn, and delay the other instances of the page.
-            let lock = store.lock(&pk).await?;
-            if lock.is_some_and(|lock| lock.doc.claim_at(store.now()).is_some()) {
-                return Err(Failure::Busy(instance.to_owned()));
-            }
-            let pruned = admin::prune(store, &pk, &options).await?;
+            // What is left when the time ends is found again by the next run.
+            let pruned = admin::prune_until(store, &PartitionKey::new(instance)?, &options, limit).await?;
             Ok(pruned.executions_deleted > 0)
         }
     }
+}
+
+/// How much of a tree was deleted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Deleted {
+    /// It must stay for now.
+    Nothing,
+    /// As much as the time allowed.
+    Part,
+    Whole,
+}
+
+/// Deletes the tree of a root that has ended before then.
+pub(super) async fn delete_tree(store: &Store, root: &str, before: u64, limit: Instant) -> Result<Deleted, Failure> {
+    let tree = admin::tree_of(store, root).await?;
+    // The query has found that the root has ended.
+    if tree.len() > 1 && admin::any_runs(store, &tree).await? {
+        return Ok(Deleted::Nothing);
+    }
+    // Dead letters expire by themselves, and a redrive needs the history.
+    if admin::any_dead_letters(store, &tree).await? {
+        return Ok(Deleted::Nothing);
+    }
+    let is_whole = admin::delete_expired(store, &tree, before, limit).await?;
+    Ok(if is_whole { Deleted::Whole } else { Deleted::Part })
 }

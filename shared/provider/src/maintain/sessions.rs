@@ -5,8 +5,8 @@
 //! loses nothing: its worker claims the session again.
 
 use crate::error::Failure;
-use crate::model::SessionDoc;
 use crate::model::sql::{SESSION, WORK};
+use crate::model::{Listed, SessionDoc};
 use crate::page::{PageRequest, PassOutcome};
 use crate::store::Store;
 use cosmos::{Container, Etag, PartitionKey, Query, Retry};
@@ -31,15 +31,22 @@ pub(crate) async fn sessions_page(store: &Store, request: PageRequest) -> Result
         return Ok(PassOutcome::untouched(place));
     }
     let query = Query::new(format!(
-        "SELECT * FROM c WHERE c.type = {SESSION} AND c.until < @now ORDER BY c.until"
+        "SELECT * FROM c WHERE c.type = {SESSION} AND c.until < @now ORDER BY c.type, c.until"
     ))
     .param("@now", place.now_ms);
     let container = store.container.within(request.deadline);
     let page = container
-        .sweep::<SessionDoc, _, _>(&query, request.most, place.sweep.clone(), |session| session.until)
+        .sweep::<Listed<SessionDoc>, _, _>(&query, request.most, place.sweep.clone(), until)
         .await?;
-    let mut pass = PassOutcome::default();
-    for group in page.items.chunks(CHECKED_AT_ONCE) {
+    let all = page.items.len();
+    let sessions: Vec<SessionDoc> = page.items.into_iter().filter_map(Listed::known).collect();
+    let foreign = (all - sessions.len()) as u64;
+    let mut pass = PassOutcome {
+        found: foreign,
+        failed: foreign,
+        ..PassOutcome::default()
+    };
+    for group in sessions.chunks(CHECKED_AT_ONCE) {
         let pending = named_by_work(&container, group).await?;
         let idle: Vec<&SessionDoc> = group.iter().filter(|session| !pending.contains(&session.pk)).collect();
         pass.found += (group.len() - idle.len()) as u64;
@@ -63,6 +70,14 @@ pub(crate) async fn sessions_page(store: &Store, request: PageRequest) -> Result
     }
     pass.cursor = place.after(page.cursor);
     Ok(pass)
+}
+
+/// What the pages are ordered by.
+fn until(session: &Listed<SessionDoc>) -> u64 {
+    match session {
+        Listed::Known(session) => session.until,
+        Listed::Foreign(_) => 0,
+    }
 }
 
 /// Removes all expired sessions that no queued activity names.

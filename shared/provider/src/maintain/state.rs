@@ -1,7 +1,7 @@
 //! The state between runs of maintenance: read when a run begins, saved when it ends.
 
 use crate::error::Failure;
-use crate::model::{MaintenanceDoc, UnfinishedSweep};
+use crate::model::{MaintenanceDoc, Schema, UnfinishedSweep};
 use crate::store::Store;
 use cosmos::{Etag, PartitionKey, Retry};
 
@@ -16,6 +16,7 @@ pub struct MaintenanceState {
     pub sweep: Option<UnfinishedSweep>,
     /// The version that was read; `None` when there was none.
     etag: Option<Etag>,
+    schema: Schema,
 }
 
 pub(crate) async fn maintenance_state(store: &Store) -> Result<MaintenanceState, Failure> {
@@ -26,6 +27,7 @@ pub(crate) async fn maintenance_state(store: &Store) -> Result<MaintenanceState,
         notified_until_ms: found.doc.notified_until_ms,
         sweep: found.doc.sweep,
         etag: Some(found.etag),
+        schema: found.doc.schema,
     }))
 }
 
@@ -35,6 +37,7 @@ pub(crate) async fn keep_maintenance_state(store: &Store, state: MaintenanceStat
     doc.last_run_ms = state.last_run_ms;
     doc.notified_until_ms = state.notified_until_ms;
     doc.sweep = state.sweep;
+    doc.schema = state.schema;
     let written = match &state.etag {
         Some(etag) => {
             store

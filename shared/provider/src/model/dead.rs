@@ -1,4 +1,4 @@
-//! Dead letters: id `dead:{u|t|a}:{unique}`, what was given up, in the partition of the instance that it is about.
+//! Dead letters: id `dead:{u|n|t|a}:{unique}`, what was given up, in the partition of the instance that it is about.
 //!
 //! The batch that gives up writes the dead letter: it also removes the intent, or fails the turn or the activity. The id
 //! derives from what was given up, so that neither a crash nor a concurrent writer writes it twice. The document is in
@@ -8,7 +8,7 @@
 //! `sortKey` orders the list: the time, then a digest of the address. It is unique, so the newest-first list can continue
 //! after any dead letter, whatever was added or discarded meanwhile; and it is indexed already.
 
-use super::{Kind, MessageDoc, Queue, digest};
+use super::{Kind, MessageDoc, Queue, Schema, digest};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
@@ -18,6 +18,8 @@ use serde_json::value::RawValue;
 pub enum DeadLetterKind {
     /// A message to another instance, which could not be delivered.
     Undeliverable,
+    /// A message to an instance that did not exist, and was not started within the grace period.
+    NoInstance,
     /// A turn that was fetched too often without being committed: the instance failed.
     PoisonTurn,
     /// An activity that was fetched too often without being completed: it failed.
@@ -36,11 +38,14 @@ pub(crate) struct DeadLetterDoc {
     #[serde(rename = "type")]
     kind: Kind,
     queue: Queue,
-    /// When it was given up.
-    pub due_at: u64,
+    /// When it was given up. Not `dueAt`: nothing waits for it, and no sweep must examine it.
+    #[serde(rename = "givenUpAt")]
+    pub at: u64,
     pub sort_key: String,
     ttl: u32,
     pub given_up: GivenUp,
+    #[serde(flatten)]
+    schema: Schema,
 }
 
 /// What was given up, and why.
@@ -58,7 +63,7 @@ pub(crate) struct GivenUp {
     /// The instance that the message was for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub target: Option<String>,
-    /// The message that could not be delivered.
+    /// The message that could not be delivered, or was not taken.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<MessageDoc>,
     /// The work items that were given up.
@@ -74,6 +79,7 @@ impl DeadLetterDoc {
     pub(crate) fn new(pk: &str, name: &str, at_ms: u64, ttl: u32, given_up: GivenUp) -> Self {
         let id = match given_up.cause {
             DeadLetterKind::Undeliverable => format!("dead:u:{name}"),
+            DeadLetterKind::NoInstance => format!("dead:n:{name}"),
             DeadLetterKind::PoisonTurn => format!("dead:t:{name}"),
             DeadLetterKind::PoisonActivity => format!("dead:a:{name}"),
             DeadLetterKind::Unknown => format!("dead:x:{name}"),
@@ -84,9 +90,10 @@ impl DeadLetterDoc {
             pk: pk.to_owned(),
             kind: Kind::DeadLetter,
             queue: Queue::Dead,
-            due_at: at_ms,
+            at: at_ms,
             ttl,
             given_up,
+            schema: Schema::default(),
         }
     }
 

@@ -7,7 +7,7 @@
 //! To abort is a decision too, under the same id: a process that meets the mark of an undecided deletion first creates
 //! the document as *aborted*, so that a slow decider conflicts instead of deleting half a tree.
 
-use super::{Kind, Queue};
+use super::{Kind, Lane, Queue, Schema};
 use serde::{Deserialize, Serialize};
 
 /// No decider can be slower than this.
@@ -23,13 +23,18 @@ pub(crate) struct DeletionDoc {
     kind: Kind,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     queue: Option<Queue>,
-    due_at: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    lane: Option<Lane>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    due_at: Option<u64>,
     pub group: String,
     pub instances: Vec<String>,
     #[serde(rename = "givenUp", default)]
     pub aborted: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     ttl: Option<u32>,
+    #[serde(flatten)]
+    schema: Schema,
 }
 
 impl DeletionDoc {
@@ -39,11 +44,13 @@ impl DeletionDoc {
             pk: pk.to_owned(),
             kind: Kind::Deletion,
             queue: Some(Queue::Repair),
-            due_at,
+            lane: Some(Lane::Turn),
+            due_at: Some(due_at),
             group: group.to_owned(),
             instances: instances.to_vec(),
             aborted: false,
             ttl: None,
+            schema: Schema::default(),
         }
     }
 
@@ -53,6 +60,8 @@ impl DeletionDoc {
         DeletionDoc {
             aborted: true,
             queue: None,
+            lane: None,
+            due_at: None,
             ttl: Some(ABORTED_TTL_SECONDS),
             ..self.clone()
         }

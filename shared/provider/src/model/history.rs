@@ -4,7 +4,7 @@
 //! at the execution's `head` and walks back: a document of an undecided commit is not in the chain, and a missing one is
 //! noticed. `offset` counts the events before the document.
 
-use super::Kind;
+use super::{Kind, Schema};
 use duroxide::Event;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -24,6 +24,8 @@ pub(crate) struct HistoryDoc {
     pub commit: String,
     pub prev: String,
     pub events: Vec<Box<RawValue>>,
+    #[serde(flatten)]
+    schema: Schema,
 }
 
 /// Where in the history a document belongs.
@@ -47,6 +49,7 @@ impl HistoryDoc {
             commit: part.commit.to_owned(),
             prev: part.prev.to_owned(),
             events,
+            schema: Schema::default(),
         }
     }
 }

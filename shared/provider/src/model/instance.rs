@@ -4,7 +4,7 @@
 //! into an execution document, so that earlier executions keep their times, outputs and counts, and an ordinary turn
 //! writes only the instance document.
 
-use super::Kind;
+use super::{Kind, Schema};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -103,6 +103,17 @@ impl ExecutionState {
     }
 }
 
+/// The call in a parent that a child answers when it ends.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct ParentCall {
+    /// The execution of the parent; `None` when the start did not name it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub execution: Option<u64>,
+    /// The id of the event that scheduled the child.
+    pub id: u64,
+}
+
 /// See the module.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -119,6 +130,8 @@ pub(crate) struct InstanceDoc {
     pub version: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent_call: Option<ParentCall>,
     pub created_at: u64,
     pub updated_at: u64,
     #[serde(flatten)]
@@ -137,6 +150,8 @@ pub(crate) struct InstanceDoc {
     /// Counts the commits that changed a key; the newest key document has the same number.
     #[serde(default)]
     pub kv_rev: u64,
+    #[serde(flatten)]
+    schema: Schema,
 }
 
 impl InstanceDoc {
@@ -152,6 +167,7 @@ impl InstanceDoc {
             name: None,
             version: None,
             parent: None,
+            parent_call: None,
             created_at: now_ms,
             updated_at: now_ms,
             current: ExecutionState::new(execution, now_ms),
@@ -161,6 +177,7 @@ impl InstanceDoc {
             custom_status: None,
             custom_status_version: 0,
             kv_rev: 0,
+            schema: Schema::default(),
         }
     }
 }
@@ -175,6 +192,8 @@ pub(crate) struct ExecutionDoc {
     kind: Kind,
     #[serde(flatten)]
     pub state: ExecutionState,
+    #[serde(flatten)]
+    schema: Schema,
 }
 
 impl ExecutionDoc {
@@ -184,7 +203,17 @@ impl ExecutionDoc {
             pk: pk.to_owned(),
             kind: Kind::Execution,
             state,
+            schema: Schema::default(),
         }
+    }
+
+    /// The same without events: its history is about to be deleted.
+    pub(crate) fn emptied(&self) -> Self {
+        let mut empty = self.clone();
+        empty.state.events = 0;
+        empty.state.event_bytes = 0;
+        empty.state.head = String::new();
+        empty
     }
 
     pub(crate) fn id(execution: u64) -> String {

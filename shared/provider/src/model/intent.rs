@@ -5,8 +5,7 @@
 //! attempt and moves `dueAt`; an intent that can never be delivered becomes a dead letter (see `dead`). The first
 //! delivery, by its maker, does not count.
 
-use super::message::ranked;
-use super::{Kind, MessageDoc, Queue};
+use super::{Kind, Lane, MessageDoc, Queue, Schema};
 use serde::{Deserialize, Serialize};
 
 /// See the module. `message.pk` is the target.
@@ -18,10 +17,12 @@ pub(crate) struct IntentDoc {
     #[serde(rename = "type")]
     kind: Kind,
     queue: Queue,
-    pub due_at: u64,
-    /// Begins with the time since when it waits, and is indexed; `due_at` moves with each attempt. It is the message's
-    /// key, until the intent was given up and is redriven.
     #[serde(default)]
+    lane: Lane,
+    pub due_at: u64,
+    /// Since when it waits: since its message was queued, or since it was redriven. `due_at` moves with each attempt.
+    pub queued_at: u64,
+    /// Orders intents by `queued_at`, and is indexed.
     sort_key: String,
     /// How often a delivery from the `repair` queue has failed.
     #[serde(default, skip_serializing_if = "is_zero")]
@@ -32,10 +33,16 @@ pub(crate) struct IntentDoc {
     /// Filled by the service on reads.
     #[serde(rename = "_etag", default, skip_serializing)]
     pub etag: String,
+    #[serde(flatten)]
+    schema: Schema,
 }
 
 fn is_zero(count: &u32) -> bool {
     *count == 0
+}
+
+fn sort_key(queued_at: u64, name: &str) -> String {
+    format!("{queued_at:015}:{name}")
 }
 
 impl IntentDoc {
@@ -46,19 +53,23 @@ impl IntentDoc {
             pk: pk.to_owned(),
             kind: Kind::Intent,
             queue: Queue::Repair,
+            lane: Lane::Turn,
             due_at,
-            sort_key: message.sort_key.clone(),
+            queued_at: message.queued_at,
+            sort_key: sort_key(message.queued_at, name),
             attempts: 0,
             last_error: None,
             message,
             etag: String::new(),
+            schema: Schema::default(),
         }
     }
 
     /// The intent as one that waits only since then, whenever its message was queued: it was given up in between.
-    pub(crate) fn queued_since(self, sort_key: &str) -> Self {
+    pub(crate) fn queued_since(self, queued_at: u64) -> Self {
         IntentDoc {
-            sort_key: ranked(sort_key),
+            queued_at,
+            sort_key: sort_key(queued_at, self.name()),
             ..self
         }
     }
@@ -84,11 +95,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_intent_without_attempts_is_written_as_it_always_was_and_old_ones_are_read() {
-        let old = r#"{"id":"o:c-1","pk":"a","type":"intent","queue":"repair","dueAt":5,"message":
-            {"id":"m:c-1","pk":"b","type":"message","queue":"turn","dueAt":1,"sortKey":"3:x","receipt":true,
-            "item":{"some":"item"}}}"#;
-        let intent: IntentDoc = serde_json::from_str(old).unwrap();
+    fn an_intent_without_attempts_is_written_without_them_and_a_failure_adds_them() {
+        let new = r#"{"id":"o:c-1","pk":"a","type":"intent","queue":"repair","dueAt":5,"queuedAt":1,"sortKey":"1:c-1",
+            "message":{"id":"m:c-1","pk":"b","type":"message","queue":"turn","dueAt":1,"queuedAt":1,"sortKey":"3:1:x",
+            "receipt":"long","item":{"some":"item"}}}"#;
+        let intent: IntentDoc = serde_json::from_str(new).unwrap();
         assert_eq!(
             (intent.attempts, intent.last_error.as_deref(), intent.name()),
             (0, None, "c-1")

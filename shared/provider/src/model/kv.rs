@@ -6,7 +6,7 @@
 //! that the newest `rev` can always be found and a stale read noticed, until its execution has ended and a later change
 //! has a newer `rev`.
 
-use super::{Kind, digest};
+use super::{Kind, Schema, digest};
 use duroxide::providers::KvEntry;
 use serde::{Deserialize, Serialize};
 
@@ -40,6 +40,8 @@ pub(crate) struct KvDoc {
     base: Option<KvValue>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     delta: Option<KvDelta>,
+    #[serde(flatten)]
+    schema: Schema,
 }
 
 /// Which values are visible: a running execution sees those from before it.
@@ -60,6 +62,7 @@ impl KvDoc {
             rev: 0,
             base: None,
             delta: None,
+            schema: Schema::default(),
         }
     }
 

@@ -4,7 +4,7 @@
 //! lock fails as a whole. The document stays small, because each turn writes it twice: it lists the claimed messages with
 //! their attempt counts, so that the messages themselves are not rewritten.
 
-use super::{Kind, Queue};
+use super::{Kind, Lane, Queue, Schema};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashSet};
 
@@ -54,8 +54,8 @@ pub(crate) struct LockDoc {
     sort_key: String,
     #[serde(rename = "holder", default, skip_serializing_if = "Option::is_none")]
     pub claim: Option<Claim>,
-    /// When the claim expires; 0 when there is none.
-    #[serde(default)]
+    /// When the claim expires; 0 when there is none. A free lock stores no time: no query for claims must examine it.
+    #[serde(default, skip_serializing_if = "is_zero")]
     pub until: u64,
     /// How many messages are claimed, so that the service can sum queue depths.
     #[serde(rename = "held", default)]
@@ -66,6 +66,9 @@ pub(crate) struct LockDoc {
     /// The latest commits, newest last.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub commits: Vec<String>,
+    /// Messages came while the instance did not exist, and were set aside (see `recovery::aside`).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub aside: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unfinished: Option<Unfinished>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -73,7 +76,15 @@ pub(crate) struct LockDoc {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     queue: Option<Queue>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    lane: Option<Lane>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     due_at: Option<u64>,
+    #[serde(flatten)]
+    schema: Schema,
+}
+
+fn is_zero(time: &u64) -> bool {
+    *time == 0
 }
 
 impl LockDoc {
@@ -91,10 +102,13 @@ impl LockDoc {
             claimed_count: 0,
             attempts: BTreeMap::new(),
             commits: Vec::new(),
+            aside: false,
             unfinished: None,
             deleting: None,
             queue: None,
+            lane: None,
             due_at: None,
+            schema: Schema::default(),
         }
     }
 
@@ -192,6 +206,7 @@ impl LockDoc {
     /// Puts the lock into the recovery queue, due at that time, or takes it out.
     pub(crate) fn mark_due(&mut self, due_at: Option<u64>) {
         self.queue = due_at.map(|_| Queue::Repair);
+        self.lane = due_at.map(|_| Lane::Turn);
         self.due_at = due_at;
     }
 
@@ -249,6 +264,14 @@ mod tests {
         let lock = (0..20).fold(LockDoc::new("i"), |lock, n| lock.committed(&format!("c{n}"), &[]));
         assert!(lock.remembers("c19") && !lock.remembers("c0"));
         assert_eq!(lock.last_commit(), "c19");
+    }
+
+    #[test]
+    fn a_free_lock_stores_no_time() {
+        let free = LockDoc::new("i").claimed("t", 10, &[]).committed("c", &[]);
+        let stored = serde_json::to_string(&free).unwrap();
+        assert!(!stored.contains("until"), "{stored}");
+        assert_eq!(serde_json::from_str::<LockDoc>(&stored).unwrap().until, 0);
     }
 
     #[test]

@@ -2,10 +2,9 @@
 //!
 //! An instance or an affinity session may have the same name: they share a logical partition and nothing else, because
 //! the ids differ, no query of an instance names this type, and deleting the instance keeps it. It is in no queue, and
-//! written only in the version that was read, so that of two runs at once one notices the other. Fields that this version
-//! does not know are ignored, and lost with the next write: a newer version must do without them.
+//! written only in the version that was read, so that of two runs at once one notices the other.
 
-use super::Kind;
+use super::{Kind, Schema};
 use serde::{Deserialize, Serialize};
 
 /// A sweep that its run did not finish.
@@ -37,6 +36,8 @@ pub(crate) struct MaintenanceDoc {
     /// Unique to one write, so that a writer whose response was lost can recognise its own document.
     #[serde(default)]
     pub nonce: String,
+    #[serde(flatten)]
+    pub schema: Schema,
 }
 
 impl MaintenanceDoc {
@@ -52,6 +53,37 @@ impl MaintenanceDoc {
             notified_until_ms: 0,
             sweep: None,
             nonce,
+            schema: Schema::default(),
+        }
+    }
+}
+
+/// How far retention came: id `retention`, in the same partition.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct RetentionDoc {
+    id: String,
+    pk: String,
+    #[serde(rename = "type")]
+    kind: Kind,
+    /// Children that ended before then were examined (Unix ms).
+    #[serde(default)]
+    pub examined_until: u64,
+    #[serde(flatten)]
+    schema: Schema,
+}
+
+impl RetentionDoc {
+    pub(crate) const ID: &str = "retention";
+    pub(crate) const PK: &str = MaintenanceDoc::PK;
+
+    pub(crate) fn new() -> Self {
+        RetentionDoc {
+            id: Self::ID.to_owned(),
+            pk: Self::PK.to_owned(),
+            kind: Kind::Maintenance,
+            examined_until: 0,
+            schema: Schema::default(),
         }
     }
 }

@@ -1,21 +1,34 @@
-//! Messages: id `m:{unique}`, one work item for the instance's next turn; and receipts, which replace consumed messages
-//! from other partitions.
+//! Messages: id `m:{unique}`, one work item for the instance's next turn; and receipts, which replace consumed messages.
 //!
-//! The id of a message that an intent delivers derives from the intent, so that delivering twice conflicts. When such a
-//! message is consumed, its document becomes a *receipt* under the same id (with a TTL), so that a redelivery still
-//! conflicts: this makes delivery across partitions exactly once.
+//! A message from outside its partition may be written twice: an intent is delivered again, or a client's create is
+//! retried because its response was lost. Both use the same id, so the second write conflicts. When such a message is
+//! consumed, its document becomes a *receipt* under that id (with a TTL), so that a late second write still conflicts: the
+//! message has its effect once.
+//!
+//! A message has three times:
+//!
+//! | field | meaning | moves |
+//! |---|---|---|
+//! | `queuedAt` | when it was queued: for ages and reports | never |
+//! | `sortKey` | its place in a turn: original due time, then arrival | never |
+//! | `dueAt` | from when on a turn takes it | with a back-off, and with a late delivery |
+//!
+//! So an event that was accepted before a timer was due comes before that timer, even if one turn takes both; of two that
+//! are due at the same moment, the first to arrive is first. Starts (and continue-as-new, which is one) come before all
+//! other messages: a turn takes one page, and without its start an instance could not begin.
 
-use super::{Kind, Queue};
+use super::{Kind, Lane, Queue, Schema};
 use duroxide::providers::WorkItem;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use std::borrow::Cow;
 
-/// How long a receipt is kept: maintenance retries intents within minutes, and a week covers a long outage.
-const RECEIPT_TTL_SECONDS: u32 = 7 * 24 * 3600;
+/// How long the receipt of a client's message is kept, in seconds. One enqueue retries for half a minute by default.
+const BRIEF_SECONDS: u32 = 3_600;
 
-/// The prefix of the sort keys of messages and intents.
-const RANK: &str = "3:";
+/// The prefixes of the sort keys: after the lock and the instance, starts first.
+const RANK_OF_STARTS: &str = "3:0:";
+const RANK: &str = "3:1:";
 /// A message that is delivered this long after it was due is late. What its maker delivers is not late.
 const LATE_MS: u64 = 1_000;
 
@@ -28,24 +41,62 @@ pub(crate) struct MessageDoc {
     #[serde(rename = "type")]
     kind: Kind,
     queue: Queue,
-    pub due_at: u64,
-    pub sort_key: String,
-    /// Whether a receipt replaces this message when it is consumed.
     #[serde(default)]
-    pub receipt: bool,
+    lane: Lane,
+    /// Whether this is a timer, so that the service can count timers without reading the item.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    timer: Option<bool>,
+    pub due_at: u64,
+    pub queued_at: u64,
+    pub sort_key: String,
+    #[serde(default)]
+    pub receipt: Receipt,
     pub item: Box<RawValue>,
     /// Filled by the service on reads.
     #[serde(rename = "_etag", default, skip_serializing)]
     pub etag: String,
+    #[serde(flatten)]
+    schema: Schema,
+}
+
+/// What a message leaves when it is consumed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Receipt {
+    /// Nothing: the batch that decided it created it in its own partition, which cannot happen twice.
+    #[default]
+    None,
+    /// A receipt that outlasts the retries of one enqueue.
+    Brief,
+    /// A receipt that outlasts the intent and its dead letter.
+    Long,
+}
+
+impl Receipt {
+    /// Of a message that an instance sends to itself, or to another.
+    pub(crate) fn between(from: &str, to: &str) -> Receipt {
+        if from == to { Receipt::None } else { Receipt::Long }
+    }
+
+    /// How long it is kept, in seconds, when a long one is kept for `long`.
+    pub(crate) fn ttl(self, long: u32) -> Option<u32> {
+        match self {
+            Receipt::None => None,
+            Receipt::Brief => Some(BRIEF_SECONDS),
+            Receipt::Long => Some(long),
+        }
+    }
 }
 
 /// The parts of a message that are not in its work item.
 #[derive(Clone, Debug)]
 pub(crate) struct Envelope {
     pub id: String,
-    pub sort_key: String,
+    pub queued_at: u64,
+    /// A key of `clock::Sequence`: decides between messages that are due at the same time.
+    pub arrival: String,
     pub due_at: u64,
-    pub receipt: bool,
+    pub receipt: Receipt,
 }
 
 impl MessageDoc {
@@ -55,11 +106,15 @@ impl MessageDoc {
             pk: pk.to_owned(),
             kind: Kind::Message,
             queue: Queue::Turn,
+            lane: Lane::Turn,
+            timer: matches!(item, WorkItem::TimerFired { .. }).then_some(true),
             due_at: envelope.due_at,
-            sort_key: ranked(&envelope.sort_key),
+            queued_at: envelope.queued_at,
+            sort_key: order_key(item, &envelope),
             receipt: envelope.receipt,
             item: serde_json::value::to_raw_value(item)?,
             etag: String::new(),
+            schema: Schema::default(),
         })
     }
 
@@ -75,9 +130,44 @@ impl MessageDoc {
             ..self.clone()
         })
     }
+
+    /// The message out of the way of turns, because its instance does not exist, until that time.
+    pub(crate) fn aside(&self, until_ms: u64) -> MessageDoc {
+        MessageDoc {
+            queue: Queue::Repair,
+            due_at: until_ms,
+            ..self.clone()
+        }
+    }
+
+    pub(crate) fn is_aside(&self) -> bool {
+        self.queue == Queue::Repair
+    }
+
+    /// The message due at that time, in its old place.
+    pub(crate) fn put_back(&self, now_ms: u64) -> MessageDoc {
+        MessageDoc {
+            queue: Queue::Turn,
+            due_at: now_ms,
+            ..self.clone()
+        }
+    }
+
+    /// The message as one that is queued again, after it was given up.
+    pub(crate) fn queued_again(&self, now_ms: u64) -> MessageDoc {
+        MessageDoc {
+            queued_at: now_ms,
+            ..self.put_back(now_ms)
+        }
+    }
+
+    /// The part of the id after the prefix.
+    pub(crate) fn name(&self) -> &str {
+        self.id.strip_prefix("m:").unwrap_or(&self.id)
+    }
 }
 
-/// What replaces a consumed message that came through an intent.
+/// What replaces a consumed message that came from outside its partition.
 #[derive(Debug, Serialize)]
 pub(crate) struct ReceiptDoc<'a> {
     id: &'a str,
@@ -85,28 +175,36 @@ pub(crate) struct ReceiptDoc<'a> {
     #[serde(rename = "type")]
     kind: Kind,
     ttl: u32,
+    #[serde(flatten)]
+    schema: Schema,
 }
 
 impl<'a> ReceiptDoc<'a> {
-    pub(crate) fn new(pk: &'a str, id: &'a str) -> Self {
+    pub(crate) fn new(pk: &'a str, id: &'a str, ttl: u32) -> Self {
         ReceiptDoc {
             id,
             pk,
             kind: Kind::Receipt,
-            ttl: RECEIPT_TTL_SECONDS,
+            ttl,
+            schema: Schema::default(),
         }
     }
 }
 
-/// The sort key of a message, from one of `clock::Sequence`.
-pub(super) fn ranked(sort_key: &str) -> String {
-    format!("{RANK}{sort_key}")
+/// The place of a message among those of its instance: see the module. A timer that has fired before its turn is committed
+/// is due when it is queued: what one turn emits at once stays in its order.
+fn order_key(item: &WorkItem, envelope: &Envelope) -> String {
+    let rank = if is_start(item) { RANK_OF_STARTS } else { RANK };
+    let due_at = envelope.due_at.max(envelope.queued_at);
+    format!("{rank}{due_at:015}:{}", envelope.arrival)
 }
 
-/// When a message or work item with this sort key was queued (Unix ms): see `clock::Sequence`.
-pub(crate) fn queued_at(sort_key: &str) -> Option<u64> {
-    let own = sort_key.strip_prefix(RANK).unwrap_or(sort_key);
-    own.split_once('-')?.0.parse().ok()
+/// Whether the item begins an execution.
+pub(crate) fn is_start(item: &WorkItem) -> bool {
+    matches!(
+        item,
+        WorkItem::StartOrchestration { .. } | WorkItem::ContinueAsNew { .. }
+    )
 }
 
 /// The instance whose turn consumes this item; `None` for an activity, which no turn consumes.
@@ -132,32 +230,55 @@ mod tests {
     use super::*;
     use crate::clock::Sequence;
 
-    #[test]
-    fn a_message_that_is_delivered_late_is_due_from_then_on_and_keeps_its_place() {
+    fn message(item: &WorkItem, due_at: u64, arrival: String) -> MessageDoc {
         let envelope = Envelope {
             id: "n".to_owned(),
-            sort_key: "s".to_owned(),
-            due_at: 5_000,
-            receipt: true,
+            queued_at: 4_000,
+            arrival,
+            due_at,
+            receipt: Receipt::Long,
         };
-        let item = WorkItem::CancelInstance {
+        MessageDoc::new("b", envelope, item).unwrap()
+    }
+
+    fn cancel() -> WorkItem {
+        WorkItem::CancelInstance {
             instance: "b".to_owned(),
             reason: String::new(),
-        };
-        let message = MessageDoc::new("b", envelope, &item).unwrap();
-        for (now_ms, due_at) in [(4_000, 5_000), (5_999, 5_000), (6_000, 6_000), (90_000, 90_000)] {
-            let delivered = message.delivered_at(now_ms);
-            assert_eq!((delivered.due_at, delivered.sort_key.as_str()), (due_at, "3:s"));
         }
     }
 
     #[test]
-    fn a_sort_key_contains_its_time() {
-        let key = Sequence::default().next(1_700_000_000_123);
-        assert_eq!(queued_at(&key), Some(1_700_000_000_123));
-        assert_eq!(queued_at(&format!("3:{key}")), queued_at(&key));
-        for other in ["", "3:", "4:000000000000005:abc", "x-1"] {
-            assert_eq!(queued_at(other), None, "{other}");
+    fn a_message_that_is_delivered_late_is_due_from_then_on_and_keeps_its_place() {
+        let message = message(&cancel(), 5_000, "a".to_owned());
+        for (now_ms, due_at) in [(4_000, 5_000), (5_999, 5_000), (6_000, 6_000), (90_000, 90_000)] {
+            let delivered = message.delivered_at(now_ms);
+            assert_eq!(
+                (delivered.due_at, delivered.queued_at, &delivered.sort_key),
+                (due_at, 4_000, &message.sort_key)
+            );
         }
+    }
+
+    #[test]
+    fn messages_are_ordered_by_due_time_then_by_arrival_and_starts_come_first() {
+        let (sequence, now) = (Sequence::default(), 1_700_000_000_000);
+        let again = WorkItem::ContinueAsNew {
+            instance: "b".to_owned(),
+            orchestration: "O".to_owned(),
+            input: String::new(),
+            version: None,
+            parent_instance: None,
+            parent_id: None,
+            parent_execution_id: None,
+            carry_forward_events: Vec::new(),
+            initial_custom_status: None,
+        };
+        let timer = message(&cancel(), now + 20_000, sequence.next(now));
+        let event = message(&cancel(), now + 2_000, sequence.next(now + 2_000));
+        let same_time = message(&cancel(), now + 20_000, sequence.next(now + 20_000));
+        let start = message(&again, now + 30_000, sequence.next(now + 30_000));
+        let keys = [&start, &event, &timer, &same_time].map(|message| message.sort_key.as_str());
+        assert!(keys.is_sorted() && "2" < keys[0], "{keys:?}");
     }
 }

@@ -1,12 +1,16 @@
 //! The documents, one file per type. Each file owns the ids and the serde of its type; no other module builds them.
 //!
 //! Ids never contain the instance id, which may hold characters that a document id may not: it is the partition key
-//! instead. Documents that must be found without knowing their partition share two fields:
+//! instead. Documents that must be found without knowing their partition share these fields:
+//!
+//! Each has its type and a schema version, `v` (`version`).
 //!
 //! | field | meaning |
 //! |---|---|
-//! | `queue` | `turn`: a message; `work`: an activity; `repair`: an intent, an unfinished commit or a deletion; `dead`: a dead letter |
-//! | `dueAt` | due from then on (Unix ms); a claimed work item is due again when its claim expires |
+//! | `queue` | `turn`: a message; `work`: an activity; `repair`: an intent, an unfinished commit, a deletion, or a message of an instance that does not exist; `dead`: a dead letter |
+//! | `dueAt` | due from then on (Unix ms); a claimed work item is due again when its claim expires; only what waits has it |
+//! | `queuedAt` | when it was queued (Unix ms); it never moves |
+//! | `lane` | `turn`: a sweep for turns finds it: a message, or something in the queue `repair` |
 
 mod dead;
 mod deletion;
@@ -20,22 +24,26 @@ mod message;
 mod session;
 pub(crate) mod sql;
 mod staged;
+mod version;
 mod work;
 
 pub use dead::DeadLetterKind;
 pub(crate) use dead::{DeadLetterDoc, GivenUp};
 pub(crate) use deletion::DeletionDoc;
 pub(crate) use history::{HistoryDoc, HistoryError, HistoryPart, assemble, first_event};
-pub(crate) use instance::{ExecutionDoc, ExecutionState, InstanceDoc, Status};
+pub(crate) use instance::{ExecutionDoc, ExecutionState, InstanceDoc, ParentCall, Status};
 pub(crate) use intent::IntentDoc;
 pub(crate) use kv::{KvDoc, Scope};
 pub(crate) use lock::{Deleting, LockDoc, Unfinished};
-pub(crate) use maintenance::MaintenanceDoc;
 pub use maintenance::UnfinishedSweep;
+pub(crate) use maintenance::{MaintenanceDoc, RetentionDoc};
 
-pub(crate) use message::{Envelope, MessageDoc, ReceiptDoc, queued_at, target_of};
+pub(crate) use message::{Envelope, MessageDoc, Receipt, ReceiptDoc, is_start, target_of};
 pub(crate) use session::SessionDoc;
 pub(crate) use staged::{StagedDoc, StagedHead, StagedOp, StagedOpKind};
+#[cfg(feature = "testing")]
+pub use version::testing;
+pub(crate) use version::{Listed, Schema, check_version};
 pub(crate) use work::WorkDoc;
 
 use serde::{Deserialize, Serialize};
@@ -76,11 +84,22 @@ pub(crate) enum Queue {
     Dead,
 }
 
-/// What every document has: its type, known before the rest is decoded.
+/// Who sweeps a document, stored as `lane`. Two queues share a lane, because one query cannot read two queues in the order of
+/// `dueAt` from a composite index.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Lane {
+    #[default]
+    Turn,
+}
+
+/// What every document has: its type and schema version, known before the rest is decoded.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Header {
     #[serde(rename = "type")]
     pub kind: Kind,
+    #[serde(default)]
+    pub v: Option<serde_json::Value>,
 }
 
 /// Hex of a SHA-256, for ids made of text that an id may not hold.

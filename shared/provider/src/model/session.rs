@@ -3,7 +3,7 @@
 //! An instance may have the same name as a session: they then share a logical partition and nothing else. The document
 //! says which owner the activities of the session go to, and until when.
 
-use super::Kind;
+use super::{Kind, Schema};
 use serde::{Deserialize, Serialize};
 
 /// See the module.
@@ -20,6 +20,8 @@ pub(crate) struct SessionDoc {
     /// Filled by the service on reads.
     #[serde(rename = "_etag", default, skip_serializing)]
     pub etag: String,
+    #[serde(flatten)]
+    schema: Schema,
 }
 
 impl SessionDoc {
@@ -34,6 +36,17 @@ impl SessionDoc {
             until,
             active_at: now_ms,
             etag: String::new(),
+            schema: Schema::default(),
+        }
+    }
+
+    /// The session after its claim by that owner.
+    pub(crate) fn claimed(&self, owner: &str, until: u64, now_ms: u64) -> Self {
+        SessionDoc {
+            owner: owner.to_owned(),
+            until,
+            active_at: now_ms,
+            ..self.clone()
         }
     }
 

@@ -6,7 +6,7 @@ macro_rules! names {
 
         #[cfg(test)]
         mod tests {
-            use crate::model::{Kind, Queue, Status};
+            use crate::model::{Kind, Lane, Queue, Status};
 
             #[test]
             fn queries_use_the_stored_names() {
@@ -18,6 +18,7 @@ macro_rules! names {
 
 names! {
     TURN = "'turn'" is Queue::Turn;
+    TURN_LANE = "'turn'" is Lane::Turn;
     WORK = "'work'" is Queue::Work;
     REPAIR = "'repair'" is Queue::Repair;
     DEAD = "'dead'" is Queue::Dead;
@@ -25,11 +26,15 @@ names! {
     INSTANCE = "'instance'" is Kind::Instance;
     EXECUTION = "'execution'" is Kind::Execution;
     HISTORY = "'history'" is Kind::History;
+    MESSAGE = "'message'" is Kind::Message;
     RECEIPT = "'receipt'" is Kind::Receipt;
+    WORK_ITEM = "'work'" is Kind::Work;
+    DEAD_LETTER = "'dead-letter'" is Kind::DeadLetter;
     INTENT = "'intent'" is Kind::Intent;
     KV = "'kv'" is Kind::Kv;
     SESSION = "'session'" is Kind::Session;
     DELETION = "'deletion'" is Kind::Deletion;
     MAINTENANCE = "'maintenance'" is Kind::Maintenance;
+    TERMINAL = "'Completed','Failed','ContinuedAsNew'" is [Status::Completed, Status::Failed, Status::ContinuedAsNew];
     ENDED = "'Completed','Failed'" is [Status::Completed, Status::Failed];
 }

@@ -6,7 +6,7 @@
 //! documents that were staged under their final ids, so that recovery can remove what an undecided commit has staged. A
 //! staged document is also due by itself: its maker may have been so slow that the head was removed before it wrote.
 
-use super::{Kind, Queue};
+use super::{Kind, Lane, Queue, Schema};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
@@ -90,9 +90,13 @@ pub(crate) struct StagedDoc {
     #[serde(rename = "type")]
     kind: Kind,
     queue: Queue,
+    #[serde(default)]
+    lane: Lane,
     due_at: u64,
     pub commit: String,
     pub ops: Vec<StagedOp>,
+    #[serde(flatten)]
+    schema: Schema,
 }
 
 impl StagedDoc {
@@ -102,9 +106,11 @@ impl StagedDoc {
             pk: pk.to_owned(),
             kind: Kind::Staged,
             queue: Queue::Repair,
+            lane: Lane::Turn,
             due_at,
             commit: commit.to_owned(),
             ops,
+            schema: Schema::default(),
         }
     }
 
@@ -122,10 +128,14 @@ pub(crate) struct StagedHead {
     #[serde(rename = "type")]
     kind: Kind,
     queue: Queue,
+    #[serde(default)]
+    lane: Lane,
     pub due_at: u64,
     pub commit: String,
     pub staged: u32,
     pub history: Vec<String>,
+    #[serde(flatten)]
+    schema: Schema,
 }
 
 impl StagedHead {
@@ -135,10 +145,12 @@ impl StagedHead {
             pk: pk.to_owned(),
             kind: Kind::StagedHead,
             queue: Queue::Repair,
+            lane: Lane::Turn,
             due_at,
             commit: commit.to_owned(),
             staged,
             history,
+            schema: Schema::default(),
         }
     }
 

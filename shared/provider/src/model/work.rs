@@ -4,7 +4,7 @@
 //! completion replace or delete it with `If-Match`, so a late worker fails when the item was cancelled or claimed by
 //! another. While the item is claimed, `dueAt` is the end of the claim: an abandoned item becomes due by itself.
 
-use super::{Kind, Queue};
+use super::{Kind, Queue, Schema};
 use duroxide::providers::{ScheduledActivityIdentifier, WorkItem};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -26,6 +26,7 @@ pub(crate) struct WorkDoc {
     kind: Kind,
     queue: Queue,
     pub due_at: u64,
+    queued_at: u64,
     pub sort_key: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tag: Option<String>,
@@ -39,6 +40,8 @@ pub(crate) struct WorkDoc {
     #[serde(default)]
     pub until: u64,
     pub item: Box<RawValue>,
+    #[serde(flatten)]
+    schema: Schema,
 }
 
 impl WorkDoc {
@@ -61,6 +64,7 @@ impl WorkDoc {
             kind: Kind::Work,
             queue: Queue::Work,
             due_at: now_ms,
+            queued_at: now_ms,
             sort_key: sort_key.to_owned(),
             tag: tag.clone(),
             session: session_id.clone(),
@@ -68,6 +72,7 @@ impl WorkDoc {
             claim: None,
             until: 0,
             item: serde_json::value::to_raw_value(item)?,
+            schema: Schema::default(),
         }))
     }
 

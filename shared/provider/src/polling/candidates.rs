@@ -1,10 +1,14 @@
 //! Candidates: what this process believes to be due, in the order in which it learned it.
+//!
+//! All waiting callers wake for a new candidate: not each of them serves it (tags, affinity sessions).
 
 use crate::model::WorkDoc;
+use crate::store::millis;
 use cosmos::{Etag, Found, SweepCursor};
 use serde::Deserialize;
-use std::collections::{BTreeMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::hash::{Hash, Hasher};
+use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::sync::Notify;
@@ -12,6 +16,9 @@ use tokio::time::Instant;
 
 /// The largest input that a candidate carries.
 const MOST_WRITTEN: usize = 8 * 1024;
+/// How many half sweep intervals a candidate that this process gave back is left to others, after it is due: each of them
+/// sweeps within two, and has another to claim it.
+const LEFT_FOR: u32 = 3;
 /// Candidates that are kept.
 const MOST_CANDIDATES: usize = 10_000;
 /// Candidates that are kept before the first poll: a function never polls, and must not collect them.
@@ -90,7 +97,12 @@ struct State<C> {
     timers: usize,
     /// Candidates whose turn is under way in this process.
     waiting: HashSet<C>,
-    swept: Instant,
+    /// Candidates that are left to other processes, and until when (Unix ms).
+    left: HashMap<C, u64>,
+    /// How often a candidate was added.
+    added: u64,
+    /// The latest sweep; `None` before the first.
+    swept: Option<Instant>,
     /// Where the next sweep continues, so that what is due and cannot be claimed does not hide the rest.
     place: Option<Place>,
     /// The next sweep is due at once.
@@ -98,9 +110,13 @@ struct State<C> {
     polled: bool,
 }
 
-impl<C> State<C> {
+impl<C: Eq + Hash> State<C> {
     fn most(&self) -> usize {
         if self.polled { MOST_CANDIDATES } else { MOST_UNPOLLED }
+    }
+
+    fn is_left(&self, candidate: &C, now_ms: u64) -> bool {
+        self.left.get(candidate).is_some_and(|until_ms| *until_ms > now_ms)
     }
 }
 
@@ -143,7 +159,9 @@ impl<C: Clone + Eq + Hash> Candidates<C> {
                 timed: BTreeMap::new(),
                 timers: 0,
                 waiting: HashSet::new(),
-                swept: Instant::now(),
+                left: HashMap::new(),
+                added: 0,
+                swept: None,
                 place: None,
                 hurry: false,
                 polled: false,
@@ -170,8 +188,9 @@ impl<C: Clone + Eq + Hash> Candidates<C> {
             state.known.remove(&oldest);
         }
         state.queue.push_back(candidate);
+        state.added += 1;
         drop(state);
-        self.arrived.notify_one();
+        self.arrived.notify_waiters();
     }
 
     /// Adds a candidate for later.
@@ -183,14 +202,48 @@ impl<C: Clone + Eq + Hash> Candidates<C> {
         if state.timers < state.most() {
             state.timers += 1;
             state.timed.entry(due_ms).or_default().push(candidate);
+            state.added += 1;
             drop(state);
-            // A waiting caller must recompute when to wake.
-            self.arrived.notify_one();
+            // Waiting callers must recompute when to wake.
+            self.arrived.notify_waiters();
         }
     }
 
-    /// The first candidate that the caller serves.
-    pub(crate) fn pop(&self, now_ms: u64, suits: impl Fn(&C) -> bool) -> Option<C> {
+    /// Adds a candidate that this process has claimed and given back, due at that time.
+    ///
+    /// A delay after a counted attempt means that this process could not run it (its build does not know the name). Then
+    /// others go first: it is left to them until each had the time to sweep. A process that is alone takes it again then.
+    pub(crate) fn give_back(&self, candidate: C, due_ms: u64, now_ms: u64, ignore_attempt: bool) {
+        if ignore_attempt || due_ms <= now_ms {
+            return self.push_at(due_ms, now_ms, candidate);
+        }
+        let until_ms = due_ms.saturating_add(millis(self.interval * LEFT_FOR / 2));
+        let mut state = self.state();
+        state.left.retain(|_, until_ms| *until_ms > now_ms);
+        if state.left.len() < state.most() {
+            state.left.insert(candidate.clone(), until_ms);
+        }
+        drop(state);
+        self.push_at(until_ms, now_ms, candidate);
+    }
+
+    /// Whether the candidate is left to other processes.
+    pub(crate) fn is_left(&self, candidate: &C, now_ms: u64) -> bool {
+        self.state().is_left(candidate, now_ms)
+    }
+
+    /// Whether there is such a candidate.
+    pub(crate) fn any(&self, is_such: impl Fn(&C) -> bool) -> bool {
+        self.state().queue.iter().any(is_such)
+    }
+
+    /// How often a candidate was added, for [`Candidates::wait`].
+    pub(crate) fn added(&self) -> u64 {
+        self.state().added
+    }
+
+    /// The first candidate that the caller serves. One that waits leaves to others what this process gave back.
+    pub(crate) fn pop(&self, now_ms: u64, waits: bool, suits: impl Fn(&C) -> bool) -> Option<C> {
         let mut state = self.state();
         state.polled = true;
         let later = state.timed.split_off(&(now_ms + 1));
@@ -201,7 +254,8 @@ impl<C: Clone + Eq + Hash> Candidates<C> {
                 state.queue.push_back(candidate);
             }
         }
-        let index = state.queue.iter().position(suits)?;
+        let is_free = |candidate: &C| !waits || !state.is_left(candidate, now_ms);
+        let index = state.queue.iter().position(|c| is_free(c) && suits(c))?;
         let candidate = state.queue.remove(index)?;
         state.known.remove(&candidate);
         Some(candidate)
@@ -233,7 +287,7 @@ impl<C: Clone + Eq + Hash> Candidates<C> {
 
     pub(crate) fn is_sweep_due(&self) -> bool {
         let state = self.state();
-        state.hurry || state.swept.elapsed() >= self.interval
+        state.hurry || state.swept.is_none_or(|swept| swept.elapsed() >= self.interval)
     }
 
     pub(crate) fn take_place(&self) -> Option<Place> {
@@ -250,17 +304,22 @@ impl<C: Clone + Eq + Hash> Candidates<C> {
     pub(crate) fn note_sweep(&self) {
         let mut state = self.state();
         state.hurry = false;
-        state.swept = Instant::now();
+        state.swept = Some(Instant::now());
     }
 
-    /// Waits for a candidate, the next timer, the next sweep, or `deadline`.
-    pub(crate) async fn wait(&self, deadline: Instant, now_ms: u64) {
+    /// Waits for a candidate that was added after the first `seen`, the next timer, the next sweep, or `deadline`.
+    pub(crate) async fn wait(&self, seen: u64, deadline: Instant, now_ms: u64) {
+        let mut arrived = pin!(self.arrived.notified());
+        // Subscribe before looking, or a candidate in between would be missed.
+        arrived.as_mut().enable();
         let wake_at = {
             let state = self.state();
-            let next_sweep = if state.hurry {
-                Instant::now()
-            } else {
-                state.swept + self.interval
+            if state.added != seen {
+                return;
+            }
+            let next_sweep = match state.swept {
+                Some(swept) if !state.hurry => swept + self.interval,
+                _ => Instant::now(),
             };
             let next_timer = state
                 .timed
@@ -272,7 +331,7 @@ impl<C: Clone + Eq + Hash> Candidates<C> {
                 .min(deadline)
         };
         tokio::select! {
-            () = self.arrived.notified() => {}
+            () = arrived => {}
             () = tokio::time::sleep_until(wake_at) => {}
         }
     }
@@ -290,7 +349,7 @@ mod tests {
         for name in ["a", "b", "a"] {
             candidates.push(name.to_owned());
         }
-        let all: Vec<String> = std::iter::from_fn(|| candidates.pop(0, |_| true)).collect();
+        let all: Vec<String> = std::iter::from_fn(|| candidates.pop(0, true, |_| true)).collect();
         assert_eq!(all, ["a", "b"]);
     }
 
@@ -298,8 +357,8 @@ mod tests {
     fn a_timer_waits_for_its_time() {
         let candidates = Candidates::<String>::new(INTERVAL);
         candidates.push_at(100, 50, "timer".to_owned());
-        assert_eq!(candidates.pop(99, |_| true), None);
-        assert_eq!(candidates.pop(100, |_| true).as_deref(), Some("timer"));
+        assert_eq!(candidates.pop(99, true, |_| true), None);
+        assert_eq!(candidates.pop(100, true, |_| true).as_deref(), Some("timer"));
     }
 
     #[test]
@@ -308,21 +367,24 @@ mod tests {
         candidates.push("gpu".to_owned());
         candidates.push("plain".to_owned());
         assert_eq!(
-            candidates.pop(0, |candidate| candidate == "plain").as_deref(),
+            candidates.pop(0, true, |candidate| candidate == "plain").as_deref(),
             Some("plain")
         );
-        assert_eq!(candidates.pop(0, |_| true).as_deref(), Some("gpu"));
+        assert_eq!(candidates.pop(0, true, |_| true).as_deref(), Some("gpu"));
     }
 
     #[test]
     fn old_candidates_make_room_for_new_ones() {
         let candidates = Candidates::<usize>::new(INTERVAL);
-        assert_eq!(candidates.pop(0, |_| true), None);
+        assert_eq!(candidates.pop(0, true, |_| true), None);
         for n in 0..=MOST_CANDIDATES {
             candidates.push(n);
         }
-        assert_eq!(candidates.pop(0, |_| true), Some(1));
-        assert_eq!(candidates.pop(0, |n| *n == MOST_CANDIDATES), Some(MOST_CANDIDATES));
+        assert_eq!(candidates.pop(0, true, |_| true), Some(1));
+        assert_eq!(
+            candidates.pop(0, true, |n| *n == MOST_CANDIDATES),
+            Some(MOST_CANDIDATES)
+        );
     }
 
     #[test]
@@ -332,7 +394,7 @@ mod tests {
             candidates.push(n);
             candidates.push_at(n as u64 + 1, 0, n);
         }
-        let kept = std::iter::from_fn(|| candidates.pop(u64::MAX - 1, |_| true)).count();
+        let kept = std::iter::from_fn(|| candidates.pop(u64::MAX - 1, true, |_| true)).count();
         assert!(kept <= 2 * MOST_UNPOLLED, "{kept}");
         assert!(kept >= MOST_UNPOLLED, "{kept}");
     }
@@ -342,16 +404,57 @@ mod tests {
         let candidates = Candidates::<String>::new(INTERVAL);
         drop(candidates.taken(&"dropped".to_owned()));
         candidates.taken(&"done".to_owned()).done();
-        assert_eq!(candidates.pop(0, |_| true).as_deref(), Some("dropped"));
-        assert_eq!(candidates.pop(0, |_| true), None);
+        assert_eq!(candidates.pop(0, true, |_| true).as_deref(), Some("dropped"));
+        assert_eq!(candidates.pop(0, true, |_| true), None);
     }
 
     #[test]
     fn a_parked_candidate_comes_back_when_it_is_woken() {
         let candidates = Candidates::<String>::new(INTERVAL);
         candidates.park("i".to_owned());
-        assert_eq!(candidates.pop(0, |_| true), None);
+        assert_eq!(candidates.pop(0, true, |_| true), None);
         candidates.wake(&"i".to_owned());
-        assert_eq!(candidates.pop(0, |_| true).as_deref(), Some("i"));
+        assert_eq!(candidates.pop(0, true, |_| true).as_deref(), Some("i"));
+    }
+
+    #[test]
+    fn what_was_given_back_is_left_to_others_until_they_had_time_to_sweep() {
+        let candidates = Candidates::<String>::new(INTERVAL);
+        candidates.give_back("i".to_owned(), 1_000, 900, false);
+        // News of it, and a sweep, change nothing.
+        candidates.push("i".to_owned());
+        assert_eq!(candidates.pop(2_499, true, |_| true), None);
+        assert!(candidates.is_left(&"i".to_owned(), 2_499));
+        assert_eq!(candidates.pop(2_500, true, |_| true).as_deref(), Some("i"));
+        assert_eq!(candidates.pop(2_500, true, |_| true), None, "it is one candidate");
+    }
+
+    #[test]
+    fn what_was_given_back_is_taken_at_once_by_a_caller_that_does_not_wait() {
+        let candidates = Candidates::<String>::new(INTERVAL);
+        candidates.give_back("i".to_owned(), 1_000, 900, false);
+        candidates.push("i".to_owned());
+        assert_eq!(candidates.pop(1_000, false, |_| true).as_deref(), Some("i"));
+    }
+
+    #[test]
+    fn what_was_given_back_without_a_delay_or_an_attempt_is_not_left_to_others() {
+        let candidates = Candidates::<String>::new(INTERVAL);
+        candidates.give_back("now".to_owned(), 900, 900, false);
+        candidates.give_back("later".to_owned(), 1_000, 900, true);
+        assert_eq!(candidates.pop(999, true, |_| true).as_deref(), Some("now"));
+        assert_eq!(candidates.pop(1_000, true, |_| true).as_deref(), Some("later"));
+    }
+
+    #[tokio::test]
+    async fn every_waiting_caller_wakes_for_a_candidate() {
+        let candidates = Candidates::<String>::new(Duration::from_secs(3_600));
+        candidates.note_sweep();
+        let deadline = Instant::now() + Duration::from_secs(3_600);
+        let wait = || candidates.wait(candidates.added(), deadline, 0);
+        let news = async { candidates.push("i".to_owned()) };
+        futures::join!(wait(), wait(), wait(), news);
+        // A candidate that came before the wait is not missed.
+        candidates.wait(0, deadline, 0).await;
     }
 }

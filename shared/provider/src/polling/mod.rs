@@ -6,9 +6,12 @@
 //! fetch; a stale one costs one request. Dropping a candidate costs time, never work, so their number is limited.
 //!
 //! Timers are candidates with a time. A candidate whose instance has a turn under way in this process waits for the end of
-//! that turn. A candidate of a fetch that is dropped before it ends (a runtime that shuts down) goes to the next fetch.
+//! that turn. What this process has given back because it cannot run it is left to others for a while. The activities of
+//! an affinity session stay candidates for the worker slot that owns the session (`works`). A fetch that is dropped before
+//! it ends (a runtime that shuts down) keeps neither its candidate nor its claim (`handover`).
 
 mod candidates;
+mod handover;
 mod turns;
 mod works;
 
@@ -38,7 +41,12 @@ pub(crate) trait Source: Sync {
     fn candidates(&self) -> &Candidates<Self::Candidate>;
 
     /// Whether the caller serves such a candidate.
-    fn serves(&self, candidate: &Self::Candidate) -> bool;
+    fn serves(&self, search: &Search, candidate: &Self::Candidate) -> bool;
+
+    /// When the caller gets the answer that there is nothing.
+    fn deadline(&self, search: &Search) -> Instant {
+        search.deadline
+    }
 
     /// Identifies a candidate within one search.
     fn key(candidate: &Self::Candidate) -> String;
@@ -56,6 +64,7 @@ pub(crate) trait Source: Sync {
 
 /// One undirected fetch under way.
 pub(crate) struct Search {
+    begun: Instant,
     deadline: Instant,
     /// The caller will come back for what it is not given now. Without it, "nothing" is an answer about the store, and an
     /// instance that another fetch of this process examines may still be free.
@@ -69,8 +78,10 @@ pub(crate) struct Search {
 
 /// The next item of a source, waiting for it up to `poll_timeout`.
 pub(crate) async fn poll<S: Source>(source: &S, poll_timeout: Duration) -> Result<Option<S::Item>, Failure> {
+    let begun = Instant::now();
     let mut search = Search {
-        deadline: Instant::now() + poll_timeout,
+        begun,
+        deadline: begun + poll_timeout,
         waits: !poll_timeout.is_zero(),
         must_sweep: poll_timeout.is_zero(),
         place: None,
@@ -79,10 +90,11 @@ pub(crate) async fn poll<S: Source>(source: &S, poll_timeout: Duration) -> Resul
     let (store, candidates) = (source.store(), source.candidates());
     loop {
         let mut trouble = None;
+        let seen = candidates.added();
         if candidates.is_sweep_due() {
             trouble = source.sweep(&mut search).await.err();
         }
-        while let Some(candidate) = candidates.pop(store.now(), |candidate| source.serves(candidate)) {
+        while let Some(candidate) = candidates.pop(store.now(), search.waits, |c| source.serves(&search, c)) {
             if let Some(item) = source.attempt(&search, &candidate).await? {
                 return Ok(Some(item));
             }
@@ -96,10 +108,11 @@ pub(crate) async fn poll<S: Source>(source: &S, poll_timeout: Duration) -> Resul
             source.sweep(&mut search).await?;
             continue;
         }
-        if Instant::now() >= search.deadline {
+        let deadline = source.deadline(&search);
+        if Instant::now() >= deadline {
             return Ok(None);
         }
-        candidates.wait(search.deadline, store.now()).await;
+        candidates.wait(seen, deadline, store.now()).await;
         search.tried.clear();
     }
 }

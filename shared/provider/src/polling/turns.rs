@@ -1,15 +1,17 @@
 //! Polling for turns. Its sweep also recovers what is due in the recovery queue.
 
 use super::candidates::{Candidates, Place};
-use super::{PAGE, Search, Source, begin_sweep, end_sweep, skip};
+use super::{PAGE, Search, Source, begin_sweep, end_sweep, handover, skip};
 use crate::error::Failure;
-use crate::model::Kind;
-use crate::model::sql::{REPAIR, TURN};
+use crate::model::Queue;
+use crate::model::sql::TURN_LANE;
 use crate::recovery::{self, DueDocument};
 use crate::store::Store;
-use crate::turn::{self, ClaimedTurns, TurnRequest};
+use crate::turn::{self, ClaimedTurns, DueTurn, Looked, Reservation, TurnRequest};
 use crate::types::{Fetched, TurnItem};
 use cosmos::{PartitionKey, Query};
+use futures::FutureExt as _;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// How long a caller that will not wait gives another fetch of this process, which examines the same instance, to claim
@@ -19,9 +21,9 @@ const EXAMINE: Duration = Duration::from_secs(10);
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct Turns<'a> {
-    pub store: &'a Store,
-    pub claimed: &'a ClaimedTurns,
-    pub candidates: &'a Candidates<String>,
+    pub store: &'a Arc<Store>,
+    pub claimed: &'a Arc<ClaimedTurns>,
+    pub candidates: &'a Arc<Candidates<String>>,
     pub request: TurnRequest<'a>,
 }
 
@@ -37,7 +39,7 @@ impl Source for Turns<'_> {
         self.candidates
     }
 
-    fn serves(&self, _: &String) -> bool {
+    fn serves(&self, _: &Search, _: &String) -> bool {
         true
     }
 
@@ -58,16 +60,25 @@ impl Source for Turns<'_> {
             return Ok(None);
         };
         let pk = PartitionKey::new(instance)?;
-        let fetched = turn::fetch(self.store, &pk, self.request, self.claimed).await;
+        let looked = turn::look(self.store, &pk, self.request.filter).await;
         taken.done();
-        drop(reservation);
+        let fetched = match looked {
+            Ok(Looked::Due(due)) => self.claim(pk, *due, reservation).await,
+            Ok(Looked::NotDue(fetched)) => self.leave(instance, reservation, Ok(*fetched)),
+            Err(failure) => self.leave(instance, reservation, Err(failure)),
+        };
         match fetched {
             Ok(Fetched::Ready(item)) => return Ok(Some(item)),
+            Ok(Fetched::GivenUp(given_up)) => {
+                let targets = given_up.due.iter().map(|due| due.target.instance());
+                let again = given_up.more.then_some(instance.as_str());
+                targets
+                    .chain(again)
+                    .for_each(|target| self.candidates.push(target.to_owned()));
+            }
             Ok(Fetched::Nothing | Fetched::Busy { .. } | Fetched::Foreign { .. }) => {}
             Err(failure) => skip(instance, failure)?,
         }
-        // Another fetch may have parked the candidate meanwhile.
-        self.candidates.wake(instance);
         Ok(None)
     }
 
@@ -75,7 +86,10 @@ impl Source for Turns<'_> {
         let Some((alone, place)) = begin_sweep(self.store, self.candidates, search).await else {
             return Ok(());
         };
-        let query = Query::new(format!("SELECT c.id, c.pk, c.type, c.dueAt FROM c WHERE c.queue IN ({TURN}, {REPAIR}) AND c.dueAt <= @now ORDER BY c.dueAt"))
+        let query = Query::new(format!(
+            "SELECT c.id, c.pk, c.type, c.queue, c.dueAt FROM c \
+             WHERE c.lane = {TURN_LANE} AND c.dueAt <= @now ORDER BY c.lane, c.dueAt"
+        ))
         .param("@now", place.now_ms);
         let container = &self.store.container;
         let page = container
@@ -86,11 +100,11 @@ impl Source for Turns<'_> {
         drop(alone);
         let mut found = false;
         for due in page.items {
-            if due.kind != Kind::Message {
+            if due.queue != Queue::Turn {
                 found |= self.recover(&due).await;
                 continue;
             }
-            if search.tried.contains(&due.pk) {
+            if search.tried.contains(&due.pk) || (search.waits && self.candidates.is_left(&due.pk, place.now_ms)) {
                 continue;
             }
             self.let_others_examine(search, &due.pk).await;
@@ -109,6 +123,52 @@ impl Source for Turns<'_> {
 }
 
 impl Turns<'_> {
+    /// Claims the turn, or gives it back if the caller is gone by then.
+    async fn claim(
+        &self,
+        pk: PartitionKey,
+        due: DueTurn,
+        reservation: Reservation,
+    ) -> Result<Fetched<TurnItem>, Failure> {
+        let (store, claimed) = (Arc::clone(self.store), Arc::clone(self.claimed));
+        let candidates = Arc::clone(self.candidates);
+        let lock_timeout = self.request.lock_timeout;
+        // The reservation lasts until the claim is taken or given back. A caller that does not wait must not learn of a claim
+        // that may still be given back.
+        let claiming = async move {
+            let fetched = turn::claim(&store, &pk, due, lock_timeout, &claimed).await;
+            let is_claimed = matches!(fetched, Ok(Fetched::Ready(_)));
+            let fetched = fetched.map(|fetched| fetched.map(|item| (item, reservation)));
+            if !is_claimed {
+                // Another fetch may have parked the candidate meanwhile.
+                candidates.wake(&pk.as_str().to_owned());
+            }
+            fetched
+        };
+        let (store, claimed) = (Arc::clone(self.store), Arc::clone(self.claimed));
+        let candidates = Arc::clone(self.candidates);
+        let give_back = move |(item, reservation): (TurnItem, Reservation)| {
+            async move {
+                let instance = item.item.instance;
+                turn::give_back(&store, &item.lock_token, &claimed).await;
+                drop(reservation);
+                candidates.wake(&instance);
+                candidates.push(instance);
+            }
+            .boxed()
+        };
+        let fetched = handover::claim(claiming, give_back).await?;
+        Ok(fetched.map(|(item, _)| item))
+    }
+
+    /// Ends a look that claims nothing.
+    fn leave<T>(&self, instance: &String, reservation: Reservation, fetched: T) -> T {
+        drop(reservation);
+        // Another fetch may have parked the candidate meanwhile.
+        self.candidates.wake(instance);
+        fetched
+    }
+
     /// Before a caller that will not wait skips an instance, the fetch that examines it ends.
     async fn let_others_examine(&self, search: &Search, instance: &str) {
         let examined = self.claimed.unreserved(instance);

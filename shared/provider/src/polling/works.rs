@@ -1,7 +1,11 @@
 //! Polling for work items.
+//!
+//! A worker slot does not take the activities of a session that another slot of this process owns: they stay for that slot.
+//! At the limit of its sessions a slot asks without sessions. Its answer must then come soon if activities of sessions
+//! wait: the slot asks again, with sessions if it is no longer at its limit.
 
 use super::candidates::{Candidates, Place, WorkCandidate};
-use super::{PAGE, Search, Source, begin_sweep, end_sweep, skip};
+use super::{PAGE, Search, Source, begin_sweep, end_sweep, handover, skip};
 use crate::error::Failure;
 use crate::model::sql::WORK;
 use crate::store::Store;
@@ -9,14 +13,21 @@ use crate::types::{ClaimedWork, Fetched};
 use crate::work::{self, ClaimedWorks, WorkRequest};
 use cosmos::{PartitionKey, Query};
 use duroxide::providers::TagFilter;
+use futures::FutureExt as _;
 use serde::Deserialize;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// How long a caller that asks without sessions waits while activities of sessions wait.
+const WITHOUT_SESSIONS: Duration = Duration::from_millis(100);
 
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct Works<'a> {
-    pub store: &'a Store,
-    pub claimed: &'a ClaimedWorks,
-    pub candidates: &'a Candidates<WorkCandidate>,
+    pub store: &'a Arc<Store>,
+    pub claimed: &'a Arc<ClaimedWorks>,
+    pub candidates: &'a Arc<Candidates<WorkCandidate>>,
     pub request: WorkRequest<'a>,
 }
 
@@ -42,27 +53,37 @@ impl Source for Works<'_> {
         self.candidates
     }
 
-    fn serves(&self, candidate: &WorkCandidate) -> bool {
-        self.request
-            .serves(candidate.tag.as_deref(), candidate.session.as_deref())
+    fn serves(&self, search: &Search, candidate: &WorkCandidate) -> bool {
+        let session = candidate.session.as_deref();
+        // For a caller that does not wait, only the store's answer counts.
+        self.request.serves(candidate.tag.as_deref(), session) && (!search.waits || self.may_claim(session))
+    }
+
+    fn deadline(&self, search: &Search) -> Instant {
+        let waits = |c: &WorkCandidate| c.session.is_some() && self.request.tags.matches(c.tag.as_deref());
+        // Where nobody asks with sessions, they are the business of other processes.
+        let is_at_limit = self.request.session.is_none() && self.claimed.owners.any_here();
+        if is_at_limit && self.candidates.any(waits) {
+            return search.deadline.min(search.begun + WITHOUT_SESSIONS);
+        }
+        search.deadline
     }
 
     fn key(candidate: &WorkCandidate) -> String {
         format!("{} {}", candidate.id, candidate.pk)
     }
 
-    async fn attempt(&self, _: &Search, candidate: &WorkCandidate) -> Result<Option<ClaimedWork>, Failure> {
+    async fn attempt(&self, search: &Search, candidate: &WorkCandidate) -> Result<Option<ClaimedWork>, Failure> {
         let pk = PartitionKey::new(&candidate.pk)?;
-        let taken = self.candidates.taken(candidate);
-        let fetched = match &candidate.written {
-            Some(written) => work::fetch_known(self.store, &pk, written, self.request, self.claimed).await,
-            None => work::fetch(self.store, &pk, &candidate.id, self.request, self.claimed).await,
-        };
-        taken.done();
-        match fetched {
+        match self.claim(pk, candidate.clone()).await {
             Ok(Fetched::Ready(claimed)) => return Ok(Some(claimed)),
-            Ok(Fetched::Nothing | Fetched::Busy { .. } | Fetched::Foreign { .. }) => {}
+            Ok(Fetched::Nothing | Fetched::Busy { .. } | Fetched::GivenUp(_) | Fetched::Foreign { .. }) => {}
             Err(failure) => skip(&candidate.pk, failure)?,
+        }
+        let session = candidate.session.as_deref();
+        if search.waits && !self.may_claim(session) && !self.is_elsewhere(session) {
+            // Another slot of this process owns the session: it takes the candidate.
+            self.candidates.push(candidate.clone());
         }
         Ok(None)
     }
@@ -79,7 +100,10 @@ impl Source for Works<'_> {
         self.candidates.note_sweep();
         let mut found = false;
         for DueWork { candidate, .. } in page.items {
-            if !search.tried.contains(&Self::key(&candidate)) {
+            let is_for_others = search.waits
+                && (self.candidates.is_left(&candidate, place.now_ms)
+                    || self.is_elsewhere(candidate.session.as_deref()));
+            if !is_for_others && !search.tried.contains(&Self::key(&candidate)) {
                 self.candidates.push(candidate);
                 found = true;
             }
@@ -94,6 +118,53 @@ impl Source for Works<'_> {
 }
 
 impl Works<'_> {
+    /// Claims the item, or gives it back if the caller is gone by then.
+    async fn claim(&self, pk: PartitionKey, candidate: WorkCandidate) -> Result<Fetched<ClaimedWork>, Failure> {
+        let (store, claimed) = (Arc::clone(self.store), Arc::clone(self.claimed));
+        let (lock_timeout, session) = (self.request.lock_timeout, self.request.session.cloned());
+        let tags = self.request.tags.clone();
+        let owner = session.as_ref().map(|session| session.owner_id.clone());
+        let returned = WorkCandidate {
+            written: None,
+            ..candidate.clone()
+        };
+        let claiming = async move {
+            let request = WorkRequest {
+                lock_timeout,
+                session: session.as_ref(),
+                tags: &tags,
+            };
+            match &candidate.written {
+                Some(written) => work::fetch_known(&store, &pk, written, request, &claimed).await,
+                None => work::fetch(&store, &pk, &candidate.id, request, &claimed).await,
+            }
+        };
+        let (store, claimed) = (Arc::clone(self.store), Arc::clone(self.claimed));
+        let candidates = Arc::clone(self.candidates);
+        let give_back = move |work: ClaimedWork| {
+            async move {
+                work::give_back(&store, &work.lock_token, owner.as_deref(), &claimed).await;
+                candidates.push(returned);
+            }
+            .boxed()
+        };
+        handover::claim(claiming, give_back).await
+    }
+
+    /// Whether the caller may claim the session, as far as this process knows.
+    fn may_claim(&self, session: Option<&str>) -> bool {
+        let (Some(session), Some(config)) = (session, self.request.session) else {
+            return true;
+        };
+        let owners = &self.claimed.owners;
+        owners.may_claim(session, &config.owner_id, self.store.now())
+    }
+
+    /// Whether no slot of this process may claim the session.
+    fn is_elsewhere(&self, session: Option<&str>) -> bool {
+        session.is_some_and(|session| self.claimed.owners.is_elsewhere(session, self.store.now()))
+    }
+
     /// What is due and served by the caller.
     fn query(&self) -> Query {
         let (tag_clause, tags) = match self.request.tags {
@@ -111,7 +182,7 @@ impl Works<'_> {
         };
         Query::new(format!(
             "SELECT c.id, c.pk, c.dueAt, c.sortKey, c.tag, c.session FROM c \
-             WHERE c.queue = {WORK} AND c.dueAt <= @now{tag_clause}{session_clause} ORDER BY c.dueAt"
+             WHERE c.queue = {WORK} AND c.dueAt <= @now{tag_clause}{session_clause} ORDER BY c.queue, c.dueAt"
         ))
         .param("@tags", &tags)
     }

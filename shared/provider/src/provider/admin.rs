@@ -4,11 +4,11 @@ use super::{CosmosProvider, Operation as _, pk_of};
 use crate::admin;
 use crate::read;
 use async_trait::async_trait;
-use duroxide::Event;
 use duroxide::providers::{
     DeleteInstanceResult, ExecutionInfo, InstanceFilter, InstanceInfo, InstanceTree, ProviderAdmin, ProviderError,
     PruneOptions, PruneResult, QueueDepths, SystemMetrics,
 };
+use duroxide::{Event, INITIAL_EXECUTION_ID};
 
 #[async_trait]
 impl ProviderAdmin for CosmosProvider {
@@ -42,9 +42,12 @@ impl ProviderAdmin for CosmosProvider {
     }
 
     async fn latest_execution_id(&self, instance: &str) -> Result<u64, ProviderError> {
-        let found = async { admin::known_instance(&self.store, &pk_of(instance)?).await };
-        let instance = found.await.of("latest_execution_id")?;
-        Ok(instance.current.execution)
+        // An instance that does not exist would begin with its first execution.
+        let Ok(pk) = pk_of(instance) else {
+            return Ok(INITIAL_EXECUTION_ID);
+        };
+        let found = read::instance(&self.store, &pk).await.of("latest_execution_id")?;
+        Ok(found.map_or(INITIAL_EXECUTION_ID, |instance| instance.current.execution))
     }
 
     async fn get_instance_info(&self, instance: &str) -> Result<InstanceInfo, ProviderError> {

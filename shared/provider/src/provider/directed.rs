@@ -9,7 +9,7 @@ use crate::recovery;
 use crate::session::{self, SessionClaim};
 use crate::token::{TurnToken, WorkToken};
 use crate::turn::{self, ClaimedTurn, Commit, Committed, TurnRequest};
-use crate::types::{ClaimedWork, Fetched, PendingCommit, TurnItem};
+use crate::types::{ClaimedWork, Decided, Fetched, PendingCommit, TurnItem};
 use crate::work::{self, WorkRequest};
 use cosmos::PartitionKey;
 use duroxide::providers::{
@@ -64,8 +64,8 @@ impl CosmosProvider {
     pub async fn claim_session(&self, session: &str, claim: &SessionFetchConfig) -> Result<Fetched<()>, ProviderError> {
         Ok(
             match session::claim(&self.store, session, claim).await.of("claim_session")? {
-                SessionClaim::Owned => Fetched::Ready(()),
-                SessionClaim::Busy { until_ms } => Fetched::Busy { until_ms },
+                SessionClaim::Owned { .. } => Fetched::Ready(()),
+                SessionClaim::Busy { until_ms, .. } => Fetched::Busy { until_ms },
             },
         )
     }
@@ -75,10 +75,12 @@ impl CosmosProvider {
         let token = TurnToken::decode(lock_token);
         let claimed = token.as_ref().ok().and_then(|token| self.turns.get(&token.nonce));
         let due = decision.due(claimed.as_ref().and_then(|turn| turn.orchestration.as_ref()));
+        let decided = Decided::default();
         PendingCommit {
             due: due.clone(),
+            decided: decided.clone(),
             done: Box::pin(async move {
-                let done = async { self.commit(&token?, decision, due).await };
+                let done = async { self.commit(&token?, decision, due, decided).await };
                 done.await.of("ack_orchestration_item")
             }),
         }
@@ -87,13 +89,15 @@ impl CosmosProvider {
     /// Completes an activity: removes its work item, and queues the completion for its instance. The result names who
     /// becomes due by it before it is written.
     pub fn complete_work<'a>(&'a self, lock_token: &'a str, completion: Option<WorkItem>) -> PendingCommit<'a> {
-        let due: Vec<Due> = completion.iter().filter_map(|item| Due::message(item, None)).collect();
+        let due: Vec<Due> = completion.iter().filter_map(Due::message).collect();
+        let decided = Decided::default();
         PendingCommit {
             due: due.clone(),
+            decided: decided.clone(),
             done: Box::pin(async move {
                 let done = async {
                     let token = WorkToken::decode(lock_token)?;
-                    work::complete(&self.store, &token, completion.as_ref(), &self.works).await
+                    work::complete(&self.store, &token, completion.as_ref(), &self.works, &decided).await
                 };
                 done.await.of("ack_work_item")?;
                 self.add_turn_candidates(due);
@@ -113,9 +117,16 @@ impl CosmosProvider {
         }
     }
 
-    async fn commit(&self, token: &TurnToken, decision: TurnDecision, due: Vec<Due>) -> Result<(), Failure> {
+    async fn commit(
+        &self,
+        token: &TurnToken,
+        decision: TurnDecision,
+        due: Vec<Due>,
+        decided: Decided,
+    ) -> Result<(), Failure> {
         let turn = self.claimed_turn(token).await?;
-        let done = Commit::of(&self.store, &self.turns, &turn)?.run(decision).await;
+        let commit = Commit::of(&self.store, &self.turns, &turn)?.noting(decided);
+        let done = commit.run(decision).await;
         match &done {
             Ok(_) => self.turns.forget(&turn.nonce),
             Err(Failure::LockLost { .. }) => self.turns.lose(&turn.nonce),

@@ -14,32 +14,41 @@ use crate::store::Store;
 use crate::turn::ClaimedTurns;
 use crate::work::ClaimedWorks;
 use async_trait::async_trait;
-use cosmos::{ClientConfig, CosmosClient, Key, KeySource, PartitionKey};
+use cosmos::{ClientConfig, CosmosClient, Credential, CredentialSource, PartitionKey};
 use duroxide::providers::ProviderError;
 use std::sync::Arc;
+use std::time::Duration;
+
+/// How much longer than a dead letter a receipt is kept: an intent is tried for some hours before it becomes a dead letter,
+/// and for as long as an outage lasts.
+const OUTAGE: Duration = Duration::from_secs(7 * 24 * 3_600);
 
 /// A duroxide provider on one Cosmos DB container. See the crate's documentation.
 #[derive(Debug)]
 pub struct CosmosProvider {
-    store: Store,
-    turns: ClaimedTurns,
-    works: ClaimedWorks,
-    turn_candidates: Candidates<String>,
-    work_candidates: Candidates<WorkCandidate>,
+    store: Arc<Store>,
+    turns: Arc<ClaimedTurns>,
+    works: Arc<ClaimedWorks>,
+    turn_candidates: Arc<Candidates<String>>,
+    work_candidates: Arc<Candidates<WorkCandidate>>,
 }
 
-/// The configured key source, shared with the client.
+/// The configured source of keys or tokens, shared with the client.
 #[derive(Debug)]
-struct SharedKey(Arc<dyn KeySource>);
+struct SharedSource(Arc<dyn CredentialSource>);
 
 #[async_trait]
-impl KeySource for SharedKey {
-    async fn key(&self) -> Result<Key, cosmos::Error> {
-        self.0.key().await
+impl CredentialSource for SharedSource {
+    async fn credential(&self) -> Result<Credential, cosmos::Error> {
+        self.0.credential().await
     }
 
-    async fn refresh(&self) -> Result<Key, cosmos::Error> {
-        self.0.refresh().await
+    async fn refresh(&self, refused: &Credential) -> Result<Credential, cosmos::Error> {
+        self.0.refresh(refused).await
+    }
+
+    fn warm(&self) {
+        self.0.warm();
     }
 }
 
@@ -50,7 +59,7 @@ impl CosmosProvider {
     /// # Errors
     /// When the endpoint or key is malformed; when creating, also when the service refuses.
     pub async fn connect(config: CosmosConfig) -> Result<CosmosProvider, ConnectError> {
-        let mut client = ClientConfig::new(&config.endpoint, SharedKey(Arc::clone(&config.key)))?
+        let mut client = ClientConfig::new(&config.endpoint, SharedSource(Arc::clone(&config.credential)))?
             .clock(config.signing_clock)
             .operation_timeout(config.operation_timeout)
             .request_timeout(config.request_timeout);
@@ -65,21 +74,22 @@ impl CosmosProvider {
                 .await?;
         }
         Ok(CosmosProvider {
-            store: Store {
+            store: Arc::new(Store {
                 container: client.container(&config.database, &config.container),
                 clock: config.clock,
                 ids: config.ids,
                 sequence: Default::default(),
                 repair_after: config.repair_after,
                 outbox: config.outbox,
-                dead_letter_ttl: u32::try_from(config.dead_letter_ttl.as_secs())
-                    .unwrap_or(u32::MAX)
-                    .clamp(1, i32::MAX as u32),
-            },
-            turns: ClaimedTurns::default(),
-            works: ClaimedWorks::default(),
-            turn_candidates: Candidates::new(config.sweep_interval),
-            work_candidates: Candidates::new(config.sweep_interval),
+                dead_letter_ttl: ttl_of(config.dead_letter_ttl),
+                receipt_ttl: ttl_of(config.dead_letter_ttl.saturating_add(OUTAGE)),
+                orphan_grace: config.orphan_grace,
+                history_limit: config.history_limit,
+            }),
+            turns: Arc::default(),
+            works: Arc::default(),
+            turn_candidates: Arc::new(Candidates::new(config.sweep_interval)),
+            work_candidates: Arc::new(Candidates::new(config.sweep_interval)),
         })
     }
 
@@ -102,6 +112,13 @@ impl CosmosProvider {
     pub fn absorb_consistency_token(&self, token: &str) {
         self.store.container.absorb_consistency_token(token);
     }
+}
+
+/// A time to live as the service takes it, in seconds.
+fn ttl_of(time: Duration) -> u32 {
+    u32::try_from(time.as_secs())
+        .unwrap_or(u32::MAX)
+        .clamp(1, i32::MAX as u32)
 }
 
 /// The partition of an instance. An id that cannot be a partition key is that of no instance.

@@ -4,6 +4,7 @@ use super::{CosmosProvider, Operation as _, pk_of};
 use crate::due::TurnDecision;
 use crate::enqueue;
 use crate::maintain;
+use crate::model::SessionDoc;
 use crate::polling::{self, Turns, WorkCandidate, Works};
 use crate::read;
 use crate::session;
@@ -83,9 +84,11 @@ impl Provider for CosmosProvider {
             turn::release(&self.store, &turn, delay, ignore_attempt).await?;
             self.turns.forget(&turn.nonce);
             let (now, instance) = (self.store.now(), turn.pk.as_str().to_owned());
-            self.turn_candidates.wake(&instance);
             let due_at = now.saturating_add(delay.map_or(0, millis));
-            self.turn_candidates.push_at(due_at, now, instance);
+            // Given back first: what waits for the end of this turn is then left to others as well.
+            self.turn_candidates
+                .give_back(instance.clone(), due_at, now, ignore_attempt);
+            self.turn_candidates.wake(&instance);
             Ok(())
         };
         released.await.of("abandon_orchestration_item")
@@ -156,6 +159,9 @@ impl Provider for CosmosProvider {
         if matches!(tag_filter, TagFilter::None) {
             return Ok(None);
         }
+        if let Some(session) = session {
+            self.works.owners.is_here(&session.owner_id);
+        }
         let source = Works {
             store: &self.store,
             claimed: &self.works,
@@ -191,7 +197,8 @@ impl Provider for CosmosProvider {
         };
         let work = released.await.of("abandon_work_item")?;
         let candidate = WorkCandidate::of(&work);
-        self.work_candidates.push_at(work.due_at, self.store.now(), candidate);
+        self.work_candidates
+            .give_back(candidate, work.due_at, self.store.now(), ignore_attempt);
         Ok(())
     }
 
@@ -201,7 +208,11 @@ impl Provider for CosmosProvider {
         extend_for: Duration,
         idle_timeout: Duration,
     ) -> Result<usize, ProviderError> {
-        let renewed = session::renew_all(&self.store, owner_ids, extend_for, idle_timeout).await;
+        let note = |session: &SessionDoc| {
+            let owners = &self.works.owners;
+            owners.renewed(&session.pk, &session.owner, session.until, self.store.now());
+        };
+        let renewed = session::renew_all(&self.store, owner_ids, extend_for, idle_timeout, note).await;
         renewed.of("renew_session_lock")
     }
 

@@ -5,7 +5,7 @@
 
 mod load;
 
-pub(crate) use load::{Past, View, past, view};
+pub(crate) use load::{Past, View, keys, past, tail, view};
 
 use crate::error::Failure;
 use crate::model::sql::{HISTORY, INSTANCE, KV};

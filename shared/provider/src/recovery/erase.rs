@@ -7,7 +7,7 @@ use super::deliver::deliver;
 use crate::batch;
 use crate::error::Failure;
 use crate::model::sql::{DELETION, INTENT, MAINTENANCE, RECEIPT, SESSION};
-use crate::model::{DeletionDoc, InstanceDoc, IntentDoc, Kind, LockDoc};
+use crate::model::{DeletionDoc, InstanceDoc, IntentDoc, Kind, LockDoc, check_version};
 use crate::read;
 use crate::store::Store;
 use cosmos::{PartitionKey, Query, Retry};
@@ -29,6 +29,8 @@ pub(crate) struct Remains {
     pub id: String,
     #[serde(rename = "type")]
     pub kind: Kind,
+    #[serde(default)]
+    v: Option<serde_json::Value>,
 }
 
 /// Carries out a decision in every partition, then removes it (an aborted one stays until its TTL).
@@ -135,8 +137,12 @@ async fn deliver_outside(store: &Store, pk: &PartitionKey, members: &HashSet<&st
 /// instance.
 pub(crate) async fn remains(store: &Store, pk: &PartitionKey) -> Result<Vec<Remains>, Failure> {
     let others = format!("{RECEIPT}, {SESSION}, {DELETION}, {MAINTENANCE}");
-    let query = Query::new(format!("SELECT c.id, c.type FROM c WHERE NOT (c.type IN ({others}))"));
-    Ok(store.container.query::<Remains>(pk, &query).await?)
+    let query = Query::new(format!(
+        "SELECT c.id, c.type, c.v FROM c WHERE NOT (c.type IN ({others}))"
+    ));
+    let remains = store.container.query::<Remains>(pk, &query).await?;
+    remains.iter().try_for_each(|doc| check_version(doc.v.as_ref()))?;
+    Ok(remains)
 }
 
 pub(crate) fn add(total: &mut DeleteInstanceResult, one: &DeleteInstanceResult) {

@@ -1,4 +1,5 @@
-//! Recovery: delivering intents, rolling commits and deletions forward, removing what undecided commits staged.
+//! Recovery: delivering intents, rolling commits and deletions forward, removing what undecided commits staged, giving up
+//! messages of instances that do not exist.
 //!
 //! Everything that a process begins and may not end is due in the `repair` queue some seconds later (`repair_after`).
 //! Any process may then do what its maker would have done. All of it is idempotent, so two may do it at once.
@@ -8,9 +9,11 @@
 //!                                     ├─ intent            ──> outbox    <── outbox_page (maintenance)
 //!   a fetch that meets a lock ────────┼─ lock              ──> roll_forward, deletion
 //!   a commit that staged ─────────────┼─ staged document   ──> orphans
+//!   a fetch without an instance ──────┼─ message           ──> aside
 //!                                     └─ decided deletion  ──> erase
 //! ```
 
+mod aside;
 mod deletion;
 mod deliver;
 mod erase;
@@ -18,6 +21,7 @@ mod orphans;
 mod outbox;
 mod roll_forward;
 
+pub(crate) use aside::{put_back, set_aside};
 pub(crate) use deletion::{abort, decide};
 pub(crate) use deliver::deliver;
 pub(crate) use erase::{AT_ONCE, ATTEMPTS, add, carry_out, remains, tally};
@@ -26,9 +30,9 @@ pub(crate) use roll_forward::{Progress, StagedOps, publish, roll_forward};
 
 use crate::error::Failure;
 use crate::model::sql::{INTENT, REPAIR};
-use crate::model::{DeletionDoc, IntentDoc, Kind, LockDoc};
+use crate::model::{DeletionDoc, Header, IntentDoc, Kind, LockDoc, Queue, check_version};
 use crate::page::{self, Item, PageRequest, PassOutcome};
-use crate::store::{Locked, Store};
+use crate::store::{Locked, Store, Stored};
 use cosmos::{PartitionKey, Query};
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -41,6 +45,7 @@ pub(crate) struct DueDocument {
     pub pk: String,
     #[serde(rename = "type")]
     pub kind: Kind,
+    pub queue: Queue,
     pub due_at: u64,
 }
 
@@ -68,6 +73,8 @@ pub(crate) async fn recover(store: &Store, due: &DueDocument) -> Result<PassOutc
         return Ok(PassOutcome::default());
     };
     let text = found.doc.get();
+    // A document of a newer release stays as it is, whatever kind it is.
+    check_version(serde_json::from_str::<Header>(text)?.v.as_ref())?;
     let done = |done: bool| PassOutcome {
         done: u64::from(done),
         targets: vec![due.pk.clone()],
@@ -77,6 +84,15 @@ pub(crate) async fn recover(store: &Store, due: &DueDocument) -> Result<PassOutc
         Kind::Intent => {
             let intent: IntentDoc = serde_json::from_str(text)?;
             Ok(outbox::deliver_found(store, &[intent], None).await)
+        }
+        Kind::Message => {
+            // It may be a receipt by now, or put back.
+            match Stored::decode(&found.doc)? {
+                Stored::Message(message) if message.is_aside() && message.due_at <= store.now() => {
+                    aside::give_up(store, &pk).await
+                }
+                _ => Ok(PassOutcome::default()),
+            }
         }
         Kind::StagedHead | Kind::Staged => {
             #[derive(Deserialize)]
@@ -111,8 +127,8 @@ pub(crate) async fn recover(store: &Store, due: &DueDocument) -> Result<PassOutc
 pub(crate) async fn unfinished_page(store: &Store, request: PageRequest) -> Result<PassOutcome, Failure> {
     let place = request.place(store);
     let query = Query::new(format!(
-        "SELECT c.id, c.pk, c.type, c.dueAt FROM c \
-         WHERE c.queue = {REPAIR} AND c.type != {INTENT} AND c.dueAt <= @now ORDER BY c.dueAt"
+        "SELECT c.id, c.pk, c.type, c.queue, c.dueAt FROM c \
+         WHERE c.queue = {REPAIR} AND c.type != {INTENT} AND c.dueAt <= @now ORDER BY c.queue, c.dueAt"
     ))
     .param("@now", place.now_ms);
     page::run(store, &query, request.at(place), |due: DueDocument, _| {

@@ -42,7 +42,8 @@ pub(crate) async fn outbox_page(store: &Store, request: PageRequest) -> Result<P
         return Ok(PassOutcome::untouched(place));
     }
     let query = Query::new(format!(
-        "SELECT * FROM c WHERE c.queue = {REPAIR} AND c.type = {INTENT} AND c.dueAt <= @now ORDER BY c.dueAt"
+        "SELECT * FROM c WHERE c.queue = {REPAIR} AND c.type = {INTENT} AND c.dueAt <= @now \
+         ORDER BY c.queue, c.type, c.dueAt"
     ))
     .param("@now", place.now_ms);
     let page = store
@@ -217,7 +218,7 @@ fn readable(items: &[Box<RawValue>], pass: &mut PassOutcome) -> Vec<IntentDoc> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{Envelope, MessageDoc};
+    use crate::model::{Envelope, MessageDoc, Receipt};
 
     fn intent(attempts: u32) -> IntentDoc {
         let item = WorkItem::CancelInstance {
@@ -226,9 +227,10 @@ mod tests {
         };
         let envelope = Envelope {
             id: "n".to_owned(),
-            sort_key: "s".to_owned(),
+            queued_at: 0,
+            arrival: "s".to_owned(),
             due_at: 0,
-            receipt: true,
+            receipt: Receipt::Long,
         };
         let message = MessageDoc::new("b", envelope, &item).unwrap();
         let mut intent = IntentDoc::new("a", "n", 0, message);

@@ -4,7 +4,7 @@
 //! same documents again, at the price of one more request. Entries are dropped when their claim expires.
 
 use crate::due::Orchestration;
-use crate::model::{InstanceDoc, KvDoc, MessageDoc, Scope};
+use crate::model::{InstanceDoc, KvDoc, MessageDoc, Receipt, Scope};
 use crate::store::Locked;
 use cosmos::PartitionKey;
 use std::collections::{HashMap, HashSet, VecDeque};
@@ -20,7 +20,7 @@ const MOST_LOST: usize = 1000;
 pub(crate) struct ClaimedMessage {
     pub id: String,
     pub etag: String,
-    pub receipt: bool,
+    pub receipt: Receipt,
 }
 
 impl From<MessageDoc> for ClaimedMessage {
@@ -74,14 +74,14 @@ pub(crate) struct ClaimedTurns {
 
 /// Keeps the dispatchers of one process from racing for the same instance, until it is dropped.
 #[derive(Debug)]
-pub(crate) struct Reservation<'a> {
-    turns: &'a ClaimedTurns,
-    instance: &'a str,
+pub(crate) struct Reservation {
+    turns: Arc<ClaimedTurns>,
+    instance: String,
 }
 
-impl Drop for Reservation<'_> {
+impl Drop for Reservation {
     fn drop(&mut self) {
-        lock(&self.turns.reserved).remove(self.instance);
+        lock(&self.turns.reserved).remove(&self.instance);
         self.turns.unreserved.notify_waiters();
     }
 }
@@ -130,9 +130,13 @@ impl ClaimedTurns {
     }
 
     /// Reserves the instance for one dispatcher of this process; `None` when another has reserved or claimed it.
-    pub(crate) fn reserve<'a>(&'a self, instance: &'a str, now_ms: u64) -> Option<Reservation<'a>> {
+    pub(crate) fn reserve(self: &Arc<Self>, instance: &str, now_ms: u64) -> Option<Reservation> {
         let is_new = lock(&self.reserved).insert(instance.to_owned());
-        let reservation = is_new.then_some(Reservation { turns: self, instance })?;
+        // Made only by the winner: dropping it ends the reservation.
+        let reservation = is_new.then(|| Reservation {
+            turns: Arc::clone(self),
+            instance: instance.to_owned(),
+        })?;
         (!self.is_claimed(instance, now_ms)).then_some(reservation)
     }
 
@@ -161,5 +165,25 @@ impl ClaimedTurns {
         lock(&self.claimed)
             .values()
             .any(|turn| turn.pk.as_str() == instance && turn.lock.doc.until > now_ms)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_loses_a_reservation_does_not_end_that_of_the_winner() {
+        let turns = Arc::new(ClaimedTurns::default());
+        let winner = turns.reserve("i", 0);
+        assert!(winner.is_some());
+        for _ in 0..3 {
+            assert!(turns.reserve("i", 0).is_none(), "another has reserved it");
+            assert!(turns.is_running("i", 0), "the reservation outlives those who lost");
+        }
+        assert!(turns.reserve("j", 0).is_some(), "another instance is free");
+        drop(winner);
+        assert!(!turns.is_running("i", 0));
+        assert!(turns.reserve("i", 0).is_some(), "it is free again");
     }
 }

@@ -16,9 +16,10 @@ use crate::batch::{self, BATCH_BYTES, BATCH_OPS, Split, extend, lock_first, pack
 use crate::due::TurnDecision;
 use crate::error::Failure;
 use crate::model::sql::TURN;
-use crate::model::{ExecutionDoc, LockDoc, StagedDoc, StagedHead, StagedOp, StagedOpKind, Unfinished};
+use crate::model::{ExecutionDoc, GivenUp, LockDoc, StagedDoc, StagedHead, StagedOp, StagedOpKind, Unfinished};
 use crate::recovery::{self, StagedOps};
 use crate::store::{Locked, Store};
+use crate::types::Decided;
 use cosmos::{Batch, Container, Etag, Query, Retry};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -38,8 +39,8 @@ pub(crate) struct Committed {
     pub etags: HashMap<String, Etag>,
 }
 
-/// The decisive batch was applied.
-struct Decided {
+/// The decisive batch, applied.
+struct Written {
     lock: Locked,
     etags: HashMap<String, Etag>,
 }
@@ -52,6 +53,9 @@ pub(crate) struct Commit<'a> {
     turn: &'a ClaimedTurn,
     /// An attempt was sent whose outcome is unknown: only then can the commit already have happened.
     uncertain: AtomicBool,
+    decided: Decided,
+    /// Why the provider ends the orchestration, if it does.
+    given_up: Option<GivenUp>,
 }
 
 impl<'a> Commit<'a> {
@@ -62,11 +66,26 @@ impl<'a> Commit<'a> {
             turns,
             turn,
             uncertain: AtomicBool::new(false),
+            decided: Decided::default(),
+            given_up: None,
         };
         if turn.lock.doc.until <= store.now() || commit.is_late() {
             Err(commit.lost())
         } else {
             Ok(commit)
+        }
+    }
+
+    /// The same commit, which notes there that it was written.
+    pub(crate) fn noting(self, decided: Decided) -> Self {
+        Commit { decided, ..self }
+    }
+
+    /// The same, with a dead letter.
+    pub(super) fn giving_up(self, given_up: GivenUp) -> Self {
+        Commit {
+            given_up: Some(given_up),
+            ..self
         }
     }
 
@@ -121,7 +140,9 @@ impl<'a> Commit<'a> {
             repair_due: self.store.repair_due(),
             commit: &self.turn.nonce,
             dead_letter_ttl: self.store.dead_letter_ttl,
+            receipt_ttl: self.store.receipt_ttl,
             sequence: &self.store.sequence,
+            given_up: self.given_up.clone(),
             earlier,
         };
         let plan = Plan::make(self.turn, decision, context)?;
@@ -139,6 +160,7 @@ impl<'a> Commit<'a> {
             && let Some(now) = self.store.lock(&self.turn.pk).await?
             && self.is_done(&now, plan)
         {
+            self.decided.set();
             return Ok(HashMap::new());
         }
         let everything = || plan.state.iter().chain(&plan.history).chain(&plan.rest);
@@ -191,7 +213,7 @@ impl<'a> Commit<'a> {
             });
             lock.mark_due(Some(self.store.repair_due()));
         }
-        let Decided { lock, etags } = self.decide(plan, lock, decisive).await?;
+        let Written { lock, etags } = self.decide(plan, lock, decisive).await?;
         // The commit has happened. What is left is published now if possible, and by others if not.
         if let Err(error) = recovery::publish(self.store, pk, lock, staged).await {
             tracing::warn!(instance = pk.as_str(), commit = plan.commit, %error,
@@ -247,20 +269,21 @@ impl<'a> Commit<'a> {
     }
 
     /// The one batch that makes the commit happen: the lock with `If-Match`, and `ops`.
-    async fn decide(&self, plan: &Plan, lock: LockDoc, mut ops: Vec<StagedOp>) -> Result<Decided, Failure> {
+    async fn decide(&self, plan: &Plan, lock: LockDoc, mut ops: Vec<StagedOp>) -> Result<Written, Failure> {
         let pk = &self.turn.pk;
         let mut etag = self.turn.lock.etag.clone();
         loop {
             let batch = extend(lock_first(&lock, &etag)?, &ops)?;
             let error = match self.container().batch(pk, &batch, Retry::Idempotent).await {
                 Ok(results) => {
+                    self.decided.set();
                     self.uncertain.store(true, Ordering::Relaxed);
                     let written = ops.into_iter().zip(results.iter().skip(1));
                     let etags = written
                         .filter_map(|(op, result)| Some((op.id, result.etag.clone()?)))
                         .collect();
                     let lock = self.store.written_lock(pk, lock, &results).await?;
-                    return Ok(Decided { lock, etags });
+                    return Ok(Written { lock, etags });
                 }
                 Err(error) => error,
             };
@@ -270,7 +293,8 @@ impl<'a> Commit<'a> {
             if error.batch_index() == Some(0) || (error.batch_index().is_none() && error.is_transient()) {
                 match self.store.lock(pk).await? {
                     Some(now) if self.is_done(&now, plan) => {
-                        return Ok(Decided {
+                        self.decided.set();
+                        return Ok(Written {
                             lock: now,
                             etags: HashMap::new(),
                         });

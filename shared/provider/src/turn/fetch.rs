@@ -1,15 +1,16 @@
 //! Fetching the turn of one instance: at most three requests in two round trips, one when there is nothing to do.
 
 use super::claimed::ClaimedTurns;
-use super::item::{Claim, assemble, decode, is_start, supports};
+use super::item::{Claim, assemble, decode, supports};
+use super::oversized::{Load, give_up};
 use super::release::unclaim;
 use crate::error::Failure;
-use crate::model::{InstanceDoc, LockDoc, MessageDoc};
+use crate::model::{InstanceDoc, LockDoc, MessageDoc, is_start};
 use crate::read::{self, Past, View};
-use crate::recovery::{Progress, roll_forward};
+use crate::recovery::{self, Progress, roll_forward};
 use crate::store::{Locked, Store, millis};
 use crate::types::{Fetched, TurnItem};
-use cosmos::{Etag, PartitionKey, Retry};
+use cosmos::PartitionKey;
 use duroxide::providers::{DispatcherCapabilityFilter, WorkItem};
 use std::time::Duration;
 
@@ -27,6 +28,27 @@ pub(crate) struct TurnRequest<'a> {
     pub filter: Option<&'a DispatcherCapabilityFilter>,
 }
 
+/// What is due for a turn that may be claimed: what was read, and the decoded messages.
+#[derive(Debug)]
+pub(crate) struct DueTurn {
+    view: View,
+    items: Vec<(MessageDoc, WorkItem)>,
+}
+
+/// The result of a look before the claim.
+#[derive(Debug)]
+pub(crate) enum Looked {
+    Due(Box<DueTurn>),
+    /// There is nothing to claim: the result of the fetch.
+    NotDue(Box<Fetched<TurnItem>>),
+}
+
+impl Looked {
+    fn not_due(fetched: Fetched<TurnItem>) -> Self {
+        Looked::NotDue(Box::new(fetched))
+    }
+}
+
 /// Claims the next turn of `pk`.
 pub(crate) async fn fetch(
     store: &Store,
@@ -34,55 +56,74 @@ pub(crate) async fn fetch(
     request: TurnRequest<'_>,
     turns: &ClaimedTurns,
 ) -> Result<Fetched<TurnItem>, Failure> {
+    match look(store, pk, request.filter).await? {
+        Looked::Due(due) => claim(store, pk, *due, request.lock_timeout, turns).await,
+        Looked::NotDue(fetched) => Ok(*fetched),
+    }
+}
+
+/// Whether there is a turn to claim. It claims nothing yet, so it may be dropped at any time.
+pub(crate) async fn look(
+    store: &Store,
+    pk: &PartitionKey,
+    filter: Option<&DispatcherCapabilityFilter>,
+) -> Result<Looked, Failure> {
     for _ in 0..ROLL_FORWARDS {
         let now = store.now();
         let view = read::view(store, pk, now).await?;
+        if let Some(why) = view.foreign {
+            return Ok(Looked::not_due(Fetched::Foreign { why }));
+        }
         if let Some(lock) = &view.lock {
             if lock.doc.claim_at(now).is_some() {
-                return Ok(Fetched::Busy {
-                    until_ms: lock.doc.until,
-                });
+                let until_ms = lock.doc.until;
+                return Ok(Looked::not_due(Fetched::Busy { until_ms }));
             }
             match roll_forward(store, pk, lock).await? {
                 Progress::Clean => {}
                 Progress::Changed => continue,
-                Progress::Underway { until_ms } => return Ok(Fetched::Busy { until_ms }),
+                Progress::Underway { until_ms } => return Ok(Looked::not_due(Fetched::Busy { until_ms })),
             }
         }
-        return claim(store, pk, view, request, turns).await;
+        let items = decode(pk, &view.messages);
+        let begins = view.instance.is_some() || items.iter().any(|(_, item)| is_start(item));
+        if let Some(lock) = view.lock.as_ref().filter(|lock| begins && lock.doc.aside) {
+            recovery::put_back(store, pk, lock).await?;
+            continue;
+        }
+        if let Some(why) = foreign(filter, &view, items.len(), begins) {
+            return Ok(Looked::not_due(Fetched::Foreign { why }));
+        }
+        if items.is_empty() {
+            return Ok(Looked::not_due(Fetched::Nothing));
+        }
+        if !begins {
+            return wait_for_start(store, pk, &view).await.map(Looked::not_due);
+        }
+        return Ok(Looked::Due(Box::new(DueTurn { view, items })));
     }
-    Ok(Fetched::Busy { until_ms: store.now() })
+    Ok(Looked::not_due(Fetched::Busy { until_ms: store.now() }))
 }
 
-async fn claim(
+/// Claims a turn that [`look`] has found.
+pub(crate) async fn claim(
     store: &Store,
     pk: &PartitionKey,
-    view: View,
-    request: TurnRequest<'_>,
+    due: DueTurn,
+    lock_timeout: Duration,
     turns: &ClaimedTurns,
 ) -> Result<Fetched<TurnItem>, Failure> {
-    let items = decode(pk, &view.messages);
-    if let Some(why) = foreign(request.filter, &view, items.len()) {
-        return Ok(Fetched::Foreign { why });
-    }
-    if items.is_empty() {
-        return Ok(Fetched::Nothing);
-    }
-    if view.instance.is_none() && !items.iter().any(|(_, item)| is_start(item)) {
-        drop_orphans(store, pk, &view, &items).await?;
-        return Ok(Fetched::Nothing);
-    }
+    let DueTurn { view, items } = due;
     let nonce = store.ids.unique();
     let ids: Vec<String> = items.iter().map(|(message, _)| message.id.clone()).collect();
     let seen = view.lock.as_ref();
-    let until = store.now().saturating_add(millis(request.lock_timeout));
+    let until = store.now().saturating_add(millis(lock_timeout));
     let next = seen.map_or_else(|| LockDoc::new(pk.as_str()), |lock| lock.doc.clone());
     let next = next.claimed(&nonce, until, &ids);
 
-    let execution = view.instance.as_ref().map(|instance| instance.current.execution);
     let (claimed, past) = futures::join!(store.swap_lock(pk, seen.map(|lock| &lock.etag), next), async {
-        match execution {
-            Some(execution) => read::past(store, pk, execution).await,
+        match &view.instance {
+            Some(instance) => Load::read(store, pk, &instance.current).await,
             None => Ok(Past::default()),
         }
     });
@@ -98,11 +139,20 @@ async fn claim(
         lock: lock.clone(),
         more: view.more,
     };
-    match loaded.and_then(|(instance, past)| assemble(claim, instance, past, items)) {
-        Ok((item, turn)) => {
-            turns.put(turn, store.now());
-            Ok(Fetched::Ready(item))
+    let fetched = match loaded {
+        Ok((Some(instance), _)) if Load::of(&instance.current, store.history_limit) == Load::Nothing => {
+            let given_up = give_up(store, turns, claim, instance, &items).await;
+            given_up.map(Fetched::GivenUp)
         }
+        loaded => loaded
+            .and_then(|(instance, past)| assemble(claim, instance, past, items))
+            .map(|(item, turn)| {
+                turns.put(turn, store.now());
+                Fetched::Ready(item)
+            }),
+    };
+    match fetched {
+        Ok(fetched) => Ok(fetched),
         Err(failure) => {
             unclaim(store, pk, &lock).await;
             Err(failure)
@@ -111,11 +161,13 @@ async fn claim(
 }
 
 /// Why this caller cannot run what is due.
-fn foreign(filter: Option<&DispatcherCapabilityFilter>, view: &View, decoded: usize) -> Option<String> {
+fn foreign(filter: Option<&DispatcherCapabilityFilter>, view: &View, decoded: usize, begins: bool) -> Option<String> {
     if view.messages.is_empty() {
-        return None;
+        return view.foreign_message.clone();
     }
-    if decoded == 0 {
+    // What cannot be decoded may be the start of an instance that does not exist yet.
+    let is_unreadable = view.unreadable || decoded < view.messages.len();
+    if decoded == 0 || (is_unreadable && !begins) {
         return Some(
             "its messages cannot be decoded: a newer release wrote them, deploy that release everywhere".to_owned(),
         );
@@ -143,7 +195,7 @@ async fn load_coherent(
         let coherent = instance.as_ref().map_or("", |instance| instance.commit.as_str()) == lock.doc.last_commit();
         let whole = instance
             .as_ref()
-            .is_none_or(|instance| past.has_history_of(&instance.current) && past.has_keys_of(instance));
+            .is_none_or(|instance| Load::of(&instance.current, store.history_limit).is_read(&past, instance));
         if coherent && whole {
             return Ok((instance, past));
         }
@@ -158,37 +210,18 @@ async fn load_coherent(
             instance = read::instance(store, pk).await?;
         }
         if let Some(instance) = &instance {
-            past = read::past(store, pk, instance.current.execution).await?;
+            past = Load::read(store, pk, &instance.current).await?;
         }
     }
     Err(Failure::stale(pk, "history or keys stay incomplete"))
 }
 
-/// Removes persistent events of an instance that does not exist: duroxide does not keep them. Any other message may
-/// have overtaken its start, and stays.
-async fn drop_orphans(
-    store: &Store,
-    pk: &PartitionKey,
-    view: &View,
-    items: &[(MessageDoc, WorkItem)],
-) -> Result<(), Failure> {
-    let is_event = |(_, item): &(MessageDoc, WorkItem)| matches!(item, WorkItem::QueueMessage { .. });
-    if !view.is_coherent() || !items.iter().all(is_event) {
-        return Ok(());
-    }
-    tracing::warn!(
-        instance = pk.as_str(),
-        count = items.len(),
-        "dropping events of an instance that does not exist"
-    );
-    for (message, _) in items {
-        let etag = Etag::new(message.etag.clone());
-        let deleted = store.container.delete(pk, &message.id, Some(&etag), Retry::Idempotent);
-        match deleted.await {
-            Ok(()) => {}
-            Err(error) if error.is_not_found() || error.is_precondition_failed() => {}
-            Err(error) => return Err(error.into()),
-        }
-    }
-    Ok(())
+/// There is neither instance nor start: the messages wait for it, out of the way.
+async fn wait_for_start(store: &Store, pk: &PartitionKey, view: &View) -> Result<Fetched<TurnItem>, Failure> {
+    let is_newest = view.is_coherent() && recovery::set_aside(store, pk, view.lock.as_ref(), &view.messages).await?;
+    Ok(if is_newest && !view.more {
+        Fetched::Nothing
+    } else {
+        Fetched::Busy { until_ms: store.now() }
+    })
 }

@@ -29,13 +29,6 @@ pub(crate) fn decode(pk: &PartitionKey, messages: &[MessageDoc]) -> Vec<(Message
     items
 }
 
-pub(crate) fn is_start(item: &WorkItem) -> bool {
-    matches!(
-        item,
-        WorkItem::StartOrchestration { .. } | WorkItem::ContinueAsNew { .. }
-    )
-}
-
 /// Whether the dispatcher can replay the instance. By duroxide's contract only the first range counts, and every
 /// dispatcher can replay an unpinned execution.
 pub(crate) fn supports(filter: Option<&DispatcherCapabilityFilter>, instance: Option<&InstanceDoc>) -> bool {
@@ -78,14 +71,12 @@ pub(crate) fn assemble(
         .into_iter()
         .map(|(message, item)| (ClaimedMessage::from(message), item))
         .unzip();
-    let Past { history, kv } = past;
+    let mut past = past;
+    let kv = std::mem::take(&mut past.kv);
     let turn = 1 + instance
         .as_ref()
-        .map_or(0, |instance| turns_of(&history, instance.current.execution));
-    let (history, history_error) = match instance
-        .as_ref()
-        .map(|instance| Past::events(history, &instance.current))
-    {
+        .map_or(0, |instance| turns_of(&past.history, instance.current.execution));
+    let (history, history_error) = match instance.as_ref().map(|instance| past.events(&instance.current)) {
         None => (Vec::new(), None),
         Some(Ok(events)) => (events, None),
         Some(Err(error @ HistoryError::Corrupt { .. })) => (Vec::new(), Some(error.to_string())),

@@ -9,19 +9,19 @@
 //! says; a consumed message is deleted in the version that was seen. One of these fails whatever a lagging replica
 //! returns.
 //!
-//! Files, lowest first: `claimed`, `release`, `recall`, `item`, `fetch`; `plan`, `commit`.
+//! Files, lowest first: `claimed`, `release`, `recall`, `item`; `plan`, `commit`; `oversized`, `fetch`.
 
 mod claimed;
 mod commit;
 mod fetch;
 mod item;
+mod oversized;
 mod plan;
 mod recall;
 mod release;
 
-pub(crate) use claimed::{ClaimedTurn, ClaimedTurns};
+pub(crate) use claimed::{ClaimedTurn, ClaimedTurns, Reservation};
 pub(crate) use commit::{Commit, Committed};
-pub(crate) use fetch::{TurnRequest, fetch};
-pub(crate) use plan::Plan;
+pub(crate) use fetch::{DueTurn, Looked, TurnRequest, claim, fetch, look};
 pub(crate) use recall::{claim_idle, recall};
-pub(crate) use release::{release, renew};
+pub(crate) use release::{give_back, release, renew};

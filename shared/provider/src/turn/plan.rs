@@ -9,8 +9,8 @@ use crate::due::{Due, TurnDecision};
 use crate::error::Failure;
 use crate::given_up;
 use crate::model::{
-    DeadLetterDoc, Envelope, ExecutionDoc, ExecutionState, HistoryDoc, HistoryPart, InstanceDoc, IntentDoc, KvDoc,
-    MessageDoc, ReceiptDoc, Scope, StagedOp, Status, WorkDoc, target_of,
+    DeadLetterDoc, Envelope, ExecutionDoc, ExecutionState, GivenUp, HistoryDoc, HistoryPart, InstanceDoc, IntentDoc,
+    KvDoc, MessageDoc, ParentCall, Receipt, ReceiptDoc, Scope, StagedOp, Status, WorkDoc, target_of,
 };
 use crate::store::{MAX_DOCUMENT, check_session, check_size};
 use cosmos::PartitionKey;
@@ -32,7 +32,11 @@ pub(crate) struct PlanContext<'a> {
     pub commit: &'a str,
     /// How long a dead letter is kept, in seconds.
     pub dead_letter_ttl: u32,
+    /// How long a receipt of a message from another instance is kept, in seconds.
+    pub receipt_ttl: u32,
     pub sequence: &'a Sequence,
+    /// What the provider itself gives up; what duroxide gives up is in the decision.
+    pub given_up: Option<GivenUp>,
     /// The earlier execution that the turn writes to, if it is not the current one.
     pub earlier: Option<ExecutionState>,
 }
@@ -146,7 +150,8 @@ impl Planner<'_> {
     /// The dead letter of a turn that was given up. It comes before all that the turn emits and consumes, so that it is in
     /// the decisive batch.
     fn dead_letter(&mut self, decision: &TurnDecision) -> Result<(), Failure> {
-        if let Some(given_up) = given_up::of_turn(decision) {
+        let own = self.context.given_up.take();
+        if let Some(given_up) = own.or_else(|| given_up::of_turn(decision)) {
             let PlanContext {
                 commit,
                 now_ms,
@@ -255,8 +260,15 @@ impl Planner<'_> {
                     instance.custom_status.clone_from(status);
                 }
                 EventKind::OrchestrationStarted {
-                    carry_forward_events, ..
+                    carry_forward_events,
+                    parent_id,
+                    parent_execution_id,
+                    ..
                 } => {
+                    instance.parent_call = parent_id.map(|id| ParentCall {
+                        execution: *parent_execution_id,
+                        id,
+                    });
                     state.carried = carry_forward_events.as_ref().map_or(0, |events| events.len() as u64);
                 }
                 _ => {}
@@ -362,16 +374,16 @@ impl Planner<'_> {
         for (n, item) in items.iter().enumerate() {
             let Some(target) = target_of(item) else { continue };
             let own = target == self.pk();
-            let due_at = Due::message(item, None).and_then(|due| due.at_ms);
+            let due_at = Due::message(item).and_then(|due| due.at_ms);
             let name = format!("{}-{n}", self.context.commit);
-            let sort_key = self.context.sequence.next(self.context.now_ms);
             let message = MessageDoc::new(
                 target,
                 Envelope {
                     id: name.clone(),
-                    sort_key,
+                    queued_at: self.context.now_ms,
+                    arrival: self.context.sequence.next(self.context.now_ms),
                     due_at: due_at.unwrap_or(self.context.now_ms),
-                    receipt: !own,
+                    receipt: Receipt::between(self.pk(), target),
                 },
                 item,
             )?;
@@ -394,11 +406,12 @@ impl Planner<'_> {
     fn consume(&mut self) -> Result<Vec<String>, Failure> {
         let turn = self.turn;
         for message in &turn.messages {
-            self.rest.push(if message.receipt {
-                let receipt = ReceiptDoc::new(turn.pk.as_str(), &message.id);
-                StagedOp::replace(&message.id, &message.etag, &receipt)?
-            } else {
-                StagedOp::delete(&message.id, &message.etag)
+            self.rest.push(match message.receipt.ttl(self.context.receipt_ttl) {
+                Some(ttl) => {
+                    let receipt = ReceiptDoc::new(turn.pk.as_str(), &message.id, ttl);
+                    StagedOp::replace(&message.id, &message.etag, &receipt)?
+                }
+                None => StagedOp::delete(&message.id, &message.etag),
             });
         }
         Ok(turn.messages.iter().map(|message| message.id.clone()).collect())

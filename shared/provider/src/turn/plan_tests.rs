@@ -23,7 +23,11 @@ fn turn(instance: Option<InstanceDoc>, kv: Vec<KvDoc>) -> ClaimedTurn {
         },
         instance,
         kv,
-        messages: vec![message("m:own", false), message("m:foreign", true)],
+        messages: vec![
+            message("m:own", Receipt::None),
+            message("m:foreign", Receipt::Long),
+            message("m:client", Receipt::Brief),
+        ],
         more: false,
         orchestration: None,
         expires: tokio::time::Instant::now(),
@@ -37,7 +41,9 @@ fn plan_for(turn: &ClaimedTurn, decision: TurnDecision) -> Result<Plan, Failure>
         repair_due: NOW + 10,
         commit: "c1",
         dead_letter_ttl: 60,
+        receipt_ttl: 600,
         sequence: &sequence,
+        given_up: None,
         earlier: None,
     };
     Plan::make(turn, decision, context)
@@ -127,15 +133,21 @@ fn a_consumed_message_is_deleted_and_one_from_elsewhere_leaves_a_receipt() {
     let plan = plan(decided(vec![]));
     let kinds: Vec<&StagedOpKind> = plan.rest.iter().map(|op| &op.op).collect();
     assert!(
-        matches!(kinds[..], [StagedOpKind::Delete { .. }, StagedOpKind::Replace { .. }]),
+        matches!(
+            kinds[..],
+            [
+                StagedOpKind::Delete { .. },
+                StagedOpKind::Replace { .. },
+                StagedOpKind::Replace { .. }
+            ]
+        ),
         "{kinds:?}"
     );
-    let receipt = plan.rest[1].body.as_ref().expect("a receipt is written").get();
-    assert!(
-        receipt.contains("\"receipt\"") && receipt.contains("\"ttl\""),
-        "{receipt}"
-    );
-    assert_eq!(plan.consumed, ["m:own", "m:foreign"]);
+    for (op, ttl) in plan.rest[1..].iter().zip(["\"ttl\":600", "\"ttl\":3600"]) {
+        let receipt = op.body.as_ref().expect("a receipt is written").get();
+        assert!(receipt.contains("\"receipt\"") && receipt.contains(ttl), "{receipt}");
+    }
+    assert_eq!(plan.consumed, ["m:own", "m:foreign", "m:client"]);
 }
 
 #[test]
@@ -158,7 +170,7 @@ fn a_message_to_this_instance_is_a_document_and_one_to_another_is_an_intent() {
         (intent.message.pk.as_str(), intent.message.id.as_str()),
         ("child", "m:c1-1")
     );
-    assert!(intent.message.receipt && intent.due_at == NOW + 10);
+    assert!(intent.message.receipt == Receipt::Long && intent.due_at == NOW + 10);
 }
 
 #[test]

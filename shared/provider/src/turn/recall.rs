@@ -26,8 +26,8 @@ pub(crate) async fn recall(store: &Store, pk: &PartitionKey, nonce: &str) -> Res
     }
     let lock = view.lock.filter(|lock| lock.doc.is_claimed_by(nonce));
     let lock = lock.ok_or_else(|| Failure::lock_lost(pk))?;
-    let execution = view.instance.as_ref().map_or(0, |instance| instance.current.execution);
-    let past = read::past(store, pk, execution).await?;
+    // The runtime has the history; the commit needs the keys.
+    let past = read::keys(store, pk).await?;
     let instance = view.instance.as_ref();
     if instance.is_some_and(|instance| !past.has_keys_of(instance)) {
         return Err(Failure::stale(pk, "keys are missing"));

@@ -6,6 +6,7 @@ use crate::error::Failure;
 use crate::model::sql::TURN;
 use crate::model::{MessageDoc, StagedOp};
 use crate::store::{Locked, Store, millis};
+use crate::token::TurnToken;
 use cosmos::{PartitionKey, Query, Retry};
 use std::time::Duration;
 
@@ -65,6 +66,20 @@ pub(crate) async fn release(
         lock = own_lock(store, pk, &turn.nonce).await?;
     }
     Err(Failure::busy(pk))
+}
+
+/// Releases a turn that this process fetched and nobody runs. If this fails, the claim expires by itself.
+pub(crate) async fn give_back(store: &Store, lock_token: &str, turns: &ClaimedTurns) {
+    let given_back = async {
+        let token = TurnToken::decode(lock_token)?;
+        let turn = turns.get(&token.nonce).ok_or_else(|| Failure::lock_lost(&token.pk))?;
+        let released = release(store, &turn, None, true).await;
+        turns.forget(&token.nonce);
+        released
+    };
+    if let Err(error) = given_back.await {
+        tracing::warn!(%error, "a turn that nobody runs could not be released; its claim will expire");
+    }
 }
 
 /// Undoes a claim that cannot be used. If this fails too, the claim expires by itself.

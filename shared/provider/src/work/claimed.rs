@@ -1,5 +1,6 @@
 //! The work items that this process has claimed, by nonce. As with turns, the token alone is enough: this saves a read.
 
+use super::owners::SessionOwners;
 use crate::error::Failure;
 use crate::model::WorkDoc;
 use crate::store::Store;
@@ -10,11 +11,14 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// See the module.
 #[derive(Debug, Default)]
-pub(crate) struct ClaimedWorks(Mutex<HashMap<String, Found<WorkDoc>>>);
+pub(crate) struct ClaimedWorks {
+    claimed: Mutex<HashMap<String, Found<WorkDoc>>>,
+    pub owners: SessionOwners,
+}
 
 impl ClaimedWorks {
     fn all(&self) -> MutexGuard<'_, HashMap<String, Found<WorkDoc>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.claimed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn put(&self, nonce: &str, work: Found<WorkDoc>, now_ms: u64) {

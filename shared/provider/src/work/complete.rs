@@ -8,11 +8,12 @@ use super::claimed::{ClaimedWorks, own};
 use crate::batch::{BATCH_BYTES, extend};
 use crate::error::Failure;
 use crate::given_up;
-use crate::model::{DeadLetterDoc, Envelope, IntentDoc, MessageDoc, StagedOp, StagedOpKind, WorkDoc};
+use crate::model::{DeadLetterDoc, Envelope, IntentDoc, MessageDoc, Receipt, StagedOp, StagedOpKind, WorkDoc};
 use crate::recovery;
 use crate::session;
 use crate::store::{Store, check_size};
 use crate::token::WorkToken;
+use crate::types::Decided;
 use cosmos::{Batch, PartitionKey, Retry};
 use duroxide::ErrorDetails;
 use duroxide::providers::WorkItem;
@@ -23,12 +24,13 @@ use tokio::time::Instant;
 const ATTEMPTS: u32 = 8;
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// Removes the claimed item, and queues `completion` for its instance.
+/// Removes the claimed item, and queues `completion` for its instance. `decided` is set when that is written.
 pub(crate) async fn complete(
     store: &Store,
     token: &WorkToken,
     completion: Option<&WorkItem>,
     works: &ClaimedWorks,
+    decided: &Decided,
 ) -> Result<(), Failure> {
     let pk = &token.pk;
     let mut work = works.of(store, token).await?;
@@ -53,6 +55,7 @@ pub(crate) async fn complete(
             Err(error) => error.after_ambiguity() && has_message(store, pk, &ops).await?,
         };
         if is_done {
+            decided.set();
             works.forget(&token.nonce);
             after_completion(store, pk, &work.doc, intent).await;
             return Ok(());
@@ -93,9 +96,10 @@ fn completion_ops(
     let own = instance == pk;
     let envelope = Envelope {
         id: token.nonce.clone(),
-        sort_key: store.sequence.next(now),
+        queued_at: now,
+        arrival: store.sequence.next(now),
         due_at: now,
-        receipt: !own,
+        receipt: Receipt::between(pk, instance),
     };
     let mut message = MessageDoc::new(instance, envelope.clone(), completion)?;
     if let Err(failure @ Failure::TooLarge { .. }) = check_size("the result of an activity", instance, &message) {

@@ -34,9 +34,11 @@ pub(crate) async fn fetch(
     request: WorkRequest<'_>,
     works: &ClaimedWorks,
 ) -> Result<Fetched<ClaimedWork>, Failure> {
-    match store.container.read::<WorkDoc>(pk, id).await? {
-        Some(found) => claim(store, pk, found, request, works).await,
-        None => Ok(Fetched::Nothing),
+    match store.container.read::<WorkDoc>(pk, id).await {
+        Ok(Some(found)) => claim(store, pk, found, request, works).await,
+        Ok(None) => Ok(Fetched::Nothing),
+        Err(error @ cosmos::Error::Decode { .. }) => Ok(Fetched::Foreign { why: error.to_string() }),
+        Err(error) => Err(error.into()),
     }
 }
 
@@ -69,10 +71,12 @@ async fn claim(
     if doc.due_at > now || !request.serves(doc.tag.as_deref(), doc.session.as_deref()) {
         return Ok(Fetched::Nothing);
     }
-    if let (Some(session), Some(config)) = (&doc.session, request.session)
-        && let SessionClaim::Busy { until_ms } = session::claim(store, session, config).await?
-    {
-        return Ok(Fetched::Busy { until_ms });
+    if let (Some(session), Some(config)) = (&doc.session, request.session) {
+        let claim = session::claim(store, session, config).await?;
+        works.owners.note(session, &config.owner_id, &claim, now);
+        if let SessionClaim::Busy { until_ms, .. } = claim {
+            return Ok(Fetched::Busy { until_ms });
+        }
     }
     let item: WorkItem = serde_json::from_str(doc.item.get()).map_err(|error| Failure::Corrupt {
         instance: pk.as_str().to_owned(),

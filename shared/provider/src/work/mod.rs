@@ -4,14 +4,15 @@
 //! the claimed version and creates the message with the result. That batch fails when the item was cancelled or claimed
 //! by another process, and the late result is dropped.
 //!
-//! Files, lowest first: `claimed`, `fetch`; `release`; `complete`.
+//! Files, lowest first: `owners`, `claimed`, `fetch`; `release`; `complete`.
 
 mod claimed;
 mod complete;
 mod fetch;
+mod owners;
 mod release;
 
 pub(crate) use claimed::ClaimedWorks;
 pub(crate) use complete::complete;
 pub(crate) use fetch::{WorkRequest, fetch, fetch_known};
-pub(crate) use release::{release, renew};
+pub(crate) use release::{give_back, release, renew};

@@ -48,6 +48,27 @@ pub(crate) async fn release(
     Ok(released.doc)
 }
 
+/// Releases an item that this process fetched and nobody runs, and the affinity session if `owner` took it for this item.
+/// If this fails, the claims expire by themselves.
+pub(crate) async fn give_back(store: &Store, lock_token: &str, owner: Option<&str>, works: &ClaimedWorks) {
+    let given_back = async {
+        let token = WorkToken::decode(lock_token)?;
+        release(store, &token, None, true, works).await
+    };
+    let released = match given_back.await {
+        Ok(released) => released,
+        Err(error) => {
+            tracing::warn!(%error, "an activity that nobody runs could not be released; its claim will expire");
+            return;
+        }
+    };
+    if let (Some(session), Some(owner)) = (released.session, owner)
+        && let Some(taken) = works.owners.forget(&session, owner)
+    {
+        session::release(store, &session, &taken).await;
+    }
+}
+
 /// Writes the next version of a claimed item. `next` returns `None` when the claim has expired.
 async fn rewrite(
     store: &Store,

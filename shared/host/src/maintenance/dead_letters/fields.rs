@@ -7,8 +7,9 @@ use serde_json::{Map, Value};
 /// The most dead letters that one request may name.
 const MOST_IDS: usize = 1_000;
 
-const KINDS: [DeadLetterKind; 3] = [
+const KINDS: [DeadLetterKind; 4] = [
     DeadLetterKind::Undeliverable,
+    DeadLetterKind::NoInstance,
     DeadLetterKind::PoisonTurn,
     DeadLetterKind::PoisonActivity,
 ];

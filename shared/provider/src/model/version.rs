@@ -1,0 +1,184 @@
+//! The schema version of a document, stored as `v`, and the fields that this build does not know.
+//!
+//! Several releases may share one store: during a deployment, and after a rollback. Two rules keep the older one from
+//! destroying what the newer one wrote:
+//!
+//! - A field that may be ignored is added without a new version. An older build keeps it when it rewrites the document.
+//! - A field that must not be ignored, such as a guard, comes with a higher [`VERSION`]. An older build cannot decode such
+//!   a document, and therefore neither rewrites nor consumes it; it reports that the newer release is needed.
+
+use serde::de::{DeserializeOwned, Error as _};
+use serde::ser::SerializeMap as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::value::RawValue;
+use serde_json::{Map, Value};
+
+/// The version that this build writes, and the newest that it reads.
+const VERSION: u64 = 1;
+
+/// A part of every document (`#[serde(flatten)]`, as its last field).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Schema {
+    /// The fields that this build does not know.
+    unknown: Map<String, Value>,
+}
+
+impl Serialize for Schema {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        map.serialize_entry("v", &current())?;
+        for (name, value) in &self.unknown {
+            map.serialize_entry(name, value)?;
+        }
+        map.end()
+    }
+}
+
+impl<'de> Deserialize<'de> for Schema {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let mut unknown = Map::deserialize(deserializer)?;
+        check(unknown.remove("v").as_ref()).map_err(D::Error::custom)?;
+        // What the service adds is not ours to write.
+        unknown.retain(|name, _| !name.starts_with('_'));
+        Ok(Schema { unknown })
+    }
+}
+
+/// Refuses the version of a document that is not decoded as a whole.
+pub(crate) fn check_version(found: Option<&Value>) -> Result<(), serde_json::Error> {
+    check(found).map_err(serde_json::Error::custom)
+}
+
+fn check(found: Option<&Value>) -> Result<(), String> {
+    let known = current();
+    match found {
+        None => Ok(()),
+        Some(version) if version.as_u64().is_some_and(|version| version <= known) => Ok(()),
+        Some(version) => Err(format!(
+            "a newer release wrote this document (schema version {version}, this build knows {known}): deploy the newer \
+             release everywhere"
+        )),
+    }
+}
+
+/// A document in a list: one that this build cannot decode hides no other.
+#[derive(Clone, Debug)]
+pub(crate) enum Listed<T> {
+    Known(T),
+    /// Why it cannot be decoded.
+    Foreign(String),
+}
+
+impl<T> Listed<T> {
+    /// The document; a foreign one is logged.
+    pub(crate) fn known(self) -> Option<T> {
+        match self {
+            Listed::Known(doc) => Some(doc),
+            Listed::Foreign(reason) => {
+                tracing::error!(reason, "a document cannot be decoded; it stays as it is");
+                None
+            }
+        }
+    }
+}
+
+impl<'de, T: DeserializeOwned> Deserialize<'de> for Listed<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let raw = Box::<RawValue>::deserialize(deserializer)?;
+        Ok(match serde_json::from_str(raw.get()) {
+            Ok(doc) => Listed::Known(doc),
+            Err(error) => Listed::Foreign(error.to_string()),
+        })
+    }
+}
+
+#[cfg(not(feature = "testing"))]
+fn current() -> u64 {
+    VERSION
+}
+
+#[cfg(feature = "testing")]
+fn current() -> u64 {
+    testing::BUILD.try_with(|version| *version).unwrap_or(VERSION)
+}
+
+/// Several builds in one process, for tests.
+#[cfg(feature = "testing")]
+pub mod testing {
+    tokio::task_local! {
+        pub(super) static BUILD: u64;
+    }
+
+    /// The same as the given work, done by a build that is so many schema versions ahead of this one.
+    pub async fn newer_build<T>(ahead: u64, work: impl Future<Output = T>) -> T {
+        BUILD.scope(super::VERSION + ahead, work).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{InstanceDoc, KvDoc, LockDoc, MessageDoc, SessionDoc, WorkDoc};
+    use serde_json::json;
+
+    fn with(doc: &impl Serialize, name: &str, value: Value) -> String {
+        let mut doc = serde_json::to_value(doc).unwrap();
+        assert_eq!(doc["v"], VERSION);
+        doc[name] = value;
+        doc["_ts"] = json!(7);
+        doc.to_string()
+    }
+
+    /// The document again, after this build has read and written it.
+    fn rewritten<T: Serialize + DeserializeOwned>(text: &str) -> Result<Value, serde_json::Error> {
+        let doc: T = serde_json::from_str(text)?;
+        serde_json::from_str(&serde_json::to_string(&doc)?)
+    }
+
+    fn kept<T: Serialize + DeserializeOwned>(doc: &T) {
+        let guard = json!({"paused": [1, "x", null]});
+        let back = rewritten::<T>(&with(doc, "guard", guard.clone())).unwrap();
+        let mut before = serde_json::to_value(doc).unwrap();
+        before["guard"] = guard;
+        assert_eq!(
+            back, before,
+            "nothing is lost, and what the service adds is not written"
+        );
+        let newer = rewritten::<T>(&with(doc, "v", json!(VERSION + 1)))
+            .unwrap_err()
+            .to_string();
+        assert!(newer.contains("deploy the newer release everywhere"), "{newer}");
+        assert!(rewritten::<T>(&with(doc, "v", json!("two"))).is_err());
+    }
+
+    fn message() -> MessageDoc {
+        serde_json::from_value(
+            json!({"id": "m:1", "pk": "i", "type": "message", "queue": "turn", "dueAt": 1,
+            "queuedAt": 1, "sortKey": "3:1", "item": {"some": [1.50, "item"]}}),
+        )
+        .unwrap()
+    }
+
+    #[test]
+    fn unknown_fields_are_kept_and_newer_versions_are_refused() {
+        kept(&LockDoc::new("i").claimed("t", 1, &["m:1".to_owned()]));
+        kept(&InstanceDoc::new("i", 1, 1));
+        kept(&KvDoc::new("i", "k"));
+        kept(&SessionDoc::new("s", "owner", 2, 1));
+        let work = json!({"id": "w:1:2", "pk": "i", "type": "work", "queue": "work", "dueAt": 1, "queuedAt": 1, "sortKey": "1", "item": {}});
+        kept(&serde_json::from_value::<WorkDoc>(work).unwrap());
+        kept(&message());
+    }
+
+    #[test]
+    fn an_item_stays_as_it_was_written() {
+        let text = r#"{"id":"m:1","pk":"i","type":"message","queue":"turn","dueAt":1,"queuedAt":1,"sortKey":"3:1","item":{"b": 1.50, "a":2}}"#;
+        let doc: MessageDoc = serde_json::from_str(text).unwrap();
+        assert_eq!(doc.item.get(), r#"{"b": 1.50, "a":2}"#);
+        assert!(
+            serde_json::to_string(&doc)
+                .unwrap()
+                .contains(r#""item":{"b": 1.50, "a":2}"#)
+        );
+    }
+}
