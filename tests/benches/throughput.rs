@@ -36,6 +36,10 @@ const PATIENCE: Duration = Duration::from_secs(300);
 struct Measured {
     per_second: f64,
     requests: f64,
+    request_units: f64,
+    documents_written: f64,
+    kb_written: f64,
+    kb_read: f64,
     wakeups: f64,
 }
 
@@ -69,6 +73,13 @@ async fn main() {
         "| Cosmos requests per orchestration | {:.1} | {:.1} |",
         ours.requests, theirs.requests
     );
+    let row = |what: &str, of: fn(&Measured) -> f64| {
+        println!("| {what} per orchestration | {:.1} | {:.1} |", of(&ours), of(&theirs));
+    };
+    row("request units (estimated)", |side| side.request_units);
+    row("documents written", |side| side.documents_written);
+    row("KB written", |side| side.kb_written);
+    row("KB read", |side| side.kb_read);
     println!("| wakeups per orchestration | {:.1} | - |", ours.wakeups);
     let ratio = ours.per_second / theirs.per_second;
     println!("\nratio {ratio:.2} (at least 1 is asked for)");
@@ -156,16 +167,21 @@ async fn measure(world: &World, client: &Client, wakeups: &AtomicUsize) -> Measu
     let watch = instances
         .iter()
         .map(|instance| watcher.wait_for_orchestration(instance, PATIENCE));
-    let before = world.listener().counts().requests;
+    let counts = world.listener().counts();
     let ends = join_all(watch).await;
     for end in ends {
         let status = end.expect("it ends");
         assert!(matches!(status, OrchestrationStatus::Completed { .. }), "{status:?}");
     }
+    let each = |number: f64| number / INSTANCES as f64;
     Measured {
         per_second: INSTANCES as f64 / seconds,
-        requests: before as f64 / INSTANCES as f64,
-        wakeups: wakeups.load(Ordering::SeqCst) as f64 / INSTANCES as f64,
+        requests: each(counts.requests as f64),
+        request_units: each(counts.request_units()),
+        documents_written: each(counts.documents_written as f64),
+        kb_written: each(counts.request_bytes as f64 / 1024.0),
+        kb_read: each(counts.response_bytes as f64 / 1024.0),
+        wakeups: each(wakeups.load(Ordering::SeqCst) as f64),
     }
 }
 

@@ -14,7 +14,7 @@ use duroxide_cosmos::CosmosProvider;
 use duroxide_lambda::testing::Memory;
 use duroxide_lambda::testing::Metrics;
 use duroxide_lambda::testing::{BatchResponse, Budget, Environment, Parts};
-use duroxide_lambda::testing::{NotifyingProvider, SqsEvent, SqsRecord};
+use duroxide_lambda::testing::{NotifyingProvider, SqsAttributes, SqsEvent, SqsRecord};
 use duroxide_lambda::{Delayed, Limits, Notifier, Target, Wakeup};
 use futures::StreamExt as _;
 use futures::stream::FuturesUnordered;
@@ -250,6 +250,7 @@ pub fn event(wakeups: &[Wakeup]) -> SqsEvent {
 /// An SQS event of any bodies; the message ids are the places in the batch.
 pub fn raw_event(bodies: impl IntoIterator<Item = String>) -> SqsEvent {
     let records = bodies.into_iter().enumerate().map(|(index, body)| SqsRecord {
+        attributes: SqsAttributes::default(),
         message_id: index.to_string(),
         body,
     });
@@ -274,7 +275,8 @@ impl Base {
             .builder_through(&listener)
             .clock(Arc::clone(clock))
             .observer(observer)
-            .history_limit(limits.history_bytes);
+            .history_limit(limits.history_bytes)
+            .history_cache(limits.history_cache);
         let store = connect(config).await;
         let notifier = Arc::clone(queue) as Arc<dyn Notifier>;
         let mut parts = Parts::of(Arc::clone(&store), notifier, metrics, limits.clone(), id);

@@ -17,11 +17,13 @@
 //! | [`workload`], [`jobs`] | a mixed workload with known outputs; starting, nudging and checking it |
 //! | `identity` | AWS STS and Entra ID, for functions without a key |
 //! | [`cost`] | requests and round trips of an operation |
+//! | [`child`] | work in a process of its own, to measure its memory |
 //! | `recovery` | delivers and finishes all that is due, as maintenance does |
 //! | [`log`] | the JSON log of the functions, captured |
 //! | `wait`, `patient` | waiting for what must come; repeating a test that failed while the machine stalled |
 //! | [`real`] | the functions' binaries under cargo-lambda and moto |
 
+pub mod child;
 mod clock;
 pub mod cloud;
 pub mod cost;

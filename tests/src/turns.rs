@@ -9,7 +9,7 @@ use duroxide::providers::{
 use duroxide::runtime::registry::ActivityRegistry;
 use duroxide::runtime::{Runtime, RuntimeOptions};
 use duroxide::{Event, EventKind, OrchestrationRegistry};
-use duroxide_cosmos::{ClaimedWork, CosmosProvider, Fetched, TurnItem};
+use duroxide_cosmos::{ClaimedWork, CosmosProvider, Fetched, Target, TurnDecision, TurnItem, WorkTarget};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -208,6 +208,29 @@ pub async fn commit(provider: &CosmosProvider, token: &str, decision: Decision) 
     provider
         .ack_orchestration_item(token, execution, events, work, messages, metadata, Vec::new())
         .await
+}
+
+/// Starts an instance and commits its first turn. Answers its activities as their wakeups would name them.
+pub async fn written_work(provider: &CosmosProvider, instance: &str, decision: Decision) -> Vec<WorkTarget> {
+    enqueue(provider, start_of(instance)).await;
+    let turn = turn(provider, instance).await;
+    let decision = TurnDecision {
+        execution: decision.execution,
+        events: decision.events,
+        work: decision.work,
+        messages: decision.messages,
+        metadata: decision.metadata,
+        cancelled: Vec::new(),
+    };
+    let commit = provider.commit_turn(&turn.lock_token, decision);
+    commit.done.await.expect("the first turn commits");
+    let due = commit.decided.with_versions(commit.due);
+    due.into_iter()
+        .filter_map(|due| match due.target {
+            Target::Work(work) => Some(work),
+            Target::Turn { .. } => None,
+        })
+        .collect()
 }
 
 /// Starts an instance and commits its first turn, with `activities` numbered from 2.

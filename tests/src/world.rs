@@ -65,6 +65,25 @@ impl World {
         world
     }
 
+    /// What another process needs to join this world.
+    pub fn handle(&self) -> String {
+        [&*self.endpoint, &*self.key, &*self.container].join("\n")
+    }
+
+    /// The world of another process.
+    pub fn joined(handle: &str) -> World {
+        quiet_by_default();
+        let [endpoint, key, container] = handle.splitn(3, '\n').collect::<Vec<_>>()[..] else {
+            panic!("this is not the handle of a world");
+        };
+        World {
+            server: None,
+            endpoint: endpoint.to_owned(),
+            key: key.to_owned(),
+            container: container.to_owned(),
+        }
+    }
+
     async fn bootstrap(&self) {
         let config = self.config(&self.endpoint).create_with(Throughput::Serverless).build();
         CosmosProvider::connect(config)
@@ -163,8 +182,7 @@ impl World {
                 instance: doc["pk"].as_str().expect("an instance").to_owned(),
                 execution: parts.next().expect("an execution"),
                 activity: parts.next().expect("an activity"),
-                tag: None,
-                orchestration: None,
+                ..WorkTarget::default()
             })
         };
         docs.iter().map(wakeup).collect()

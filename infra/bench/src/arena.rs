@@ -47,7 +47,9 @@ struct Endpoint {
 
 impl Endpoint {
     async fn of(listener: Listener) -> Result<Endpoint> {
-        let proxy = BatchProxy::start(listener.address()).await.context("the proxy did not start")?;
+        let proxy = BatchProxy::start(listener.address())
+            .await
+            .context("the proxy did not start")?;
         Ok(Endpoint { listener, proxy })
     }
 }
@@ -55,7 +57,12 @@ impl Endpoint {
 impl Arena {
     /// Starts a server for one side.
     pub async fn open(side: Side, peer_slots: u32) -> Result<Arena> {
-        let server = CosmosServer::start(ServerOptions::default()).await?;
+        // The peer has queries that no index serves. What they examine is not part of the estimated charge.
+        let options = ServerOptions {
+            allow_scans: true,
+            ..ServerOptions::default()
+        };
+        let server = CosmosServer::start(options).await?;
         Ok(Arena {
             side,
             peer_slots,

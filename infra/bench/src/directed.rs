@@ -3,9 +3,9 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
-use duroxide::providers::{ExecutionMetadata, Provider, ScheduledActivityIdentifier, TagFilter, WorkItem};
+use duroxide::providers::{ExecutionMetadata, Provider, TagFilter, WorkItem};
 use duroxide::{Event, EventKind, INITIAL_EVENT_ID, INITIAL_EXECUTION_ID};
-use duroxide_cosmos::{ClaimedWork, CosmosProvider, Fetched, TurnItem};
+use duroxide_cosmos::{ClaimedWork, CosmosProvider, Due, Fetched, Target, TurnDecision, TurnItem};
 
 use crate::arena::{Arena, Side};
 use crate::measure::Measure;
@@ -27,8 +27,8 @@ pub async fn run(settings: Settings) -> Result<Measure> {
     arena.listener().reset();
     let started = Instant::now();
     ours.enqueue_for_orchestrator(start(), None).await?;
-    first_turn(&ours).await?;
-    activity(&ours).await?;
+    let due = first_turn(&ours).await?;
+    activity(&ours, due).await?;
     last_turn(&ours).await?;
     let took = started.elapsed();
     if settings.log {
@@ -42,7 +42,8 @@ pub async fn run(settings: Settings) -> Result<Measure> {
     Ok(Measure::new(NAME, Side::Ours, 1, &counts).took(took).how("directed"))
 }
 
-async fn first_turn(ours: &CosmosProvider) -> Result<()> {
+/// Answers who is due after it.
+async fn first_turn(ours: &CosmosProvider) -> Result<Vec<Due>> {
     let turn = turn(ours).await?;
     let events = vec![
         event(
@@ -87,13 +88,17 @@ async fn first_turn(ours: &CosmosProvider) -> Result<()> {
     commit(ours, &turn, events, vec![work], metadata).await
 }
 
-async fn activity(ours: &CosmosProvider) -> Result<()> {
-    let named = ScheduledActivityIdentifier {
-        instance: INSTANCE.to_owned(),
-        execution_id: INITIAL_EXECUTION_ID,
-        activity_id: ACTIVITY,
+async fn activity(ours: &CosmosProvider, due: Vec<Due>) -> Result<()> {
+    let work = due.into_iter().find_map(|due| match due.target {
+        Target::Work(work) => Some(work),
+        Target::Turn { .. } => None,
+    });
+    let Some(work) = work else {
+        bail!("the first turn scheduled no activity")
     };
-    let fetched = ours.fetch_work(&named, LOCK, None, &TagFilter::DefaultOnly).await?;
+    let fetched = ours
+        .fetch_written_work(&work, LOCK, None, &TagFilter::DefaultOnly)
+        .await?;
     let Fetched::Ready(ClaimedWork { lock_token, .. }) = fetched else {
         bail!("the activity was not found")
     };
@@ -129,7 +134,8 @@ async fn last_turn(ours: &CosmosProvider) -> Result<()> {
         output: Some(output),
         ..ExecutionMetadata::default()
     };
-    commit(ours, &turn, events, Vec::new(), metadata).await
+    commit(ours, &turn, events, Vec::new(), metadata).await?;
+    Ok(())
 }
 
 async fn turn(ours: &CosmosProvider) -> Result<TurnItem> {
@@ -145,11 +151,17 @@ async fn commit(
     events: Vec<Event>,
     work: Vec<WorkItem>,
     metadata: ExecutionMetadata,
-) -> Result<()> {
-    let token = &turn.lock_token;
-    Ok(ours
-        .ack_orchestration_item(token, INITIAL_EXECUTION_ID, events, work, vec![], metadata, vec![])
-        .await?)
+) -> Result<Vec<Due>> {
+    let decision = TurnDecision {
+        execution: INITIAL_EXECUTION_ID,
+        events,
+        work,
+        metadata,
+        ..TurnDecision::default()
+    };
+    let commit = ours.commit_turn(&turn.lock_token, decision);
+    commit.done.await?;
+    Ok(commit.decided.with_versions(commit.due))
 }
 
 fn event(id: u64, source: Option<u64>, kind: EventKind) -> Event {

@@ -36,8 +36,12 @@ pub struct Measure {
     pub cross_partition_queries: u64,
     /// Documents created, replaced or deleted.
     pub documents_written: u64,
-    /// Bytes of request and response bodies.
-    pub bytes: u64,
+    /// The estimated charge in request units, by the emulator's model (`docs/emulator.md`).
+    pub request_units: f64,
+    /// Bytes of request bodies.
+    pub bytes_written: u64,
+    /// Bytes of reply bodies.
+    pub bytes_read: u64,
     /// The whole time, or the median of one fetch.
     pub seconds: f64,
     /// Activity runs, repeated ones included.
@@ -57,7 +61,9 @@ impl Measure {
             requests: counts.requests,
             cross_partition_queries: counts.cross_partition_queries,
             documents_written: counts.documents_written,
-            bytes: counts.request_bytes + counts.response_bytes,
+            request_units: counts.request_units(),
+            bytes_written: counts.request_bytes,
+            bytes_read: counts.response_bytes,
             seconds: 0.0,
             activities_run: 0,
             end: End::Right,
@@ -77,7 +83,7 @@ impl Measure {
     }
 
     /// A number for each orchestration or fetch.
-    pub fn each(&self, number: u64) -> f64 {
-        number as f64 / self.units.max(1) as f64
+    pub fn each(&self, number: f64) -> f64 {
+        number / self.units.max(1) as f64
     }
 }

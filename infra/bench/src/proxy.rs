@@ -141,7 +141,10 @@ mod tests {
         );
         assert_eq!(with_header(done.as_bytes(), target), done.as_bytes());
         let read = b"GET /x HTTP/1.1\r\nHost: y\r\naccept: *\r\n\r\n";
-        assert_eq!(with_header(read, target), b"GET /x HTTP/1.1\r\nhost: 127.0.0.1:7\r\naccept: *\r\n\r\n");
+        assert_eq!(
+            with_header(read, target),
+            b"GET /x HTTP/1.1\r\nhost: 127.0.0.1:7\r\naccept: *\r\n\r\n"
+        );
     }
 
     #[test]

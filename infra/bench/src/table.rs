@@ -5,14 +5,16 @@ use comfy_table::{CellAlignment, presets};
 use crate::arena::Side;
 use crate::measure::{End, Measure};
 
-const HEAD: [&str; 9] = [
+const HEAD: [&str; 11] = [
     "workload",
     "provider",
     "units",
     "requests/unit",
     "cross/unit",
-    "docs written",
-    "KB",
+    "RU/unit",
+    "docs written/unit",
+    "KB written/unit",
+    "KB read/unit",
     "seconds",
     "end",
 ];
@@ -57,14 +59,17 @@ fn cells(row: &Measure) -> [String; HEAD.len()] {
         End::Wrong(_) => "WRONG".to_owned(),
         End::DidNotFinish => "did not finish".to_owned(),
     };
+    let each = |number: f64| format!("{:.1}", row.each(number));
     [
         row.workload.clone(),
         provider,
         row.units.to_string(),
-        format!("{:.1}", row.each(row.requests)),
-        format!("{:.1}", row.each(row.cross_partition_queries)),
-        row.documents_written.to_string(),
-        format!("{:.1}", row.bytes as f64 / 1024.0),
+        each(row.requests as f64),
+        each(row.cross_partition_queries as f64),
+        each(row.request_units),
+        each(row.documents_written as f64),
+        each(row.bytes_written as f64 / 1024.0),
+        each(row.bytes_read as f64 / 1024.0),
         format!("{:.4}", row.seconds),
         end,
     ]
@@ -78,15 +83,17 @@ fn ratios(ours: &Measure, peer: &Measure) -> [String; HEAD.len()] {
             "-".to_owned()
         }
     };
-    let count = |of: fn(&Measure) -> u64| percent(ours.each(of(ours)), peer.each(of(peer)));
+    let count = |of: fn(&Measure) -> f64| percent(ours.each(of(ours)), peer.each(of(peer)));
     [
         String::new(),
         "ours/peer".to_owned(),
         String::new(),
-        count(|row| row.requests),
-        count(|row| row.cross_partition_queries),
-        count(|row| row.documents_written),
-        count(|row| row.bytes),
+        count(|row| row.requests as f64),
+        count(|row| row.cross_partition_queries as f64),
+        count(|row| row.request_units),
+        count(|row| row.documents_written as f64),
+        count(|row| row.bytes_written as f64),
+        count(|row| row.bytes_read as f64),
         percent(ours.seconds, peer.seconds),
         String::new(),
     ]

@@ -7,6 +7,8 @@ use crate::workload::CONCURRENT_HELLO;
 
 const REQUESTS: f64 = 0.40;
 const CONCURRENT_REQUESTS: f64 = 0.20;
+const REQUEST_UNITS: f64 = 0.50;
+const DOCUMENTS: f64 = 0.50;
 const CONCURRENT_SPEED: f64 = 8.0;
 
 /// One line for each target that applies to the rows.
@@ -40,7 +42,7 @@ fn compare(ours: &Measure, peer: &Measure) -> Vec<String> {
     if ours.end == End::DidNotFinish {
         return vec![line(Some(false), &format!("{name}: ours did not finish"))];
     }
-    let share = ours.each(ours.requests) / peer.each(peer.requests.max(1));
+    let share_of = |of: fn(&Measure) -> f64| ours.each(of(ours)) / peer.each(of(peer).max(1.0));
     let is_concurrent = ours.workload == CONCURRENT_HELLO;
     let most = if is_concurrent { CONCURRENT_REQUESTS } else { REQUESTS };
     // A peer that did not finish would have made more requests and taken longer: a target that is reached stays reached,
@@ -51,14 +53,20 @@ fn compare(ours: &Measure, peer: &Measure) -> Vec<String> {
     } else {
         ""
     };
-    let mut lines = vec![line(
-        judge(share <= most),
-        &format!(
-            "{name}: {:.1} % of the peer's requests (target {:.0} %){note}",
-            share * 100.0,
-            most * 100.0
+    let within = |share: f64, most: f64, what: &str| {
+        let (percent, target) = (share * 100.0, most * 100.0);
+        let text = format!("{name}: {percent:.1} % of the peer's {what} (target {target:.0} %){note}");
+        line(judge(share <= most), &text)
+    };
+    let mut lines = vec![
+        within(share_of(|row| row.requests as f64), most, "requests"),
+        within(share_of(|row| row.request_units), REQUEST_UNITS, "request units"),
+        within(
+            share_of(|row| row.documents_written as f64),
+            DOCUMENTS,
+            "documents written",
         ),
-    )];
+    ];
     if is_concurrent {
         let speed = peer.seconds / ours.seconds.max(f64::EPSILON);
         let text = format!("{name}: {speed:.1} times the peer's throughput (target {CONCURRENT_SPEED:.0}){note}");

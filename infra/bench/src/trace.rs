@@ -10,7 +10,7 @@ pub fn print(log: &[RequestRecord], origin: Instant) {
         let at = record.started.saturating_duration_since(origin);
         let took = record.finished.saturating_duration_since(record.started);
         eprintln!(
-            "{:9.2} ms {:6.2} ms  {:<20} {:>4} {:>4} ops  {} {}",
+            "{:9.2} ms {:6.2} ms  {:<20} {:>4} {:>4} ops {:8.2} RU  {} {}",
             at.as_secs_f64() * 1e3,
             took.as_secs_f64() * 1e3,
             format!("{:?}", record.kind),
@@ -18,6 +18,7 @@ pub fn print(log: &[RequestRecord], origin: Instant) {
                 .status
                 .map_or_else(|| "-".to_owned(), |status| status.to_string()),
             record.operations,
+            record.charge,
             record.partition_key.as_deref().unwrap_or("-"),
             record.path.rsplit('/').next().unwrap_or_default(),
         );

@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use crate::emulator::{Emulator, Region};
 use crate::http::Call;
-use crate::strict::IndexPolicy;
+use crate::strict::{IndexPolicy, IndexTree};
 
 /// A container's definition, as far as requests are checked against it.
 #[derive(Debug)]
@@ -21,6 +21,8 @@ pub(crate) struct Container {
     /// The names that lead to the partition key, one list for each level of a hierarchical key.
     pub(crate) key_paths: Vec<Vec<String>>,
     pub(crate) index: IndexPolicy,
+    /// The same policy, for the entries of a document.
+    pub(crate) index_tree: IndexTree,
     /// How long a document without a `ttl` lives, in seconds; -1 is for ever. Without a default nothing expires.
     pub(crate) default_ttl: Option<i64>,
 }
@@ -83,6 +85,7 @@ impl Catalog {
                 .iter()
                 .map(|path| path.trim_start_matches('/').split('/').map(unquoted).collect())
                 .collect(),
+            index_tree: IndexTree::of(&definition.indexing_policy),
             index: definition.indexing_policy,
             default_ttl: definition.default_ttl,
         });

@@ -41,9 +41,11 @@ pub struct Counts {
     pub examined: u64,
     /// Requests that the strict checks refused.
     pub refused: u64,
-    /// Bytes of request bodies.
+    /// The estimated charge of all requests in hundredths of a request unit; see [`request_units`](Self::request_units).
+    pub charge_hundredths: u64,
+    /// Bytes of request bodies: what was written, and the queries.
     pub request_bytes: u64,
-    /// Bytes of reply bodies.
+    /// Bytes of reply bodies: what was read.
     pub response_bytes: u64,
 }
 
@@ -51,6 +53,11 @@ impl Counts {
     /// The requests that write documents; a batch is one.
     pub fn writes(&self) -> u64 {
         self.creates + self.replaces + self.upserts + self.patches + self.deletes + self.batches
+    }
+
+    /// The estimated charge of all requests in request units. `docs/emulator.md` describes the model.
+    pub fn request_units(&self) -> f64 {
+        self.charge_hundredths as f64 / 100.0
     }
 
     pub(super) fn count(&mut self, kind: RequestKind) {
@@ -96,6 +103,7 @@ impl Sub for Counts {
             documents_written: self.documents_written.saturating_sub(earlier.documents_written),
             examined: self.examined.saturating_sub(earlier.examined),
             refused: self.refused.saturating_sub(earlier.refused),
+            charge_hundredths: self.charge_hundredths.saturating_sub(earlier.charge_hundredths),
             request_bytes: self.request_bytes.saturating_sub(earlier.request_bytes),
             response_bytes: self.response_bytes.saturating_sub(earlier.response_bytes),
         }
@@ -119,6 +127,8 @@ pub struct RequestRecord {
     pub finished: Instant,
     /// The number of operations of a batch.
     pub operations: usize,
+    /// The estimated charge in request units; 0 while it is in progress.
+    pub charge: f64,
 }
 
 /// The largest number of requests of which no two overlapped in time: the sequential round trips.
@@ -151,6 +161,7 @@ mod tests {
             started: origin + Duration::from_millis(from),
             finished: origin + Duration::from_millis(to),
             operations: 0,
+            charge: 0.0,
         }
     }
 

@@ -23,6 +23,7 @@ pub(crate) const CONTINUATION: &str = "x-ms-continuation";
 pub(crate) const ITEM_COUNT: &str = "x-ms-item-count";
 pub(crate) const SUBSTATUS: &str = "x-ms-substatus";
 pub(crate) const ACTIVITY_ID: &str = "x-ms-activity-id";
+pub(crate) const REQUEST_CHARGE: &str = "x-ms-request-charge";
 
 /// One request with its whole body.
 #[derive(Clone)]
@@ -112,7 +113,7 @@ impl Reply {
         let body = json!({ "code": code, "message": message }).to_string();
         let mut headers = HeaderMap::new();
         headers.insert("content-type", HeaderValue::from_static("application/json"));
-        headers.insert("x-ms-request-charge", HeaderValue::from_static("0.00"));
+        headers.insert(REQUEST_CHARGE, HeaderValue::from_static("0.00"));
         if let Some(substatus) = substatus {
             headers.insert(SUBSTATUS, HeaderValue::from(substatus));
         }

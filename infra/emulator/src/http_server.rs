@@ -111,6 +111,11 @@ impl Switch {
         self.on.send_replace(false);
     }
 
+    /// Closes every connection that is open now. New ones are served.
+    pub fn drop_connections(&self) {
+        self.on.send_modify(|_| {});
+    }
+
     /// Whether requests are served.
     pub fn is_on(&self) -> bool {
         *self.on.borrow()

@@ -32,6 +32,7 @@
 //! | `count`, `request_log` | counters and the log of requests |
 //! | `service` | the service's behaviour where the emulator differs: containers, conditions, expiry |
 //! | `paging` | the pages of a query |
+//! | `charge` | the estimated price of a request |
 //! | `catalog` | the definitions of containers |
 //! | `expiry` | when documents expire |
 //! | `replica` | the lagging region |
@@ -39,6 +40,7 @@
 
 mod browser;
 mod catalog;
+mod charge;
 mod count;
 mod crash;
 mod emulator;

@@ -29,6 +29,8 @@ pub(crate) struct Inner {
     pub(crate) faults: Mutex<FaultPlan>,
     pub(crate) pause: Mutex<Option<PlannedPause>>,
     pub(crate) refuse: Mutex<Option<Refuse>>,
+    /// The partition keys, as JSON arrays, of partitions that count as full.
+    pub(crate) full: Mutex<Vec<String>>,
     pub(crate) crash: Mutex<CrashPlan>,
 }
 
@@ -43,6 +45,7 @@ impl Listener {
             faults: Mutex::default(),
             pause: Mutex::default(),
             refuse: Mutex::default(),
+            full: Mutex::default(),
             crash: Mutex::default(),
         };
         Self { inner: Arc::new(inner) }
@@ -107,6 +110,12 @@ impl Listener {
         *lock(&self.inner.refuse) = None;
     }
 
+    /// Treats a logical partition as full (20 GB) from now on: every write to it that creates or grows a document gets 403/1014.
+    /// Deletions and smaller versions are carried out.
+    pub fn fill_partition(&self, partition_key: &str) {
+        lock(&self.inner.full).push(serde_json::json!([partition_key]).to_string());
+    }
+
     /// Plans a crash of this listener at the `n`-th write from now, counted from 1. A batch is one write.
     ///
     /// That write gets no reply, and is applied or not as `when` says. Later writes are not applied, and the listener closes for
@@ -118,6 +127,11 @@ impl Listener {
     /// Whether the planned crash has happened.
     pub fn crashed(&self) -> bool {
         lock(&self.inner.crash).is_done() && !self.inner.switch.is_on()
+    }
+
+    /// Closes every connection that is open now, as a service does while its client is frozen. Requests in progress get no reply.
+    pub fn drop_connections(&self) {
+        self.inner.switch.drop_connections();
     }
 
     /// Closes the connection of every request, also of those in progress, without a reply. The port stays bound.

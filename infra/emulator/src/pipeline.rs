@@ -1,7 +1,8 @@
 //! The stages of one request at a listener.
 //!
 //! ```text
-//!   count -> delay -> pause -> signature and strict checks -> refuse_when -> planned crash -> random fault -> service -> reply
+//!   count -> delay -> pause -> signature and strict checks -> refuse_when, fill_partition -> planned crash -> random fault -> service
+//!         -> reply
 //! ```
 //!
 //! A new kind of fault is a new stage of [`Listener::process`]. The connection is closed without a reply only after the whole
@@ -14,9 +15,10 @@ use http_body_util::Full;
 use hyper::header::HeaderValue;
 use hyper::{Request, Response, StatusCode};
 
+use crate::charge;
 use crate::crash::{CrashPoint, CrashStep};
 use crate::faults::Fate;
-use crate::http::{Call, Reply};
+use crate::http::{Call, PARTITION_KEY, Reply};
 use crate::listener::{Listener, lock};
 use crate::pause::PlannedPause;
 use crate::refuse::Refusing;
@@ -73,6 +75,9 @@ impl Listener {
         if let Some(refusing) = self.refusing(call) {
             return Some(refusing.into_reply());
         }
+        if self.is_full(call) && self.inner.service.grows(call).await {
+            return Some(Refusing::partition_full().into_reply());
+        }
         let crash = self.next_write(call);
         match crash {
             // The write that crashes the listener may still be in progress: it closes the listener when it is applied.
@@ -96,11 +101,15 @@ impl Listener {
             return None;
         }
         let service = &self.inner.service;
-        let reply = service.answer(call, &checked, stale, &self.inner.endpoint).await;
+        let mut reply = service.answer(call, &checked, stale, &self.inner.endpoint).await;
         if reply.is_success() {
             outcome.documents_written = checked.documents;
             outcome.examined = service.examined(call, &checked).await;
         }
+        if outcome.examined > 0 {
+            service.charge_examined(call, &mut reply, outcome.examined).await;
+        }
+        outcome.charge_hundredths = charge::hundredths(&reply);
         if crash != CrashStep::Pass {
             self.close();
         }
@@ -115,6 +124,17 @@ impl Listener {
         let refuse = lock(&self.inner.refuse);
         let when = refuse.as_ref().filter(|_| call.kind.is_document())?;
         when(&RequestLog::record_of(call))
+    }
+
+    /// Whether the request writes to a partition that counts as full.
+    fn is_full(&self, call: &Call) -> bool {
+        let full = lock(&self.inner.full);
+        if full.is_empty() || !call.kind.is_write() {
+            return false;
+        }
+        let header = call.header(PARTITION_KEY).unwrap_or_default();
+        let key = serde_json::from_str::<serde_json::Value>(header).unwrap_or_default();
+        full.contains(&key.to_string())
     }
 
     /// Counts a write towards the planned crash.

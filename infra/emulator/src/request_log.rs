@@ -16,6 +16,8 @@ pub(crate) struct Outcome {
     pub(crate) operations: usize,
     pub(crate) documents_written: u64,
     pub(crate) examined: u64,
+    /// The charge in hundredths of a request unit.
+    pub(crate) charge_hundredths: u64,
     pub(crate) response_bytes: u64,
     pub(crate) refused: bool,
 }
@@ -76,6 +78,7 @@ impl RequestLog {
             started: now,
             finished: now,
             operations: 0,
+            charge: 0.0,
         }
     }
 
@@ -103,6 +106,7 @@ impl RequestLog {
         state.counts.batch_operations += outcome.operations as u64;
         state.counts.documents_written += outcome.documents_written;
         state.counts.examined += outcome.examined;
+        state.counts.charge_hundredths += outcome.charge_hundredths;
         state.counts.response_bytes += outcome.response_bytes;
         state.counts.refused += u64::from(outcome.refused);
         let Some(index) = entry_id.index else { return };
@@ -110,6 +114,7 @@ impl RequestLog {
         entry.done = true;
         entry.record.status = outcome.status;
         entry.record.operations = outcome.operations;
+        entry.record.charge = outcome.charge_hundredths as f64 / 100.0;
         entry.record.finished = now;
     }
 

@@ -40,6 +40,7 @@ async fn a_document_is_created_read_replaced_and_deleted() {
     let counts = server.listener().counts();
     assert_eq!(
         Counts {
+            charge_hundredths: 0,
             request_bytes: 0,
             response_bytes: 0,
             ..counts.clone()

@@ -301,3 +301,29 @@ async fn only_the_chosen_requests_are_refused() {
     client.create("full", "a").send().await.unwrap_err();
     assert!(listener.crashed());
 }
+
+#[tokio::test]
+async fn a_full_partition_takes_what_is_smaller_and_nothing_that_grows() {
+    let (server, client) = server().await;
+    let document = |text: &str| json!({ "id": "a", "pk": "full", "text": text });
+    let operation =
+        |kind: &str, text: &str| json!({ "operationType": kind, "id": "a", "resourceBody": document(text) });
+    client.upsert("full", document("medium")).ok().await.is(201);
+    client.create("full", "b").ok().await.is(201);
+    server.listener().fill_partition("full");
+    client.create("full", "c").ok().await.is(403);
+    client.upsert("full", document("larger than before")).ok().await.is(403);
+    client
+        .replace("full", document("larger than before"))
+        .ok()
+        .await
+        .is(403);
+    let grows = json!([operation("Replace", "larger than before"), { "operationType": "Delete", "id": "b" }]);
+    let refused = client.batch("full", grows).ok().await;
+    assert_eq!(refused.status, 403);
+    client.create("p", "c").ok().await.is(201);
+    client.replace("full", document("MEDIUM")).ok().await.is(200);
+    let shrinks = json!([operation("Replace", "small"), { "operationType": "Delete", "id": "b" }]);
+    client.batch("full", shrinks).ok().await.is(200);
+    client.delete("full", "a").ok().await.is(204);
+}

@@ -70,11 +70,14 @@ async fn a_patch_obeys_if_match_and_its_condition() {
         .ok()
         .await
         .is(200);
-    patch(&client, "a", body.clone())
+    let stale = patch(&client, "a", body.clone())
         .header("if-match", etag)
         .ok()
         .await
         .is(412);
+    // As with a replace, the client learns how new the document is that it missed.
+    assert_eq!(stale.header("x-ms-session-token"), patched.header("x-ms-session-token"));
+    assert!(stale.header("x-ms-session-token").is_some());
     patch(&client, "a", body).header("if-match", "*").ok().await.is(200);
     let when = |condition: &str| json!({ "condition": condition, "operations": [set("/m", 2)] });
     patch(&client, "a", when("from c where c.n > 1")).ok().await.is(412);

@@ -1,7 +1,7 @@
 //! A container, and its documents one at a time.
 //!
-//! Batches (`batch.rs`), queries of one logical partition (`query.rs`) and of all (`sweep.rs`) are further methods of
-//! the same [`Container`]. All go through `send.rs`.
+//! Patches (`patch.rs`), batches (`batch.rs`), queries of one logical partition (`query.rs`) and of all (`sweep.rs`) are
+//! further methods of the same [`Container`]. All go through `send.rs`.
 //!
 //! Invariant: all [`Container`]s of one client that name the same container share its consistency tokens and its
 //! ranges, so each reads what another has written.
@@ -32,7 +32,7 @@ use crate::send::Transport;
 pub const MAX_ITEM_BYTES: usize = 2 * 1024 * 1024;
 
 /// The version of a document, which changes with each write.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Etag(String);
 
@@ -162,12 +162,7 @@ impl Container {
             Err(Error::NotFound { .. }) => return Ok(None),
             Err(error) => return Err(error),
         };
-        let etag = etag_in(&request, &answer)?;
-        let doc = serde_json::from_slice(&answer.body).map_err(|source| Error::Decode {
-            what: request.subject.describe(),
-            source,
-        })?;
-        Ok(Some(Found { doc, etag }))
+        found_in(&request, &answer).map(Some)
     }
 
     /// Replaces a document that exists and, if given, still has the ETag `if_match`.
@@ -231,7 +226,7 @@ impl Container {
         result
     }
 
-    fn of_document<'a>(
+    pub(crate) fn of_document<'a>(
         &'a self,
         kind: RequestKind,
         method: Method,
@@ -277,6 +272,16 @@ pub(crate) fn check_size(id: impl FnOnce() -> String, bytes: usize) -> Result<()
     })
 }
 
+/// The document of an answer, in its version.
+pub(crate) fn found_in<T: DeserializeOwned>(request: &Request<'_>, answer: &Answer) -> Result<Found<T>, Error> {
+    let etag = etag_in(request, answer)?;
+    let doc = serde_json::from_slice(&answer.body).map_err(|source| Error::Decode {
+        what: request.subject.describe(),
+        source,
+    })?;
+    Ok(Found { doc, etag })
+}
+
 fn etag_in(request: &Request<'_>, answer: &Answer) -> Result<Etag, Error> {
     match headers::text(&answer.headers, &ETAG) {
         Some(etag) => Ok(Etag::new(etag)),
@@ -284,7 +289,7 @@ fn etag_in(request: &Request<'_>, answer: &Answer) -> Result<Etag, Error> {
     }
 }
 
-fn document_body<T: Serialize + ?Sized>(doc: &T, id: Option<&str>) -> Result<Bytes, Error> {
+pub(crate) fn document_body<T: Serialize + ?Sized>(doc: &T, id: Option<&str>) -> Result<Bytes, Error> {
     let body = serde_json::to_vec(doc).map_err(|source| {
         let what = id.map_or_else(|| "a document".to_owned(), |id| format!("document `{id}`"));
         Error::Encode { what, source }

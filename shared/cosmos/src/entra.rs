@@ -276,7 +276,7 @@ impl CredentialSource for EntraTokens {
 
     fn warm(&self) {
         // The first exchange reports the failure.
-        self.http.client().map(drop).unwrap_or_default();
+        self.http.connections().map(drop).unwrap_or_default();
     }
 }
 

@@ -157,7 +157,10 @@ async fn request(http: &Http, application: &Application, proof: &Presented) -> R
         reason,
         retry_after: None,
     };
-    let client = http.client().map_err(|error| unavailable(error.to_string()))?;
+    let client = http
+        .connections()
+        .map(|connections| connections.client)
+        .map_err(|error| unavailable(error.to_string()))?;
     let mut request = reqwest::Request::new(reqwest::Method::POST, application.url());
     let form = HeaderValue::from_static("application/x-www-form-urlencoded");
     request.headers_mut().insert(CONTENT_TYPE, form);

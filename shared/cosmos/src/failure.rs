@@ -147,6 +147,7 @@ fn operation(request: &Request<'_>) -> &'static str {
         RequestKind::Query | RequestKind::RangeQuery => "query",
         RequestKind::Create => "create",
         RequestKind::Replace => "replace",
+        RequestKind::Patch => "patch",
         RequestKind::Delete => "delete",
         RequestKind::Batch => "write a batch to",
         RequestKind::Ranges => "list the physical ranges of",

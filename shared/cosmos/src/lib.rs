@@ -1,7 +1,7 @@
 //! Azure Cosmos DB over REST: signing, documents, transactional batches, queries, one retry loop.
 //!
 //! ```text
-//!   CosmosClient --> Container --> documents (container.rs), batch.rs, query.rs, sweep.rs
+//!   CosmosClient --> Container --> documents (container.rs), patch.rs, batch.rs, query.rs, sweep.rs
 //!        |                              |
 //!   bootstrap.rs                     Request
 //!        \------------> send.rs <-------/        the one place that sends; one span per operation
@@ -76,6 +76,7 @@ mod container;
 // Further operations of a container, and the client of an account.
 mod batch;
 mod client;
+mod patch;
 mod query;
 mod range_list;
 
@@ -99,6 +100,7 @@ pub use error::{BoxedError, Context, Error};
 pub use key::Key;
 pub use observe::{Observed, Observer, RequestKind};
 pub use partition_key::{MAX_PARTITION_KEY_BYTES, PartitionKey};
+pub use patch::Patch;
 pub use query::{Page, PageOptions, Query};
 pub use retry::Retry;
 pub use spec::{ContainerDescription, ContainerSpec, IndexingPolicy, Order, Throughput};

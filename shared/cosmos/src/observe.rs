@@ -48,6 +48,8 @@ pub enum RequestKind {
     Create,
     /// New content of an existing document.
     Replace,
+    /// Changed fields of an existing document.
+    Patch,
     /// The deletion of a document.
     Delete,
     /// A transactional batch.
@@ -62,7 +64,7 @@ impl RequestKind {
     /// Whether the request changes something, so that an unknown outcome matters.
     pub fn is_write(self) -> bool {
         use RequestKind::*;
-        matches!(self, Create | Replace | Delete | Batch)
+        matches!(self, Create | Replace | Patch | Delete | Batch)
     }
 
     /// The name in spans and logs.
@@ -73,6 +75,7 @@ impl RequestKind {
             RequestKind::RangeQuery => "range_query",
             RequestKind::Create => "create",
             RequestKind::Replace => "replace",
+            RequestKind::Patch => "patch",
             RequestKind::Delete => "delete",
             RequestKind::Batch => "batch",
             RequestKind::Ranges => "ranges",

@@ -72,14 +72,10 @@ impl Transport {
         }
     }
 
-    pub(crate) fn http(&self) -> Result<&reqwest::Client, Error> {
-        self.http.client()
-    }
-
     /// Creates the HTTP clients, of the account and of the credential's source.
     pub(crate) fn warm(&self) -> Result<(), Error> {
         self.credential.warm();
-        self.http().map(drop)
+        self.http.connections().map(drop)
     }
 
     /// The deadline of an operation that starts now.
@@ -211,12 +207,13 @@ impl Transport {
         deadline: Instant,
     ) -> Result<Attempt, Error> {
         progress.attempts += 1;
-        let http = self.http()?;
+        let connections = self.http.connections()?;
         let started = Instant::now();
         let date = auth::http_date(self.clock.now_ms());
         let signed = self.signed(request, credential, &date, token_of(request, progress))?;
         let limit = self.request_timeout.min(deadline.saturating_duration_since(started));
-        let (outcome, answer, trouble) = match timeout(limit, exchange(http, request.kind, signed)).await {
+        let (outcome, answer, trouble) = match timeout(limit, exchange(&connections.client, request.kind, signed)).await
+        {
             Ok(Ok((outcome, answer))) => (outcome, Some(answer), String::new()),
             Ok(Err(error)) if error.is_connect() || error.is_builder() => (Outcome::NotSent, None, chain(&error)),
             Ok(Err(error)) => (Outcome::Lost, None, chain(&error)),
@@ -226,6 +223,11 @@ impl Transport {
                 format!("no answer from {} within {} ms", self.endpoint, limit.as_millis()),
             ),
         };
+        match outcome {
+            Outcome::Answer { .. } => self.http.answered(&connections),
+            Outcome::Lost => self.http.lost(&connections),
+            Outcome::NotSent => {}
+        }
         progress.charge += self.report(request, progress.attempts, started.elapsed(), answer.as_ref());
         // A replica that is behind returns the token that it was sent: nothing to learn.
         if let Some(answer) = answer.as_ref().filter(|_| classify(outcome) != Class::ReplicaBehind) {

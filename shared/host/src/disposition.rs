@@ -4,6 +4,7 @@
 //! |---|---|---|
 //! | committed | served | if more is due than the turn took, at once |
 //! | nothing | served | |
+//! | raced | as after the second try, which claims; busy, if there was no time for it | |
 //! | busy | served | soon, growing with the tries, not long after the lock ends |
 //! | deferred | served | in a second, when another invocation has time; failed when that never helps |
 //! | abandoned, timed out | served | when it may be tried again |
@@ -40,6 +41,7 @@ pub(crate) fn disposition(outcome: &Outcome, more: bool, tries: u32, now_ms: u64
         Outcome::Committed if more => Disposition::Again(Duration::ZERO),
         Outcome::Committed | Outcome::Nothing => Disposition::Served,
         Outcome::Busy { until_ms } => Disposition::Again(busy_for(*until_ms, tries, now_ms)),
+        Outcome::Raced => Disposition::Again(busy_for(now_ms, tries, now_ms)),
         Outcome::Deferred if tries >= DEFERRALS => Disposition::Failed,
         Outcome::Deferred | Outcome::TimedOut | Outcome::Cancelled => Disposition::Again(Duration::from_secs(1)),
         Outcome::Abandoned { delay } => Disposition::Again(*delay),

@@ -28,7 +28,12 @@ impl Schedule {
     pub(crate) fn wakeups(&self, due: Vec<Due>) -> Vec<Delayed> {
         let mut places: HashMap<(Target, u64), usize> = HashMap::new();
         let mut wakeups: Vec<Delayed> = Vec::new();
-        for Due { target, at_ms } in due {
+        for Due {
+            target,
+            at_ms,
+            execution,
+        } in due
+        {
             let at_ms = at_ms.filter(|at| *at > self.decided_ms);
             let delay = Duration::from_millis(at_ms.map_or(0, |at| at - self.decided_ms));
             if delay > self.reach {
@@ -42,6 +47,7 @@ impl Schedule {
                 let mut wakeup = Wakeup::to(target);
                 wakeup.consistency_token.clone_from(&self.consistency_token);
                 wakeup.due_ms = Some(due_ms);
+                wakeup.execution = execution;
                 wakeups.push(Delayed { wakeup, delay });
             } else if wakeups[place].delay < delay {
                 // The later of two in one second decides, or the wakeup would be too early for it.
@@ -65,6 +71,7 @@ mod tests {
                 instance: instance.to_owned(),
             },
             at_ms,
+            execution: None,
         }
     }
 

@@ -19,6 +19,24 @@ pub struct SqsRecord {
     /// The encoded wakeup.
     #[serde(default)]
     pub body: String,
+    /// What the queue says about it.
+    #[serde(default)]
+    pub attributes: SqsAttributes,
+}
+
+/// What the queue says about a message.
+#[derive(Clone, Debug, Default, Deserialize)]
+pub struct SqsAttributes {
+    /// How often it was delivered, this time included: a number, as a text.
+    #[serde(rename = "ApproximateReceiveCount", default)]
+    pub receive_count: String,
+}
+
+impl SqsRecord {
+    /// Whether it was delivered before, and not served.
+    pub(crate) fn is_redelivered(&self) -> bool {
+        self.attributes.receive_count.parse().is_ok_and(|count: u64| count > 1)
+    }
 }
 
 /// The messages that were not served: SQS delivers only these again (`ReportBatchItemFailures`).

@@ -10,7 +10,7 @@ use crate::budget::Budget;
 use crate::disposition::{Disposition, disposition};
 use crate::environment::{Environment, Role};
 use crate::event::{BatchResponse, SqsEvent, SqsRecord};
-use crate::gate::{Ended, Outcome, Step};
+use crate::gate::{Ended, Outcome, Step, StepTarget, TurnTarget};
 use crate::metrics::Metric;
 use crate::notifier::Delayed;
 use crate::wakeup::{Wakeup, recent_consistency_token};
@@ -25,12 +25,17 @@ use tracing::field::Empty;
 /// How much of the margin between the budget's end and the deadline may be used to send wakeups.
 const LAST_WAKEUPS: Duration = Duration::from_millis(150);
 
+/// So many wakeups for one turn in a batch are a rush.
+const RUSH: usize = 3;
+
 /// The records of one batch with the same target.
 #[derive(Debug)]
 struct Group {
     target: Target,
     wakeups: Vec<Wakeup>,
     messages: Vec<String>,
+    /// A record of it was delivered before.
+    is_redelivered: bool,
 }
 
 impl Environment {
@@ -49,6 +54,7 @@ impl Environment {
             "step",
             instance = group.target.instance(),
             activity = group.target.activity(),
+            activity_name = group.target.activity_name(),
             turn = Empty,
             execution = Empty,
             attempt = Empty,
@@ -64,10 +70,19 @@ impl Environment {
             .filter_map(|wakeup| wakeup.consistency_token.as_deref());
         tokens.for_each(|token| self.store.absorb_consistency_token(token));
         let fetched_ms = self.clock.now_ms();
-        let mut step = self.gate.serve(group.target.clone(), budget).await;
+        let mut step = self.gate.serve(group.step(), budget).await;
+        if step.outcome == Outcome::Raced {
+            self.metrics.count(Metric::Raced, 1);
+            // The winner may have read before this group's message came. Who claims cannot lose again.
+            step = self.gate.serve(group.claiming(), budget).await;
+        }
         let disposition = disposition(&step.outcome, step.more, group.tries(), self.clock.now_ms());
         let again = match disposition {
             Disposition::Failed => Vec::new(),
+            // Nothing of an activity that was committed is due later.
+            Disposition::Served if step.outcome == Outcome::Committed && group.target.activity().is_some() => {
+                Vec::new()
+            }
             Disposition::Served => self.early(&group, fetched_ms),
             Disposition::Again(delay) => {
                 let mut again = self.early(&group, fetched_ms);
@@ -98,7 +113,7 @@ impl Environment {
         dues.sort_unstable();
         dues.dedup();
         let wakeup_at = |due: u64| {
-            let mut wakeup = Wakeup::to(group.target.clone());
+            let mut wakeup = Wakeup::to(group.target.without_version());
             wakeup.consistency_token = recent_consistency_token(&self.store);
             wakeup.due_ms = Some(due);
             let delay = Duration::from_millis(due.saturating_sub(self.clock.now_ms()));
@@ -108,7 +123,12 @@ impl Environment {
     }
 
     fn again(&self, group: &Group, outcome: &Outcome, delay: Duration) -> Delayed {
-        let mut wakeup = Wakeup::to(group.target.clone());
+        let target = match outcome {
+            // Nothing was written.
+            Outcome::Deferred => group.target.clone(),
+            _ => group.target.without_version(),
+        };
+        let mut wakeup = Wakeup::to(target);
         wakeup.consistency_token = recent_consistency_token(&self.store);
         match outcome {
             Outcome::Busy { .. } | Outcome::Deferred => wakeup.tries = group.tries().saturating_add(1),
@@ -146,7 +166,13 @@ impl Environment {
                     target: wakeup.target.clone(),
                     wakeups: Vec::new(),
                     messages: Vec::new(),
+                    is_redelivered: false,
                 });
+            }
+            groups[place].is_redelivered |= record.is_redelivered();
+            // A wakeup that was sent later knows that the work item was written since.
+            if groups[place].target != wakeup.target {
+                groups[place].target = groups[place].target.without_version();
             }
             groups[place].wakeups.push(wakeup);
             groups[place].messages.push(record.message_id);
@@ -209,6 +235,30 @@ impl Environment {
 }
 
 impl Group {
+    /// The step that it asks for. A turn that may have ended its process before is claimed and counted. One whose wakeups
+    /// come fast is claimed, because other invocations have some of them too: all but one would run it in vain.
+    fn step(&self) -> StepTarget {
+        let is_suspicious = |wakeup: &Wakeup| wakeup.tries > 0 || wakeup.overdue;
+        let is_rush = self.wakeups.len() >= RUSH;
+        self.step_with(is_rush || self.is_redelivered || self.wakeups.iter().any(is_suspicious))
+    }
+
+    /// The same step, claimed in any case.
+    fn claiming(&self) -> StepTarget {
+        self.step_with(true)
+    }
+
+    fn step_with(&self, claims: bool) -> StepTarget {
+        match &self.target {
+            Target::Turn { instance } => StepTarget::Turn(TurnTarget {
+                instance: instance.clone(),
+                execution: self.wakeups.iter().filter_map(|wakeup| wakeup.execution).max(),
+                claims,
+            }),
+            Target::Work(work) => StepTarget::Work(work.clone()),
+        }
+    }
+
     fn tries(&self) -> u32 {
         self.wakeups.iter().map(|wakeup| wakeup.tries).min().unwrap_or(0)
     }

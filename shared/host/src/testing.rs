@@ -2,7 +2,7 @@
 
 pub use crate::budget::Budget;
 pub use crate::environment::{Environment, Parts, Role};
-pub use crate::event::{BatchItemFailure, BatchResponse, SqsEvent, SqsRecord};
+pub use crate::event::{BatchItemFailure, BatchResponse, SqsAttributes, SqsEvent, SqsRecord};
 pub use crate::gate::{Ended, Gate, Outcome, Step};
 pub use crate::log::JsonLayer;
 pub use crate::maintenance::dead_letters::{

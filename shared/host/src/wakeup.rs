@@ -1,22 +1,29 @@
 //! A wakeup and its wire format: the body of one SQS message.
 //!
 //! ```json
-//! {"v":1,"turn":{"instance":"order-7"},"consistency":"0:-1#12"}
-//! {"v":1,"work":{"instance":"order-7","execution":1,"activity":3,"tag":"gpu",
-//!                "orchestration":"fulfil-order","version":"1.0.0"},"due":1760000000000,"tries":2}
+//! {"v":1,"turn":{"instance":"order-7","execution":1},"consistency":"0:-1#12"}
+//! {"v":1,"work":{"instance":"order-7","execution":1,"activity":3,"name":"charge","tag":"gpu","session":"cart",
+//!                "orchestration":"fulfil-order","version":"1.0.0",
+//!                "etag":"\"00004f2a-0000-0700-0000-690f6a3c0000\"","schema":1},"due":1760000000000}
 //! ```
+//!
+//! `etag` and `schema` name the version in which the work item was written: the worker claims it in that version without
+//! reading it first. A wakeup that is sent again has neither, because somebody may have written the item since.
 //!
 //! A wakeup names a target. Whatever else it carries only spares the reader a request: the store decides. Fields that
 //! this version does not know are ignored, so that a newer sender can add some; another `v` is refused, because there the
 //! meaning has changed. The text is pure ASCII, because SQS refuses some characters that an instance id may have.
 
-use duroxide_cosmos::{CosmosProvider, Orchestration, Target, WorkTarget};
+use cosmos::Etag;
+use duroxide_cosmos::{CosmosProvider, Orchestration, Target, WorkTarget, WorkVersion};
 use serde::{Deserialize, Serialize};
 
 /// The version that this build writes and reads.
 const VERSION: u64 = 1;
 /// The most bytes of consistency tokens that a wakeup carries: those of some sixty physical partitions.
 const TOKEN_BYTES: usize = 2_000;
+/// The longest name of an activity that a wakeup carries: it is for the log only.
+const NAME_BYTES: usize = 256;
 
 /// The message that a target has something to do.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -29,6 +36,10 @@ pub struct Wakeup {
     pub due_ms: Option<u64>,
     /// How often this wakeup was sent again because its target was busy.
     pub tries: u32,
+    /// The execution that a turn is expected to belong to.
+    pub execution: Option<u64>,
+    /// Maintenance sent it, because its target is overdue: an earlier attempt may have ended its process.
+    pub overdue: bool,
 }
 
 /// Why a message is not a wakeup.
@@ -76,11 +87,15 @@ struct Wire {
     due: Option<u64>,
     #[serde(default, skip_serializing_if = "is_zero")]
     tries: u32,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    overdue: bool,
 }
 
 #[derive(Serialize, Deserialize)]
 struct WireTurn {
     instance: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    execution: Option<u64>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -89,23 +104,36 @@ struct WireWork {
     execution: u64,
     activity: u64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    name: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     tag: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    session: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     orchestration: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     version: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    etag: Option<Etag>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    schema: Option<u64>,
 }
 
 impl From<WorkTarget> for WireWork {
     fn from(work: WorkTarget) -> WireWork {
         let (orchestration, version) = work.orchestration.map(|of| (of.name, of.version)).unzip();
+        let (etag, schema) = work.written.map(|written| (written.etag, written.schema)).unzip();
         WireWork {
             instance: work.instance,
             execution: work.execution,
             activity: work.activity,
+            name: work.name.filter(|name| name.len() <= NAME_BYTES),
             tag: work.tag,
+            session: work.session,
             orchestration,
             version,
+            etag,
+            schema,
         }
     }
 }
@@ -117,8 +145,14 @@ impl From<WireWork> for WorkTarget {
             instance: wire.instance,
             execution: wire.execution,
             activity: wire.activity,
+            name: wire.name,
             tag: wire.tag,
+            session: wire.session,
             orchestration: orchestration.map(|(name, version)| Orchestration { name, version }),
+            written: wire
+                .etag
+                .zip(wire.schema)
+                .map(|(etag, schema)| WorkVersion { etag, schema }),
         }
     }
 }
@@ -147,13 +181,18 @@ impl Wakeup {
             consistency_token: None,
             due_ms: None,
             tries: 0,
+            execution: None,
+            overdue: false,
         }
     }
 
     /// The message's body.
     pub fn encode(&self) -> String {
         let (turn, work) = match self.target.clone() {
-            Target::Turn { instance } => (Some(WireTurn { instance }), None),
+            Target::Turn { instance } => {
+                let execution = self.execution;
+                (Some(WireTurn { instance, execution }), None)
+            }
             Target::Work(work) => (None, Some(work.into())),
         };
         let wire = Wire {
@@ -163,6 +202,7 @@ impl Wakeup {
             consistency: self.consistency_token.clone(),
             due: self.due_ms,
             tries: self.tries,
+            overdue: self.overdue,
         };
         ascii(&serde_json::to_string(&wire).expect("a wakeup is strings and numbers, which have a JSON form"))
     }
@@ -178,9 +218,9 @@ impl Wakeup {
             return Err(WakeupError::UnknownVersion { found: v });
         }
         let wire: Wire = serde_json::from_str(body).map_err(WakeupError::Malformed)?;
-        let target = match (wire.turn, wire.work) {
-            (Some(WireTurn { instance }), None) => Target::Turn { instance },
-            (None, Some(work)) => Target::Work(work.into()),
+        let (target, execution) = match (wire.turn, wire.work) {
+            (Some(WireTurn { instance, execution }), None) => (Target::Turn { instance }, execution),
+            (None, Some(work)) => (Target::Work(work.into()), None),
             _ => return Err(WakeupError::NoTarget),
         };
         if target.instance().is_empty() {
@@ -191,6 +231,8 @@ impl Wakeup {
             consistency_token: wire.consistency,
             due_ms: wire.due,
             tries: wire.tries,
+            execution,
+            overdue: wire.overdue,
         })
     }
 }
@@ -224,11 +266,25 @@ mod tests {
             instance: "i".to_owned(),
             execution: 2,
             activity: 3,
-            tag: None,
             orchestration: Some(Orchestration {
                 name: "O".to_owned(),
                 version: "1.0.0".to_owned(),
             }),
+            ..WorkTarget::default()
+        }
+    }
+
+    /// A wakeup with everything in it.
+    fn written() -> WorkTarget {
+        WorkTarget {
+            name: Some("charge".to_owned()),
+            tag: Some("gpu".to_owned()),
+            session: Some("cart".to_owned()),
+            written: Some(WorkVersion {
+                etag: Etag::new("\"00004f2a-0000-0700-0000-690f6a3c0000\""),
+                schema: 1,
+            }),
+            ..work()
         }
     }
 
@@ -238,7 +294,7 @@ mod tests {
         late.due_ms = Some(1_760_000_000_000);
         late.consistency_token = Some("0:-1#12,1:-1#7".to_owned());
         late.tries = 3;
-        for wakeup in [Wakeup::turn("a"), Wakeup::work(work()), late] {
+        for wakeup in [Wakeup::turn("a"), Wakeup::work(work()), Wakeup::work(written()), late] {
             assert_eq!(Wakeup::decode(&wakeup.encode()).unwrap(), wakeup);
         }
     }
@@ -261,6 +317,32 @@ mod tests {
         let wakeup = Wakeup::decode(r#"{"v":1,"turn":{"instance":"a","colour":1},"new":{"x":[]}}"#).unwrap();
         assert_eq!(wakeup, Wakeup::turn("a"));
         assert_eq!(wakeup.encode(), r#"{"v":1,"turn":{"instance":"a"}}"#);
+    }
+
+    #[test]
+    fn a_version_without_its_schema_is_no_version() {
+        for part in [r#""etag":"\"1\"""#, r#""schema":1"#] {
+            let body = format!(r#"{{"v":1,"work":{{"instance":"i","execution":2,"activity":3,{part}}}}}"#);
+            let Target::Work(work) = Wakeup::decode(&body).unwrap().target else {
+                panic!("{body}");
+            };
+            assert_eq!(work.written, None, "{body}");
+        }
+    }
+
+    #[test]
+    fn a_wakeup_of_an_activity_stays_small() {
+        let typical = Wakeup::work(written()).encode();
+        assert!(typical.len() <= 256, "{} bytes: {typical}", typical.len());
+        let worst = "\u{1}".repeat(cosmos::MAX_PARTITION_KEY_BYTES);
+        let wakeup = Wakeup::work(WorkTarget {
+            instance: worst.clone(),
+            session: Some(worst),
+            name: Some("x".repeat(1_000_000)),
+            ..written()
+        });
+        let body = wakeup.encode();
+        assert!(body.is_ascii() && body.len() < 26_000, "{} bytes", body.len());
     }
 
     #[test]

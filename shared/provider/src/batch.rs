@@ -1,23 +1,31 @@
 //! Operations on one partition, packed into batches and sent. Turns, work items, recovery and deletion all write here.
 //!
-//! A *fenced* batch replaces the lock with `If-Match` as its first operation: it fails as a whole when the lock changed.
+//! A *fenced* batch replaces the instance document with `If-Match` as its first operation: it fails as a whole when anything was committed since.
 
 use crate::error::Failure;
-use crate::model::{LockDoc, StagedOp, StagedOpKind};
-use crate::store::{Locked, Store};
-use cosmos::{Batch, Etag, PartitionKey, Query, Retry};
-use std::collections::HashSet;
+use crate::model::{InstanceDoc, StagedOp, StagedOpKind};
+use crate::store::{Fence, Store};
+use cosmos::{Batch, BatchResult, Etag, PartitionKey, Query, Retry};
+use serde::Deserialize;
+use std::collections::{HashMap, HashSet};
 
-/// How many operations and bytes a batch is filled to. The service takes 100 and 2 MB; the lock document, which is in
-/// every fenced batch and may name a thousand messages, must still fit.
+/// How many operations and bytes a batch is filled to. The service takes 100 and 2 MB; the instance document, which is
+/// in every fenced batch and may name a thousand messages, must still fit.
 pub(crate) const BATCH_OPS: usize = cosmos::MAX_BATCH_OPERATIONS - 3;
-pub(crate) const BATCH_BYTES: usize = cosmos::MAX_REQUEST_BYTES - 128 * 1024;
+pub(crate) const BATCH_BYTES: usize = cosmos::MAX_REQUEST_BYTES - 192 * 1024;
 /// A staged document must fit a document, and its operations a batch.
 const STAGED_BYTES: usize = 1800 * 1024;
 
+/// A fenced batch that was written.
+pub(crate) struct Written {
+    pub fence: Fence,
+    /// The versions of the documents that its other operations wrote.
+    pub etags: HashMap<String, Etag>,
+}
+
 /// The parts of a commit that does not fit one batch.
 pub(crate) struct Split {
-    /// Written with the lock: this batch decides.
+    /// Written with the instance document: this batch decides.
     pub decisive: Vec<StagedOp>,
     /// Published after the decision, one group per batch.
     pub staged: Vec<Vec<StagedOp>>,
@@ -66,10 +74,13 @@ fn pack_into(ops: Vec<StagedOp>, most_bytes: usize) -> Vec<Vec<StagedOp>> {
     groups
 }
 
-/// A batch that begins with the fence: the lock, in the version that was seen.
-pub(crate) fn lock_first(lock: &LockDoc, seen: &Etag) -> Result<Batch, Failure> {
+/// A batch that begins with the fence: the instance document, in place of the version that was seen. `None`: there was none.
+pub(crate) fn fence_first(next: &InstanceDoc, seen: Option<&Etag>) -> Result<Batch, Failure> {
     let mut batch = Batch::new();
-    batch.replace(LockDoc::ID, lock, Some(seen.clone()))?;
+    match seen {
+        Some(seen) => batch.replace(InstanceDoc::ID, next, Some(seen.clone()))?,
+        None => batch.create(InstanceDoc::ID, next)?,
+    };
     Ok(batch)
 }
 
@@ -88,22 +99,34 @@ pub(crate) fn extend(mut batch: Batch, ops: &[StagedOp]) -> Result<Batch, Failur
     Ok(batch)
 }
 
-/// Writes one fenced batch. Returns `None` when the lock has changed. Deletes of documents that are gone are left out.
+/// The versions that the operations after the fence wrote.
+pub(crate) fn etags_of(ops: Vec<StagedOp>, results: &[BatchResult]) -> HashMap<String, Etag> {
+    let written = ops.into_iter().zip(results.iter().skip(1));
+    written
+        .filter_map(|(op, result)| Some((op.id, result.etag.clone()?)))
+        .collect()
+}
+
+/// Writes one fenced batch. Returns `None` when something was committed since. Deletes of documents that are gone are left out.
 pub(crate) async fn write_fenced(
     store: &Store,
     pk: &PartitionKey,
-    lock: &Locked,
-    next: &LockDoc,
+    fence: &Fence,
+    next: &InstanceDoc,
     mut ops: Vec<StagedOp>,
-) -> Result<Option<Locked>, Failure> {
+) -> Result<Option<Written>, Failure> {
     loop {
-        let batch = lock_first(next, &lock.etag)?;
+        let batch = fence_first(next, Some(&fence.etag))?;
         let error = match store
             .container
             .batch(pk, &extend(batch, &ops)?, Retry::Idempotent)
             .await
         {
-            Ok(results) => return Ok(Some(store.written_lock(pk, next.clone(), &results).await?)),
+            Ok(results) => {
+                let fence = store.written_fence(pk, next.clone(), &results).await?;
+                let etags = etags_of(ops, &results);
+                return Ok(Some(Written { fence, etags }));
+            }
             Err(error) => error,
         };
         let Some(index) = error.batch_index() else {
@@ -128,22 +151,73 @@ pub(crate) async fn write_fenced(
     }
 }
 
-/// Deletes documents by id, in order, in fenced batches. Returns the lock's newest version, or `None` when another
+/// Deletes documents by id, in order, in fenced batches. Returns the fence's newest version, or `None` when another
 /// process has written it.
 pub(crate) async fn discard_fenced(
     store: &Store,
     pk: &PartitionKey,
-    mut lock: Locked,
+    mut fence: Fence,
     ids: Vec<String>,
-) -> Result<Option<Locked>, Failure> {
+) -> Result<Option<Fence>, Failure> {
     for group in pack(discards(&ids)) {
-        let next = lock.doc.clone();
-        match write_fenced(store, pk, &lock, &next, group).await? {
-            Some(written) => lock = written,
+        let next = fence.doc.clone();
+        match write_fenced(store, pk, &fence, &next, group).await? {
+            Some(written) => fence = written.fence,
             None => return Ok(None),
         }
     }
-    Ok(Some(lock))
+    Ok(Some(fence))
+}
+
+/// A document in the version that a list shows.
+#[derive(Clone, Debug, Deserialize)]
+pub(crate) struct Version {
+    pub id: String,
+    #[serde(rename = "_etag")]
+    pub etag: String,
+}
+
+/// Deletes documents in the versions that were listed, in order, in fenced batches. One that was rewritten since stays:
+/// whoever deletes must look at it again, because a newer release may have written it. Returns as [`discard_fenced`].
+pub(crate) async fn delete_fenced(
+    store: &Store,
+    pk: &PartitionKey,
+    mut fence: Fence,
+    listed: &[Version],
+) -> Result<Option<Fence>, Failure> {
+    let ops = listed.iter().map(|doc| StagedOp::delete(&doc.id, &doc.etag));
+    for mut group in pack(ops.collect()) {
+        while !group.is_empty() {
+            let next = fence.doc.clone();
+            let batch = extend(fence_first(&next, Some(&fence.etag))?, &group)?;
+            match store.container.batch(pk, &batch, Retry::Idempotent).await {
+                Ok(results) => {
+                    fence = store.written_fence(pk, next, &results).await?;
+                    break;
+                }
+                Err(error) if error.batch_index() == Some(0) => return Ok(None),
+                Err(error) if error.is_not_found() || error.is_precondition_failed() => {
+                    let failed = error.batch_index().and_then(|index| index.checked_sub(1));
+                    if let Some(index) = failed.filter(|index| *index < group.len()) {
+                        group.remove(index);
+                    }
+                    group = without_changed(store, pk, group).await?;
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+    Ok(Some(fence))
+}
+
+/// The deletions of documents that are still in their version.
+async fn without_changed(store: &Store, pk: &PartitionKey, mut ops: Vec<StagedOp>) -> Result<Vec<StagedOp>, Failure> {
+    let ids: Vec<&str> = ops.iter().map(|op| op.id.as_str()).collect();
+    let query = Query::new("SELECT c.id, c._etag FROM c WHERE ARRAY_CONTAINS(@ids, c.id)").param("@ids", &ids);
+    let listed = store.container.query::<Version>(pk, &query).await?;
+    let now: HashMap<String, String> = listed.into_iter().map(|doc| (doc.id, doc.etag)).collect();
+    ops.retain(|op| matches!(&op.op, StagedOpKind::Delete { etag } if now.get(&op.id) == Some(etag)));
+    Ok(ops)
 }
 
 /// Deletes documents by id, in order, whether they exist or not.

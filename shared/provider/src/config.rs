@@ -27,11 +27,17 @@ pub struct CosmosConfig {
     pub(crate) outbox: Outbox,
     pub(crate) dead_letter_ttl: Duration,
     pub(crate) orphan_grace: Duration,
+    pub(crate) prune_time: Duration,
     pub(crate) history_limit: u64,
+    pub(crate) history_cache: u64,
 }
 
+/// The default of [`CosmosConfigBuilder::prune_time`].
+const PRUNE_TIME: Duration = Duration::from_secs(60);
 /// The default of [`CosmosConfigBuilder::history_limit`].
 const HISTORY_LIMIT: u64 = 64 * 1024 * 1024;
+/// The default of [`CosmosConfigBuilder::history_cache`].
+const HISTORY_CACHE: u64 = 32 * 1024 * 1024;
 
 /// How often, and how long apart, recovery retries an intent that its maker did not deliver.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -75,7 +81,9 @@ impl fmt::Debug for CosmosConfig {
             .field("outbox", &self.outbox)
             .field("dead_letter_ttl", &self.dead_letter_ttl)
             .field("orphan_grace", &self.orphan_grace)
+            .field("prune_time", &self.prune_time)
             .field("history_limit", &self.history_limit)
+            .field("history_cache", &self.history_cache)
             .finish_non_exhaustive()
     }
 }
@@ -100,7 +108,9 @@ impl CosmosConfig {
             outbox: Outbox::default(),
             dead_letter_ttl: Duration::from_secs(30 * 24 * 3_600),
             orphan_grace: Duration::from_secs(24 * 3_600),
+            prune_time: PRUNE_TIME,
             history_limit: HISTORY_LIMIT,
+            history_cache: HISTORY_CACHE,
         })
     }
 
@@ -232,11 +242,25 @@ impl CosmosConfigBuilder {
         self
     }
 
+    /// How long one call that prunes executions may take (default 60 s), also one of many instances. Its error says how much
+    /// is deleted, and another call continues. Retention has the time of its maintenance run instead.
+    pub fn prune_time(mut self, time: Duration) -> Self {
+        self.0.prune_time = time;
+        self
+    }
+
     /// How many bytes the history of one execution may have (default 64 MiB). A turn that would load a larger one is given
     /// up: the orchestration fails, with an error that names the size. A process needs several times as much memory for
     /// each turn that it runs at once.
     pub fn history_limit(mut self, bytes: u64) -> Self {
         self.0.history_limit = bytes;
+        self
+    }
+
+    /// How many bytes of histories are kept of instances that this process has served (default 32 MiB), so that their next
+    /// turns read only what is new. 0 keeps none.
+    pub fn history_cache(mut self, bytes: u64) -> Self {
+        self.0.history_cache = bytes;
         self
     }
 

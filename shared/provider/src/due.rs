@@ -6,7 +6,8 @@
 //!
 //! The polling runtime turns the list into candidates, the functions turn it into wakeups.
 
-use crate::model::{WorkDoc, target_of};
+use crate::model::{WorkDoc, schema_version, target_of};
+use cosmos::Etag;
 use duroxide::providers::{ExecutionMetadata, ScheduledActivityIdentifier, WorkItem};
 use duroxide::{Event, EventKind};
 use std::collections::HashSet;
@@ -35,6 +36,8 @@ pub struct Due {
     pub target: Target,
     /// From when on (Unix ms); `None`: at once.
     pub at_ms: Option<u64>,
+    /// The execution that a turn is expected to belong to, if it is known.
+    pub execution: Option<u64>,
 }
 
 /// The next step of an instance: a turn, or one of its activities.
@@ -49,8 +52,8 @@ pub enum Target {
     Work(WorkTarget),
 }
 
-/// One activity.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+/// One activity. Only instance, execution and activity name it; the rest saves its worker requests.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct WorkTarget {
     /// The instance that scheduled it.
     pub instance: String,
@@ -58,10 +61,45 @@ pub struct WorkTarget {
     pub execution: u64,
     /// The id of its event.
     pub activity: u64,
+    /// The activity's name.
+    pub name: Option<String>,
     /// Its tag, which decides who may run it.
     pub tag: Option<String>,
+    /// Its affinity session, which is claimed before it.
+    pub session: Option<String>,
     /// The orchestration that scheduled it. A worker that knows it need not read the history for the activity's context.
     pub orchestration: Option<Orchestration>,
+    /// The version in which its work item was written. A worker that knows it claims the item without reading it first.
+    pub written: Option<WorkVersion>,
+}
+
+/// The version of a work item that nobody has claimed since it was written.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct WorkVersion {
+    /// Its ETag.
+    pub etag: Etag,
+    /// The schema version that its writer writes. A build that writes another one reads the item before it claims it.
+    pub schema: u64,
+}
+
+impl WorkVersion {
+    /// The version that this build has just written.
+    pub(crate) fn of(etag: Etag) -> Self {
+        let schema = schema_version();
+        WorkVersion { etag, schema }
+    }
+
+    /// Whether this build may claim the item blindly: it writes the same schema version, and the ETag names one version
+    /// of a document (`*` would be any).
+    pub(crate) fn is_usable(&self) -> bool {
+        let quoted = self
+            .etag
+            .as_str()
+            .strip_prefix('"')
+            .and_then(|tag| tag.strip_suffix('"'));
+        let is_tag = |tag: &str| !tag.is_empty() && tag.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'"');
+        self.schema == schema_version() && quoted.is_some_and(is_tag)
+    }
 }
 
 /// The name and version of an orchestration.
@@ -102,6 +140,23 @@ impl Target {
             Target::Work(work) => Some(work.activity),
         }
     }
+
+    /// The activity's name, if it is one and the name is known.
+    pub fn activity_name(&self) -> Option<&str> {
+        match self {
+            Target::Turn { .. } => None,
+            Target::Work(work) => work.name.as_deref(),
+        }
+    }
+
+    /// The same without the version of a work item: somebody may have written it since.
+    pub fn without_version(&self) -> Target {
+        let mut target = self.clone();
+        if let Target::Work(work) = &mut target {
+            work.written = None;
+        }
+        target
+    }
 }
 
 impl WorkTarget {
@@ -122,7 +177,15 @@ impl TurnDecision {
         let started = Orchestration::started(&self.events);
         let orchestration = started.as_ref().or(running);
         let cancelled: HashSet<String> = self.cancelled.iter().map(WorkDoc::id_of).collect();
-        let messages = self.messages.iter().filter_map(Due::message);
+        let messages = self.messages.iter().filter_map(|item| {
+            let due = Due::message(item)?;
+            // The next execution begins with a turn that still sees this one.
+            let execution = match item {
+                WorkItem::ContinueAsNew { .. } => Some(self.execution),
+                _ => due.execution,
+            };
+            Some(Due { execution, ..due })
+        });
         let work = self.work.iter().filter_map(|item| Due::activity(item, orchestration));
         let wanted = |due: &Due| match &due.target {
             Target::Turn { .. } => true,
@@ -151,6 +214,7 @@ impl Due {
                 instance: target_of(item)?.to_owned(),
             },
             at_ms: visible_ms,
+            execution: execution_of(item),
         })
     }
 
@@ -160,6 +224,8 @@ impl Due {
             instance,
             execution_id,
             id,
+            name,
+            session_id,
             tag,
             ..
         } = item
@@ -171,11 +237,31 @@ impl Due {
                 instance: instance.clone(),
                 execution: *execution_id,
                 activity: *id,
+                name: Some(name.clone()),
                 tag: tag.clone(),
+                session: session_id.clone(),
                 orchestration: orchestration.cloned(),
+                written: None,
             }),
             at_ms: None,
+            execution: None,
         })
+    }
+}
+
+/// The execution that waits for this message, if the message names it.
+fn execution_of(item: &WorkItem) -> Option<u64> {
+    match item {
+        WorkItem::ActivityCompleted { execution_id, .. }
+        | WorkItem::ActivityFailed { execution_id, .. }
+        | WorkItem::TimerFired { execution_id, .. } => Some(*execution_id),
+        WorkItem::SubOrchCompleted {
+            parent_execution_id, ..
+        }
+        | WorkItem::SubOrchFailed {
+            parent_execution_id, ..
+        } => Some(*parent_execution_id),
+        _ => None,
     }
 }
 
@@ -306,10 +392,13 @@ mod tests {
                     instance: "i".to_owned(),
                     execution: 3,
                     activity: 7,
+                    name: Some("A".to_owned()),
                     tag: Some("gpu".to_owned()),
                     orchestration,
+                    ..WorkTarget::default()
                 }),
                 at_ms: None,
+                execution: None,
             }]
         };
         assert_eq!(decision.due(None), expected(None));
@@ -342,5 +431,30 @@ mod tests {
         let due = decision.due(None);
         let activities: Vec<_> = due.iter().map(|due| due.target.activity()).collect();
         assert_eq!(activities, [Some(8)]);
+    }
+
+    #[test]
+    fn only_the_etag_of_one_version_and_of_this_schema_is_usable() {
+        let usable = |etag: &str, schema: u64| {
+            let etag = Etag::new(etag);
+            WorkVersion { etag, schema }.is_usable()
+        };
+        let schema = schema_version();
+        assert!(usable("\"0000d826-0000-0700-0000-5f2e1ee90000\"", schema));
+        for etag in [
+            "",
+            "*",
+            "\"\"",
+            "\"",
+            "W/\"1\"",
+            "1",
+            "\"1\", \"2\"",
+            "\"a b\"",
+            "\"\u{e9}\"",
+            "\"\n\"",
+        ] {
+            assert!(!usable(etag, schema), "{etag}");
+        }
+        assert!(!usable("\"1\"", schema + 1) && !usable("\"1\"", schema - 1));
     }
 }

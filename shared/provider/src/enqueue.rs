@@ -1,10 +1,13 @@
 //! Enqueueing from outside a turn: one request. A lost response does no harm: the id is unique to the request, so a retry
 //! conflicts with the message, or with the receipt that it leaves when a turn has consumed it meanwhile.
+//!
+//! A start also creates the instance document, in the same batch, so that the instance can be seen before its first turn.
+//! If there is one already, the message alone is created: for duroxide a second start is one more message.
 
 use crate::error::Failure;
-use crate::model::{Envelope, MessageDoc, Receipt, WorkDoc, target_of};
+use crate::model::{Envelope, InstanceDoc, MessageDoc, Receipt, WorkDoc, target_of};
 use crate::store::{Store, check_session, check_size, millis};
-use cosmos::{PartitionKey, Retry};
+use cosmos::{Batch, Container, PartitionKey, Retry};
 use duroxide::providers::WorkItem;
 use std::time::Duration;
 
@@ -25,13 +28,34 @@ pub(crate) async fn message(store: &Store, item: &WorkItem, delay: Option<Durati
     };
     let message = MessageDoc::new(target, envelope, item)?;
     check_size("the input or event", target, &message)?;
-    match store.container.create(&pk, &message, Retry::Idempotent).await {
-        Ok(_) => {}
-        // The id is unique: the conflict comes from our own first attempt.
-        Err(error) if error.is_conflict() => {}
-        Err(error) => return Err(error.into()),
-    }
+    create(store, &store.container, &pk, &message).await?;
     Ok((target.to_owned(), due_at))
+}
+
+/// Creates a message, whose id conflicts only with an earlier attempt to create it, or with what that has left.
+pub(crate) async fn create(
+    store: &Store,
+    container: &Container,
+    pk: &PartitionKey,
+    message: &MessageDoc,
+) -> Result<(), Failure> {
+    if let Some(name) = message.starts() {
+        let pending = InstanceDoc::pending(pk.as_str(), &name, store.now());
+        let mut batch = Batch::new();
+        batch.create(&message.id, message)?;
+        batch.create(InstanceDoc::ID, &pending)?;
+        match container.batch(pk, &batch, Retry::Idempotent).await {
+            Ok(_) => return Ok(()),
+            Err(error) if error.is_conflict() && error.batch_index() == Some(0) => return Ok(()),
+            Err(error) if error.is_conflict() => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    match container.create(pk, message, Retry::Idempotent).await {
+        Ok(_) => Ok(()),
+        Err(error) if error.is_conflict() => Ok(()),
+        Err(error) => Err(error.into()),
+    }
 }
 
 /// Queues an activity outside a turn.

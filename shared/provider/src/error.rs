@@ -6,6 +6,7 @@
 
 use cosmos::PartitionKey;
 use duroxide::providers::ProviderError;
+use std::time::Duration;
 
 /// Why a provider could not connect.
 #[derive(Debug, thiserror::Error)]
@@ -37,6 +38,10 @@ pub(crate) enum Failure {
         "the lock on instance '{instance}' is lost: it expired, another process claimed it, or the instance was deleted"
     )]
     LockLost { instance: String },
+    #[error("another turn of instance '{instance}' was committed first: this one has written nothing")]
+    Raced { instance: String },
+    #[error("the commit of a turn of instance '{instance}' takes several batches: claim the instance first")]
+    Unclaimed { instance: String },
     #[error(
         "the lock on activity {work} of instance '{instance}' is lost: \
          it expired, or the activity was cancelled, completed or claimed by another process"
@@ -60,6 +65,13 @@ pub(crate) enum Failure {
     },
     #[error("an event of instance '{instance}' has no event id: the runtime must assign one")]
     EventWithoutId { instance: String },
+    /// A document that this build cannot decode, and that the operation cannot do without.
+    #[error("document '{id}' of instance '{instance}': {reason}")]
+    Foreign {
+        instance: String,
+        id: String,
+        reason: String,
+    },
     #[error("instance '{instance}': {reason}")]
     Corrupt { instance: String, reason: String },
     #[error("instance '{instance}': the replica that answered lags behind ({reason}); try again")]
@@ -70,6 +82,15 @@ pub(crate) enum Failure {
     NoExecution { instance: String, execution: u64 },
     #[error("instance '{0}' is locked by a running turn: try again when it has ended")]
     Busy(String),
+    #[error("the call took longer than {} s: call it again, and it continues where it ended", .0.as_secs_f32())]
+    OutOfTime(Duration),
+    /// A call that prunes did a part of it.
+    #[error("{executions} executions with {events} events are deleted, and the rest is left: {why}")]
+    Partly {
+        executions: u64,
+        events: u64,
+        why: Box<Failure>,
+    },
     #[error("{0}")]
     Refused(String),
 }
@@ -78,6 +99,11 @@ impl Failure {
     pub(crate) fn lock_lost(pk: &PartitionKey) -> Self {
         let instance = pk.as_str().to_owned();
         Failure::LockLost { instance }
+    }
+
+    pub(crate) fn raced(pk: &PartitionKey) -> Self {
+        let instance = pk.as_str().to_owned();
+        Failure::Raced { instance }
     }
 
     pub(crate) fn busy(pk: &PartitionKey) -> Self {
@@ -96,7 +122,8 @@ impl Failure {
     pub(crate) fn is_transient(&self) -> bool {
         match self {
             Failure::Cosmos(error) => error.is_transient() || error.is_access(),
-            Failure::Stale { .. } | Failure::Busy(_) => true,
+            Failure::Stale { .. } | Failure::Busy(_) | Failure::OutOfTime(_) => true,
+            Failure::Partly { why, .. } => why.is_transient(),
             _ => false,
         }
     }

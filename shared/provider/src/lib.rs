@@ -1,11 +1,11 @@
 //! `duroxide-cosmos`: a duroxide storage provider on Azure Cosmos DB.
 //!
 //! All state of one orchestration instance lives in one logical partition of one container, so that a turn commits as ONE
-//! transactional batch, fenced by the ETag of the instance's lock document. A message for another instance (a child's
+//! transactional batch, fenced by the ETag of the instance document. A message for another instance (a child's
 //! start, a child's completion) is written into that same batch as an *intent* and delivered afterwards, idempotently.
 //!
 //! ```text
-//!   enqueue ──> message ──> fetch (claim the lock) ──> duroxide runs the turn ──> plan ──> commit ──> deliver
+//!   enqueue ──> message ──> fetch (claim if needed) ──> duroxide runs the turn ──> plan ──> commit ──> deliver
 //!                  ^                                                                         │
 //!                  └────────── work item <── worker: fetch, run, complete <──────────────────┘
 //! ```
@@ -18,7 +18,7 @@
 //! |---|---|---|
 //! | 1 | `clock`, `error`, `schema` | injected time and ids; errors; the definition of the container |
 //! | 2 | `model`, `config`, `token` | one file per document type: its id, its fields, its serde; settings; lock tokens |
-//! | 3 | `due`, `store` | pure: who has something to do after a write; the container, the clock, the instance's lock |
+//! | 3 | `due`, `store` | pure: who has something to do after a write; the container, the clock, the instance's fence |
 //! | 4 | `types`, `given_up`, `batch`, `read`, `page`, `session`, `enqueue` | public types of the directed calls; pure: what a dead letter keeps; batches of operations; reads of one instance; pages of a pass; affinity sessions; enqueueing from outside |
 //! | 5 | `recovery` | delivers intents, rolls commits and deletions forward, removes orphans |
 //! | 6 | `turn`, `work` | fetch, commit or complete, release and renew: one turn, one activity |
@@ -57,7 +57,7 @@ mod work;
 pub use clock::{Ids, RandomIds};
 pub use config::{CosmosConfig, CosmosConfigBuilder, Outbox};
 pub use cosmos::{Clock, SystemClock};
-pub use due::{Due, Orchestration, Target, TurnDecision, WorkTarget};
+pub use due::{Due, Orchestration, Target, TurnDecision, WorkTarget, WorkVersion};
 pub use error::ConnectError;
 pub use maintain::{
     Backlog, BacklogQuery, DeadLetter, DeadLetterCursor, DeadLetterFilter, DeadLetterId, DeadLetterPage,

@@ -1,26 +1,31 @@
-//! What every operation needs: the container, the clock, ids, the instance's lock, and decoding of mixed documents.
+//! What every operation needs: the container, the clock, ids, the instance's fence, and decoding of mixed documents.
 
 use crate::clock::{Ids, Sequence};
 use crate::config::Outbox;
 use crate::error::Failure;
-use crate::model::{Header, HistoryDoc, InstanceDoc, Kind, KvDoc, LockDoc, MessageDoc, WorkDoc};
+use crate::model::{Header, HistoryDoc, InstanceDoc, Kind, KvDoc, Listed, MessageDoc, WorkDoc};
 use cosmos::{BatchResult, Clock, Container, Etag, Found, PartitionKey, Query, Retry};
 use serde::Serialize;
+use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 
 /// A larger document is refused before anything is written. The service takes 2 MB per document and per batch; the rest
-/// is for the lock document in the same batch, and for what the service adds.
+/// is for the instance document in the same batch, and for what the service adds.
 pub(crate) const MAX_DOCUMENT: usize = cosmos::MAX_ITEM_BYTES - 64 * 1024;
 
-/// How often, and how long apart, [`Store::newest_lock`] tries.
+/// The limit of the instance document after a turn, which is in the batch with everything else.
+const MAX_FENCE: usize = 64 * 1024;
+
+/// How often, and how long apart, [`Store::newest_fence`] tries.
 const NEWEST_ATTEMPTS: u32 = 20;
 const NEWEST_PAUSE: Duration = Duration::from_millis(25);
 
-/// A lock document in the version that was read or written.
-pub(crate) type Locked = Found<LockDoc>;
+/// The instance document in the version that was read or written. Whoever replaces it in that version knows that nothing
+/// else was committed since.
+pub(crate) type Fence = Found<InstanceDoc>;
 
 /// See the module.
 #[derive(Debug)]
@@ -37,6 +42,8 @@ pub(crate) struct Store {
     pub receipt_ttl: u32,
     /// How long messages of an instance that does not exist wait for its start.
     pub orphan_grace: Duration,
+    /// How long a call that prunes may take.
+    pub prune_time: Duration,
     /// How many bytes of history a turn may load.
     pub history_limit: u64,
 }
@@ -56,27 +63,42 @@ impl Store {
         Instant::now() + Duration::from_millis(until_ms.saturating_sub(self.now()))
     }
 
-    /// The lock document with its ETag.
-    pub(crate) async fn lock(&self, pk: &PartitionKey) -> Result<Option<Locked>, Failure> {
-        Ok(self.container.read::<LockDoc>(pk, LockDoc::ID).await?)
+    /// One document. One that this build cannot decode is a failure that names it.
+    pub(crate) async fn read<T: DeserializeOwned>(
+        &self,
+        pk: &PartitionKey,
+        id: &str,
+    ) -> Result<Option<Found<T>>, Failure> {
+        match self.container.read::<Listed<T>>(pk, id).await? {
+            None => Ok(None),
+            Some(Found { doc, etag }) => match doc {
+                Listed::Known(doc) => Ok(Some(Found { doc, etag })),
+                Listed::Foreign(foreign) => Err(foreign.in_partition(pk)),
+            },
+        }
     }
 
-    /// The lock in its newest version, even if the replica that answers lags: replacing the version that was read proves
+    /// The instance document with its ETag, whether the instance exists or not.
+    pub(crate) async fn fence(&self, pk: &PartitionKey) -> Result<Option<Fence>, Failure> {
+        self.read::<InstanceDoc>(pk, InstanceDoc::ID).await
+    }
+
+    /// The fence in its newest version, even if the replica that answers lags: replacing the version that was read proves
     /// that it is the newest, and deleting an impossible version proves that there is none.
-    pub(crate) async fn newest_lock(&self, pk: &PartitionKey) -> Result<Option<Locked>, Failure> {
+    pub(crate) async fn newest_fence(&self, pk: &PartitionKey) -> Result<Option<Fence>, Failure> {
         for _ in 0..NEWEST_ATTEMPTS {
-            match self.lock(pk).await? {
+            match self.fence(pk).await? {
                 Some(seen) => {
                     let same = seen.doc.clone();
-                    if let Some(lock) = self.swap_lock(pk, Some(&seen.etag), same).await? {
-                        return Ok(Some(lock));
+                    if let Some(fence) = self.swap_fence(pk, Some(&seen.etag), same).await? {
+                        return Ok(Some(fence));
                     }
                 }
                 None => {
                     let impossible = Etag::new("\"no such version\"");
                     match self
                         .container
-                        .delete(pk, LockDoc::ID, Some(&impossible), Retry::Idempotent)
+                        .delete(pk, InstanceDoc::ID, Some(&impossible), Retry::Idempotent)
                         .await
                     {
                         Err(error) if error.is_not_found() => return Ok(None),
@@ -91,43 +113,43 @@ impl Store {
         Err(Failure::busy(pk))
     }
 
-    /// The lock that a batch wrote as its first operation.
-    pub(crate) async fn written_lock(
+    /// The fence that a batch wrote as its first operation.
+    pub(crate) async fn written_fence(
         &self,
         pk: &PartitionKey,
-        doc: LockDoc,
+        doc: InstanceDoc,
         results: &[BatchResult],
-    ) -> Result<Locked, Failure> {
+    ) -> Result<Fence, Failure> {
         match results.first().and_then(|result| result.etag.clone()) {
-            Some(etag) => Ok(Locked { doc, etag }),
-            None => self.lock(pk).await?.ok_or_else(|| Failure::lock_lost(pk)),
+            Some(etag) => Ok(Fence { doc, etag }),
+            None => self.fence(pk).await?.ok_or_else(|| Failure::lock_lost(pk)),
         }
     }
 
-    /// Replaces the lock in the version that was seen (`None`: creates it). Returns `None` when another writer was faster.
-    pub(crate) async fn swap_lock(
+    /// Replaces the fence in the version that was seen (`None`: creates it). Returns `None` when another writer was faster.
+    pub(crate) async fn swap_fence(
         &self,
         pk: &PartitionKey,
         seen: Option<&Etag>,
-        next: LockDoc,
-    ) -> Result<Option<Locked>, Failure> {
+        next: InstanceDoc,
+    ) -> Result<Option<Fence>, Failure> {
         let written = match seen {
             Some(etag) => {
                 self.container
-                    .replace(pk, LockDoc::ID, &next, Some(etag), Retry::Idempotent)
+                    .replace(pk, InstanceDoc::ID, &next, Some(etag), Retry::Idempotent)
                     .await
             }
             None => self.container.create(pk, &next, Retry::Idempotent).await,
         };
         match written {
-            Ok(etag) => Ok(Some(Locked { doc: next, etag })),
+            Ok(etag) => Ok(Some(Fence { doc: next, etag })),
             Err(error) if error.is_conflict() || error.is_precondition_failed() || error.is_not_found() => {
                 if !error.after_ambiguity() {
                     return Ok(None);
                 }
                 // The conflict may come from our own first attempt: then the document has our token.
-                let now = self.lock(pk).await?;
-                Ok(now.filter(|now| now.doc.same_claim(&next)))
+                let now = self.fence(pk).await?;
+                Ok(now.filter(|now| now.doc.lock.same_claim(&next.lock)))
             }
             Err(error) => Err(error.into()),
         }
@@ -143,8 +165,7 @@ impl Store {
 /// A document of any type, decoded by its `type`.
 #[derive(Debug)]
 pub(crate) enum Stored {
-    Lock(Locked),
-    Instance(InstanceDoc),
+    Instance(Box<Fence>),
     History(HistoryDoc),
     Message(MessageDoc),
     Kv(KvDoc),
@@ -161,11 +182,10 @@ impl Stored {
         let text = raw.get();
         let header: Header = serde_json::from_str(text)?;
         Ok(match header.kind {
-            Kind::Lock => Stored::Lock(Locked {
+            Kind::Instance => Stored::Instance(Box::new(Fence {
                 doc: serde_json::from_str(text)?,
                 etag: Etag::new(serde_json::from_str::<Tagged>(text)?.etag),
-            }),
-            Kind::Instance => Stored::Instance(serde_json::from_str(text)?),
+            })),
             Kind::History => Stored::History(serde_json::from_str(text)?),
             Kind::Message => Stored::Message(serde_json::from_str(text)?),
             Kind::Kv => Stored::Kv(serde_json::from_str(text)?),
@@ -183,6 +203,20 @@ pub(crate) fn check_size(what: &str, instance: &str, doc: &impl Serialize) -> Re
             instance: instance.to_owned(),
             bytes,
             limit: MAX_DOCUMENT,
+        });
+    }
+    Ok(())
+}
+
+/// Refuses an instance document that would not leave room for the rest of a batch: its names are too long.
+pub(crate) fn check_fence(instance: &InstanceDoc) -> Result<(), Failure> {
+    let bytes = serde_json::to_string(instance)?.len();
+    if bytes > MAX_FENCE {
+        return Err(Failure::TooLarge {
+            what: "the instance document (the names of the orchestration, its version and its parent)".to_owned(),
+            instance: instance.pk.clone(),
+            bytes,
+            limit: MAX_FENCE,
         });
     }
     Ok(())

@@ -1,16 +1,19 @@
 //! The types of the directed calls: what a fetch returns and what a commit promises.
 
-use crate::due::Due;
+use crate::due::{Due, Target, WorkVersion};
+use crate::model::WorkDoc;
+use cosmos::Etag;
 use duroxide::providers::{OrchestrationItem, ProviderError, WorkItem};
+use std::collections::HashMap;
 use std::fmt;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// What a directed fetch found.
 #[derive(Clone, Debug)]
 pub enum Fetched<T> {
-    /// The caller has claimed it.
+    /// The caller may run it: it has claimed it, or (a turn) it may be the first to commit it.
     Ready(T),
     /// Nothing is due, or not for a caller with these tags. The wakeup was stale and may be dropped if the reader has the
     /// writer's consistency token (see [`crate::CosmosProvider::absorb_consistency_token`]). Without it a lagging replica
@@ -93,24 +96,62 @@ pub struct PendingCommit<'a> {
     pub due: Vec<Due>,
     /// Writes it; nothing happens before this is awaited.
     pub done: Pin<Box<dyn Future<Output = Result<(), ProviderError>> + Send + 'a>>,
-    /// Whether it was written, known before `done` ends: what follows (publishing, delivering) may be cut off, and others
+    /// What is certain of it, known before `done` ends: what follows (publishing, delivering) may be cut off, and others
     /// complete it.
     pub decided: Decided,
 }
 
-/// Whether a commit was written.
+/// What is certain of a commit: whether it was written, and in which versions.
 #[derive(Clone, Debug, Default)]
-pub struct Decided(Arc<AtomicBool>);
+pub struct Decided {
+    written: Arc<Mutex<Option<HashMap<String, Etag>>>>,
+    raced: Arc<AtomicBool>,
+}
 
 impl Decided {
+    fn etags(&self) -> MutexGuard<'_, Option<HashMap<String, Etag>>> {
+        self.written.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// The commit was written.
     pub(crate) fn set(&self) {
-        self.0.store(true, Ordering::Release);
+        self.etags().get_or_insert_default();
+    }
+
+    /// The commit was written, these documents in these versions.
+    pub(crate) fn wrote(&self, etags: HashMap<String, Etag>) {
+        self.etags().get_or_insert_default().extend(etags);
+    }
+
+    /// Another turn of the instance was committed first.
+    pub(crate) fn set_raced(&self) {
+        self.raced.store(true, Ordering::Release);
     }
 
     /// Whether it is certain that the commit was written.
     pub fn is_set(&self) -> bool {
-        self.0.load(Ordering::Acquire)
+        self.etags().is_some()
+    }
+
+    /// Whether it is certain that the commit was not and will never be written, because another turn of the instance was
+    /// committed first. Only a turn that was fetched without a claim can lose like this. The runtime must not hear of it:
+    /// it would commit a failure of the orchestration instead.
+    pub fn is_raced(&self) -> bool {
+        self.raced.load(Ordering::Acquire)
+    }
+
+    /// The same targets; the activities with the versions of their work items, as far as the commit has learned them.
+    pub fn with_versions(&self, mut due: Vec<Due>) -> Vec<Due> {
+        let etags = self.etags();
+        for Due { target, .. } in &mut due {
+            if let Target::Work(work) = target {
+                let etag = etags
+                    .as_ref()
+                    .and_then(|etags| etags.get(&WorkDoc::id_of(&work.identifier())));
+                work.written = etag.cloned().map(WorkVersion::of);
+            }
+        }
+        due
     }
 }
 

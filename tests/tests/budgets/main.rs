@@ -1,6 +1,7 @@
 //! The budgets of the design, counted at the emulator's listener: how many requests each operation takes, and how many
 //! of them wait for each other.
 
+mod orchestrations;
 mod polling;
 mod queueing;
 mod steps;
@@ -13,7 +14,7 @@ use duroxide_cosmos::{ClaimedWork, CosmosProvider, Fetched, TurnItem};
 use std::sync::Arc;
 use std::time::Duration;
 use tests::cost::{SLOW, cost_of};
-use tests::turns::{Decision, activity_id, done, enqueue, event, heard, raised, ready, start_of};
+use tests::turns::{Decision, activity_id, done, enqueue, event, heard, raised, ready, start_of, written_work};
 use tests::{World, connect};
 
 /// Longer than any test.
@@ -31,6 +32,11 @@ async fn world() -> World {
 async fn fetch(provider: &CosmosProvider, instance: &str) -> Fetched<TurnItem> {
     let fetched = provider.fetch_turn(instance, LOCK, None).await;
     fetched.expect("the fetch succeeds")
+}
+
+async fn begin_turn(provider: &CosmosProvider, instance: &str) -> Fetched<TurnItem> {
+    let begun = provider.begin_turn(instance, None, LOCK, None).await;
+    begun.expect("the fetch succeeds")
 }
 
 async fn fetch_work(provider: &CosmosProvider, instance: &str, id: u64) -> Fetched<ClaimedWork> {

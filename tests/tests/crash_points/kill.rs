@@ -86,7 +86,7 @@ pub async fn nothing_is_left_behind(world: &World, provider: &CosmosProvider, cl
             !matches!(kind, "staged" | "staged-head" | "intent" | "deletion"),
             "{context}: a {kind} document stays: {doc}"
         );
-        if kind == "lock" {
+        if kind == "instance" {
             assert!(
                 doc["unfinished"].is_null() && doc["deleting"].is_null(),
                 "{context}: unfinished: {doc}"

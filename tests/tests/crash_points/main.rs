@@ -4,6 +4,7 @@
 //! are dropped. Then time moves past every lock, and a new process continues. The sweep ends when a run finishes
 //! without having reached its crash point, so every write of the workload has been one.
 
+mod activity;
 mod big_turns;
 mod kill;
 mod workflow;

@@ -62,7 +62,7 @@ async fn row(activities: u32) -> Result<String> {
             sum(|counts| counts.requests),
             sum(|counts| counts.reads),
             sum(|counts| counts.queries),
-            sum(|counts| counts.creates + counts.replaces + counts.upserts + counts.deletes),
+            sum(|counts| counts.writes() - counts.batches),
             sum(|counts| counts.batch_operations),
             sum(|counts| counts.batches),
         );

@@ -78,6 +78,63 @@ async fn a_claimed_activity_whose_answer_is_lost_is_recognised_although_reads_la
     assert_one_lost(&listener);
 }
 
+/// The claim of a wakeup that names the version: it counts one attempt, whether its request or its answer was lost.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_claim_without_a_read_whose_answer_is_lost_is_recognised_although_reads_lag() {
+    for faults in [
+        next_answer_is_lost(),
+        Faults {
+            lost_after: 0.0,
+            lost_before: 1.0,
+            ..next_answer_is_lost()
+        },
+    ] {
+        let (world, _, writer) = lagging().await;
+        let works = written_work(&writer, "work", Decision::first("work", 1)).await;
+        let listener = world.open_listener().await;
+        let other = connect(world.builder_through(&listener)).await;
+        listener.set_faults(faults);
+        let claimed = other.fetch_written_work(&works[0], LOCK, None, &TagFilter::Any).await;
+        let Ok(Fetched::Ready(claimed)) = claimed else {
+            panic!("the activity is claimed: {claimed:?}");
+        };
+        assert_one_lost(&listener);
+        assert_eq!(claimed.attempt, 1);
+        listener.clear_faults();
+        let doc = world.document("work", "w:1:2").await.expect("the item");
+        assert_eq!(doc["attempts"], 1, "{doc}");
+        let completed = other.ack_work_item(&claimed.lock_token, Some(done("work", 2))).await;
+        completed.expect("the activity completes");
+    }
+}
+
+/// Somebody claims the item between the lost attempt and the next: the claim is theirs.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_claim_whose_first_attempt_was_lost_does_not_take_the_item_from_who_was_faster() {
+    let (world, _, writer) = lagging().await;
+    let works = written_work(&writer, "work", Decision::first("work", 1)).await;
+    let listener = world.open_listener().await;
+    let slow = connect(world.builder_through(&listener)).await;
+    listener.set_faults(Faults {
+        lost_after: 0.0,
+        lost_before: 1.0,
+        ..next_answer_is_lost()
+    });
+    listener.reset();
+    let pause = listener.pause_when(|log| log.len() == 1);
+    let faster = async {
+        tests::until("the second attempt is there", async || pause.is_reached()).await;
+        let claimed = writer.fetch_written_work(&works[0], LOCK, None, &TagFilter::Any).await;
+        drop(pause);
+        claimed
+    };
+    let (late, won) = futures::join!(slow.fetch_written_work(&works[0], LOCK, None, &TagFilter::Any), faster);
+    assert!(matches!(won, Ok(Fetched::Ready(_))), "{won:?}");
+    assert!(matches!(late, Ok(Fetched::Busy { .. })), "{late:?}");
+    let doc = world.document("work", "w:1:2").await.expect("the item");
+    assert_eq!(doc["attempts"], 1, "{doc}");
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_completion_whose_answer_is_lost_is_recognised_although_reads_lag() {
     let (world, listener, other) = lagging().await;
@@ -97,6 +154,6 @@ async fn a_commit_whose_answer_is_lost_is_recognised_although_reads_lag() {
     let committed = commit(&other, &turn.lock_token, Decision::of(vec![heard("i", 1, 3)])).await;
     committed.expect("the turn was committed");
     assert_one_lost(&listener);
-    let lock = world.document("i", "lock").await.expect("the instance has a lock");
+    let lock = world.document("i", "instance").await.expect("the instance has a lock");
     assert!(lock["holder"].is_null(), "the lock is free: {lock:#}");
 }

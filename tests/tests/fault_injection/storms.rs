@@ -167,7 +167,7 @@ impl Stage {
 fn is_unrest(doc: &Value) -> bool {
     match doc["type"].as_str().expect("every document has a type") {
         "message" | "work" | "intent" | "staged" | "staged-head" | "deletion" => true,
-        "lock" => !doc["holder"].is_null() || !doc["unfinished"].is_null() || !doc["until"].is_null(),
+        "instance" => !doc["holder"].is_null() || !doc["unfinished"].is_null() || !doc["until"].is_null(),
         _ => false,
     }
 }

@@ -144,11 +144,11 @@ async fn a_wakeup_before_an_activity_may_be_retried_is_sent_again_for_the_rest()
         .abandon_work_item(&held.lock_token, Some(pause), false)
         .await;
     released.expect("the activity is abandoned");
-    // Who abandons it sends a wakeup with this time.
+    // Who abandons it sends a wakeup with this time, and without a version.
     let due = clock.now_ms() + 300_000;
     let wakeup = Wakeup {
         due_ms: Some(due),
-        ..work
+        ..Wakeup::to(work.target.without_version())
     };
     let asked = now();
     serve(&cloud.worker, &[wakeup]).await;
@@ -157,6 +157,19 @@ async fn a_wakeup_before_an_activity_may_be_retried_is_sent_again_for_the_rest()
     clock.advance(again.delay);
     serve(&cloud.worker, &[again.wakeup]).await;
     assert_eq!(metrics(&cloud.worker)["Committed"], 1);
+}
+
+/// The worker's clock is behind that of the commit: the version of the work item says that it is there.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_activity_that_was_written_in_the_future_runs_at_once_and_is_not_woken_again() {
+    let cloud = Cloud::start(workload::orchestrations(), workload::activities()).await;
+    let first = start(&cloud, "order", "HelloCities", "1").await;
+    serve(&cloud.orchestrator, &[first]).await;
+    let mut work = only(cloud.queue.take()).wakeup;
+    work.due_ms = Some(now() + 60_000);
+    serve(&cloud.worker, &[work]).await;
+    assert_eq!(metrics(&cloud.worker)["Committed"], 1);
+    assert_eq!(only(cloud.queue.take()).wakeup.target, turn_of("order"));
 }
 
 /// A clock that is three seconds late, and stands still there until it is moved.

@@ -105,9 +105,6 @@ async fn a_hanging_turn_happens_once(done: Done) {
         assert!(matches!(status(&cloud, "order").await, OrchestrationStatus::NotFound));
         served(&cloud.worker.invoke(from_ref(&work)).await);
         assert_outcomes(&cloud.worker, &[("Nothing", 1)]);
-        served(&cloud.orchestrator.invoke(from_ref(&wakeup)).await);
-        assert_outcomes(&cloud.orchestrator, &[("Busy", 1)]);
-        clock.advance(limits().turn_lock);
     }
     served(&cloud.orchestrator.invoke(from_ref(&wakeup)).await);
     let once = if done == Done::Yes { "Nothing" } else { "Committed" };
@@ -148,13 +145,14 @@ async fn a_hanging_completion_is_one_result(done: Done) {
     assert_eq!(requests_for(&cloud.worker, "order"), before);
     assert_nothing_is_stuck(&cloud, cosmos::Clock::now_ms(&*clock)).await;
 
+    let mut again = wakeup;
     if done == Done::No {
-        served(&cloud.worker.invoke(from_ref(&wakeup)).await);
+        served(&cloud.worker.invoke(&[again]).await);
         assert_outcomes(&cloud.worker, &[("Busy", 1)]);
-        cloud.queue.take();
+        again = only(cloud.queue.take()).wakeup;
         clock.advance(limits().work_lock);
     }
-    served(&cloud.worker.invoke(from_ref(&wakeup)).await);
+    served(&cloud.worker.invoke(&[again]).await);
     let (once, runs) = if done == Done::Yes {
         ("Nothing", 1)
     } else {
@@ -185,7 +183,9 @@ async fn a_completion_that_hangs_after_it_was_applied_is_not_repeated() {
 async fn a_fetch_of_a_turn_that_hangs_ends_with_the_invocation_and_the_turn_happens_later() {
     for (requests, done) in [(0, Done::No), (1, Done::No), (1, Done::Yes)] {
         let (cloud, stage, clock) = cloud(limits()).await;
-        let wakeup = start(&cloud, "order", "Turn", "").await;
+        let mut wakeup = start(&cloud, "order", "Turn", "").await;
+        // It was sent again, so the second request claims.
+        wakeup.tries = 1;
         let hold = hang_fetch(&cloud.orchestrator.listener, requests, done);
         hangs(&cloud.orchestrator, &wakeup).await;
         let before = requests_for(&cloud.orchestrator, "order");
@@ -207,9 +207,19 @@ async fn a_fetch_of_a_turn_that_hangs_ends_with_the_invocation_and_the_turn_happ
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "exhaustive: waits for invocations in real time"]
 async fn a_fetch_of_an_activity_that_hangs_ends_with_the_invocation_and_it_runs_later() {
-    for (requests, done) in [(0, Done::No), (1, Done::No), (1, Done::Yes)] {
+    // With a version the first request is the claim; without one it is a read.
+    for (has_version, requests, done) in [
+        (true, 0, Done::No),
+        (true, 0, Done::Yes),
+        (false, 0, Done::No),
+        (false, 1, Done::No),
+        (false, 1, Done::Yes),
+    ] {
         let (cloud, stage, clock) = cloud(limits()).await;
-        let wakeup = schedule(&cloud, "order", "Quick").await;
+        let mut wakeup = schedule(&cloud, "order", "Quick").await;
+        if !has_version {
+            wakeup.target = wakeup.target.without_version();
+        }
         let hold = hang_fetch(&cloud.worker.listener, requests, done);
         hangs(&cloud.worker, &wakeup).await;
         let before = requests_for(&cloud.worker, "order");
@@ -218,8 +228,12 @@ async fn a_fetch_of_an_activity_that_hangs_ends_with_the_invocation_and_it_runs_
         assert_nothing_is_stuck(&cloud, cosmos::Clock::now_ms(&*clock)).await;
         clock.advance(limits().work_lock);
         served(&cloud.worker.invoke(&[wakeup]).await);
+        if stage.count("began", "order") == 0 {
+            // The claim was applied, so the version of the record is an old one.
+            served(&cloud.worker.invoke(&[only(cloud.queue.take()).wakeup]).await);
+        }
         drop(hold);
-        assert_eq!(stage.count("began", "order"), 1);
+        assert_eq!(stage.count("began", "order"), 1, "{has_version} {requests} {done:?}");
         assert_output(&conclude(&cloud, "order").await, "quick");
     }
 }

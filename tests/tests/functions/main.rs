@@ -12,6 +12,7 @@ mod hangs;
 mod long_work;
 mod malformed;
 mod notifiers;
+mod optimistic;
 mod outages;
 mod panics;
 mod real_parts;

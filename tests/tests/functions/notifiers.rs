@@ -14,8 +14,7 @@ fn first_activity() -> Wakeup {
         instance: "order".to_owned(),
         execution: 1,
         activity: 2,
-        tag: None,
-        orchestration: None,
+        ..WorkTarget::default()
     })
 }
 

@@ -249,7 +249,11 @@ async fn an_orchestration_that_changed_under_a_running_instance_fails_visibly() 
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_instance_with_a_corrupt_history_is_given_up_and_others_are_served() {
-    let (cloud, _, clock) = cloud(limits()).await;
+    let (cloud, _, clock) = cloud(Limits {
+        history_cache: 0,
+        ..limits()
+    })
+    .await;
     let wakeup = schedule(&cloud, "order", "Quick").await;
     corrupt(&cloud, "order").await;
     served(&cloud.worker.invoke(&[wakeup]).await);

@@ -7,6 +7,7 @@ use duroxide::providers::{Provider, WorkItem};
 use duroxide::{OrchestrationContext, OrchestrationRegistry, OrchestrationStatus};
 use duroxide_lambda::{Delayed, Orchestration, Wakeup, WorkTarget};
 use futures::StreamExt as _;
+use std::collections::BTreeSet;
 use std::time::Duration;
 use tests::cloud::{Cloud, CloudOptions};
 use tests::workload;
@@ -93,16 +94,24 @@ async fn wakeups_for_new_activities_are_sent_in_one_call_and_spare_a_read() {
         written.is_some(),
         "a reader with a late clock must know when it was written"
     );
+    let versions: Vec<_> = notified
+        .iter()
+        .map(|notified| work_of(&notified.wakeup).written.clone())
+        .collect();
+    let distinct: BTreeSet<_> = versions.iter().flatten().collect();
+    assert_eq!(distinct.len(), 25, "each work item has a version of its own");
     let expected = (2..27).map(|activity| {
         let work = WorkTarget {
             instance: "wide".to_owned(),
             execution: 1,
             activity,
-            tag: None,
+            name: Some("Greet".to_owned()),
             orchestration: Some(Orchestration {
                 name: "Wide".to_owned(),
                 version: "1.2.3".to_owned(),
             }),
+            written: versions[activity as usize - 2].clone(),
+            ..WorkTarget::default()
         };
         Delayed::now(Wakeup {
             consistency_token: Some(token.clone()),

@@ -205,7 +205,7 @@ async fn a_slow_deleter_whose_deletion_was_given_up_deletes_nothing() {
     let root = names[0].clone();
     let deletion = tokio::spawn(async move { slow.delete_instance(&root, true).await });
     is_paused(&pause, &deletion).await;
-    let locks = world.documents_of("lock").await;
+    let locks = world.documents_of("instance").await;
     let marked = locks.iter().filter(|doc| doc.get("deleting").is_some()).count();
     assert_eq!(marked, LEVELS, "{:?}", listener.log());
     assert!(

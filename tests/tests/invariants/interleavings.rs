@@ -84,7 +84,7 @@ async fn a_stalled_publisher_does_not_publish_into_the_next_commit() {
     let slow = Arc::clone(&first.provider);
     let task = tokio::spawn(async move { commit(&slow, &token, many("order", 2, vec![started("order", 1)])).await });
     assert!(is_paused(&pause, &task).await, "{:?}", first.listener.log());
-    let lock = world.document("order", "lock").await.expect("a lock");
+    let lock = world.document("order", "instance").await.expect("a lock");
     assert_eq!(lock["unfinished"]["next"], 1, "{lock}");
     // The other rolls it forward, and one of the activities of the stalled publication is done.
     let second = turn(&other, "order").await;
@@ -100,7 +100,7 @@ async fn a_stalled_publisher_does_not_publish_into_the_next_commit() {
     while !crashing.listener.crashed() && !decided.is_finished() {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
-    let lock = world.document("order", "lock").await.expect("a lock");
+    let lock = world.document("order", "instance").await.expect("a lock");
     assert_eq!(lock["unfinished"]["next"], 1, "{lock}");
     drop(pause);
     decided.await.expect("no panic").expect("the second commit is decided");

@@ -6,6 +6,7 @@
 //! | module | topic |
 //! |---|---|
 //! | `fencing` | who lost a lock commits nothing, who has it commits once |
+//! | `optimistic` | turns without a claim, and histories that a process knows |
 //! | `exactly_once` | messages to other partitions arrive, once |
 //! | `roll_forward` | slots divide instances; whoever meets an unfinished commit completes it |
 //! | `order` | the messages of a turn come in the order in which they were due |
@@ -13,10 +14,12 @@
 //! | `deletion`, `admin` | trees go whole or not at all; counts, queues and pruning are exact |
 //! | `starvation` | what nobody can serve hides nothing, and nothing grows for ever |
 //! | `instance_ids`, `sizes`, `clocks` | any name, any size within the limits, clocks that differ |
-//! | `schema_versions` | two releases on one store |
+//! | `claims_without_read`, `session_claims` | a claim in the version that a wakeup names takes nothing from anybody |
+//! | `schema_versions`, `newer_documents` | two releases on one store |
 //! | `connection_errors`, `secrets` | errors that say what to do; no key in any log |
 
 mod admin;
+mod claims_without_read;
 mod clocks;
 mod connection_errors;
 mod deletion;
@@ -25,9 +28,12 @@ mod exactly_once;
 mod fencing;
 mod instance_ids;
 mod interleavings;
+mod newer_documents;
+mod optimistic;
 mod order;
 mod roll_forward;
 mod schema_versions;
 mod secrets;
+mod session_claims;
 mod sizes;
 mod starvation;

@@ -69,7 +69,7 @@ fn name_of(item: &WorkItem) -> String {
     match item {
         WorkItem::TimerFired { .. } => "timer".to_owned(),
         WorkItem::ExternalRaised { data, .. } => data.clone(),
-        WorkItem::StartOrchestration { .. } => "start".to_owned(),
+        WorkItem::StartOrchestration { .. } | WorkItem::ContinueAsNew { .. } => "start".to_owned(),
         WorkItem::CancelInstance { reason, .. } => reason.clone(),
         other => panic!("{other:?}"),
     }
@@ -115,6 +115,46 @@ async fn a_turn_that_is_given_back_with_a_delay_keeps_the_place_of_its_messages(
     site.raise("order", "later", None).await;
     site.clock.advance(60 * SECOND);
     assert_eq!(site.taken("order").await, ["given back", "timer", "later"]);
+}
+
+/// A build that does not know the next execution puts its start off: what comes meanwhile must not overtake what was put
+/// off with it.
+#[tokio::test]
+async fn between_two_executions_everything_waits_for_the_start_of_the_next() {
+    let site = Site::new().await;
+    enqueue(&site.provider, start_of("order")).await;
+    let first = turn(&site.provider, "order").await;
+    let decision = Decision {
+        events: vec![started("order", 1)],
+        messages: vec![WorkItem::ContinueAsNew {
+            instance: "order".to_owned(),
+            orchestration: "Sample".to_owned(),
+            input: "{}".to_owned(),
+            version: Some("2.0.0".to_owned()),
+            parent_instance: None,
+            parent_id: None,
+            parent_execution_id: None,
+            carry_forward_events: Vec::new(),
+            initial_custom_status: None,
+        }],
+        metadata: ended("ContinuedAsNew", "{}"),
+        ..Decision::default()
+    };
+    commit(&site.provider, &first.lock_token, decision)
+        .await
+        .expect("it continues as new");
+    site.raise("order", "0", None).await;
+    let held = turn(&site.provider, "order").await;
+    let put_off = site
+        .provider
+        .abandon_orchestration_item(&held.lock_token, Some(60 * SECOND), true);
+    put_off.await.expect("it is put off");
+    site.clock.advance(SECOND);
+    site.raise("order", "1", None).await;
+    let fetched = site.provider.fetch_turn("order", LOCK, None).await.expect("a fetch");
+    assert!(matches!(fetched, Fetched::Busy { .. }), "{fetched:?}");
+    site.clock.advance(60 * SECOND);
+    assert_eq!(site.taken("order").await, ["start", "0", "1"]);
 }
 
 #[tokio::test]

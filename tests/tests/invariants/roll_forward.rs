@@ -39,7 +39,7 @@ async fn an_unfinished_commit_is_rolled_forward_by_the_next_fetch() {
         if !crash_fan_out(&world, &clock, &instance, n).await {
             break;
         }
-        let lock = world.document(&instance, "lock").await.expect("a lock");
+        let lock = world.document(&instance, "instance").await.expect("a lock");
         unfinished += usize::from(lock.get("unfinished").is_some());
         clock.advance(LATER);
         enqueue(&provider, raised(&instance, "wake")).await;

@@ -91,7 +91,7 @@ async fn fields_that_a_build_does_not_know_survive_what_it_writes() {
     let world = World::start().await;
     let provider = world.provider().await;
     begin_with(&provider, "i", 1, named()).await;
-    let ids = ["lock", "instance", "w:1:2"];
+    let ids = ["instance", "w:1:2"];
     let guard = json!({"paused": true, "since": 5});
     let pk = PartitionKey::new("i").unwrap();
     for id in ids {

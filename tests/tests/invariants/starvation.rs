@@ -181,7 +181,7 @@ async fn an_append_that_fails_midway_leaves_no_lock() {
         .append_with_execution("order", 1, vec![heard("order", 1, 2)])
         .await;
     assert!(appended.is_err(), "the key cannot be read");
-    let lock = world.document("order", "lock").await.expect("a lock");
+    let lock = world.document("order", "instance").await.expect("a lock");
     assert!(
         lock.get("holder").is_none() && lock.get("until").is_none(),
         "the lock is held: {lock}"
@@ -305,7 +305,7 @@ async fn abandon_backlog(count: usize, turns: usize) {
             .abandon_orchestration_item(&turn.lock_token, Some(Duration::from_secs(1)), false)
             .await
             .expect("it is abandoned");
-        let lock = world.document("order", "lock").await.expect("a lock");
+        let lock = world.document("order", "instance").await.expect("a lock");
         largest = largest.max(lock.to_string().len());
         if (round + 1).is_multiple_of(turns) {
             clock.advance(Duration::from_secs(2));

@@ -15,10 +15,11 @@ fn number(summary: &str, label: &str) -> Option<u64> {
     digits.parse().ok()
 }
 
-async fn shows(orders: u64, kills: u64, seed: &str) -> Result<()> {
+/// So many orders, of whose wakeups so many percent are lost.
+async fn shows(orders: u64, kills: u64, lost: &str, seed: &str) -> Result<()> {
     let binaries = Binaries::built().await?;
     let log = fresh_directory(&format!("demo-{seed}"))?.join("functions.log");
-    let mut command = binaries.with_functions(&["demo", "--lose-wakeups", "15", "--seed", seed]);
+    let mut command = binaries.with_functions(&["demo", "--lose-wakeups", lost, "--seed", seed]);
     command.args(["--orders", &orders.to_string(), "--kills", &kills.to_string()]);
     // A demo takes a minute or two; the machine may be slow.
     command.args(["--limit", "1800"]);
@@ -59,19 +60,29 @@ async fn shows(orders: u64, kills: u64, seed: &str) -> Result<()> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_few_orders_complete_though_processes_are_killed_and_wakeups_lost() -> Result<()> {
-    shows(4, 2, "3").await
+    shows(4, 2, "15", "3").await
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "exhaustive: 16 orders"]
 async fn all_orders_complete_though_processes_are_killed_and_wakeups_lost() -> Result<()> {
-    shows(16, 5, "1").await
+    shows(16, 5, "15", "1").await
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "exhaustive: 16 orders"]
 async fn all_orders_complete_for_another_seed() -> Result<()> {
-    shows(16, 5, "20261116").await
+    shows(16, 5, "15", "20261116").await
+}
+
+/// Cancellations that were accepted in time lost against later timers here, before messages were ordered by when they were due.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "exhaustive: 250 orders and 50 kills, twice"]
+async fn two_hundred_and_fifty_orders_complete_though_fifty_processes_are_killed() -> Result<()> {
+    for seed in ["7", "11"] {
+        shows(250, 50, "5", seed).await?;
+    }
+    Ok(())
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

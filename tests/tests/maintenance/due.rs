@@ -169,8 +169,7 @@ async fn a_claimed_activity_is_due_when_its_lock_expires_and_not_before() {
         instance: "i".to_owned(),
         execution: 1,
         activity: 2,
-        tag: None,
-        orchestration: None,
+        ..WorkTarget::default()
     });
     let free = all(&fixture.provider, &[window(0, queued)], 10).await;
     assert_eq!(free.len(), 1);

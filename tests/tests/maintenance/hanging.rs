@@ -155,7 +155,7 @@ async fn a_tree_that_cannot_be_marked_in_time_keeps_no_mark() {
     });
     let report = maintenance.run(request, Budget::of(LONG_ENOUGH)).await;
     assert_eq!(report.passes[&PassName::Retention].done, 0, "{report:?}");
-    let lock = fixture.world.document("root", "lock").await.expect("it has a lock");
+    let lock = fixture.world.document("root", "instance").await.expect("it has a lock");
     assert!(lock["deleting"].is_null(), "{lock}");
     assert_eq!(left(&fixture).await, set(&["child", "root"]));
 }

@@ -145,7 +145,7 @@ impl Scene {
         for doc in self.cloud.world.documents().await {
             let kind = doc["type"].as_str().unwrap_or_default();
             *kinds.entry(kind.to_owned()).or_default() += 1;
-            if kind == "lock" {
+            if kind == "instance" {
                 assert!(doc["holder"].is_null(), "a lock is held: {doc}");
                 assert!(
                     doc["unfinished"].is_null() && doc["deleting"].is_null(),

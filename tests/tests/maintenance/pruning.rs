@@ -2,17 +2,18 @@
 
 use crate::crashes::at_every_write;
 use crate::support::*;
-use cosmos::{Batch, PartitionKey, Retry};
+use cosmos::{PartitionKey, Retry};
 use cosmos_emulator::{CrashPoint, Faults};
 use duroxide::providers::{ProviderAdmin, PruneOptions};
 use duroxide_cosmos::{CosmosProvider, PageRequest, Retention};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::time::Duration;
+use tests::connect;
 use tests::turns::*;
 use tokio::time::Instant;
 
-const NAME: &str = "eternal";
+pub const NAME: &str = "eternal";
 /// More history documents than one batch deletes.
 const LONG: u64 = 100;
 
@@ -37,7 +38,7 @@ fn history_doc(like: &Value, execution: u64, offset: u64, payload: &str) -> Valu
 
 /// An instance that runs, with so many earlier executions, which have one history document each; number 2 has
 /// [`LONG`] if `is_long`. The documents are copies of what a turn wrote.
-async fn plant(fixture: &Fixture, executions: u64, is_long: bool, payload: &str) {
+pub async fn plant(fixture: &Fixture, executions: u64, is_long: bool, payload: &str) {
     let (provider, world) = (&fixture.provider, &fixture.world);
     begin_with(provider, NAME, 0, ended("ContinuedAsNew", "")).await;
     enqueue(provider, raised(NAME, "go")).await;
@@ -68,14 +69,10 @@ async fn plant(fixture: &Fixture, executions: u64, is_long: bool, payload: &str)
         docs.extend((0..length).map(|offset| history_doc(&history, execution, offset, payload)));
         events += length;
     }
+    let (database, container) = world.names();
+    let loaded = world.server().load(database, container, docs).await;
+    loaded.expect("the documents are written");
     let (pk, raw) = (PartitionKey::new(NAME).expect("a key"), world.raw());
-    for some in docs.chunks(100) {
-        let mut batch = Batch::new();
-        for doc in some {
-            batch.create(doc["id"].as_str().expect("an id"), doc).expect("a batch");
-        }
-        raw.batch(&pk, &batch, Retry::Idempotent).await.expect("it is written");
-    }
     let mut instance = world.document(NAME, "instance").await.expect("an instance");
     instance["executions"] = json!(executions + 1);
     instance["earlierEvents"] = json!(events);
@@ -96,7 +93,7 @@ fn size(docs: &[Value]) -> usize {
 }
 
 /// The counts of the instance document are those of the documents.
-fn assert_counts(docs: &[Value], context: &str) {
+pub fn assert_counts(docs: &[Value], context: &str) {
     let of = |kind: &str| docs.iter().filter(|doc| doc["type"] == kind).collect::<Vec<_>>();
     let (instances, executions) = (of("instance"), of("execution"));
     let events: u64 = executions.iter().filter_map(|doc| doc["events"].as_u64()).sum();
@@ -104,14 +101,14 @@ fn assert_counts(docs: &[Value], context: &str) {
     assert_eq!(instances[0]["earlierEvents"], events, "{context}");
 }
 
-fn keep(keep_last: u32) -> PruneOptions {
+pub fn keep(keep_last: u32) -> PruneOptions {
     PruneOptions {
         keep_last: Some(keep_last),
         completed_before: None,
     }
 }
 
-async fn executions(provider: &CosmosProvider) -> Vec<u64> {
+pub async fn executions(provider: &CosmosProvider) -> Vec<u64> {
     provider.list_executions(NAME).await.expect("a list")
 }
 
@@ -133,7 +130,8 @@ async fn prune_many(many: u64) {
         left.len()
     );
     assert_eq!(left[0], many + 2 - left.len() as u64, "oldest first: {left:?}");
-    let (listener, next) = fixture.process().await;
+    let listener = fixture.world.open_listener().await;
+    let next = connect(fixture.world.builder_through(&listener).prune_time(PATIENT)).await;
     let pruned = next.prune_executions(NAME, keep(5)).await.expect("it continues");
     assert_eq!(
         (

@@ -38,7 +38,7 @@ async fn an_activity_is_named_with_its_execution_and_its_tag() {
         execution: 3,
         activity: 17,
         tag: Some("gpu".to_owned()),
-        orchestration: None,
+        ..WorkTarget::default()
     });
     assert_eq!(only(&fixture, "an/odd id").await.target, expected);
 }

@@ -1,12 +1,12 @@
 //! What was given up runs again, as new, when the fault is gone.
 
 use crate::support::*;
-use cosmos_emulator::{Faults, Listener, Refusing, RequestKind, ServerOptions};
+use cosmos_emulator::{Faults, Listener, Refusing, ServerOptions};
 use duroxide::providers::{Provider, WorkItem};
 use duroxide::runtime::registry::ActivityRegistry;
 use duroxide::runtime::{Runtime, RuntimeOptions, UnregisteredBackoffConfig};
-use duroxide::{ActivityContext, Client, OrchestrationContext, OrchestrationRegistry, OrchestrationStatus};
-use duroxide_cosmos::{CosmosProvider, DeadLetterKind, DeadLetterSummary, Outbox, Redriven};
+use duroxide::{ActivityContext, Client, EventKind, OrchestrationContext, OrchestrationRegistry, OrchestrationStatus};
+use duroxide_cosmos::{CosmosProvider, DeadLetterKind, DeadLetterSummary, Fetched, Outbox, Redriven};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -237,7 +237,40 @@ async fn a_message_that_was_delivered_after_all_is_not_delivered_twice_by_a_late
 fn refuse_after(listener: &Listener, target: &str) {
     let (target, seen) = (header(target), AtomicUsize::new(0));
     listener.refuse_when(move |request| {
-        let is_delivery = request.kind == RequestKind::Create && request.partition_key.as_ref() == Some(&target);
+        let is_delivery = is_creation(request) && request.partition_key.as_ref() == Some(&target);
         (is_delivery && seen.fetch_add(1, Ordering::Relaxed) > 0).then(|| Refusing::with(403))
     });
+}
+
+#[tokio::test]
+async fn a_redrive_reads_only_the_beginning_of_a_history() {
+    const LIMIT: u64 = 200_000;
+    let fixture = Fixture::new().await;
+    begin(&fixture.provider, "large").await;
+    for n in 2..=15 {
+        enqueue(&fixture.provider, raised("large", "more")).await;
+        let turn = turn(&fixture.provider, "large").await;
+        let more = EventKind::ExternalEvent {
+            name: "go".to_owned(),
+            data: "x".repeat(LIMIT as usize / 10),
+        };
+        let decision = Decision::of(vec![event("large", 1, n, more)]);
+        commit(&fixture.provider, &turn.lock_token, decision)
+            .await
+            .expect("it grows");
+    }
+    enqueue(&fixture.provider, raised("large", "the last straw")).await;
+    let limited = connect(fixture.world.builder().history_limit(LIMIT)).await;
+    let fetched = limited.fetch_turn("large", LOCK, None).await.expect("it is given up");
+    assert!(matches!(fetched, Fetched::GivenUp(_)), "{fetched:?}");
+    let (listener, process) = fixture.process().await;
+    let found = dead_letter(&process, DeadLetterKind::PoisonTurn).await;
+    let redriven = process.redrive(&found.id).await.expect("it is redriven");
+    let Redriven::Delivered { instance } = redriven else {
+        panic!("{redriven:?}");
+    };
+    let bytes = listener.counts().response_bytes;
+    assert!(bytes < LIMIT / 10, "{bytes} bytes were read");
+    let again = turn(&fixture.provider, &instance).await;
+    assert_eq!(again.item.orchestration_name, "Sample");
 }

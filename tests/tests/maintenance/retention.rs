@@ -34,10 +34,13 @@ pub async fn left(fixture: &Fixture) -> BTreeSet<String> {
     let all = fixture.world.documents().await;
     let is_state = |doc: &Value| doc["type"] == "maintenance";
     let lasting = all.iter().filter(|doc| doc.get("ttl").is_none() && !is_state(doc));
-    lasting
-        .filter_map(|doc| doc["pk"].as_str())
-        .map(str::to_owned)
-        .collect()
+    // A decision to delete is in a partition of its own.
+    let owners = |doc: &Value| match doc["instances"].as_array() {
+        Some(instances) => instances.clone(),
+        None => vec![doc["pk"].clone()],
+    };
+    let owners = lasting.flat_map(owners);
+    owners.filter_map(|owner| owner.as_str().map(str::to_owned)).collect()
 }
 
 pub fn set(names: &[&str]) -> BTreeSet<String> {

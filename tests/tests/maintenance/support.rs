@@ -73,7 +73,7 @@ impl Fixture {
         let own: Vec<String> = sources.iter().map(|(source, _)| header(source)).collect();
         listener.refuse_when(move |request| {
             let is_own = request.partition_key.as_ref().is_some_and(|pk| own.contains(pk));
-            (request.kind == RequestKind::Create && !is_own).then(|| Refusing::with(403))
+            (is_creation(request) && !is_own).then(|| Refusing::with(403))
         });
         let turns = sources.into_iter().map(|(source, messages)| {
             let maker = &maker;
@@ -149,12 +149,17 @@ pub fn header(pk: &str) -> String {
     PartitionKey::new(pk).expect("a valid partition key").header()
 }
 
-/// Refuses writes of single documents to these partitions, as deliveries are.
+/// Whether a request may be a delivery: of one document, or of a start with its pending instance.
+pub fn is_creation(request: &RequestRecord) -> bool {
+    matches!(request.kind, RequestKind::Create | RequestKind::Batch)
+}
+
+/// Refuses deliveries to these partitions.
 pub fn refuse(listener: &Listener, targets: &[&str], how: Refusing) {
     let targets: Vec<String> = targets.iter().map(|target| header(target)).collect();
     listener.refuse_when(move |request: &RequestRecord| {
         let pk = request.partition_key.as_ref()?;
-        (request.kind == RequestKind::Create && targets.contains(pk)).then_some(how)
+        (is_creation(request) && targets.contains(pk)).then_some(how)
     });
 }
 

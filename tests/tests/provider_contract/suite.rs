@@ -11,7 +11,7 @@ macro_rules! suite {
             $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
             async fn $name() {
                 use $path as suite;
-                tests::patiently(async || suite::$name(&crate::Factory::default()).await).await;
+                tests::patiently(async || suite::$name(&crate::Factory::of(stringify!($module))).await).await;
             })*
         })*
 

@@ -30,11 +30,12 @@ const PERIOD: Duration = Duration::from_secs(2);
 /// After how long the queue delivers a wakeup again that was in a killed environment.
 const VISIBILITY: Duration = Duration::from_secs(2);
 
-/// Of a thousand wakeups, how many are lost, repeated and late; and of a thousand invocations, how many are killed.
+/// Of a thousand wakeups, how many are lost, repeated and late.
 const LOST: u16 = 30;
 const REPEATED: u16 = 30;
 const LATE: u16 = 50;
-const KILLED: u16 = 25;
+/// Of how many invocations one is killed.
+const KILLED: usize = 40;
 
 /// What was done to a fleet.
 #[derive(Clone, Copy, Debug, Default)]
@@ -76,6 +77,8 @@ pub struct Fleet {
     calm: Arc<CosmosProvider>,
     seed: u64,
     created: AtomicUsize,
+    /// The invocations so far.
+    begun: AtomicUsize,
     listeners: Mutex<Vec<Listener>>,
     harm: Mutex<Harm>,
 }
@@ -132,6 +135,7 @@ impl Fleet {
             calm,
             seed,
             created: AtomicUsize::new(0),
+            begun: AtomicUsize::new(0),
             listeners: Mutex::default(),
             harm: Mutex::default(),
         };
@@ -280,12 +284,14 @@ impl Fleet {
     async fn advance(&self, member: &mut Member, queue: &mut Vec<Queued>, chance: &mut fastrand::Rng) {
         let now = Instant::now();
         if let Some(invocation) = &member.invocation {
-            if invocation.response.is_finished() {
-                queue.extend(member.finish().await);
-            } else if invocation.dies.is_some_and(|dies| dies <= now) {
+            let is_finished = invocation.response.is_finished();
+            // It dies in the middle, or before its answer is sent.
+            if invocation.dies.is_some_and(|dies| dies <= now || is_finished) {
                 queue.extend(member.kill());
                 *member = self.member(member.role, true).await;
                 self.harm.lock().expect("the lock").killed += 1;
+            } else if is_finished {
+                queue.extend(member.finish().await);
             }
             return;
         }
@@ -297,7 +303,7 @@ impl Fleet {
         });
         let wakeups: Vec<Wakeup> = mine.map(|queued| queued.wakeup).collect();
         if !wakeups.is_empty() {
-            let dies = chance.u16(..1_000) < KILLED;
+            let dies = self.begun.fetch_add(1, Ordering::SeqCst) % KILLED == KILLED / 2;
             let dies = dies.then(|| now + Duration::from_millis(chance.u64(..60)));
             member.begin(wakeups, dies);
         }

@@ -52,6 +52,7 @@ impl Service {
             return reply;
         }
         self.catalog.forget();
+        self.footprints.forget();
         match segments.as_slice() {
             ["dbs", db] => self.expiry.forget(db, None),
             ["dbs", db, "colls", container] => {
@@ -113,6 +114,7 @@ impl Service {
             self.emulator.execute(Region::Write, &undo).await;
         }
         self.catalog.forget();
+        self.footprints.forget();
         reply
     }
 }

@@ -10,6 +10,7 @@
 //! | a document expires (`expire`) | lives for ever |
 //! | a PATCH has a condition, and a batch may have patches (`patch`) | ignores the one, refuses the other |
 //! | an aggregate over partitions has a query for each of them (`plan`) | has none |
+//! | a request has a price (`charge`) | has another |
 //!
 //! | file | role |
 //! |---|---|
@@ -20,9 +21,11 @@
 //! | `durable` | persistence: applies a change and commits it to the data directory |
 //! | `restore` | loads the data directory into the emulator at start |
 //! | `expire` | deletes expired documents |
+//! | `full` | which writes a full partition refuses |
 
 mod durable;
 mod expire;
+mod full;
 mod manage;
 mod patch;
 mod plan;
@@ -42,9 +45,10 @@ use serde_json::Value;
 use tokio::sync::Mutex;
 
 use super::catalog::Catalog;
+use super::charge::{self, Footprints, QueryPage};
 use super::emulator::{Emulator, Region};
 use super::expiry::{self, Expiry};
-use super::http::{ACTIVITY_ID, CONTINUATION, Call, MAX_ITEM_COUNT, Refusal, Reply};
+use super::http::{ACTIVITY_ID, CONTINUATION, Call, MAX_ITEM_COUNT, RANGE_ID, Refusal, Reply};
 use super::kind::RequestKind;
 use super::options::{ServerOptions, StartError};
 use super::paging::Pages;
@@ -61,6 +65,7 @@ pub(crate) struct Service {
     catalog: Catalog,
     plans: PlanCache,
     pages: Pages,
+    footprints: Footprints,
     key: String,
     key_bytes: Vec<u8>,
     tokens: TokenIssuer,
@@ -88,6 +93,7 @@ impl Service {
             catalog: Catalog::default(),
             plans: PlanCache::default(),
             pages: Pages::default(),
+            footprints: Footprints::default(),
             key: options.key.clone(),
             tokens: TokenIssuer::new(&key_bytes),
             tokens_only: AtomicBool::new(false),
@@ -181,6 +187,12 @@ impl Service {
         if call.kind.is_document() && self.expiry.is_due() {
             self.expire(expiry::now()).await;
         }
+        let mut reply = self.carry_out(call, checked, stale, endpoint).await;
+        self.charge(call, &mut reply).await;
+        reply
+    }
+
+    async fn carry_out(self: &Arc<Self>, call: &Call, checked: &Checked, stale: bool, endpoint: &str) -> Reply {
         match (&self.replicas, call.kind) {
             (Some(replicas), kind) if kind.is_read() && stale => {
                 let _no_update = replicas.enter().await;
@@ -194,6 +206,39 @@ impl Service {
             },
             _ if manage::is_change(call) => self.change(call, checked).await,
             _ => self.look_up(call, endpoint).await,
+        }
+    }
+
+    /// Sets the price of a request. A successful write and a batch have theirs already: it depends on the documents before.
+    async fn charge(&self, call: &Call, reply: &mut Reply) {
+        match call.kind {
+            RequestKind::Read => charge::charge_read(reply),
+            RequestKind::Query | RequestKind::CrossPartitionQuery => {
+                charge::charge_query(reply, self.query_page(call, 0).await);
+            }
+            RequestKind::PkRanges | RequestKind::Metadata => charge::charge_nothing(reply),
+            RequestKind::Batch => {}
+            _ if reply.is_success() => {}
+            _ => charge::charge_failed_write(reply),
+        }
+    }
+
+    /// Adds the documents that a query has examined to its price.
+    pub(crate) async fn charge_examined(&self, call: &Call, reply: &mut Reply, examined: u64) {
+        let examined = usize::try_from(examined).unwrap_or(usize::MAX);
+        charge::charge_query(reply, self.query_page(call, examined).await);
+    }
+
+    async fn query_page(&self, call: &Call, examined: usize) -> QueryPage {
+        let is_over_all = call.kind == RequestKind::CrossPartitionQuery && !call.headers.contains_key(RANGE_ID);
+        let partitions = match call.container() {
+            Some((db, container)) if is_over_all => self.partition_ids(db, container).await.len(),
+            _ => 1,
+        };
+        QueryPage {
+            partitions: partitions.max(1),
+            examined,
+            ..QueryPage::default()
         }
     }
 

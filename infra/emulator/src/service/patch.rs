@@ -50,7 +50,7 @@ impl Service {
                         .execute(Region::Write, &with_method(call, Method::GET))
                         .await;
                 }
-                Ok(Found::Unmet) => return unmet(),
+                Ok(Found::Unmet) => return self.unmet(call).await,
                 Err(refusal) => return refusal.into_reply(),
             };
             let etag = document["_etag"].as_str().unwrap_or_default();
@@ -58,7 +58,7 @@ impl Service {
                 .header("if-match")
                 .is_some_and(|wanted| wanted != "*" && wanted != etag)
             {
-                return unmet();
+                return self.unmet(call).await;
             }
             let replace = match patch.apply(&document) {
                 Ok(next) => replacing(call, &next, etag),
@@ -76,6 +76,16 @@ impl Service {
             tokio::task::yield_now().await;
         }
         retry_with()
+    }
+
+    /// The 412 of a document in another version, with all headers (the consistency token among them): what the deletion of an
+    /// impossible version gets.
+    async fn unmet(&self, call: &Call) -> Reply {
+        let mut impossible = with_method(call, Method::DELETE);
+        impossible
+            .headers
+            .insert("if-match", HeaderValue::from_static(IMPOSSIBLE));
+        self.emulator.execute(Region::Write, &impossible).await
     }
 
     /// Carries out a batch that has patches.
@@ -234,11 +244,6 @@ fn replacing(call: &Call, document: &Value, etag: &str) -> Call {
         headers.insert("if-match", etag);
     }
     Call::new(Method::PUT, &call.path, headers, Bytes::from(document.to_string()))
-}
-
-fn unmet() -> Reply {
-    let message = "One of the specified pre-condition is not met.";
-    Reply::error(StatusCode::PRECONDITION_FAILED, None, message)
 }
 
 fn retry_with() -> Reply {

@@ -9,7 +9,7 @@ use std::collections::HashSet;
 use bytes::Bytes;
 use serde_json::{Value, json};
 
-use super::{Expiring, Patch, Refusal, ids, key, ttl};
+use super::{Expiring, Footprint, Patch, Refusal, TouchKind, Touched, ids, key, ttl};
 use crate::catalog::Container;
 use crate::http::{Call, Reply};
 
@@ -51,13 +51,13 @@ impl BatchPlan {
     }
 }
 
-/// Checks a batch; returns how to send it to the emulator, and which of its documents will expire.
+/// Checks a batch; returns how to send it to the emulator, which of its documents will expire, and what it does to each.
 pub(super) fn check(
     call: &Call,
     container: &Container,
     keys: &[Value],
     lagging: bool,
-) -> Result<(BatchPlan, Vec<Expiring>), Refusal> {
+) -> Result<(BatchPlan, Vec<Expiring>, Vec<Touched>), Refusal> {
     for (name, value) in REQUIRED_HEADERS {
         if !call.header(name).is_some_and(|given| given.eq_ignore_ascii_case(value)) {
             return Err(Refusal::bad_request(format!(
@@ -85,12 +85,14 @@ pub(super) fn check(
     let mut rewritten = false;
     let mut written = HashSet::new();
     let mut expiring = Vec::new();
+    let mut touched = Vec::with_capacity(operations.len());
     for (index, operation) in operations.iter_mut().enumerate() {
         let of_operation = |refusal: Refusal| Refusal {
             message: format!("Operation {index}: {}", refusal.message),
             ..refusal
         };
         let id = check_operation(operation, container, keys).map_err(of_operation)?;
+        touched.push(touch(operation, &id, container));
         if operation["operationType"] == "Read" {
             continue;
         }
@@ -118,7 +120,26 @@ pub(super) fn check(
     if rewritten {
         plan.body = Some(Bytes::from(Value::Array(operations).to_string()));
     }
-    Ok((plan, expiring))
+    Ok((plan, expiring, touched))
+}
+
+/// What an operation does to its document. A patch is a replace when its batch is carried out.
+fn touch(operation: &Value, id: &str, container: &Container) -> Touched {
+    let kind = match operation["operationType"].as_str() {
+        Some("Read") => TouchKind::Read,
+        Some("Create") => TouchKind::Create,
+        Some("Upsert") => TouchKind::Upsert,
+        Some("Delete") => TouchKind::Delete,
+        _ => TouchKind::Replace,
+    };
+    let written = operation
+        .get("resourceBody")
+        .filter(|document| document["id"].is_string());
+    Touched {
+        kind,
+        id: id.to_owned(),
+        written: written.map(|document| Footprint::of(document, &container.index_tree)),
+    }
 }
 
 /// Checks one operation; returns the id of its document.

@@ -56,11 +56,7 @@ impl IndexPolicy {
                 "The indexing path '{path}' could not be accepted: it must end in '/?' or '/*'."
             )));
         }
-        let is_none = policy
-            .indexing_mode
-            .as_deref()
-            .is_some_and(|mode| mode.eq_ignore_ascii_case("none"));
-        if !is_none && paths().next().is_some() && !paths().any(|path| path == "/*") {
+        if !policy.is_off() && paths().next().is_some() && !paths().any(|path| path == "/*") {
             return Err(Refusal::bad_request(
                 "The special mandatory indexing path \"/*\" is not provided in any of the path type sets.",
             ));
@@ -102,6 +98,33 @@ impl IndexPolicy {
         })
     }
 
+    /// Whether nothing is indexed at all.
+    pub(super) fn is_off(&self) -> bool {
+        let mode = self.indexing_mode.as_deref();
+        mode.is_some_and(|mode| mode.eq_ignore_ascii_case("none"))
+    }
+
+    /// Whether the policy names no path, and so indexes everything.
+    pub(super) fn is_default(&self) -> bool {
+        self.included_paths.is_empty() && self.excluded_paths.is_empty()
+    }
+
+    /// The names in each included path, with `?` or `*` at the end.
+    pub(super) fn included(&self) -> impl Iterator<Item = Vec<String>> {
+        self.included_paths.iter().map(|entry| names(&entry.path))
+    }
+
+    /// The names in each excluded path, with `?` or `*` at the end.
+    pub(super) fn excluded(&self) -> impl Iterator<Item = Vec<String>> {
+        self.excluded_paths.iter().map(|entry| names(&entry.path))
+    }
+
+    /// The paths of each composite index.
+    pub(super) fn composites(&self) -> Vec<Vec<Vec<String>>> {
+        let paths = |index: &Vec<CompositePath>| index.iter().map(|entry| names(&entry.path)).collect();
+        self.composite_indexes.iter().map(paths).collect()
+    }
+
     /// Whether a property has a range index.
     pub(super) fn indexes(&self, path: &[String]) -> bool {
         if matches!(path, [name] if name == "id" || name == "_ts") {
@@ -112,7 +135,7 @@ impl IndexPolicy {
             (Some(included), Some(excluded)) => included > excluded,
             (Some(_), None) => true,
             // A policy that names no path at all indexes everything.
-            (None, None) => self.included_paths.is_empty() && self.excluded_paths.is_empty(),
+            (None, None) => self.is_default(),
             (None, Some(_)) => false,
         }
     }

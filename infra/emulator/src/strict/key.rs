@@ -89,6 +89,7 @@ mod tests {
         Container {
             key_paths: vec![vec!["a".to_owned(), "b".to_owned()]],
             index: IndexPolicy::default(),
+            index_tree: Default::default(),
             default_ttl: None,
         }
     }

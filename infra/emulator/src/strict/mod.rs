@@ -11,6 +11,7 @@
 //! | `patch` | a PATCH, alone or in a batch |
 //! | `query` | the target of a query, and which clauses it may have there |
 //! | `index` | the index policy, and which `ORDER BY` it allows |
+//! | `index_tree`, `footprint` | the size and the index entries of a document, for its price |
 //! | `scan` | queries over several partitions that no index serves |
 //! | `definition` | the definition of a container |
 //! | `ttl` | the time to live of documents and containers |
@@ -18,8 +19,10 @@
 
 mod batch;
 mod definition;
+mod footprint;
 mod ids;
 mod index;
+mod index_tree;
 mod key;
 mod patch;
 mod query;
@@ -30,7 +33,9 @@ mod ttl;
 use serde_json::Value;
 
 pub(crate) use batch::BatchPlan;
+pub(crate) use footprint::{Footprint, TouchKind, Touched};
 pub(crate) use index::IndexPolicy;
+pub(crate) use index_tree::IndexTree;
 pub(crate) use patch::Patch;
 pub(crate) use query::PlanCache;
 pub(crate) use scan::{Seek, conditional_query};
@@ -68,6 +73,8 @@ pub(crate) struct Checked {
     pub(crate) expiring: Vec<Expiring>,
     /// A PATCH of one document.
     pub(crate) patch: Option<Patch>,
+    /// What a write does to each document, in the order of its operations.
+    pub(crate) touched: Vec<Touched>,
     /// How an index serves a query over several partitions.
     pub(crate) seek: Option<Seek>,
 }
@@ -120,8 +127,9 @@ fn check_document(known: &Known<'_>, call: &Call, container: &Container) -> Resu
     }
     let keys = key::required(call, container)?;
     if call.kind == RequestKind::Batch {
-        let (plan, expiring) = batch::check(call, container, &keys, known.lagging)?;
+        let (plan, expiring, touched) = batch::check(call, container, &keys, known.lagging)?;
         return Ok(Checked {
+            touched,
             operations: plan.operations,
             documents: plan.documents,
             batch: Some(plan),
@@ -140,6 +148,7 @@ fn check_document(known: &Known<'_>, call: &Call, container: &Container) -> Resu
         });
     }
     let mut expiring = Vec::new();
+    let mut touched = Vec::new();
     if matches!(
         call.kind,
         RequestKind::Create | RequestKind::Replace | RequestKind::Upsert
@@ -154,12 +163,31 @@ fn check_document(known: &Known<'_>, call: &Call, container: &Container) -> Resu
         ids::check_document(&document)?;
         key::check_document(container, &document, &keys)?;
         expiring.extend(ttl::expiring(container, &document, 0)?);
+        touched.push(touch(call, Some((&document, container))));
+    } else if call.kind == RequestKind::Delete {
+        touched.push(touch(call, None));
     }
     Ok(Checked {
         documents: u64::from(call.kind.is_write()),
         expiring,
+        touched,
         ..Checked::default()
     })
+}
+
+/// What a write of one document does.
+fn touch(call: &Call, written: Option<(&Value, &Container)>) -> Touched {
+    let of_document = written.and_then(|(document, _)| document["id"].as_str());
+    Touched {
+        kind: match call.kind {
+            RequestKind::Create => TouchKind::Create,
+            RequestKind::Upsert => TouchKind::Upsert,
+            RequestKind::Delete => TouchKind::Delete,
+            _ => TouchKind::Replace,
+        },
+        id: call.document().or(of_document).unwrap_or_default().to_owned(),
+        written: written.map(|(document, container)| Footprint::of(document, &container.index_tree)),
+    }
 }
 
 fn check_patch(call: &Call, container: &Container) -> Result<Patch, Refusal> {

@@ -273,6 +273,7 @@ mod tests {
         Container {
             key_paths: vec![vec!["pk".to_owned(), "a".to_owned()]],
             index: IndexPolicy::default(),
+            index_tree: Default::default(),
             default_ttl: None,
         }
     }

@@ -71,6 +71,7 @@ mod tests {
         let container = Container {
             key_paths: Vec::new(),
             index: IndexPolicy::default(),
+            index_tree: Default::default(),
             default_ttl,
         };
         lifetime(&container, &document).ok()

@@ -67,6 +67,8 @@ pub struct Limits {
     pub orphan_grace: Duration,
     /// How many bytes the history of one execution may have.
     pub history_bytes: u64,
+    /// How many bytes of histories a process keeps.
+    pub history_cache: u64,
     /// The lock of a turn on its instance, unless renewed. An orchestration that computes or blocks for longer keeps tokio
     /// from renewing it: another function may then run the turn too, and the first to commit wins.
     pub turn_lock: Duration,
@@ -149,6 +151,7 @@ impl Config {
             .dead_letter_ttl(self.limits.dead_letters_kept)
             .orphan_grace(self.limits.orphan_grace)
             .history_limit(self.limits.history_bytes)
+            .history_cache(self.limits.history_cache)
             .build()
     }
 }

@@ -170,6 +170,7 @@ impl Limits {
         let limits = Limits {
             concurrency: concurrency as usize,
             history_bytes: history_bytes(reader, concurrency),
+            history_cache: reader.number("DUROXIDE_HISTORY_CACHE_BYTES", 0..=u32::MAX).into(),
             max_attempts: reader.number("DUROXIDE_MAX_ATTEMPTS", 1..=u32::MAX),
             outbox_attempts: reader.number("DUROXIDE_OUTBOX_ATTEMPTS", 1..=u32::MAX),
             dead_letters_kept: Duration::from_secs(
@@ -198,17 +199,18 @@ impl Limits {
     }
 }
 
-/// How large a history may be. duroxide copies a history at least three times, and so many turns share the memory of a
-/// function, of which a quarter is for everything else.
+/// How large a history may be. A turn needs up to ten bytes of memory per byte of its history (measured, see
+/// docs/benchmarks.md), and so many turns share the memory of a function, of which a quarter is for everything else.
 fn history_bytes(reader: &mut Reader<'_>, concurrency: u32) -> u64 {
     const LEAST: u32 = 64 * 1024;
+    const BYTES_PER_BYTE: u64 = 10;
     /// For programs that are no function.
     const WITHOUT_FUNCTION: u64 = 64 * 1024 * 1024;
     let set = reader.optional_number("DUROXIDE_HISTORY_LIMIT_BYTES", LEAST..=u32::MAX);
     set.map(u64::from).unwrap_or_else(|| {
         let shared = reader
             .function_bytes()
-            .map(|bytes| bytes / 4 / u64::from(concurrency.max(1)));
+            .map(|bytes| bytes / 4 * 3 / BYTES_PER_BYTE / u64::from(concurrency.max(1)));
         shared.map_or(WITHOUT_FUNCTION, |bytes| bytes.max(LEAST.into()))
     })
 }

@@ -61,6 +61,7 @@ fn the_required_variables_alone_give_the_defaults_of_the_table() {
             dead_letters_kept: Duration::from_secs(30 * 86_400),
             orphan_grace: Duration::from_secs(86_400),
             history_bytes: 64 * 1024 * 1024,
+            history_cache: 32 * 1024 * 1024,
             turn_lock: Duration::from_secs(30),
             work_lock: Duration::from_secs(30),
             session_lock: Duration::from_secs(30),
@@ -95,8 +96,8 @@ fn the_limit_of_a_history_follows_from_the_memory_of_the_function() {
         config.unwrap().limits.history_bytes
     };
     const MIB: u64 = 1024 * 1024;
-    assert_eq!(limit(Some("256"), None, None), 256 * MIB / 40);
-    assert_eq!(limit(Some("2048"), Some("1"), None), 512 * MIB);
+    assert_eq!(limit(Some("256"), None, None), 192 * MIB / 100);
+    assert_eq!(limit(Some("2048"), Some("1"), None), 1536 * MIB / 10);
     assert_eq!(
         limit(Some("128"), Some("1000"), None),
         64 * 1024,
@@ -104,7 +105,7 @@ fn the_limit_of_a_history_follows_from_the_memory_of_the_function() {
     );
     assert_eq!(limit(Some("a lot"), None, None), 64 * MIB);
     assert_eq!(limit(Some("256"), None, Some("100000")), 100_000);
-    assert_eq!(limit(Some("256"), None, Some("")), 256 * MIB / 40);
+    assert_eq!(limit(Some("256"), None, Some("")), 192 * MIB / 100);
 }
 
 #[test]
@@ -125,6 +126,7 @@ fn everything_can_be_set() {
         ("DUROXIDE_DEAD_LETTER_DAYS", Some("25")),
         ("DUROXIDE_ORPHAN_GRACE_SECONDS", Some("26")),
         ("DUROXIDE_HISTORY_LIMIT_BYTES", Some("1000000")),
+        ("DUROXIDE_HISTORY_CACHE_BYTES", Some("1000")),
         ("DUROXIDE_TURN_LOCK_SECONDS", Some("11")),
         ("DUROXIDE_WORK_LOCK_SECONDS", Some("15")),
         ("DUROXIDE_SESSION_LOCK_SECONDS", Some("12")),
@@ -159,6 +161,7 @@ fn everything_can_be_set() {
             dead_letters_kept: Duration::from_secs(25 * 86_400),
             orphan_grace: Duration::from_secs(26),
             history_bytes: 1_000_000,
+            history_cache: 1_000,
             turn_lock: Duration::from_secs(11),
             work_lock: Duration::from_secs(15),
             session_lock: Duration::from_secs(12),

@@ -129,8 +129,13 @@ pub const VARIABLES: &[Variable] = &[
     optional(
         "DUROXIDE_HISTORY_LIMIT_BYTES",
         None,
-        "how large the history of one execution may be before its orchestration is given up; not set: a quarter of the \
-         function's memory, divided by DUROXIDE_CONCURRENCY",
+        "how large the history of one execution may be before its orchestration is given up; not set: three \
+         quarters of the function's memory, divided by 10 and by DUROXIDE_CONCURRENCY",
+    ),
+    optional(
+        "DUROXIDE_HISTORY_CACHE_BYTES",
+        Some("33554432"),
+        "how much of the histories that it served a process keeps, so that the next turns read only what is new; 0: nothing",
     ),
     optional(
         "DUROXIDE_TURN_LOCK_SECONDS",

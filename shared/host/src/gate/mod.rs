@@ -27,6 +27,8 @@
 //! - The answer of a commit does not come in time: the step is reported as failed although it may have happened. Its
 //!   wakeups are sent as if it had, and the next wakeup finds out. A commit that is known to be written is never reported
 //!   as failed, even if the time ends before its messages to other instances are delivered.
+//! - Another environment commits the same turn first, where neither has claimed it: this one has written nothing. The
+//!   runtime is told that all is well, because on an error it would commit a failure of the orchestration.
 //! - A renewal fails because the store does not answer: it is tried again until the lock expires, because giving up
 //!   early would throw a running activity away.
 
@@ -45,7 +47,7 @@ use crate::notifying_provider::NotifyingProvider;
 use crate::wakeup::recent_consistency_token;
 use cosmos::Clock;
 use duroxide::providers::{Provider as _, ProviderError};
-use duroxide_cosmos::{CosmosProvider, Decided, Due, Target, WorkTarget};
+use duroxide_cosmos::{CosmosProvider, Decided, Due, WorkTarget};
 use open::OpenSteps;
 use request::{RequestQueue, StepRequest};
 use std::fmt;
@@ -60,6 +62,23 @@ pub(crate) use work::FIRST_RENEWAL;
 /// produces an error that names it.
 const LAST_ANSWER: Duration = Duration::from_millis(100);
 
+/// A turn to take.
+#[derive(Clone, Debug)]
+pub(crate) struct TurnTarget {
+    pub instance: String,
+    /// The execution that it is expected to belong to.
+    pub execution: Option<u64>,
+    /// Claim it first, and count the attempt: an earlier one may have ended its process.
+    pub claims: bool,
+}
+
+/// What a step is for.
+#[derive(Clone, Debug)]
+pub(crate) enum StepTarget {
+    Turn(TurnTarget),
+    Work(WorkTarget),
+}
+
 /// See the module.
 pub struct Gate {
     store: Arc<CosmosProvider>,
@@ -67,7 +86,7 @@ pub struct Gate {
     client: NotifyingProvider,
     clock: Arc<dyn Clock>,
     limits: Limits,
-    turns: RequestQueue<String>,
+    turns: RequestQueue<TurnTarget>,
     works: RequestQueue<WorkTarget>,
     open: OpenSteps,
 }
@@ -101,11 +120,11 @@ impl Gate {
     }
 
     /// Has the runtime take one step for the target, and waits for its end or the budget's.
-    pub(crate) async fn serve(&self, target: Target, budget: Budget) -> Step {
+    pub(crate) async fn serve(&self, target: StepTarget, budget: Budget) -> Step {
         let (answer, answered) = oneshot::channel();
         match target {
-            Target::Turn { instance } => self.turns.push(StepRequest::new(instance, budget, answer)),
-            Target::Work(work) => self.works.push(StepRequest::new(work, budget, answer)),
+            StepTarget::Turn(turn) => self.turns.push(StepRequest::new(turn, budget, answer)),
+            StepTarget::Work(work) => self.works.push(StepRequest::new(work, budget, answer)),
         }
         match tokio::time::timeout_at(budget.end() + LAST_ANSWER, answered).await {
             Ok(Ok(step)) => step,

@@ -18,6 +18,8 @@ pub enum Outcome {
         /// When its lock ends, unless it is released earlier (Unix ms).
         until_ms: u64,
     },
+    /// Another turn of the instance was committed first: this one was thrown away, and has written nothing.
+    Raced,
     /// Too little of the budget was left to begin.
     Deferred,
     /// It was released, to be tried again.
@@ -47,6 +49,7 @@ impl Outcome {
             Outcome::Committed => Metric::Committed,
             Outcome::Nothing => Metric::Nothing,
             Outcome::Busy { .. } => Metric::Busy,
+            Outcome::Raced => Metric::Raced,
             Outcome::Deferred => Metric::Deferred,
             Outcome::Abandoned { .. } => Metric::Abandoned,
             Outcome::TimedOut => Metric::TimedOut,

@@ -2,14 +2,14 @@
 
 use super::open::Claim;
 use super::step::{Ended, Outcome, Step};
-use super::{Gate, not_open};
+use super::{Gate, TurnTarget, not_open};
 use crate::budget::Budget;
 use crate::notifier::Delayed;
 use duroxide::providers::{
     DispatcherCapabilityFilter, ExecutionMetadata, OrchestrationItem, Provider as _, ProviderError,
 };
 use duroxide::{ErrorDetails, Event, EventKind, PoisonMessageType};
-use duroxide_cosmos::{Fetched, GivenUpTurn, TurnDecision};
+use duroxide_cosmos::{Fetched, GivenUpTurn, TurnDecision, TurnItem};
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -28,7 +28,7 @@ impl Gate {
                 continue;
             }
             let since = Instant::now();
-            let fetch = self.store.fetch_turn(&request.target, lock_timeout, filter);
+            let fetch = self.fetch_turn(&request.target, lock_timeout, filter);
             match Self::within(request.budget, "fetch_turn", fetch).await {
                 Ok(Fetched::Nothing) => request.answer(Outcome::Nothing),
                 Ok(Fetched::Busy { until_ms }) => request.answer(Outcome::Busy { until_ms }),
@@ -55,6 +55,19 @@ impl Gate {
         }
     }
 
+    async fn fetch_turn(
+        &self,
+        turn: &TurnTarget,
+        lock_timeout: Duration,
+        filter: Option<&DispatcherCapabilityFilter>,
+    ) -> Result<Fetched<TurnItem>, ProviderError> {
+        let (store, instance) = (&self.store, turn.instance.as_str());
+        match turn.claims {
+            true => store.fetch_turn(instance, lock_timeout, filter).await,
+            false => store.begin_turn(instance, turn.execution, lock_timeout, filter).await,
+        }
+    }
+
     /// The step of a turn that its fetch has given up and committed.
     fn given_up(&self, turn: GivenUpTurn) -> Step {
         Step {
@@ -77,7 +90,11 @@ impl Gate {
         let decided_ms = self.clock.now_ms();
         let commit = self.store.commit_turn(token, decision);
         let done = Self::committed(claim.budget, OPERATION, commit.done, &commit.decided).await;
-        let wakeups = self.wakeups(decided_ms, commit.due);
+        if commit.decided.is_raced() {
+            self.open.close(token, Outcome::Raced);
+            return Ok(());
+        }
+        let wakeups = self.wakeups(decided_ms, commit.decided.with_versions(commit.due));
         match &done {
             Ok(()) => self.open.close_with(token, Outcome::Committed, |step| {
                 step.execution = Some(execution);

@@ -47,9 +47,10 @@ impl Gate {
                 request.fail(error);
                 continue;
             }
-            let activity = request.target.identifier();
             let since = Instant::now();
-            let fetch = self.store.fetch_work(&activity, lock_timeout, session, tags);
+            let fetch = self
+                .store
+                .fetch_written_work(&request.target, lock_timeout, session, tags);
             match Self::within(request.budget, "fetch_work", fetch).await {
                 // Only turns are given up by their fetch.
                 Ok(Fetched::Nothing | Fetched::GivenUp(_)) => request.answer(Outcome::Nothing),

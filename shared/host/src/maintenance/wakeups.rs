@@ -101,7 +101,12 @@ pub(super) fn overdue_wakeups(
 ) -> Vec<Delayed> {
     let wanted = items.iter().filter(|item| overdue.wakes(item));
     let fresh = wanted.filter(|item| woken.insert(item.target.clone()));
-    fresh.map(|item| delayed(item, overdue.wait_ms(item, now_ms))).collect()
+    let reminder = |item| {
+        let mut delayed = delayed(item, overdue.wait_ms(item, now_ms));
+        delayed.wakeup.overdue = true;
+        delayed
+    };
+    fresh.map(reminder).collect()
 }
 
 /// The wakeups for coming timers: one for each second in which a target has some, for the last of them. Targets whose
@@ -164,7 +169,7 @@ mod tests {
                 execution: 1,
                 activity,
                 tag: Some("gpu".to_owned()),
-                orchestration: None,
+                ..WorkTarget::default()
             }),
             ..turn(instance, NOW - 60_000)
         }

@@ -34,6 +34,8 @@ metrics! {
     Nothing,
     /// Steps that met a lock of another invocation.
     Busy,
+    /// Turns that were thrown away, because another environment committed the same turn first.
+    Raced,
     /// Steps that were not begun, because too little of the invocation was left.
     Deferred,
     /// Steps whose work was released for a retry.

@@ -1,16 +1,17 @@
 //! Deleting instances: all of a group or none, over many partitions. See `model::deletion` for the protocol.
 //!
 //! ```text
-//!   check ──> mark every lock (fences turns) ──> check again ──> DECIDE (one document) ──> erase each partition
+//!   check ──> mark every instance (fences turns) ──> check again ──> DECIDE (one document) ──> erase each partition
 //! ```
 //!
-//! A single small instance is deleted by one batch, fenced by its lock.
+//! A single small instance is deleted by one fenced batch. An instance whose partition is full (20 GB) can be deleted:
+//! nothing is created in it, and its document takes the mark in place of something else.
 
 use super::guard::Guard;
 use super::list::{self, Listed};
 use crate::batch::{BATCH_OPS, extend};
 use crate::error::Failure;
-use crate::model::{Deleting, DeletionDoc, Kind, LockDoc, StagedOp};
+use crate::model::{Deleting, DeletionDoc, InstanceDoc, Kind, Lock, StagedOp};
 use crate::read;
 use crate::recovery::{self, AT_ONCE, ATTEMPTS, Progress, add, tally};
 use crate::store::Store;
@@ -98,15 +99,15 @@ async fn delete_guarded(
     let group = store.ids.unique();
     let deleting = Deleting {
         group: group.clone(),
-        root: root.clone(),
         expires: store.repair_due() + ids.len() as u64 * MARKING_MS,
     };
-    let decision = DeletionDoc::new(root, &group, store.repair_due(), ids);
+    let decision = DeletionDoc::new(&group, store.repair_due(), ids);
     let marked = async {
         for some in ids.chunks(AT_ONCE) {
             try_join_all(some.iter().map(|id| mark(store, id, &deleting))).await?;
         }
         check(store, ids, guard).await?;
+        check_versions(store, ids).await?;
         recovery::decide(store, &decision).await
     };
     let marked = match mark_until {
@@ -152,36 +153,46 @@ async fn check(store: &Store, ids: &[String], guard: Guard) -> Result<(), Failur
     Ok(())
 }
 
+/// Refuses a group with a document that a newer release wrote, before anything of it is deleted.
+async fn check_versions(store: &Store, ids: &[String]) -> Result<(), Failure> {
+    for some in ids.chunks(AT_ONCE) {
+        let each = some
+            .iter()
+            .map(|id| async { recovery::check_versions(store, &PartitionKey::new(id)?).await });
+        try_join_all(each).await?;
+    }
+    Ok(())
+}
+
 /// Deletes a single instance in one batch; `None` when it does not fit, or has changed meanwhile.
 async fn delete_alone(store: &Store, pk: &PartitionKey, guard: Guard) -> Result<Option<DeleteInstanceResult>, Failure> {
-    let Some(lock) = store.lock(pk).await? else {
+    let Some(fence) = store.fence(pk).await? else {
         return Ok(None);
     };
-    if lock.doc.unfinished.is_some() || lock.doc.deleting.is_some() {
+    if fence.doc.lock.unfinished.is_some() || fence.doc.lock.deleting.is_some() {
         return Ok(None);
     }
-    // Read after the lock, which fences the batch: what is checked here is what is deleted.
-    let instance = read::instance(store, pk).await?;
-    guard.check(pk.as_str(), true, instance.as_ref())?;
+    let instance = Some(&fence.doc).filter(|instance| instance.exists());
+    guard.check(pk.as_str(), true, instance)?;
     let remains = recovery::remains(store, pk).await?;
     if remains.len() > BATCH_OPS || remains.iter().any(|doc| doc.kind == Kind::Intent) {
         return Ok(None);
     }
     let mut batch = Batch::new();
-    batch.delete(LockDoc::ID, Some(lock.etag))?;
+    batch.delete(InstanceDoc::ID, Some(fence.etag.clone()))?;
     let ops: Vec<StagedOp> = remains
         .iter()
-        .filter(|doc| doc.kind != Kind::Lock)
-        .map(|doc| StagedOp::discard(&doc.id))
+        .filter(|doc| doc.kind != Kind::Instance)
+        .map(|doc| StagedOp::delete(&doc.version.id, &doc.version.etag))
         .collect();
     match store
         .container
         .batch(pk, &extend(batch, &ops)?, Retry::Idempotent)
         .await
     {
-        Ok(_) => Ok(Some(tally(instance.as_ref(), &remains))),
-        Err(error) if error.after_ambiguity() && error.is_not_found() && store.lock(pk).await?.is_none() => {
-            Ok(Some(tally(instance.as_ref(), &remains)))
+        Ok(_) => Ok(Some(tally(instance, &remains))),
+        Err(error) if error.after_ambiguity() && error.is_not_found() && store.fence(pk).await?.is_none() => {
+            Ok(Some(tally(instance, &remains)))
         }
         Err(error) if error.is_not_found() || error.is_precondition_failed() => Ok(None),
         Err(error) => Err(error.into()),
@@ -192,24 +203,28 @@ async fn delete_alone(store: &Store, pk: &PartitionKey, guard: Guard) -> Result<
 async fn mark(store: &Store, instance: &str, mark: &Deleting) -> Result<(), Failure> {
     let pk = &PartitionKey::new(instance)?;
     for _ in 0..ATTEMPTS {
-        let seen = store.lock(pk).await?;
-        if let Some(lock) = &seen {
-            match recovery::roll_forward(store, pk, lock).await? {
+        let seen = store.fence(pk).await?;
+        if let Some(fence) = &seen {
+            match recovery::roll_forward(store, pk, fence).await? {
                 Progress::Clean => {}
                 Progress::Changed => continue,
                 Progress::Underway { .. } => return Err(Failure::busy(pk)),
             }
         }
-        let mut next = seen
-            .as_ref()
-            .map_or_else(|| LockDoc::new(pk.as_str()), |lock| lock.doc.released(false));
-        next.deleting = Some(mark.clone());
-        next.mark_due(Some(mark.expires));
-        if store
-            .swap_lock(pk, seen.as_ref().map(|lock| &lock.etag), next)
-            .await?
-            .is_some()
-        {
+        let mut next = seen.as_ref().map_or_else(
+            || InstanceDoc::absent(pk.as_str(), store.now()),
+            |fence| fence.doc.with(|lock| lock.release(false)),
+        );
+        next.lock.deleting = Some(mark.clone());
+        next.lock.mark_due(Some(mark.expires));
+        let etag = seen.as_ref().map(|fence| &fence.etag);
+        let marked = match store.swap_fence(pk, etag, next.clone()).await {
+            Err(Failure::Cosmos(cosmos::Error::PartitionFull { .. })) => {
+                store.swap_fence(pk, etag, next.with(Lock::shorten)).await?
+            }
+            marked => marked?,
+        };
+        if marked.is_some() {
             return Ok(());
         }
     }

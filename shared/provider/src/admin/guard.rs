@@ -48,7 +48,7 @@ mod tests {
     const EXPIRED: Guard = Guard::Expired { before: 100 };
 
     fn ended(status: Status, at: u64) -> InstanceDoc {
-        let mut instance = InstanceDoc::new("i", 1, 0);
+        let mut instance = InstanceDoc::absent("i", 0);
         instance.current.status = status;
         instance.current.completed_at = Some(at);
         instance

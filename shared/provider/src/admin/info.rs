@@ -17,13 +17,14 @@ pub(crate) async fn known_instance(store: &Store, pk: &PartitionKey) -> Result<I
 
 pub(crate) async fn instance_info(store: &Store, pk: &PartitionKey) -> Result<InstanceInfo, Failure> {
     let instance = known_instance(store, pk).await?;
+    let output = read::output(store, pk, &instance.current).await?;
     Ok(InstanceInfo {
         instance_id: instance.pk,
         orchestration_name: instance.name.unwrap_or_default(),
         orchestration_version: instance.version.unwrap_or_else(|| "unknown".to_owned()),
         current_execution_id: instance.current.execution,
         status: instance.current.status.into(),
-        output: instance.current.output,
+        output,
         created_at: instance.created_at,
         updated_at: instance.updated_at,
         parent_instance_id: instance.parent,
@@ -37,10 +38,11 @@ pub(crate) async fn execution_info(store: &Store, pk: &PartitionKey, execution: 
             instance: pk.as_str().to_owned(),
             execution,
         })?;
+    let output = read::output(store, pk, &state).await?;
     Ok(ExecutionInfo {
         execution_id: state.execution,
         status: state.status.into(),
-        output: state.output,
+        output,
         started_at: state.started_at,
         completed_at: state.completed_at,
         event_count: usize::try_from(state.events).unwrap_or(usize::MAX),

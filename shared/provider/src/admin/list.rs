@@ -2,7 +2,7 @@
 
 use crate::error::Failure;
 use crate::model::Status;
-use crate::model::sql::{DEAD, ENDED, EXECUTION, INSTANCE, LOCK, TURN, WORK_ITEM};
+use crate::model::sql::{DEAD, ENDED, EXECUTION, INSTANCE, PENDING, TURN, WORK_ITEM};
 use crate::store::Store;
 use cosmos::{PartitionKey, Query};
 use duroxide::providers::{InstanceFilter, QueueDepths, SystemMetrics};
@@ -84,7 +84,7 @@ pub(crate) async fn matching(
 /// The executions that are kept, oldest first.
 pub(crate) async fn list_executions(store: &Store, pk: &PartitionKey) -> Result<Vec<u64>, Failure> {
     let query = Query::new(format!(
-        "SELECT VALUE c.execution FROM c WHERE c.type IN ({INSTANCE}, {EXECUTION})"
+        "SELECT VALUE c.execution FROM c WHERE c.type IN ({INSTANCE}, {EXECUTION}) AND c.status != {PENDING}"
     ));
     let mut executions = store.container.query::<u64>(pk, &query).await?;
     executions.sort_unstable();
@@ -175,7 +175,7 @@ pub(crate) async fn system_metrics(store: &Store) -> Result<SystemMetrics, Failu
             Status::Completed => metrics.completed_instances += 1,
             Status::Failed => metrics.failed_instances += 1,
             Status::Running => metrics.running_instances += 1,
-            Status::ContinuedAsNew | Status::Other(_) => {}
+            Status::Pending | Status::ContinuedAsNew | Status::Other(_) => {}
         }
     }
     Ok(metrics)
@@ -191,7 +191,7 @@ pub(crate) async fn queue_depths(store: &Store) -> Result<QueueDepths, Failure> 
     let (due, later, claimed, work) = futures::try_join!(
         sum("COUNT(1)", format!("c.queue = {TURN} AND c.dueAt <= @now")),
         sum("COUNT(1)", format!("c.queue = {TURN} AND c.dueAt > @now")),
-        sum("SUM(c.held)", format!("c.type = {LOCK} AND c.until > @now")),
+        sum("SUM(c.held)", format!("c.type = {INSTANCE} AND c.until > @now")),
         sum("COUNT(1)", format!("c.type = {WORK_ITEM} AND c.until <= @now")),
     )?;
     Ok(QueueDepths {

@@ -9,6 +9,7 @@ mod info;
 mod list;
 mod prune;
 mod prune_plan;
+mod prune_run;
 
 pub(crate) use delete::{delete_bulk, delete_expired, delete_group};
 pub(crate) use info::{execution_info, instance_info, known_instance};

@@ -5,7 +5,7 @@
 
 use super::dead_letters::dead_letter_count;
 use crate::error::Failure;
-use crate::model::sql::{INTENT, LOCK, REPAIR, TURN, WORK};
+use crate::model::sql::{INSTANCE, INTENT, REPAIR, TURN, WORK};
 use crate::store::Store;
 use cosmos::Query;
 use serde::Deserialize;
@@ -115,7 +115,7 @@ async fn stuck(store: &Store, before: u64, now: u64) -> Result<u64, Failure> {
     ))
     .param("@before", before.min(now));
     let claimed = Query::new(format!(
-        "SELECT VALUE c.pk FROM c WHERE c.type = {LOCK} AND c.until > @now"
+        "SELECT VALUE c.pk FROM c WHERE c.type = {INSTANCE} AND c.until > @now"
     ))
     .param("@now", now);
     let ((due, _), claimed) = futures::try_join!(

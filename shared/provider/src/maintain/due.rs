@@ -130,7 +130,7 @@ fn item_of(listed: Listed) -> Option<DueItem> {
                 execution,
                 activity,
                 tag: listed.tag,
-                orchestration: None,
+                ..WorkTarget::default()
             })
         }
         Listing::Unknown => return None,

@@ -122,7 +122,6 @@ async fn examine(
 
 /// Whether the parent exists after all: a lagging replica may have answered, and its word is no reason to delete.
 async fn has_parent(store: &Store, parent: &str) -> Result<bool, Failure> {
-    let lock = store.newest_lock(&PartitionKey::new(parent)?).await?;
-    // Every commit of an instance is in its lock.
-    Ok(lock.is_some_and(|lock| !lock.doc.last_commit().is_empty()))
+    let fence = store.newest_fence(&PartitionKey::new(parent)?).await?;
+    Ok(fence.is_some_and(|fence| fence.doc.exists()))
 }

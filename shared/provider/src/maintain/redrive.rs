@@ -3,7 +3,7 @@
 //! ```text
 //!   no instance ────────────────────────────────────> ONE batch: remove the dead letter, queue the message again
 //!   undeliverable ──────────────────────────────┐            the same intent, without attempts
-//!   given-up turn or activity ──> history ──────┴──> ONE batch: remove the dead letter, write an intent ──> deliver
+//!   given-up turn or activity ──> first event ──┴──> ONE batch: remove the dead letter, write an intent ──> deliver
 //!                             (name, version, input)               the start of a new instance
 //! ```
 //!
@@ -27,7 +27,7 @@
 
 use super::dead_letters::{DeadLetterId, address, dead_letter_doc};
 use crate::error::Failure;
-use crate::model::{DeadLetterDoc, DeadLetterKind, Envelope, GivenUp, IntentDoc, MessageDoc, Receipt, first_event};
+use crate::model::{DeadLetterDoc, DeadLetterKind, Envelope, GivenUp, IntentDoc, MessageDoc, Receipt};
 use crate::read;
 use crate::recovery;
 use crate::store::{Store, check_size};
@@ -173,8 +173,10 @@ async fn beginning(store: &Store, pk: &PartitionKey, execution: u64) -> Result<B
     let Some(state) = read::execution_state(store, pk, execution).await? else {
         return Err(Failure::NoExecution { instance, execution });
     };
-    let past = read::past(store, pk, execution).await?;
-    match first_event(&state.head, past.history)?.map(|event| (event.timestamp_ms, event.kind)) {
+    match read::first_event(store, pk, &state)
+        .await?
+        .map(|event| (event.timestamp_ms, event.kind))
+    {
         Some((
             at_ms,
             EventKind::OrchestrationStarted {

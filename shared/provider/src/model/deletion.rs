@@ -1,4 +1,5 @@
-//! Deletions: id `d:{group}`, in the partition of the first instance of the group.
+//! Deletions: id `d:{group}`, in a partition of its own: `pk` is the group. An instance is often deleted because its
+//! partition is full, and then nothing can be created there.
 //!
 //! The instances of a tree live in different partitions, so no batch can delete them together. One document is the
 //! decision: before it exists the deletion can be aborted; once it exists the group is deleted, by any process that
@@ -38,10 +39,10 @@ pub(crate) struct DeletionDoc {
 }
 
 impl DeletionDoc {
-    pub(crate) fn new(pk: &str, group: &str, due_at: u64, instances: &[String]) -> Self {
+    pub(crate) fn new(group: &str, due_at: u64, instances: &[String]) -> Self {
         DeletionDoc {
             id: Self::id(group),
-            pk: pk.to_owned(),
+            pk: group.to_owned(),
             kind: Kind::Deletion,
             queue: Some(Queue::Repair),
             lane: Some(Lane::Turn),

@@ -38,12 +38,17 @@ pub(crate) struct HistoryPart<'a> {
 }
 
 impl HistoryDoc {
+    /// Where documents with events from this one on begin, in the order of `sortKey`.
+    pub(crate) fn sort_key(execution: u64, offset: u64) -> String {
+        format!("1:{execution:020}:{offset:012}")
+    }
+
     pub(crate) fn new(part: &HistoryPart<'_>, offset: u64, events: Vec<Box<RawValue>>) -> Self {
         HistoryDoc {
             id: format!("h:{}:{offset}:{}", part.execution, part.commit),
             pk: part.pk.to_owned(),
             kind: Kind::History,
-            sort_key: format!("1:{:020}:{offset:012}", part.execution),
+            sort_key: Self::sort_key(part.execution, offset),
             execution: part.execution,
             offset,
             commit: part.commit.to_owned(),
@@ -69,13 +74,34 @@ pub(crate) enum HistoryError {
     },
 }
 
-/// The first event of the chain that ends at `head`, whether or not the others can be decoded; `None` when documents are
+/// A history document without its events: enough to follow the chain.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct HistoryLink {
+    pub id: String,
+    pub commit: String,
+    pub prev: String,
+    pub sort_key: String,
+}
+
+/// The first document of the chain that ends at `head`, or of what there is of its first commit; `None` when a commit is
 /// missing.
-pub(crate) fn first_event(head: &str, docs: Vec<HistoryDoc>) -> Result<Option<Event>, serde_json::Error> {
-    let chain = chain_of(head, docs);
-    let first = chain.first().filter(|doc| doc.offset == 0);
-    let event = first.and_then(|doc| doc.events.first());
-    event.map(|event| serde_json::from_str(event.get())).transpose()
+pub(crate) fn first_document(head: &str, links: Vec<HistoryLink>) -> Option<String> {
+    // The parts of one commit name the same commit before them; the first of them comes first.
+    let mut by_commit: HashMap<String, HistoryLink> = HashMap::new();
+    for link in links {
+        match by_commit.get(&link.commit) {
+            Some(earlier) if earlier.sort_key < link.sort_key => {}
+            _ => {
+                by_commit.insert(link.commit.clone(), link);
+            }
+        }
+    }
+    let mut first = by_commit.remove(head)?;
+    while !first.prev.is_empty() {
+        first = by_commit.remove(&first.prev)?;
+    }
+    Some(first.id)
 }
 
 /// The documents of the chain that ends at `head`, in order.
@@ -97,15 +123,27 @@ fn chain_of(head: &str, docs: Vec<HistoryDoc>) -> Vec<HistoryDoc> {
 
 /// The events of the chain that ends at `head`, in order.
 pub(crate) fn assemble(head: &str, expected: u64, docs: Vec<HistoryDoc>) -> Result<Vec<Event>, HistoryError> {
+    assemble_after("", head, expected, docs)
+}
+
+/// The events of the chain between the commit `known` and `head`, in order.
+pub(crate) fn assemble_after(
+    known: &str,
+    head: &str,
+    expected: u64,
+    mut docs: Vec<HistoryDoc>,
+) -> Result<Vec<Event>, HistoryError> {
+    docs.retain(|doc| doc.commit != known);
     let chain = chain_of(head, docs);
     let found: u64 = chain.iter().map(|doc| doc.events.len() as u64).sum();
     if found != expected {
         return Err(HistoryError::Short { found, expected });
     }
     let execution = chain.first().map_or(0, |doc| doc.execution);
+    // Each text goes when its event is decoded: a large history must not be in memory twice.
     chain
-        .iter()
-        .flat_map(|doc| doc.events.iter())
+        .into_iter()
+        .flat_map(|doc| doc.events)
         .enumerate()
         .map(|(position, event)| {
             serde_json::from_str(event.get()).map_err(|error| HistoryError::Corrupt {
@@ -149,12 +187,26 @@ mod tests {
     }
 
     #[test]
-    fn the_first_event_is_that_of_the_chain_and_not_of_an_orphan() {
-        let mut bad = doc(1, "b", "a", 1);
-        bad.events[0] = RawValue::from_string("{\"nonsense\":1}".to_owned()).unwrap();
-        let docs = vec![bad, doc(0, "orphan", "", 2), doc(0, "a", "", 1)];
-        assert_eq!(first_event("b", docs).unwrap().map(|event| event.event_id()), Some(1));
-        assert!(first_event("b", vec![doc(1, "b", "a", 1)]).unwrap().is_none());
+    fn the_first_document_is_that_of_the_chain_and_not_of_an_orphan() {
+        let link = |id: &str, commit: &str, prev: &str| HistoryLink {
+            id: id.to_owned(),
+            commit: commit.to_owned(),
+            prev: prev.to_owned(),
+            sort_key: id.to_owned(),
+        };
+        let chain = [link("3", "b", "a"), link("2", "a", ""), link("1", "a", "")];
+        let orphan = link("0", "never", "");
+        let first = |links: &[HistoryLink]| first_document("b", links.to_vec());
+        assert_eq!(
+            first(&[&chain[..], std::slice::from_ref(&orphan)].concat()).as_deref(),
+            Some("1")
+        );
+        assert_eq!(
+            first(&[chain[0].clone(), orphan.clone()]),
+            None,
+            "its beginning is missing"
+        );
+        assert_eq!(first(&[chain[2].clone(), orphan]), None, "its end is missing");
     }
 
     #[test]

@@ -3,8 +3,13 @@
 //! The instance document has the state of the current execution. When a newer execution begins, that state is copied
 //! into an execution document, so that earlier executions keep their times, outputs and counts, and an ordinary turn
 //! writes only the instance document.
+//!
+//! It is also the fence of its partition (`lock`), so it is there before the first turn: from the start on, or from the
+//! first message or deletion that comes without one. The instance *exists* from its first commit on. Each batch that
+//! changes anything carries the document, so it stays small: a longer output or custom status has a document of its own
+//! (`text`), and the input is only in the history.
 
-use super::{Kind, Schema};
+use super::{Kind, Lock, Schema, TextDoc};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -12,6 +17,8 @@ use std::fmt;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(from = "String", into = "String")]
 pub(crate) enum Status {
+    /// No turn has been committed.
+    Pending,
     Running,
     Completed,
     Failed,
@@ -35,6 +42,7 @@ impl Status {
 impl From<String> for Status {
     fn from(text: String) -> Self {
         match text.as_str() {
+            "Pending" => Status::Pending,
             "Running" => Status::Running,
             "Completed" => Status::Completed,
             "Failed" => Status::Failed,
@@ -67,6 +75,9 @@ pub(crate) struct ExecutionState {
     pub status: Status,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output: Option<String>,
+    /// The output is too long for this document, and in one of its own.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub long_output: bool,
     pub started_at: u64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub completed_at: Option<u64>,
@@ -91,6 +102,7 @@ impl ExecutionState {
             execution,
             status: Status::Running,
             output: None,
+            long_output: false,
             started_at: now_ms,
             completed_at: None,
             events: 0,
@@ -100,6 +112,14 @@ impl ExecutionState {
             pinned: None,
             carried: 0,
         }
+    }
+
+    /// Sets the output. Returns the document that holds it, if it is long.
+    pub(crate) fn set_output(&mut self, pk: &str, output: Option<&str>) -> Option<TextDoc> {
+        let long = output.filter(|text| TextDoc::is_long(text));
+        self.long_output = long.is_some();
+        self.output = output.filter(|_| long.is_none()).map(str::to_owned);
+        long.map(|text| TextDoc::output(pk, self.execution, text))
     }
 }
 
@@ -123,6 +143,9 @@ pub(crate) struct InstanceDoc {
     #[serde(rename = "type")]
     kind: Kind,
     sort_key: String,
+    /// The orchestration that a start has asked for, before the first turn.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub start_name: Option<String>,
     /// `None` until a turn has set it: for duroxide an instance exists from then on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
@@ -132,24 +155,27 @@ pub(crate) struct InstanceDoc {
     pub parent: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent_call: Option<ParentCall>,
+    /// When its start was accepted.
     pub created_at: u64,
     pub updated_at: u64,
     #[serde(flatten)]
     pub current: ExecutionState,
-    /// The commit that wrote this document. If it is not the lock's newest, the read was stale.
-    #[serde(default)]
-    pub commit: String,
     /// Executions that are kept, the current one included, and the events of the earlier ones.
     pub executions: u64,
     #[serde(default)]
     pub earlier_events: u64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub custom_status: Option<String>,
+    /// The custom status is too long for this document, and in one of its own.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub long_custom_status: bool,
     #[serde(default)]
     pub custom_status_version: u64,
     /// Counts the commits that changed a key; the newest key document has the same number.
     #[serde(default)]
     pub kv_rev: u64,
+    #[serde(flatten)]
+    pub lock: Lock,
     #[serde(flatten)]
     schema: Schema,
 }
@@ -157,28 +183,75 @@ pub(crate) struct InstanceDoc {
 impl InstanceDoc {
     pub(crate) const ID: &str = "instance";
 
-    /// An instance before its first turn.
-    pub(crate) fn new(pk: &str, execution: u64, now_ms: u64) -> Self {
+    /// What fences a partition without an instance.
+    pub(crate) fn absent(pk: &str, now_ms: u64) -> Self {
         InstanceDoc {
             id: Self::ID.to_owned(),
             pk: pk.to_owned(),
             kind: Kind::Instance,
             sort_key: "2".to_owned(),
+            start_name: None,
             name: None,
             version: None,
             parent: None,
             parent_call: None,
             created_at: now_ms,
             updated_at: now_ms,
-            current: ExecutionState::new(execution, now_ms),
-            commit: String::new(),
+            current: ExecutionState {
+                status: Status::Pending,
+                ..ExecutionState::new(duroxide::INITIAL_EXECUTION_ID, now_ms)
+            },
             executions: 1,
             earlier_events: 0,
             custom_status: None,
+            long_custom_status: false,
             custom_status_version: 0,
             kv_rev: 0,
+            lock: Lock::default(),
             schema: Schema::default(),
         }
+    }
+
+    /// An instance whose start was accepted.
+    pub(crate) fn pending(pk: &str, name: &str, now_ms: u64) -> Self {
+        InstanceDoc {
+            start_name: Some(name.to_owned()),
+            ..Self::absent(pk, now_ms)
+        }
+    }
+
+    /// Whether a turn was committed.
+    pub(crate) fn exists(&self) -> bool {
+        !self.lock.commits.is_empty()
+    }
+
+    /// The instance at the beginning of its first turn.
+    pub(crate) fn begun(&self, execution: u64, now_ms: u64) -> Self {
+        InstanceDoc {
+            created_at: if self.start_name.is_some() {
+                self.created_at
+            } else {
+                now_ms
+            },
+            start_name: None,
+            current: ExecutionState::new(execution, now_ms),
+            ..self.clone()
+        }
+    }
+
+    /// The same with another lock.
+    pub(crate) fn with(&self, change: impl FnOnce(&mut Lock)) -> Self {
+        let mut next = self.clone();
+        change(&mut next.lock);
+        next
+    }
+
+    /// Sets the custom status. Returns the document that holds it, if it is long.
+    pub(crate) fn set_custom_status(&mut self, status: Option<&str>) -> Option<TextDoc> {
+        let long = status.filter(|text| TextDoc::is_long(text));
+        self.long_custom_status = long.is_some();
+        self.custom_status = status.filter(|_| long.is_none()).map(str::to_owned);
+        long.map(|text| TextDoc::custom_status(&self.pk, text))
     }
 }
 
@@ -205,6 +278,20 @@ impl ExecutionDoc {
             state,
             schema: Schema::default(),
         }
+    }
+
+    /// The current execution of an instance, which ends. Fields that this build does not know may belong to the execution
+    /// or to the instance, which is the same document until now: both keep them.
+    pub(crate) fn archived(instance: &InstanceDoc) -> Self {
+        ExecutionDoc {
+            schema: instance.schema.clone(),
+            ..Self::new(&instance.pk, instance.current.clone())
+        }
+    }
+
+    /// The same execution in another state.
+    pub(crate) fn with(self, state: ExecutionState) -> Self {
+        ExecutionDoc { state, ..self }
     }
 
     /// The same without events: its history is about to be deleted.

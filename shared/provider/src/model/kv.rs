@@ -34,6 +34,7 @@ pub(crate) struct KvDoc {
     pub pk: String,
     #[serde(rename = "type")]
     kind: Kind,
+    sort_key: String,
     pub key: String,
     pub rev: u64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -58,6 +59,8 @@ impl KvDoc {
             id: Self::id(key),
             pk: pk.to_owned(),
             kind: Kind::Kv,
+            // Before the history, in the order of a turn's query.
+            sort_key: "0".to_owned(),
             key: key.to_owned(),
             rev: 0,
             base: None,

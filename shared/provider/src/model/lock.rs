@@ -1,20 +1,22 @@
-//! The lock document: id `lock`, one per instance. It is the fence of the whole partition.
+//! The part of the instance document that fences its partition.
 //!
-//! Every commit, and every other change of the instance, replaces this document with `If-Match`; a writer that lost the
-//! lock fails as a whole. The document stays small, because each turn writes it twice: it lists the claimed messages with
-//! their attempt counts, so that the messages themselves are not rewritten.
+//! Every commit, and every other change of the instance, replaces the document with `If-Match`; a writer that has seen an
+//! older version fails as a whole. A turn on the function path needs no more than that. Who must be alone for a while
+//! (duroxide's polling runtime, a turn that may have killed its process before, a commit of many batches, maintenance)
+//! *claims*: it writes its token and the end of its time here, with the messages that it takes and how often each was
+//! taken, so that the messages themselves are not rewritten.
 
-use super::{Kind, Lane, Queue, Schema};
+use super::{Lane, Queue};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashSet};
 
-/// How many commit ids the lock keeps, so that a writer whose response was lost can see whether its commit was applied.
+/// How many commit ids are kept, so that a writer whose response was lost can see whether its commit was applied.
 const REMEMBERED_COMMITS: usize = 8;
 
 /// How many unclaimed messages may have an attempt count.
 const MOST_ATTEMPTS: usize = 500;
 
-/// An exclusive claim on the instance, valid until [`LockDoc::until`].
+/// An exclusive claim on the instance, valid until [`Lock::until`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Claim {
@@ -33,32 +35,26 @@ pub(crate) struct Unfinished {
     pub total: u32,
 }
 
-/// The group deletion that has marked this partition. Its decision, if it was taken, is in the partition `root`.
+/// The group deletion that has marked this partition. It is short: a full partition takes it in place of commit names.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Deleting {
     pub group: String,
-    pub root: String,
     /// From then on any process may abort the deletion, unless it was decided.
     pub expires: u64,
 }
 
 /// See the module.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct LockDoc {
-    id: String,
-    pub pk: String,
-    #[serde(rename = "type")]
-    kind: Kind,
-    sort_key: String,
+pub(crate) struct Lock {
     #[serde(rename = "holder", default, skip_serializing_if = "Option::is_none")]
     pub claim: Option<Claim>,
-    /// When the claim expires; 0 when there is none. A free lock stores no time: no query for claims must examine it.
+    /// When the claim expires; 0 when there is none. Without a claim no time is stored: no query for claims must examine it.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub until: u64,
     /// How many messages are claimed, so that the service can sum queue depths.
-    #[serde(rename = "held", default)]
+    #[serde(rename = "held", default, skip_serializing_if = "is_none")]
     claimed_count: u32,
     /// How often each message that is still queued has been fetched.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -79,39 +75,17 @@ pub(crate) struct LockDoc {
     lane: Option<Lane>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     due_at: Option<u64>,
-    #[serde(flatten)]
-    schema: Schema,
 }
 
 fn is_zero(time: &u64) -> bool {
     *time == 0
 }
 
-impl LockDoc {
-    pub(crate) const ID: &str = "lock";
+fn is_none(count: &u32) -> bool {
+    *count == 0
+}
 
-    /// A free lock for a partition that has none.
-    pub(crate) fn new(pk: &str) -> Self {
-        LockDoc {
-            id: Self::ID.to_owned(),
-            pk: pk.to_owned(),
-            kind: Kind::Lock,
-            sort_key: "0".to_owned(),
-            claim: None,
-            until: 0,
-            claimed_count: 0,
-            attempts: BTreeMap::new(),
-            commits: Vec::new(),
-            aside: false,
-            unfinished: None,
-            deleting: None,
-            queue: None,
-            lane: None,
-            due_at: None,
-            schema: Schema::default(),
-        }
-    }
-
+impl Lock {
     /// The claim, unless it has expired.
     pub(crate) fn claim_at(&self, now_ms: u64) -> Option<&Claim> {
         self.claim.as_ref().filter(|_| self.until > now_ms)
@@ -127,7 +101,7 @@ impl LockDoc {
         self.commits.last().map_or("", String::as_str)
     }
 
-    /// Whether that commit was applied, as far as the lock remembers.
+    /// Whether that commit was applied, as far as is remembered.
     pub(crate) fn remembers(&self, commit: &str) -> bool {
         self.commits.iter().any(|known| known == commit)
     }
@@ -138,51 +112,45 @@ impl LockDoc {
     }
 
     /// Whether both versions are the same claim: recognises the own write after a lost response.
-    pub(crate) fn same_claim(&self, other: &LockDoc) -> bool {
+    pub(crate) fn same_claim(&self, other: &Lock) -> bool {
         self.claim == other.claim && self.commits == other.commits && self.deleting == other.deleting
     }
 
-    /// The lock with a new claim: each fetched message has one more attempt.
-    pub(crate) fn claimed(&self, token: &str, until: u64, messages: &[String]) -> LockDoc {
-        let mut next = self.clone();
+    /// Claims: each fetched message has one more attempt.
+    pub(crate) fn claim(&mut self, token: &str, until: u64, messages: &[String]) {
         for id in messages {
-            *next.attempts.entry(id.clone()).or_insert(0) += 1;
+            *self.attempts.entry(id.clone()).or_insert(0) += 1;
         }
-        next.forget_attempts(messages);
-        next.claim = Some(Claim {
+        self.forget_attempts(messages);
+        self.claim = Some(Claim {
             token: token.to_owned(),
             messages: messages.to_vec(),
         });
-        next.until = until;
-        next.claimed_count = u32::try_from(messages.len()).unwrap_or(u32::MAX);
-        next
+        self.until = until;
+        self.claimed_count = u32::try_from(messages.len()).unwrap_or(u32::MAX);
     }
 
-    /// The lock without its claim; the messages stay queued.
-    pub(crate) fn released(&self, ignore_attempt: bool) -> LockDoc {
-        let mut next = self.clone();
-        if let (true, Some(claim)) = (ignore_attempt, next.claim.as_ref()) {
+    /// Ends the claim; the messages stay queued.
+    pub(crate) fn release(&mut self, ignore_attempt: bool) {
+        if let (true, Some(claim)) = (ignore_attempt, self.claim.as_ref()) {
             for id in &claim.messages {
-                if let Some(count) = next.attempts.get_mut(id) {
+                if let Some(count) = self.attempts.get_mut(id) {
                     *count = count.saturating_sub(1);
                 }
             }
         }
-        next.clear_claim();
-        next
+        self.clear_claim();
     }
 
-    /// The lock after a commit that consumed `consumed`.
-    pub(crate) fn committed(&self, commit: &str, consumed: &[String]) -> LockDoc {
-        let mut next = self.clone();
+    /// Notes a commit that consumed `consumed`, and ends the claim.
+    pub(crate) fn commit(&mut self, commit: &str, consumed: &[String]) {
         for id in consumed {
-            next.attempts.remove(id);
+            self.attempts.remove(id);
         }
-        next.commits.push(commit.to_owned());
-        let surplus = next.commits.len().saturating_sub(REMEMBERED_COMMITS);
-        next.commits.drain(..surplus);
-        next.clear_claim();
-        next
+        self.commits.push(commit.to_owned());
+        let surplus = self.commits.len().saturating_sub(REMEMBERED_COMMITS);
+        self.commits.drain(..surplus);
+        self.clear_claim();
     }
 
     /// Limits the attempt counts of unclaimed messages, to keep the document small. A dropped count starts again at 0.
@@ -203,7 +171,15 @@ impl LockDoc {
         self.deleting.as_ref().is_some_and(|mark| mark.group == group)
     }
 
-    /// Puts the lock into the recovery queue, due at that time, or takes it out.
+    /// Keeps less, for a full partition, which refuses a larger version: no attempt counts, and the name of the newest
+    /// commit only. A process that still looks for an earlier one of its own takes it for lost, and maintenance does what
+    /// would have followed.
+    pub(crate) fn shorten(&mut self) {
+        self.attempts.clear();
+        self.commits.drain(..self.commits.len().saturating_sub(1));
+    }
+
+    /// Puts the document into the recovery queue, due at that time, or takes it out.
     pub(crate) fn mark_due(&mut self, due_at: Option<u64>) {
         self.queue = due_at.map(|_| Queue::Repair);
         self.lane = due_at.map(|_| Lane::Turn);
@@ -225,58 +201,69 @@ mod tests {
         names.iter().map(|name| (*name).to_owned()).collect()
     }
 
+    fn claimed(names: &[&str]) -> Lock {
+        let mut lock = Lock::default();
+        lock.claim("t1", 10, &ids(names));
+        lock
+    }
+
     #[test]
     fn attempts_count_per_message_and_survive_a_release() {
-        let first = LockDoc::new("i").claimed("t1", 10, &ids(&["a"])).released(false);
-        let second = first.claimed("t2", 20, &ids(&["a", "b"]));
-        assert_eq!((second.attempts["a"], second.attempts["b"]), (2, 1));
+        let mut lock = claimed(&["a"]);
+        lock.release(false);
+        lock.claim("t2", 20, &ids(&["a", "b"]));
+        assert_eq!((lock.attempts["a"], lock.attempts["b"]), (2, 1));
     }
 
     #[test]
     fn attempt_counts_of_unclaimed_messages_are_bounded() {
         let many: Vec<String> = (0..2_000).map(|n| format!("m{n}")).collect();
-        let lock = LockDoc::new("i").claimed("t1", 10, &many).released(false);
-        let next = lock.claimed("t2", 20, &ids(&["m7"]));
-        assert_eq!(next.attempts.len(), MOST_ATTEMPTS + 1);
-        assert_eq!(next.attempts["m7"], 2);
+        let mut lock = Lock::default();
+        lock.claim("t1", 10, &many);
+        lock.release(false);
+        lock.claim("t2", 20, &ids(&["m7"]));
+        assert_eq!(lock.attempts.len(), MOST_ATTEMPTS + 1);
+        assert_eq!(lock.attempts["m7"], 2);
     }
 
     #[test]
     fn an_ignored_attempt_never_goes_below_zero() {
-        let mut lock = LockDoc::new("i").claimed("t1", 10, &ids(&["a"]));
+        let mut lock = claimed(&["a"]);
         lock.attempts.insert("a".to_owned(), 0);
-        assert_eq!(lock.released(true).attempts["a"], 0);
+        lock.release(true);
+        assert_eq!(lock.attempts["a"], 0);
     }
 
     #[test]
     fn a_commit_drops_the_attempts_of_what_it_consumed_and_keeps_the_rest() {
-        let lock = LockDoc::new("i")
-            .claimed("t1", 10, &ids(&["a"]))
-            .released(false)
-            .claimed("t2", 20, &ids(&["b"]));
-        let after = lock.committed("c1", &ids(&["b"]));
-        assert!(after.attempts.contains_key("a") && !after.attempts.contains_key("b"));
-        assert!(after.claim.is_none() && after.remembers("c1"));
+        let mut lock = claimed(&["a"]);
+        lock.release(false);
+        lock.claim("t2", 20, &ids(&["b"]));
+        lock.commit("c1", &ids(&["b"]));
+        assert!(lock.attempts.contains_key("a") && !lock.attempts.contains_key("b"));
+        assert!(lock.claim.is_none() && lock.remembers("c1"));
     }
 
     #[test]
     fn only_the_latest_commits_are_remembered() {
-        let lock = (0..20).fold(LockDoc::new("i"), |lock, n| lock.committed(&format!("c{n}"), &[]));
+        let mut lock = Lock::default();
+        (0..20).for_each(|n| lock.commit(&format!("c{n}"), &[]));
         assert!(lock.remembers("c19") && !lock.remembers("c0"));
         assert_eq!(lock.last_commit(), "c19");
     }
 
     #[test]
-    fn a_free_lock_stores_no_time() {
-        let free = LockDoc::new("i").claimed("t", 10, &[]).committed("c", &[]);
+    fn without_a_claim_no_time_is_stored() {
+        let mut free = claimed(&[]);
+        free.commit("c", &[]);
         let stored = serde_json::to_string(&free).unwrap();
         assert!(!stored.contains("until"), "{stored}");
-        assert_eq!(serde_json::from_str::<LockDoc>(&stored).unwrap().until, 0);
+        assert_eq!(serde_json::from_str::<Lock>(&stored).unwrap().until, 0);
     }
 
     #[test]
     fn a_claim_ends_exactly_at_its_expiry() {
-        let lock = LockDoc::new("i").claimed("t", 10, &[]);
+        let lock = claimed(&[]);
         assert!(lock.claim_at(9).is_some() && lock.claim_at(10).is_none());
     }
 }

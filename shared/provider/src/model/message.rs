@@ -100,6 +100,9 @@ pub(crate) struct Envelope {
 }
 
 impl MessageDoc {
+    /// The sort keys of starts are below this, those of other messages are not.
+    pub(crate) const AFTER_STARTS: &str = RANK;
+
     pub(crate) fn new(pk: &str, envelope: Envelope, item: &WorkItem) -> Result<Self, serde_json::Error> {
         Ok(MessageDoc {
             id: format!("m:{}", envelope.id),
@@ -158,6 +161,14 @@ impl MessageDoc {
         MessageDoc {
             queued_at: now_ms,
             ..self.put_back(now_ms)
+        }
+    }
+
+    /// The orchestration that the message starts, if it starts one.
+    pub(crate) fn starts(&self) -> Option<String> {
+        match serde_json::from_str(self.item.get()) {
+            Ok(WorkItem::StartOrchestration { orchestration, .. }) => Some(orchestration),
+            _ => None,
         }
     }
 

@@ -24,36 +24,40 @@ mod message;
 mod session;
 pub(crate) mod sql;
 mod staged;
+mod text;
 mod version;
 mod work;
 
 pub use dead::DeadLetterKind;
 pub(crate) use dead::{DeadLetterDoc, GivenUp};
 pub(crate) use deletion::DeletionDoc;
-pub(crate) use history::{HistoryDoc, HistoryError, HistoryPart, assemble, first_event};
+pub(crate) use history::{
+    HistoryDoc, HistoryError, HistoryLink, HistoryPart, assemble, assemble_after, first_document,
+};
 pub(crate) use instance::{ExecutionDoc, ExecutionState, InstanceDoc, ParentCall, Status};
 pub(crate) use intent::IntentDoc;
 pub(crate) use kv::{KvDoc, Scope};
-pub(crate) use lock::{Deleting, LockDoc, Unfinished};
+pub(crate) use lock::{Deleting, Lock, Unfinished};
 pub use maintenance::UnfinishedSweep;
 pub(crate) use maintenance::{MaintenanceDoc, RetentionDoc};
 
 pub(crate) use message::{Envelope, MessageDoc, Receipt, ReceiptDoc, is_start, target_of};
 pub(crate) use session::SessionDoc;
 pub(crate) use staged::{StagedDoc, StagedHead, StagedOp, StagedOpKind};
+pub(crate) use text::TextDoc;
 #[cfg(feature = "testing")]
 pub use version::testing;
-pub(crate) use version::{Listed, Schema, check_version};
+pub(crate) use version::{Foreign, Listed, Schema, check_version, schema_version};
 pub(crate) use work::WorkDoc;
 
 use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
 use sha2::{Digest, Sha256};
 
 /// The kind of a document, stored as `type`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Kind {
-    Lock,
     Instance,
     Execution,
     History,
@@ -68,9 +72,17 @@ pub(crate) enum Kind {
     Deletion,
     DeadLetter,
     Maintenance,
+    Text,
     /// Of a newer version of this crate: left alone.
     #[serde(other)]
     Unknown,
+}
+
+impl Kind {
+    /// The kind of a document that cannot be decoded as a whole.
+    pub(crate) fn of(raw: &RawValue) -> Kind {
+        serde_json::from_str::<Header>(raw.get()).map_or(Kind::Unknown, |header| header.kind)
+    }
 }
 
 /// Which queue a document is in, stored as `queue`.

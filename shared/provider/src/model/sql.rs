@@ -22,11 +22,11 @@ names! {
     WORK = "'work'" is Queue::Work;
     REPAIR = "'repair'" is Queue::Repair;
     DEAD = "'dead'" is Queue::Dead;
-    LOCK = "'lock'" is Kind::Lock;
     INSTANCE = "'instance'" is Kind::Instance;
     EXECUTION = "'execution'" is Kind::Execution;
     HISTORY = "'history'" is Kind::History;
     MESSAGE = "'message'" is Kind::Message;
+    TEXT = "'text'" is Kind::Text;
     RECEIPT = "'receipt'" is Kind::Receipt;
     WORK_ITEM = "'work'" is Kind::Work;
     DEAD_LETTER = "'dead-letter'" is Kind::DeadLetter;
@@ -35,6 +35,7 @@ names! {
     SESSION = "'session'" is Kind::Session;
     DELETION = "'deletion'" is Kind::Deletion;
     MAINTENANCE = "'maintenance'" is Kind::Maintenance;
+    PENDING = "'Pending'" is Status::Pending;
     TERMINAL = "'Completed','Failed','ContinuedAsNew'" is [Status::Completed, Status::Failed, Status::ContinuedAsNew];
     ENDED = "'Completed','Failed'" is [Status::Completed, Status::Failed];
 }

@@ -6,7 +6,25 @@
 //! - A field that may be ignored is added without a new version. An older build keeps it when it rewrites the document.
 //! - A field that must not be ignored, such as a guard, comes with a higher [`VERSION`]. An older build cannot decode such
 //!   a document, and therefore neither rewrites nor consumes it; it reports that the newer release is needed.
+//!
+//! A list is decoded one document at a time ([`Listed`]), so that a newer one hides no other. Where nothing can go on
+//! without it, the failure names it ([`Foreign`]). The fields of an instance and of its current execution are one document:
+//! when the execution ends, both keep those that this build does not know.
+//!
+//! Deletions must not destroy what a newer release wrote either:
+//!
+//! | who deletes | a newer document |
+//! |---|---|
+//! | deletion of instances | refuses the group before it decides. After the decision it deletes only versions that it has listed and checked, and leaves a partition with a newer one to the newer release |
+//! | pruning | leaves that execution, and prunes the others |
+//! | a commit, a roll-forward, removal of what was staged | cannot meet one: the fence has the version of whoever wrote last, and staged documents that of their head, which is decoded first |
+//! | consumed messages, completed activities, expired sessions | are deleted in the version that was decoded (`If-Match`) |
+//! | a turn that cancels an activity | removes it, even if a newer worker has claimed it meanwhile: the turn owns its activities, and a cancelled one is gone in every release. A release that changes this must change the instance's version |
+//! | removal of a delivered intent | removes it: the message is delivered, and a second delivery has no effect |
+//! | an operator who discards a dead letter | removes it: that is the order, and the TTL would do the same |
 
+use crate::error::Failure;
+use cosmos::PartitionKey;
 use serde::de::{DeserializeOwned, Error as _};
 use serde::ser::SerializeMap as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -44,9 +62,17 @@ impl<'de> Deserialize<'de> for Schema {
     }
 }
 
+/// The schema version of the documents that this build writes, and the newest that it reads.
+pub(crate) fn schema_version() -> u64 {
+    current()
+}
+
 /// Refuses the version of a document that is not decoded as a whole.
-pub(crate) fn check_version(found: Option<&Value>) -> Result<(), serde_json::Error> {
-    check(found).map_err(serde_json::Error::custom)
+pub(crate) fn check_version(pk: &PartitionKey, id: &str, found: Option<&Value>) -> Result<(), Failure> {
+    check(found).map_err(|reason| {
+        let id = id.to_owned();
+        Foreign { id, reason }.in_partition(pk)
+    })
 }
 
 fn check(found: Option<&Value>) -> Result<(), String> {
@@ -65,8 +91,39 @@ fn check(found: Option<&Value>) -> Result<(), String> {
 #[derive(Clone, Debug)]
 pub(crate) enum Listed<T> {
     Known(T),
-    /// Why it cannot be decoded.
-    Foreign(String),
+    Foreign(Foreign),
+}
+
+/// A document that this build cannot decode.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Foreign {
+    pub id: String,
+    /// Why, and what to do.
+    pub reason: String,
+}
+
+impl Foreign {
+    pub(crate) fn of(raw: &RawValue, error: &serde_json::Error) -> Foreign {
+        #[derive(Deserialize)]
+        struct Named {
+            id: String,
+        }
+        let id =
+            serde_json::from_str::<Named>(raw.get()).map_or_else(|_| "(without an id)".to_owned(), |named| named.id);
+        Foreign {
+            id,
+            reason: error.to_string(),
+        }
+    }
+
+    /// The failure of an operation that cannot do without the document.
+    pub(crate) fn in_partition(self, pk: &PartitionKey) -> Failure {
+        Failure::Foreign {
+            instance: pk.as_str().to_owned(),
+            id: self.id,
+            reason: self.reason,
+        }
+    }
 }
 
 impl<T> Listed<T> {
@@ -74,8 +131,8 @@ impl<T> Listed<T> {
     pub(crate) fn known(self) -> Option<T> {
         match self {
             Listed::Known(doc) => Some(doc),
-            Listed::Foreign(reason) => {
-                tracing::error!(reason, "a document cannot be decoded; it stays as it is");
+            Listed::Foreign(Foreign { id, reason }) => {
+                tracing::error!(id, reason, "a document cannot be decoded; it stays as it is");
                 None
             }
         }
@@ -87,7 +144,7 @@ impl<'de, T: DeserializeOwned> Deserialize<'de> for Listed<T> {
         let raw = Box::<RawValue>::deserialize(deserializer)?;
         Ok(match serde_json::from_str(raw.get()) {
             Ok(doc) => Listed::Known(doc),
-            Err(error) => Listed::Foreign(error.to_string()),
+            Err(error) => Listed::Foreign(Foreign::of(&raw, &error)),
         })
     }
 }
@@ -118,7 +175,7 @@ pub mod testing {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{InstanceDoc, KvDoc, LockDoc, MessageDoc, SessionDoc, WorkDoc};
+    use crate::model::{InstanceDoc, KvDoc, MessageDoc, SessionDoc, WorkDoc};
     use serde_json::json;
 
     fn with(doc: &impl Serialize, name: &str, value: Value) -> String {
@@ -161,8 +218,8 @@ mod tests {
 
     #[test]
     fn unknown_fields_are_kept_and_newer_versions_are_refused() {
-        kept(&LockDoc::new("i").claimed("t", 1, &["m:1".to_owned()]));
-        kept(&InstanceDoc::new("i", 1, 1));
+        kept(&InstanceDoc::pending("i", "Hello", 1));
+        kept(&InstanceDoc::absent("i", 1).with(|lock| lock.claim("t", 1, &["m:1".to_owned()])));
         kept(&KvDoc::new("i", "k"));
         kept(&SessionDoc::new("s", "owner", 2, 1));
         let work = json!({"id": "w:1:2", "pk": "i", "type": "work", "queue": "work", "dueAt": 1, "queuedAt": 1, "sortKey": "1", "item": {}});

@@ -5,8 +5,10 @@
 //! another. While the item is claimed, `dueAt` is the end of the claim: an abandoned item becomes due by itself.
 
 use super::{Kind, Queue, Schema};
+use cosmos::Patch;
 use duroxide::providers::{ScheduledActivityIdentifier, WorkItem};
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 use serde_json::value::RawValue;
 
 /// Who runs the activity.
@@ -109,6 +111,15 @@ impl WorkDoc {
         next.renewed(until)
     }
 
+    /// The same claim of an item whose content is unknown.
+    pub(crate) fn claim_of(token: &str, until: u64) -> Patch {
+        Patch::new()
+            .set("/holder", json!({ "token": token }))
+            .increment("/attempts", 1)
+            .set("/until", until)
+            .set("/dueAt", until)
+    }
+
     /// The item claimed until a later time.
     pub(crate) fn renewed(&self, until: u64) -> WorkDoc {
         WorkDoc {
@@ -177,5 +188,19 @@ mod tests {
     fn an_ignored_attempt_is_subtracted_and_never_below_zero() {
         assert_eq!(item().claimed("t", 500).released(0, true).attempts, 0);
         assert_eq!(item().released(0, true).attempts, 0);
+    }
+
+    #[test]
+    fn a_patch_claims_as_a_replacement_does() {
+        let mut patched = serde_json::to_value(item()).unwrap();
+        let patch = serde_json::to_value(WorkDoc::claim_of("t", 500)).unwrap();
+        for operation in patch["operations"].as_array().unwrap() {
+            let field = operation["path"].as_str().unwrap().trim_start_matches('/');
+            patched[field] = match operation["op"].as_str() {
+                Some("incr") => json!(patched[field].as_u64().unwrap() + operation["value"].as_u64().unwrap()),
+                _ => operation["value"].clone(),
+            };
+        }
+        assert_eq!(patched, serde_json::to_value(item().claimed("t", 500)).unwrap());
     }
 }

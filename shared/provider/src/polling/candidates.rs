@@ -2,20 +2,19 @@
 //!
 //! All waiting callers wake for a new candidate: not each of them serves it (tags, affinity sessions).
 
+use crate::due::WorkVersion;
 use crate::model::WorkDoc;
 use crate::store::millis;
-use cosmos::{Etag, Found, SweepCursor};
+use cosmos::SweepCursor;
 use serde::Deserialize;
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::hash::{Hash, Hasher};
 use std::pin::pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-/// The largest input that a candidate carries.
-const MOST_WRITTEN: usize = 8 * 1024;
 /// How many half sweep intervals a candidate that this process gave back is left to others, after it is due: each of them
 /// sweeps within two, and has another to claim it.
 const LEFT_FOR: u32 = 3;
@@ -31,9 +30,9 @@ pub(crate) struct WorkCandidate {
     pub id: String,
     pub tag: Option<String>,
     pub session: Option<String>,
-    /// The item as this process wrote it, so that the fetch need not read it again.
+    /// The version in which this process wrote the item, so that the fetch need not read it.
     #[serde(skip)]
-    pub written: Option<Arc<Found<WorkDoc>>>,
+    pub written: Option<WorkVersion>,
 }
 
 /// Two candidates are equal when they name the same item.
@@ -63,19 +62,6 @@ impl WorkCandidate {
             written: None,
         }
     }
-
-    /// A candidate in the version that was just written. A large item is read again instead, and so is one with an
-    /// affinity session, whose claim comes first.
-    pub(crate) fn written(work: WorkDoc, etag: Etag) -> Self {
-        let candidate = WorkCandidate::of(&work);
-        if work.item.get().len() > MOST_WRITTEN || work.session.is_some() {
-            return candidate;
-        }
-        WorkCandidate {
-            written: Some(Arc::new(Found { doc: work, etag })),
-            ..candidate
-        }
-    }
 }
 
 /// The candidates of one kind.
@@ -84,7 +70,7 @@ pub(crate) struct Candidates<C> {
     state: Mutex<State<C>>,
     arrived: Notify,
     interval: Duration,
-    /// Locked during a sweep: callers that find nothing at the same time share one sweep.
+    /// Fence during a sweep: callers that find nothing at the same time share one sweep.
     pub(crate) sweeping: tokio::sync::Mutex<()>,
 }
 

@@ -60,7 +60,7 @@ impl Source for Turns<'_> {
             return Ok(None);
         };
         let pk = PartitionKey::new(instance)?;
-        let looked = turn::look(self.store, &pk, self.request.filter).await;
+        let looked = turn::look(self.store, &pk, self.request, self.claimed).await;
         taken.done();
         let fetched = match looked {
             Ok(Looked::Due(due)) => self.claim(pk, *due, reservation).await,

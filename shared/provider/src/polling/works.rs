@@ -10,7 +10,7 @@ use crate::error::Failure;
 use crate::model::sql::WORK;
 use crate::store::Store;
 use crate::types::{ClaimedWork, Fetched};
-use crate::work::{self, ClaimedWorks, WorkRequest};
+use crate::work::{self, ClaimedWorks, NamedWork, WorkRequest};
 use cosmos::{PartitionKey, Query};
 use duroxide::providers::TagFilter;
 use futures::FutureExt as _;
@@ -134,10 +134,13 @@ impl Works<'_> {
                 session: session.as_ref(),
                 tags: &tags,
             };
-            match &candidate.written {
-                Some(written) => work::fetch_known(&store, &pk, written, request, &claimed).await,
-                None => work::fetch(&store, &pk, &candidate.id, request, &claimed).await,
-            }
+            let named = NamedWork {
+                id: &candidate.id,
+                tag: candidate.tag.as_deref(),
+                session: candidate.session.as_deref(),
+                written: candidate.written.as_ref(),
+            };
+            work::fetch_candidate(&store, &pk, named, request, &claimed).await
         };
         let (store, claimed) = (Arc::clone(self.store), Arc::clone(self.claimed));
         let candidates = Arc::clone(self.candidates);

@@ -1,16 +1,17 @@
 //! The directed calls of functions: straight to one logical partition, no query across partitions.
 
 use super::{CosmosProvider, Operation as _};
-use crate::due::{Due, Target, TurnDecision};
+use crate::due::{Due, Target, TurnDecision, WorkTarget, WorkVersion};
 use crate::error::Failure;
 use crate::model::WorkDoc;
 use crate::polling::WorkCandidate;
+use crate::read::KnownHistory;
 use crate::recovery;
 use crate::session::{self, SessionClaim};
 use crate::token::{TurnToken, WorkToken};
-use crate::turn::{self, ClaimedTurn, Commit, Committed, TurnRequest};
+use crate::turn::{self, ClaimedTurn, Commit, Committed, Plan, TurnRequest};
 use crate::types::{ClaimedWork, Decided, Fetched, PendingCommit, TurnItem};
-use crate::work::{self, WorkRequest};
+use crate::work::{self, NamedWork, WorkRequest};
 use cosmos::PartitionKey;
 use duroxide::providers::{
     DispatcherCapabilityFilter, ProviderError, ScheduledActivityIdentifier, SessionFetchConfig, TagFilter, WorkItem,
@@ -19,7 +20,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 impl CosmosProvider {
-    /// Fetches the turn of this instance.
+    /// Fetches the turn of this instance, and claims it: no other process can run it until it is committed, released, or
+    /// the lock expires.
     ///
     /// # Errors
     /// When the store cannot be reached, or the id cannot be an instance's.
@@ -29,7 +31,39 @@ impl CosmosProvider {
         lock_timeout: Duration,
         filter: Option<&DispatcherCapabilityFilter>,
     ) -> Result<Fetched<TurnItem>, ProviderError> {
-        let request = TurnRequest { lock_timeout, filter };
+        let request = TurnRequest {
+            lock_timeout,
+            filter,
+            execution: None,
+            claims: true,
+        };
+        self.fetch(instance, request).await
+    }
+
+    /// Fetches the turn of this instance without a claim, unless it was tried before: one request less to fetch and to
+    /// commit it. Others may run the same turn at once; the first to commit wins, and the others find out with their
+    /// commit ([`Decided::is_raced`]). `execution` is the one that the turn is expected to belong to: a wrong one costs a
+    /// request.
+    ///
+    /// # Errors
+    /// When the store cannot be reached, or the id cannot be an instance's.
+    pub async fn begin_turn(
+        &self,
+        instance: &str,
+        execution: Option<u64>,
+        time: Duration,
+        filter: Option<&DispatcherCapabilityFilter>,
+    ) -> Result<Fetched<TurnItem>, ProviderError> {
+        let request = TurnRequest {
+            lock_timeout: time,
+            filter,
+            execution,
+            claims: false,
+        };
+        self.fetch(instance, request).await
+    }
+
+    async fn fetch(&self, instance: &str, request: TurnRequest<'_>) -> Result<Fetched<TurnItem>, ProviderError> {
         let fetched = async { turn::fetch(&self.store, &PartitionKey::new(instance)?, request, &self.turns).await };
         fetched.await.of("fetch_turn")
     }
@@ -55,6 +89,37 @@ impl CosmosProvider {
             work::fetch(&self.store, &pk, &WorkDoc::id_of(activity), request, &self.works).await
         };
         fetched.await.of("fetch_work")
+    }
+
+    /// Fetches the work item that a wakeup names. If the wakeup knows its version, and this build writes the same schema
+    /// version, the claim is the only request; [`Fetched::Busy`] then also means that the item was written since: retry
+    /// without the version. Otherwise this is [`CosmosProvider::fetch_work`].
+    ///
+    /// # Errors
+    /// When the store cannot be reached, or the item cannot be decoded.
+    pub async fn fetch_written_work(
+        &self,
+        work: &WorkTarget,
+        lock_timeout: Duration,
+        session: Option<&SessionFetchConfig>,
+        tags: &TagFilter,
+    ) -> Result<Fetched<ClaimedWork>, ProviderError> {
+        let request = WorkRequest {
+            lock_timeout,
+            session,
+            tags,
+        };
+        let fetched = async {
+            let pk = PartitionKey::new(&work.instance)?;
+            let named = NamedWork {
+                id: &WorkDoc::id_of(&work.identifier()),
+                tag: work.tag.as_deref(),
+                session: work.session.as_deref(),
+                written: work.written.as_ref(),
+            };
+            work::fetch_written(&self.store, &pk, named, request, &self.works).await
+        };
+        fetched.await.of("fetch_written_work")
     }
 
     /// Claims an affinity session for an owner, or extends it when it is the owner's already.
@@ -125,11 +190,17 @@ impl CosmosProvider {
         decided: Decided,
     ) -> Result<(), Failure> {
         let turn = self.claimed_turn(token).await?;
-        let commit = Commit::of(&self.store, &self.turns, &turn)?.noting(decided);
-        let done = commit.run(decision).await;
+        let done = self.written(&turn, decision, &decided).await;
         match &done {
-            Ok(_) => self.turns.forget(&turn.nonce),
+            Ok(committed) => {
+                self.turns.forget(&turn.nonce);
+                self.remember(&turn, &committed.plan);
+            }
             Err(Failure::LockLost { .. }) => self.turns.lose(&turn.nonce),
+            Err(Failure::Raced { .. }) => {
+                decided.set_raced();
+                self.turns.lose(&turn.nonce);
+            }
             // A refused plan (too large, a duplicate event) keeps the claim: the runtime then commits the failure with it.
             Err(_) => {}
         }
@@ -138,9 +209,10 @@ impl CosmosProvider {
         let Committed { plan, more, mut etags } = done?;
         recovery::deliver(&self.store, &turn.pk, &plan.intents).await;
         for work in plan.work {
-            self.work_candidates.push(match etags.remove(&work.id) {
-                Some(etag) => WorkCandidate::written(work, etag),
-                None => WorkCandidate::of(&work),
+            let written = etags.remove(&work.id).map(WorkVersion::of);
+            self.work_candidates.push(WorkCandidate {
+                written,
+                ..WorkCandidate::of(&work)
             });
         }
         self.add_turn_candidates(due);
@@ -150,9 +222,60 @@ impl CosmosProvider {
         Ok(())
     }
 
+    /// Writes a commit. One that does not fit a batch claims its instance first.
+    async fn written(
+        &self,
+        turn: &ClaimedTurn,
+        decision: TurnDecision,
+        decided: &Decided,
+    ) -> Result<Committed, Failure> {
+        let commit = Commit::of(&self.store, &self.turns, turn)?.noting(decided.clone());
+        match commit.run(decision.clone()).await {
+            Err(Failure::Unclaimed { .. }) => {
+                let claimed = turn::claim_begun(&self.store, turn, &self.turns).await?;
+                let commit = Commit::of(&self.store, &self.turns, &claimed)?.noting(decided.clone());
+                commit.run(decision).await
+            }
+            done => done,
+        }
+    }
+
+    /// Keeps what a commit appended, so that the next turn need not read it.
+    fn remember(&self, turn: &ClaimedTurn, plan: &Plan) {
+        let (known, instance) = (&self.turns.known, turn.pk.as_str());
+        let (before, after) = (&turn.fence.doc.current, &plan.instance.current);
+        let first = !turn.fence.doc.exists();
+        if after.status.is_terminal() || (before.execution != after.execution && !first) {
+            known.forget(instance);
+            return;
+        }
+        let appended = |mut history: KnownHistory| {
+            let events = Arc::make_mut(&mut history.events);
+            events.extend(plan.events.iter().cloned());
+            history.turns += u64::from(!plan.events.is_empty());
+            KnownHistory {
+                head: after.head.clone(),
+                bytes: after.event_bytes,
+                ..history
+            }
+        };
+        if first {
+            let nothing = KnownHistory {
+                execution: after.execution,
+                head: String::new(),
+                events: Arc::default(),
+                bytes: 0,
+                turns: 0,
+            };
+            known.put(instance, appended(nothing));
+        } else {
+            known.append(instance, &before.head, appended);
+        }
+    }
+
     fn add_turn_candidates(&self, due: Vec<Due>) {
         let now = self.store.now();
-        for Due { target, at_ms } in due {
+        for Due { target, at_ms, .. } in due {
             if let Target::Turn { instance } = target {
                 self.turn_candidates.push_at(at_ms.unwrap_or(now), now, instance);
             }

@@ -45,7 +45,12 @@ impl Provider for CosmosProvider {
             store: &self.store,
             claimed: &self.turns,
             candidates: &self.turn_candidates,
-            request: TurnRequest { lock_timeout, filter },
+            request: TurnRequest {
+                lock_timeout,
+                filter,
+                execution: None,
+                claims: true,
+            },
         };
         let found = polling::poll(&source, poll_timeout).await;
         let found = found.of("fetch_orchestration_item")?;

@@ -1,13 +1,18 @@
-//! The reads of a turn: the *view* (lock, instance, due messages) and the *past* (history and keys).
+//! The reads of a turn: the *view* (instance, due messages, and what it is expected to need of history and keys), and the
+//! *past* alone (history and keys), where the view did not have it.
 
+use super::KnownHistory;
 use crate::error::Failure;
-use crate::model::sql::{HISTORY, INSTANCE, KV, LOCK, TURN};
-use crate::model::{ExecutionState, Header, HistoryDoc, HistoryError, InstanceDoc, Kind, KvDoc, MessageDoc, assemble};
-use crate::store::{Locked, Store, Stored};
+use crate::model::sql::{HISTORY, INSTANCE, KV, TURN};
+use crate::model::{
+    ExecutionState, Foreign, HistoryDoc, HistoryError, InstanceDoc, Kind, KvDoc, MessageDoc, assemble, assemble_after,
+};
+use crate::store::{Fence, Store, Stored};
 use cosmos::{PageOptions, PartitionKey, Query};
 use duroxide::Event;
 use serde_json::value::RawValue;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 
 /// Documents of one page. A turn takes at most the messages of one page; the rest waits for the next turn.
 const PAGE: u32 = 1000;
@@ -15,16 +20,28 @@ const PAGE: u32 = 1000;
 /// cancellations that duroxide appends to it.
 const TAIL: u32 = 3;
 
+/// Which history a view is expected to need.
+#[derive(Clone, Debug)]
+pub(crate) enum Asked {
+    /// None of it, and no keys.
+    Nothing,
+    /// That of an execution.
+    Execution(u64),
+    /// What follows the known one.
+    After(KnownHistory),
+}
+
 /// What decides whether there is a turn to run.
 #[derive(Debug, Default)]
 pub(crate) struct View {
-    pub lock: Option<Locked>,
-    pub instance: Option<InstanceDoc>,
+    pub fence: Option<Fence>,
     pub messages: Vec<MessageDoc>,
+    /// What was asked for of history and keys. It may be of another execution, or incomplete.
+    pub past: Past,
     /// More messages are due than a turn takes.
     pub more: bool,
-    /// Why lock or instance cannot be decoded: nothing may be done with the instance then.
-    pub foreign: Option<String>,
+    /// The instance document, if it cannot be decoded: nothing may be done with the instance then.
+    pub foreign: Option<Foreign>,
     /// Why a message cannot be decoded. It stays.
     pub foreign_message: Option<String>,
     /// Something is due that cannot be decoded: it may be anything, also the start.
@@ -32,11 +49,10 @@ pub(crate) struct View {
 }
 
 impl View {
-    /// Whether lock and instance are of the same commit. They are written together: if they differ, a replica answered
-    /// that was between two commits.
-    pub(crate) fn is_coherent(&self) -> bool {
-        let lock = self.lock.as_ref().map_or("", |lock| lock.doc.last_commit());
-        self.instance.as_ref().map_or("", |instance| instance.commit.as_str()) == lock
+    /// The instance, if it exists.
+    pub(crate) fn instance(&self) -> Option<&InstanceDoc> {
+        let found = self.fence.as_ref().map(|fence| &fence.doc);
+        found.filter(|instance| instance.exists())
     }
 }
 
@@ -47,6 +63,13 @@ pub(crate) struct Past {
     pub kv: Vec<KvDoc>,
     /// The history is only the end of that of the last turn, because the whole is too large.
     pub is_tail: bool,
+    /// What the process knows of the history: the rest follows it.
+    pub known: Option<KnownHistory>,
+    /// A history document that cannot be decoded. An undecided commit may have left it; if the history is not whole without
+    /// it, it is a part of it.
+    pub foreign: Option<Foreign>,
+    /// A key cannot be decoded: reading the keys alone says why.
+    pub has_foreign_key: bool,
 }
 
 impl Past {
@@ -54,6 +77,13 @@ impl Past {
     pub(crate) fn events(self, state: &ExecutionState) -> Result<Vec<Event>, HistoryError> {
         let is_of = |doc: &HistoryDoc| doc.execution == state.execution;
         let docs: Vec<HistoryDoc> = self.history.into_iter().filter(is_of).collect();
+        if let Some(known) = self.known.filter(|known| known.execution == state.execution) {
+            let new = state.events.saturating_sub(known.events.len() as u64);
+            let new = assemble_after(&known.head, &state.head, new, docs)?;
+            let mut events = Arc::unwrap_or_clone(known.events);
+            events.extend(new);
+            return Ok(events);
+        }
         let expected = match self.is_tail {
             true => docs.iter().map(|doc| doc.events.len() as u64).sum(),
             false => state.events,
@@ -78,33 +108,77 @@ impl Past {
         if self.is_tail {
             return by_commit.contains_key(state.head.as_str());
         }
-        let (mut events, mut at) = (0, state.head.as_str());
-        while let Some((of_commit, prev)) = by_commit.remove(at) {
+        let known = self.known.as_ref().filter(|known| known.execution == state.execution);
+        let (mut events, known) = known.map_or((0, ""), |known| (known.events.len() as u64, known.head.as_str()));
+        let mut at = state.head.as_str();
+        while at != known
+            && let Some((of_commit, prev)) = by_commit.remove(at)
+        {
             events += of_commit;
             at = prev;
         }
-        events == state.events
+        at == known && events == state.events
+    }
+
+    /// How many turns of an execution have written events. A long turn has several documents of one commit.
+    pub(crate) fn turns_of(&self, execution: u64) -> u64 {
+        let of_execution = self.history.iter().filter(|doc| doc.execution == execution);
+        let new = of_execution
+            .map(|doc| doc.commit.as_str())
+            .collect::<HashSet<_>>()
+            .len() as u64;
+        let known = self.known.as_ref().filter(|known| known.execution == execution);
+        known.map_or(0, |known| known.turns) + new
     }
 }
 
-/// Lock, instance and what is due at `now_ms`, in one request.
-pub(crate) async fn view(store: &Store, pk: &PartitionKey, now_ms: u64) -> Result<View, Failure> {
-    let query = Query::new(format!("SELECT * FROM c WHERE c.type IN ({LOCK}, {INSTANCE}) OR (c.queue = {TURN} AND c.dueAt <= @now) ORDER BY c.sortKey"))
+/// The instance, what is due at `now_ms`, and what is asked for, in one request if it fits a page. Where there is
+/// more history than a turn may load, at most one page more is read, and nothing of it is kept.
+pub(crate) async fn view(store: &Store, pk: &PartitionKey, now_ms: u64, asked: Asked) -> Result<View, Failure> {
+    let past = match &asked {
+        Asked::Nothing => String::new(),
+        _ => format!(" OR c.type = {KV} OR (c.type = {HISTORY} AND c.sortKey >= @from AND c.sortKey < @end)"),
+    };
+    let query = Query::new(format!(
+        "SELECT * FROM c WHERE c.type = {INSTANCE} OR (c.queue = {TURN} AND c.dueAt <= @now){past} ORDER BY c.sortKey"
+    ))
     .param("@now", now_ms);
+    let between = |query: Query, execution: u64, from: u64| {
+        query
+            .param("@from", HistoryDoc::sort_key(execution, from))
+            .param("@end", HistoryDoc::sort_key(execution + 1, 0))
+    };
     let mut view = View::default();
+    let query = match asked {
+        Asked::Nothing => query,
+        Asked::Execution(execution) => between(query, execution, 0),
+        Asked::After(known) => {
+            let query = between(query, known.execution, known.events.len() as u64);
+            view.past.known = Some(known);
+            query
+        }
+    };
     let mut page = PageOptions {
         max_items: Some(PAGE),
         continuation: None,
     };
+    let mut history_bytes = 0;
     loop {
         let answer = store.container.query_page::<Box<RawValue>>(pk, &query, &page).await?;
         for raw in &answer.items {
-            view.take(pk, raw);
+            history_bytes += view.take(pk, raw);
         }
         view.more = answer.continuation.is_some();
-        // A page may be short or empty and still continue. The first one with messages is enough: lock and instance come
-        // before them in the order.
-        if !view.messages.is_empty() || answer.continuation.is_none() {
+        if history_bytes > store.history_limit {
+            // It is not needed, or too large to be loaded: the rest is read without it.
+            return Box::pin(self::view(store, pk, now_ms, Asked::Nothing)).await;
+        }
+        // A page may be short or empty and still continue. In the order, keys and history come first, then the instance,
+        // then the messages; a turn takes at most a page of these.
+        let most = PAGE as usize;
+        if view.messages.len() >= most || answer.continuation.is_none() {
+            view.more |= view.messages.len() > most;
+            view.messages.truncate(most);
             return Ok(view);
         }
         page.continuation = answer.continuation;
@@ -130,10 +204,19 @@ pub(crate) async fn tail(store: &Store, pk: &PartitionKey, state: &ExecutionStat
     .param("@head", &state.head);
     let (last, keys) = futures::try_join!(collect(store, pk, &last), keys(store, pk))?;
     Ok(Past {
-        history: last.history,
         kv: keys.kv,
         is_tail: true,
+        ..last
     })
+}
+
+/// When a start that is queued is due.
+pub(crate) async fn start_due(store: &Store, pk: &PartitionKey) -> Result<Option<u64>, Failure> {
+    let query = Query::new(format!(
+        "SELECT VALUE c.dueAt FROM c WHERE c.queue = {TURN} AND c.sortKey < @others"
+    ))
+    .param("@others", MessageDoc::AFTER_STARTS);
+    Ok(store.container.query::<u64>(pk, &query).await?.into_iter().min())
 }
 
 /// All keys, and no history.
@@ -145,28 +228,42 @@ pub(crate) async fn keys(store: &Store, pk: &PartitionKey) -> Result<Past, Failu
 async fn collect(store: &Store, pk: &PartitionKey, query: &Query) -> Result<Past, Failure> {
     let mut past = Past::default();
     for raw in store.container.query::<Box<RawValue>>(pk, query).await? {
-        match Stored::decode(&raw)? {
-            Stored::History(doc) => past.history.push(doc),
-            Stored::Kv(doc) => past.kv.push(doc),
-            _ => {}
+        match Stored::decode(&raw) {
+            Ok(Stored::History(doc)) => past.history.push(doc),
+            Ok(Stored::Kv(doc)) => past.kv.push(doc),
+            Ok(_) => {}
+            Err(error) => {
+                let foreign = Foreign::of(&raw, &error);
+                // Nobody can say whether a key is missing, so each must be decoded.
+                if Kind::of(&raw) != Kind::History {
+                    return Err(foreign.in_partition(pk));
+                }
+                past.foreign = Some(foreign);
+            }
         }
     }
     Ok(past)
 }
 
 impl View {
-    fn take(&mut self, pk: &PartitionKey, raw: &RawValue) {
+    /// Takes a document of an answer. Returns the bytes of history in it.
+    fn take(&mut self, pk: &PartitionKey, raw: &RawValue) -> u64 {
         match Stored::decode(raw) {
-            Ok(Stored::Lock(lock)) => self.lock = Some(lock),
-            Ok(Stored::Instance(instance)) => self.instance = Some(instance),
+            Ok(Stored::History(doc)) => {
+                self.past.history.push(doc);
+                return raw.get().len() as u64;
+            }
+            Ok(Stored::Kv(doc)) => self.past.kv.push(doc),
+            Ok(Stored::Instance(found)) => self.fence = Some(*found),
             Ok(Stored::Message(message)) => self.messages.push(message),
             // A document of a newer version must neither block the instance nor be lost: it stays.
             Ok(_) => self.unreadable = true,
             Err(error) => {
                 tracing::error!(instance = pk.as_str(), %error, "a document cannot be decoded");
-                let kind = serde_json::from_str::<Header>(raw.get()).map_or(Kind::Unknown, |header| header.kind);
-                match kind {
-                    Kind::Lock | Kind::Instance => self.foreign = Some(error.to_string()),
+                match Kind::of(raw) {
+                    Kind::Instance => self.foreign = Some(Foreign::of(raw, &error)),
+                    Kind::History => self.past.foreign = Some(Foreign::of(raw, &error)),
+                    Kind::Kv => self.past.has_foreign_key = true,
                     _ => {
                         self.unreadable = true;
                         self.foreign_message = Some(error.to_string());
@@ -174,6 +271,7 @@ impl View {
                 }
             }
         }
+        0
     }
 }
 

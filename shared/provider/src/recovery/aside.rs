@@ -12,24 +12,24 @@
 //! ```
 //!
 //! A message aside is in the `repair` queue, due at the end of its grace period. So no turn takes it, no sweep wakes its
-//! instance, it is no backlog, and the pass `unfinished` finds it when its time is over. The lock says that there are some
-//! (`aside`): a fetch that finds a start, or the instance, puts them back before it claims.
+//! instance, it is no backlog, and the pass `unfinished` finds it when its time is over. The instance document says that there are
+//! some (`aside`): a fetch that finds a start, or the instance, puts them back before it claims.
 //!
-//! Every step is a batch that is fenced by the lock; a partition without one gets it in the first batch. So a stale view,
-//! a turn that was claimed meanwhile, and two processes at once fail the fence and change nothing. Giving up claims the
-//! lock first and reads then: that read is as new as the claim, so it shows every start that came before, and no turn can
+//! Every step is a fenced batch; a partition without an instance document gets one in the first batch. So a stale view,
+//! a turn that was claimed meanwhile, and two processes at once fail the fence and change nothing. Giving up claims
+//! first and reads then: that read is as new as the claim, so it shows every start that came before, and no turn can
 //! begin in between. A start that comes later finds the dead letters, which can be redriven. A crash leaves a claim that
 //! expires and messages that are still due.
 
-use crate::batch::{BATCH_BYTES, BATCH_OPS, extend, lock_first, pack};
+use crate::batch::{BATCH_BYTES, BATCH_OPS, extend, fence_first, pack};
 use crate::error::Failure;
 use crate::model::sql::{INSTANCE, MESSAGE};
 use crate::model::{
-    DeadLetterDoc, DeadLetterKind, GivenUp, LockDoc, MessageDoc, Receipt, ReceiptDoc, StagedOp, is_start,
+    DeadLetterDoc, DeadLetterKind, GivenUp, InstanceDoc, MessageDoc, Receipt, ReceiptDoc, StagedOp, is_start,
 };
 use crate::page::PassOutcome;
-use crate::store::{Locked, Store, Stored, millis};
-use cosmos::{Batch, PartitionKey, Query, Retry};
+use crate::store::{Fence, Store, Stored, millis};
+use cosmos::{PartitionKey, Query, Retry};
 use duroxide::providers::WorkItem;
 use serde_json::value::RawValue;
 use std::time::Duration;
@@ -37,12 +37,12 @@ use std::time::Duration;
 /// How long giving up may take before another process may claim the instance.
 const CLAIM: Duration = Duration::from_secs(30);
 
-/// Sets messages aside whose instance does not exist. `seen` is the lock of the view that showed neither instance nor
+/// Sets messages aside whose instance does not exist. `seen` is the fence of the view that showed neither instance nor
 /// start. Returns `false` when that view was not the newest: then the rest of the messages is as it was.
 pub(crate) async fn set_aside(
     store: &Store,
     pk: &PartitionKey,
-    seen: Option<&Locked>,
+    seen: Option<&Fence>,
     messages: &[MessageDoc],
 ) -> Result<bool, Failure> {
     let until = store.now().saturating_add(millis(store.orphan_grace));
@@ -55,14 +55,15 @@ pub(crate) async fn set_aside(
         count = messages.len(),
         "messages of an instance that does not exist wait for its start"
     );
-    let mut lock = seen.cloned();
+    let mut fence = seen.cloned();
     for group in pack(ops?) {
-        let mut next = lock
-            .as_ref()
-            .map_or_else(|| LockDoc::new(pk.as_str()), |lock| lock.doc.clone());
-        next.aside = true;
-        match write(store, pk, lock.as_ref(), next, &group).await? {
-            Some(written) => lock = Some(written),
+        let mut next = fence.as_ref().map_or_else(
+            || InstanceDoc::absent(pk.as_str(), store.now()),
+            |fence| fence.doc.clone(),
+        );
+        next.lock.aside = true;
+        match write(store, pk, fence.as_ref(), next, &group).await? {
+            Some(written) => fence = Some(written),
             None => return Ok(false),
         }
     }
@@ -71,10 +72,10 @@ pub(crate) async fn set_aside(
 
 /// Makes the messages that were set aside due again, in their old places. When another process is faster, the caller reads
 /// again.
-pub(crate) async fn put_back(store: &Store, pk: &PartitionKey, lock: &Locked) -> Result<(), Failure> {
+pub(crate) async fn put_back(store: &Store, pk: &PartitionKey, fence: &Fence) -> Result<(), Failure> {
     let mut messages = partition(store, pk).await?.messages;
     messages.retain(MessageDoc::is_aside);
-    release(store, pk, lock.clone(), &messages).await
+    release(store, pk, fence.clone(), &messages).await
 }
 
 /// What is queued in a partition, due or not.
@@ -95,14 +96,15 @@ async fn partition(store: &Store, pk: &PartitionKey) -> Result<Queued, Failure> 
                 queued.begins |= item.as_ref().map_or(true, is_start);
                 queued.messages.push(message);
             }
+            Ok(Stored::Instance(found)) => queued.begins |= found.doc.exists(),
             Ok(_) | Err(_) => queued.begins = true,
         }
     }
     Ok(queued)
 }
 
-/// Puts messages back and releases the lock without its mark, in as many batches as they need.
-async fn release(store: &Store, pk: &PartitionKey, lock: Locked, messages: &[MessageDoc]) -> Result<(), Failure> {
+/// Puts messages back and ends the claim and the mark, in as many batches as they need.
+async fn release(store: &Store, pk: &PartitionKey, fence: Fence, messages: &[MessageDoc]) -> Result<(), Failure> {
     let now = store.now();
     let ops: Result<Vec<StagedOp>, _> = messages
         .iter()
@@ -110,36 +112,37 @@ async fn release(store: &Store, pk: &PartitionKey, lock: Locked, messages: &[Mes
         .collect();
     let mut groups = pack(ops?);
     let last = groups.pop().unwrap_or_default();
-    let mut lock = lock;
+    let mut fence = fence;
     for group in groups {
-        let next = lock.doc.clone();
-        match write(store, pk, Some(&lock), next, &group).await? {
-            Some(written) => lock = written,
+        let next = fence.doc.clone();
+        match write(store, pk, Some(&fence), next, &group).await? {
+            Some(written) => fence = written,
             None => return Ok(()),
         }
     }
-    let mut next = lock.doc.released(true);
-    next.aside = false;
-    write(store, pk, Some(&lock), next, &last).await?;
+    let mut next = fence.doc.with(|lock| lock.release(true));
+    next.lock.aside = false;
+    write(store, pk, Some(&fence), next, &last).await?;
     Ok(())
 }
 
 /// The grace period of a message is over: it becomes a dead letter, unless its instance begins after all.
 pub(super) async fn give_up(store: &Store, pk: &PartitionKey) -> Result<PassOutcome, Failure> {
-    let seen = store.lock(pk).await?;
+    let seen = store.fence(pk).await?;
     if seen
         .as_ref()
-        .is_some_and(|lock| lock.doc.claim_at(store.now()).is_some())
+        .is_some_and(|fence| fence.doc.lock.claim_at(store.now()).is_some())
     {
         return Ok(PassOutcome::default());
     }
-    let next = seen
-        .as_ref()
-        .map_or_else(|| LockDoc::new(pk.as_str()), |lock| lock.doc.clone());
+    let next = seen.as_ref().map_or_else(
+        || InstanceDoc::absent(pk.as_str(), store.now()),
+        |fence| fence.doc.clone(),
+    );
     let until = store.now().saturating_add(millis(CLAIM));
-    let claimed = next.claimed(&store.ids.unique(), until, &[]);
-    let Some(lock) = store
-        .swap_lock(pk, seen.as_ref().map(|lock| &lock.etag), claimed)
+    let claimed = next.with(|lock| lock.claim(&store.ids.unique(), until, &[]));
+    let Some(fence) = store
+        .swap_fence(pk, seen.as_ref().map(|fence| &fence.etag), claimed)
         .await?
     else {
         return Ok(PassOutcome::default());
@@ -147,7 +150,7 @@ pub(super) async fn give_up(store: &Store, pk: &PartitionKey) -> Result<PassOutc
     let Queued { mut messages, begins } = partition(store, pk).await?;
     if begins {
         messages.retain(MessageDoc::is_aside);
-        release(store, pk, lock, &messages).await?;
+        release(store, pk, fence, &messages).await?;
         return Ok(PassOutcome {
             done: 1,
             targets: vec![pk.as_str().to_owned()],
@@ -158,14 +161,14 @@ pub(super) async fn give_up(store: &Store, pk: &PartitionKey) -> Result<PassOutc
     let now = store.now();
     messages.retain(|message| message.is_aside() && message.due_at <= now);
     let remain = messages.len() < all;
-    write_dead_letters(store, pk, lock, &messages, remain).await
+    write_dead_letters(store, pk, fence, &messages, remain).await
 }
 
 /// Writes the dead letters, some per batch; each batch also removes the messages that it is about.
 async fn write_dead_letters(
     store: &Store,
     pk: &PartitionKey,
-    mut lock: Locked,
+    mut fence: Fence,
     messages: &[MessageDoc],
     remain: bool,
 ) -> Result<PassOutcome, Failure> {
@@ -188,23 +191,23 @@ async fn write_dead_letters(
         }
     }
     for (dead, group) in groups {
-        let next = lock.doc.clone();
-        match write(store, pk, Some(&lock), next, &group).await? {
-            Some(written) => lock = written,
+        let next = fence.doc.clone();
+        match write(store, pk, Some(&fence), next, &group).await? {
+            Some(written) => fence = written,
             None => return Ok(pass),
         }
         pass.dead += dead;
     }
     pass.done = 1;
     if remain {
-        let next = lock.doc.released(true);
-        store.swap_lock(pk, Some(&lock.etag), next).await?;
+        let next = fence.doc.with(|lock| lock.release(true));
+        store.swap_fence(pk, Some(&fence.etag), next).await?;
         return Ok(pass);
     }
-    // Nothing is left of an instance that never was. A lock that stays instead does no harm.
+    // Nothing is left of an instance that never was. A document that stays instead does no harm.
     match store
         .container
-        .delete(pk, LockDoc::ID, Some(&lock.etag), Retry::Idempotent)
+        .delete(pk, InstanceDoc::ID, Some(&fence.etag), Retry::Idempotent)
         .await
     {
         Err(error) if !error.is_not_found() && !error.is_precondition_failed() => Err(error.into()),
@@ -273,25 +276,18 @@ fn reason_of(store: &Store, message: &MessageDoc) -> String {
     )
 }
 
-/// One fenced batch: the lock in the version that was seen (or as a new document), and `ops`. Returns `None` when another
+/// One fenced batch: the instance document in the version that was seen (or as a new document), and `ops`. Returns `None` when another
 /// process was faster; whoever that is sees the messages.
 async fn write(
     store: &Store,
     pk: &PartitionKey,
-    seen: Option<&Locked>,
-    next: LockDoc,
+    seen: Option<&Fence>,
+    next: InstanceDoc,
     ops: &[StagedOp],
-) -> Result<Option<Locked>, Failure> {
-    let batch = match seen {
-        Some(lock) => lock_first(&next, &lock.etag)?,
-        None => {
-            let mut batch = Batch::new();
-            batch.create(LockDoc::ID, &next)?;
-            batch
-        }
-    };
+) -> Result<Option<Fence>, Failure> {
+    let batch = fence_first(&next, seen.map(|fence| &fence.etag))?;
     match store.container.batch(pk, &extend(batch, ops)?, Retry::Idempotent).await {
-        Ok(results) => Ok(Some(store.written_lock(pk, next, &results).await?)),
+        Ok(results) => Ok(Some(store.written_fence(pk, next, &results).await?)),
         Err(error) if error.is_conflict() || error.is_precondition_failed() || error.is_not_found() => Ok(None),
         Err(error) => Err(error.into()),
     }

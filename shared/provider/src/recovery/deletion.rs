@@ -5,7 +5,7 @@ use super::erase::{ATTEMPTS, carry_out, unmark};
 use super::roll_forward::Progress;
 use crate::error::Failure;
 use crate::model::DeletionDoc;
-use crate::store::{Locked, Store};
+use crate::store::{Fence, Store};
 use cosmos::{PartitionKey, Retry};
 use std::time::Duration;
 
@@ -15,16 +15,16 @@ const UNREADABLE: &str = "the decision about its deletion cannot be read yet";
 
 /// Writes the decision. Fails when the deletion was aborted meanwhile.
 pub(crate) async fn decide(store: &Store, decision: &DeletionDoc) -> Result<(), Failure> {
-    let root = PartitionKey::new(&decision.pk)?;
-    match store.container.create(&root, decision, Retry::Idempotent).await {
+    let own = PartitionKey::new(&decision.pk)?;
+    match store.container.create(&own, decision, Retry::Idempotent).await {
         Ok(_) => Ok(()),
         Err(error) if error.is_conflict() => {
             if error.after_ambiguity() {
-                match store.container.read::<DeletionDoc>(&root, &decision.id).await? {
+                match store.container.read::<DeletionDoc>(&own, &decision.id).await? {
                     Some(found) if !found.doc.aborted => return Ok(()),
                     Some(_) => {}
                     None => {
-                        return Err(Failure::stale(&root, UNREADABLE));
+                        return Err(Failure::stale(&own, UNREADABLE));
                     }
                 }
             }
@@ -38,32 +38,32 @@ pub(crate) async fn decide(store: &Store, decision: &DeletionDoc) -> Result<(), 
 
 /// Aborts an undecided deletion. If it was decided meanwhile, carries out that decision.
 pub(crate) async fn abort(store: &Store, decision: &DeletionDoc) -> Result<(), Failure> {
-    let root = PartitionKey::new(&decision.pk)?;
+    let own = PartitionKey::new(&decision.pk)?;
     let aborted = decision.abort();
-    match store.container.create(&root, &aborted, Retry::Idempotent).await {
+    match store.container.create(&own, &aborted, Retry::Idempotent).await {
         Ok(_) => return carry_out(store, &aborted).await.map(|_| ()),
         Err(error) if error.is_conflict() => {}
         Err(error) => return Err(error.into()),
     }
     // There is a decision, even if a lagging replica does not show it yet.
     for _ in 0..ATTEMPTS {
-        if let Some(found) = store.container.read::<DeletionDoc>(&root, &decision.id).await? {
+        if let Some(found) = store.container.read::<DeletionDoc>(&own, &decision.id).await? {
             return carry_out(store, &found.doc).await.map(|_| ());
         }
         tokio::time::sleep(PAUSE).await;
     }
-    Err(Failure::stale(&root, UNREADABLE))
+    Err(Failure::stale(&own, UNREADABLE))
 }
 
-/// Continues the deletion that has marked a lock.
-pub(super) async fn finish(store: &Store, pk: &PartitionKey, lock: &Locked) -> Result<Progress, Failure> {
-    let Some(mark) = &lock.doc.deleting else {
+/// Continues the deletion that has marked an instance.
+pub(super) async fn finish(store: &Store, pk: &PartitionKey, fence: &Fence) -> Result<Progress, Failure> {
+    let Some(mark) = &fence.doc.lock.deleting else {
         return Ok(Progress::Clean);
     };
-    let root = PartitionKey::new(&mark.root)?;
+    let own = PartitionKey::new(&mark.group)?;
     match store
         .container
-        .read::<DeletionDoc>(&root, &DeletionDoc::id(&mark.group))
+        .read::<DeletionDoc>(&own, &DeletionDoc::id(&mark.group))
         .await?
     {
         Some(decision) => {
@@ -76,11 +76,7 @@ pub(super) async fn finish(store: &Store, pk: &PartitionKey, lock: &Locked) -> R
         None if mark.expires > store.now() => Ok(Progress::Underway { until_ms: mark.expires }),
         None => {
             let only = [pk.as_str().to_owned()];
-            abort(
-                store,
-                &DeletionDoc::new(&mark.root, &mark.group, store.repair_due(), &only),
-            )
-            .await?;
+            abort(store, &DeletionDoc::new(&mark.group, store.repair_due(), &only)).await?;
             Ok(Progress::Changed)
         }
     }

@@ -8,10 +8,11 @@
 //! `outbox` delivers what is left, and counts.
 
 use crate::batch;
+use crate::enqueue;
 use crate::error::Failure;
 use crate::model::IntentDoc;
 use crate::store::Store;
-use cosmos::{Container, PartitionKey, Retry};
+use cosmos::{Container, PartitionKey};
 use futures::StreamExt as _;
 use futures::future::BoxFuture;
 use tokio::time::{Instant, sleep_until, timeout_at};
@@ -74,11 +75,7 @@ pub(crate) async fn deliver(store: &Store, pk: &PartitionKey, intents: &[IntentD
 pub(crate) async fn deliver_one(store: &Store, container: &Container, intent: &IntentDoc) -> Result<(), Failure> {
     let target = PartitionKey::new(&intent.message.pk)?;
     let message = intent.message.delivered_at(store.now());
-    match container.create(&target, &*message, Retry::Idempotent).await {
-        Ok(_) => Ok(()),
-        Err(error) if error.is_conflict() => Ok(()),
-        Err(error) => Err(error.into()),
-    }
+    enqueue::create(store, container, &target, &message).await
 }
 
 /// Removes delivered intents. One that stays is delivered again, without effect.

@@ -7,7 +7,7 @@
 //! ```text
 //!   polling's sweep ──────────────> recover(one document) <── unfinished_page (maintenance)
 //!                                     ├─ intent            ──> outbox    <── outbox_page (maintenance)
-//!   a fetch that meets a lock ────────┼─ lock              ──> roll_forward, deletion
+//!   a fetch that meets one    ────────┼─ lock              ──> roll_forward, deletion
 //!   a commit that staged ─────────────┼─ staged document   ──> orphans
 //!   a fetch without an instance ──────┼─ message           ──> aside
 //!                                     └─ decided deletion  ──> erase
@@ -24,15 +24,15 @@ mod roll_forward;
 pub(crate) use aside::{put_back, set_aside};
 pub(crate) use deletion::{abort, decide};
 pub(crate) use deliver::deliver;
-pub(crate) use erase::{AT_ONCE, ATTEMPTS, add, carry_out, remains, tally};
+pub(crate) use erase::{AT_ONCE, ATTEMPTS, add, carry_out, check_versions, remains, tally};
 pub(crate) use outbox::outbox_page;
 pub(crate) use roll_forward::{Progress, StagedOps, publish, roll_forward};
 
 use crate::error::Failure;
 use crate::model::sql::{INTENT, REPAIR};
-use crate::model::{DeletionDoc, Header, IntentDoc, Kind, LockDoc, Queue, check_version};
+use crate::model::{DeletionDoc, Header, InstanceDoc, IntentDoc, Kind, Queue, check_version};
 use crate::page::{self, Item, PageRequest, PassOutcome};
-use crate::store::{Locked, Store, Stored};
+use crate::store::{Fence, Store, Stored};
 use cosmos::{PartitionKey, Query};
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -74,7 +74,7 @@ pub(crate) async fn recover(store: &Store, due: &DueDocument) -> Result<PassOutc
     };
     let text = found.doc.get();
     // A document of a newer release stays as it is, whatever kind it is.
-    check_version(serde_json::from_str::<Header>(text)?.v.as_ref())?;
+    check_version(&pk, &due.id, serde_json::from_str::<Header>(text)?.v.as_ref())?;
     let done = |done: bool| PassOutcome {
         done: u64::from(done),
         targets: vec![due.pk.clone()],
@@ -102,10 +102,10 @@ pub(crate) async fn recover(store: &Store, due: &DueDocument) -> Result<PassOutc
             let Part { commit } = serde_json::from_str(text)?;
             Ok(done(orphans::recover_staged(store, &pk, &commit, &due.id).await?))
         }
-        Kind::Lock => {
-            let doc: LockDoc = serde_json::from_str(text)?;
-            let lock = Locked { doc, etag: found.etag };
-            match roll_forward(store, &pk, &lock).await? {
+        Kind::Instance => {
+            let doc: InstanceDoc = serde_json::from_str(text)?;
+            let fence = Fence { doc, etag: found.etag };
+            match roll_forward(store, &pk, &fence).await? {
                 Progress::Changed => Ok(done(true)),
                 Progress::Clean | Progress::Underway { .. } => Ok(PassOutcome::default()),
             }

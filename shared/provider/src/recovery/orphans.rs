@@ -4,18 +4,19 @@ use super::roll_forward::{StagedOps, publish};
 use crate::batch;
 use crate::error::Failure;
 use crate::model::StagedHead;
-use crate::store::{Locked, Store};
+use crate::store::{Fence, Store};
 use cosmos::PartitionKey;
 use serde_json::value::RawValue;
 
 /// Recovers a staged commit, found by its head or by one of its parts: publishes it if it was decided, removes what it
 /// staged if it was not. Returns whether anything was done.
 ///
-/// The lock names a decided commit as unfinished until its parts and its head are gone. So a part that exists in a state
-/// no older than the lock's belongs to an undecided commit, and the removal prevents its decision by writing the lock.
+/// The instance document names a decided commit as unfinished until its parts and its head are gone. So a part that exists
+/// in a state no older than that document belongs to an undecided commit, and the removal prevents its decision by writing
+/// the document.
 pub(super) async fn recover_staged(store: &Store, pk: &PartitionKey, commit: &str, id: &str) -> Result<bool, Failure> {
-    // The lock is read before the part: see above.
-    let lock = store.lock(pk).await?;
+    // Read before the part: see above.
+    let fence = store.fence(pk).await?;
     let Some(met) = store.container.read::<Box<RawValue>>(pk, id).await? else {
         return Ok(false);
     };
@@ -24,22 +25,22 @@ pub(super) async fn recover_staged(store: &Store, pk: &PartitionKey, commit: &st
     } else {
         vec![id.to_owned()]
     };
-    let Some(lock) = lock else {
-        // The response may have been stale. Only if there is no lock was the instance deleted, and with it every lock
-        // that could still decide.
-        let deleted = store.newest_lock(pk).await?.is_none();
+    let Some(fence) = fence else {
+        // The response may have been stale. Only if there is no document was the instance deleted, and with it every
+        // version that could still decide.
+        let deleted = store.newest_fence(pk).await?.is_none();
         if deleted {
             batch::discard_all(store, pk, leftovers).await?;
         }
         return Ok(deleted);
     };
-    let unfinished = lock.doc.unfinished.as_ref();
+    let unfinished = fence.doc.lock.unfinished.as_ref();
     if unfinished.is_some_and(|unfinished| unfinished.commit == commit) {
-        publish(store, pk, lock, StagedOps::default()).await?;
+        publish(store, pk, fence, StagedOps::default()).await?;
         return Ok(true);
     }
-    let by_maker = lock.doc.is_claimed_by(commit);
-    if by_maker && lock.doc.until > store.now() {
+    let by_maker = fence.doc.lock.is_claimed_by(commit);
+    if by_maker && fence.doc.lock.until > store.now() {
         return Ok(false);
     }
     tracing::info!(
@@ -47,7 +48,11 @@ pub(super) async fn recover_staged(store: &Store, pk: &PartitionKey, commit: &st
         commit,
         "removing what an undecided commit has staged"
     );
-    let doc = if by_maker { lock.doc.released(false) } else { lock.doc };
-    let fence = Locked { doc, etag: lock.etag };
+    let doc = if by_maker {
+        fence.doc.with(|lock| lock.release(false))
+    } else {
+        fence.doc
+    };
+    let fence = Fence { doc, etag: fence.etag };
     Ok(batch::discard_fenced(store, pk, fence, leftovers).await?.is_some())
 }

@@ -1,22 +1,22 @@
 //! Rolling forward: publishing what a decided commit has staged.
 //!
 //! Whoever meets an unfinished commit publishes the rest of it: a fetch before it claims, maintenance when it sweeps.
-//! Each publication advances a counter in the lock with `If-Match`, in the same batch as the operations themselves, so
+//! Each publication advances a counter in the instance document with `If-Match`, in the same batch as the operations themselves, so
 //! two publishers cannot publish the same operations twice.
 
 use super::deletion;
 use crate::batch;
 use crate::error::Failure;
 use crate::model::{StagedDoc, StagedHead, StagedOp, Unfinished};
-use crate::store::{Locked, Store};
-use cosmos::PartitionKey;
+use crate::store::{Fence, Store};
+use cosmos::{Etag, PartitionKey};
 use std::collections::HashMap;
 use std::time::Duration;
 
 /// How often to read again a staged document that a lagging replica does not show.
 const REREADS: u32 = 20;
 const REREAD_WAIT: Duration = Duration::from_millis(20);
-/// The wait after another publisher changed the lock.
+/// The wait after another publisher was faster.
 const RACE_WAIT: Duration = Duration::from_millis(5);
 
 /// Operations that a commit has just staged and need not read again, by the number of their document.
@@ -37,7 +37,7 @@ impl StagedOps {
     }
 }
 
-/// What was found on a lock.
+/// What was found in an instance document.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Progress {
     /// Nothing was unfinished.
@@ -48,29 +48,30 @@ pub(crate) enum Progress {
     Underway { until_ms: u64 },
 }
 
-/// Finishes what the lock says is unfinished: a commit or a deletion.
-pub(crate) async fn roll_forward(store: &Store, pk: &PartitionKey, lock: &Locked) -> Result<Progress, Failure> {
-    if lock.doc.deleting.is_some() {
-        return deletion::finish(store, pk, lock).await;
+/// Finishes what the instance document says is unfinished: a commit or a deletion.
+pub(crate) async fn roll_forward(store: &Store, pk: &PartitionKey, fence: &Fence) -> Result<Progress, Failure> {
+    if fence.doc.lock.deleting.is_some() {
+        return deletion::finish(store, pk, fence).await;
     }
-    if lock.doc.unfinished.is_some() {
+    if fence.doc.lock.unfinished.is_some() {
         tracing::info!(instance = pk.as_str(), "rolling an unfinished commit forward");
-        publish(store, pk, lock.clone(), StagedOps::default()).await?;
+        publish(store, pk, fence.clone(), StagedOps::default()).await?;
         return Ok(Progress::Changed);
     }
     Ok(Progress::Clean)
 }
 
-/// Publishes what the lock's unfinished commit has staged. Returns when nothing is left, whoever published it. The commit
-/// itself passes what it has just staged; others read it.
+/// Publishes what the unfinished commit has staged. Returns when nothing is left, whoever published it, with the versions
+/// of what this call wrote. The commit itself passes what it has just staged; others read it.
 pub(crate) async fn publish(
     store: &Store,
     pk: &PartitionKey,
-    mut lock: Locked,
+    mut fence: Fence,
     mut known: StagedOps,
-) -> Result<(), Failure> {
+) -> Result<HashMap<String, Etag>, Failure> {
+    let mut etags = HashMap::new();
     let mut rereads = 0;
-    while let Some(unfinished) = lock.doc.unfinished.clone() {
+    while let Some(unfinished) = fence.doc.lock.unfinished.clone() {
         let id = StagedDoc::id(&unfinished.commit, unfinished.next);
         let staged = match known.take(&unfinished) {
             Some(ops) => Some(ops),
@@ -86,35 +87,38 @@ pub(crate) async fn publish(
                 return Err(Failure::stale(pk, format!("staged document {id} cannot be read yet")));
             }
             tokio::time::sleep(REREAD_WAIT).await;
-            let Some(now) = store.lock(pk).await? else {
-                return Ok(());
+            let Some(now) = store.fence(pk).await? else {
+                return Ok(etags);
             };
-            lock = now;
+            fence = now;
             continue;
         };
-        let mut next = lock.doc.clone();
+        let mut next = fence.doc.clone();
         ops.push(StagedOp::discard(&id));
         if unfinished.next + 1 < unfinished.total {
-            next.unfinished = Some(Unfinished {
+            next.lock.unfinished = Some(Unfinished {
                 next: unfinished.next + 1,
                 ..unfinished
             });
         } else {
-            next.unfinished = None;
-            next.mark_due(None);
+            next.lock.unfinished = None;
+            next.lock.mark_due(None);
             ops.push(StagedOp::discard(&StagedHead::id(&unfinished.commit)));
         }
-        match batch::write_fenced(store, pk, &lock, &next, ops).await? {
-            Some(published) => lock = published,
+        match batch::write_fenced(store, pk, &fence, &next, ops).await? {
+            Some(published) => {
+                fence = published.fence;
+                etags.extend(published.etags);
+            }
             None => {
                 // Another process publishes too, or the response to our own batch was lost.
                 tokio::time::sleep(RACE_WAIT).await;
-                match store.lock(pk).await? {
-                    Some(now) => lock = now,
-                    None => return Ok(()),
+                match store.fence(pk).await? {
+                    Some(now) => fence = now,
+                    None => return Ok(etags),
                 }
             }
         }
     }
-    Ok(())
+    Ok(etags)
 }

@@ -1,11 +1,13 @@
-//! The turns that this process has claimed: what a fetch learned and the commit needs.
+//! The turns that this process has fetched: what a fetch learned and the commit needs.
 //!
-//! The token alone is enough to commit: when this process does not know it (another process fetched), `recall` reads the
-//! same documents again, at the price of one more request. Entries are dropped when their claim expires.
+//! The token of a claim is enough to commit: when this process does not know it (another process fetched), `recall` reads
+//! the same documents again, at the price of one more request. A turn that was fetched without a claim can be committed by
+//! this process only. Entries are dropped when their time is over.
 
 use crate::due::Orchestration;
 use crate::model::{InstanceDoc, KvDoc, MessageDoc, Receipt, Scope};
-use crate::store::Locked;
+use crate::read::KnownHistories;
+use crate::store::Fence;
 use cosmos::PartitionKey;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -38,19 +40,35 @@ impl From<MessageDoc> for ClaimedMessage {
 pub(crate) struct ClaimedTurn {
     pub pk: PartitionKey,
     pub nonce: String,
-    pub lock: Locked,
-    pub instance: Option<InstanceDoc>,
+    /// The instance document: with the claim, or as it was read.
+    pub fence: Fence,
     pub kv: Vec<KvDoc>,
     pub messages: Vec<ClaimedMessage>,
     /// More messages were due than the turn took.
     pub more: bool,
     /// The orchestration that the turn belongs to, as far as the fetch has read it.
     pub orchestration: Option<Orchestration>,
-    /// When the claim expires, by this machine's monotonic clock; a renewal moves it.
+    /// When its time is over (Unix ms): that of the claim, if there is one. A renewal moves it.
+    pub until: u64,
+    /// The same by this machine's monotonic clock.
     pub expires: Instant,
 }
 
 impl ClaimedTurn {
+    /// The instance, if it exists.
+    pub(crate) fn instance(&self) -> Option<&InstanceDoc> {
+        Some(&self.fence.doc).filter(|instance| instance.exists())
+    }
+
+    /// Whether the instance is claimed for it. Otherwise nothing but the version that was read protects its commit.
+    pub(crate) fn is_claimed(&self) -> bool {
+        self.fence.doc.lock.is_claimed_by(&self.nonce)
+    }
+
+    pub(crate) fn message_ids(&self) -> Vec<String> {
+        self.messages.iter().map(|message| message.id.clone()).collect()
+    }
+
     /// Which keys the turn sees.
     pub(crate) fn scope(instance: Option<&InstanceDoc>) -> Scope {
         Scope {
@@ -61,12 +79,14 @@ impl ClaimedTurn {
 }
 
 /// The claimed turns by nonce, and the instances that a dispatcher of this process is about to claim.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct ClaimedTurns {
     claimed: Mutex<HashMap<String, Arc<ClaimedTurn>>>,
     reserved: Mutex<HashSet<String>>,
     /// Notified whenever a reservation ends.
     unreserved: Notify,
+    /// The histories of what this process has served.
+    pub known: KnownHistories,
     /// Tokens that were reported as lost: the runtime then tries to commit a failure with them, which must not succeed
     /// even if the lock is still theirs.
     lost: Mutex<VecDeque<String>>,
@@ -91,9 +111,20 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl ClaimedTurns {
+    /// None yet. So many bytes of histories are kept.
+    pub(crate) fn new(history_cache: u64) -> Self {
+        ClaimedTurns {
+            claimed: Mutex::default(),
+            reserved: Mutex::default(),
+            unreserved: Notify::new(),
+            known: KnownHistories::new(history_cache),
+            lost: Mutex::default(),
+        }
+    }
+
     pub(crate) fn put(&self, turn: ClaimedTurn, now_ms: u64) {
         let mut claimed = lock(&self.claimed);
-        claimed.retain(|_, turn| turn.lock.doc.until > now_ms);
+        claimed.retain(|_, turn| turn.until > now_ms);
         claimed.insert(turn.nonce.clone(), Arc::new(turn));
     }
 
@@ -120,12 +151,21 @@ impl ClaimedTurns {
         lock(&self.lost).iter().any(|lost| lost == nonce)
     }
 
-    /// Records the lock's newest version, after a renewal.
-    pub(crate) fn relock(&self, nonce: &str, renewed: &Locked, expires: Instant) {
+    /// Records the newest version, after a renewal.
+    pub(crate) fn relock(&self, nonce: &str, renewed: &Fence, expires: Instant) {
         if let Some(turn) = lock(&self.claimed).get_mut(nonce) {
             let turn = Arc::make_mut(turn);
-            turn.lock = renewed.clone();
+            turn.fence = renewed.clone();
+            turn.until = renewed.doc.lock.until;
             turn.expires = expires;
+        }
+    }
+
+    /// Moves the time of a turn that is not claimed.
+    pub(crate) fn extend(&self, nonce: &str, until: u64, expires: Instant) {
+        if let Some(turn) = lock(&self.claimed).get_mut(nonce) {
+            let turn = Arc::make_mut(turn);
+            (turn.until, turn.expires) = (until, expires);
         }
     }
 
@@ -164,7 +204,7 @@ impl ClaimedTurns {
     fn is_claimed(&self, instance: &str, now_ms: u64) -> bool {
         lock(&self.claimed)
             .values()
-            .any(|turn| turn.pk.as_str() == instance && turn.lock.doc.until > now_ms)
+            .any(|turn| turn.pk.as_str() == instance && turn.until > now_ms)
     }
 }
 
@@ -174,7 +214,7 @@ mod tests {
 
     #[test]
     fn who_loses_a_reservation_does_not_end_that_of_the_winner() {
-        let turns = Arc::new(ClaimedTurns::default());
+        let turns = Arc::new(ClaimedTurns::new(0));
         let winner = turns.reserve("i", 0);
         assert!(winner.is_some());
         for _ in 0..3 {

@@ -1,24 +1,28 @@
 //! Writing a plan: one batch when it fits, and a staged commit when it does not. Both are all or nothing.
 //!
 //! A commit that does not fit into 100 operations and 2 MB has four steps: the surplus is *staged* (invisible), one
-//! *decisive* batch replaces lock and instance, the staged operations are *published*, and the last publication removes
+//! *decisive* batch replaces the instance document, the staged operations are *published*, and the last publication removes
 //! the head. A crash before the decisive batch leaves orphans that recovery removes by age; a crash after it leaves an
 //! unfinished commit that the next fetch, or maintenance, rolls forward. No other state is visible.
 //!
-//! What can go wrong: the response of the decisive batch is lost (the lock keeps the commit's name); the claim was renewed
+//! A turn without a claim commits in the version that was read, if it fits one batch; for more it must claim first
+//! ([`Failure::Unclaimed`]), because several who run the same turn would each stage. One that finds another version has
+//! lost the race ([`Failure::Raced`]): it has written nothing, and must not try again with the newer version.
+//!
+//! What can go wrong: the response of the decisive batch is lost (the instance document keeps the commit's name); the claim was renewed
 //! meanwhile (its version is read again, the token is still the same); another process has claimed (the commit fails as a
 //! whole); a cancelled activity completed by itself (its delete is left out and the batch is sent again).
 
 use super::claimed::{ClaimedTurn, ClaimedTurns};
 use super::plan::{Plan, PlanContext, is_earlier};
 use super::release::unclaim;
-use crate::batch::{self, BATCH_BYTES, BATCH_OPS, Split, extend, lock_first, pack};
+use crate::batch::{self, BATCH_BYTES, BATCH_OPS, Split, Written, extend, fence_first, pack};
 use crate::due::TurnDecision;
 use crate::error::Failure;
 use crate::model::sql::TURN;
-use crate::model::{ExecutionDoc, GivenUp, LockDoc, StagedDoc, StagedHead, StagedOp, StagedOpKind, Unfinished};
+use crate::model::{ExecutionDoc, GivenUp, InstanceDoc, StagedDoc, StagedHead, StagedOp, StagedOpKind, Unfinished};
 use crate::recovery::{self, StagedOps};
-use crate::store::{Locked, Store};
+use crate::store::{Fence, Store};
 use crate::types::Decided;
 use cosmos::{Batch, Container, Etag, Query, Retry};
 use std::collections::HashMap;
@@ -35,14 +39,8 @@ pub(crate) struct Committed {
     pub plan: Plan,
     /// More messages are due than the turn took.
     pub more: bool,
-    /// The versions of the documents that the decisive batch wrote.
+    /// The versions of the documents that it wrote, as far as they are known.
     pub etags: HashMap<String, Etag>,
-}
-
-/// The decisive batch, applied.
-struct Written {
-    lock: Locked,
-    etags: HashMap<String, Etag>,
 }
 
 /// One commit under way.
@@ -69,7 +67,7 @@ impl<'a> Commit<'a> {
             decided: Decided::default(),
             given_up: None,
         };
-        if turn.lock.doc.until <= store.now() || commit.is_late() {
+        if turn.until <= store.now() || commit.is_late() {
             Err(commit.lost())
         } else {
             Ok(commit)
@@ -124,6 +122,14 @@ impl<'a> Commit<'a> {
         Failure::lock_lost(&self.turn.pk)
     }
 
+    /// Another process has written to the instance.
+    fn beaten(&self) -> Failure {
+        match self.turn.is_claimed() {
+            true => self.lost(),
+            false => Failure::raced(&self.turn.pk),
+        }
+    }
+
     async fn attempt(&self, decision: TurnDecision) -> Result<Committed, Failure> {
         let pk = &self.turn.pk;
         let earlier = if is_earlier(self.turn, decision.execution) {
@@ -131,7 +137,7 @@ impl<'a> Commit<'a> {
             self.container()
                 .read::<ExecutionDoc>(pk, &id)
                 .await?
-                .map(|found| found.doc.state)
+                .map(|found| found.doc)
         } else {
             None
         };
@@ -154,10 +160,10 @@ impl<'a> Commit<'a> {
         })
     }
 
-    /// Writes a plan. Returns the versions of what the decisive batch wrote.
+    /// Writes a plan. Returns the versions of what it wrote.
     pub(crate) async fn apply(&self, plan: &Plan) -> Result<HashMap<String, Etag>, Failure> {
         if self.uncertain.load(Ordering::Relaxed)
-            && let Some(now) = self.store.lock(&self.turn.pk).await?
+            && let Some(now) = self.store.fence(&self.turn.pk).await?
             && self.is_done(&now, plan)
         {
             self.decided.set();
@@ -166,9 +172,14 @@ impl<'a> Commit<'a> {
         let everything = || plan.state.iter().chain(&plan.history).chain(&plan.rest);
         let bytes: usize = everything().map(StagedOp::bytes).sum();
         if everything().count() <= BATCH_OPS && bytes <= BATCH_BYTES {
-            let lock = self.turn.lock.doc.committed(&plan.commit, &plan.consumed);
-            let decided = self.decide(plan, lock, everything().cloned().collect()).await?;
+            let decided = self
+                .decide(plan, plan.instance.clone(), everything().cloned().collect())
+                .await?;
             return Ok(decided.etags);
+        }
+        if !self.turn.is_claimed() {
+            let instance = self.turn.pk.as_str().to_owned();
+            return Err(Failure::Unclaimed { instance });
         }
         self.apply_staged(plan).await
     }
@@ -201,23 +212,27 @@ impl<'a> Commit<'a> {
         for group in pack(writes) {
             self.stage(&group).await?;
         }
-        let mut lock = self.turn.lock.doc.committed(&plan.commit, &plan.consumed);
+        let mut instance = plan.instance.clone();
         let mut decisive = split.decisive;
         if total == 0 {
             decisive.push(StagedOp::discard(&head.id));
         } else {
-            lock.unfinished = Some(Unfinished {
+            instance.lock.unfinished = Some(Unfinished {
                 commit: plan.commit.clone(),
                 next: 0,
                 total,
             });
-            lock.mark_due(Some(self.store.repair_due()));
+            instance.lock.mark_due(Some(self.store.repair_due()));
         }
-        let Written { lock, etags } = self.decide(plan, lock, decisive).await?;
+        let Written { fence, mut etags } = self.decide(plan, instance, decisive).await?;
         // The commit has happened. What is left is published now if possible, and by others if not.
-        if let Err(error) = recovery::publish(self.store, pk, lock, staged).await {
-            tracing::warn!(instance = pk.as_str(), commit = plan.commit, %error,
-                "a committed turn is not fully published; the next fetch or maintenance rolls it forward");
+        match recovery::publish(self.store, pk, fence, staged).await {
+            Ok(published) => {
+                self.decided.wrote(published.clone());
+                etags.extend(published);
+            }
+            Err(error) => tracing::warn!(instance = pk.as_str(), commit = plan.commit, %error,
+                "a committed turn is not fully published; the next fetch or maintenance rolls it forward"),
         }
         Ok(etags)
     }
@@ -248,7 +263,7 @@ impl<'a> Commit<'a> {
         if there == expected.len() {
             return Ok(());
         }
-        unclaim(self.store, &self.turn.pk, &self.turn.lock).await;
+        unclaim(self.store, &self.turn.pk, &self.turn.fence).await;
         Err(self.lost())
     }
 
@@ -262,50 +277,57 @@ impl<'a> Commit<'a> {
         }
     }
 
-    /// Whether an earlier attempt was applied. Without an earlier attempt, the commit in the lock is another one with the
+    /// Whether an earlier attempt was applied. Without an earlier attempt, the remembered commit is another one with the
     /// same token, and this one is too late.
-    fn is_done(&self, now: &Locked, plan: &Plan) -> bool {
-        self.uncertain.load(Ordering::Relaxed) && now.doc.remembers(&plan.commit)
+    fn is_done(&self, now: &Fence, plan: &Plan) -> bool {
+        self.uncertain.load(Ordering::Relaxed) && now.doc.lock.remembers(&plan.commit)
     }
 
-    /// The one batch that makes the commit happen: the lock with `If-Match`, and `ops`.
-    async fn decide(&self, plan: &Plan, lock: LockDoc, mut ops: Vec<StagedOp>) -> Result<Written, Failure> {
+    /// Whether nobody else has written to the instance: it has the claim of this turn, or is as it was read.
+    fn is_mine(&self, now: &Fence, seen: &Etag) -> bool {
+        now.doc.lock.is_claimed_by(&self.turn.nonce) || now.etag == *seen
+    }
+
+    /// The one batch that makes the commit happen: the instance document with `If-Match`, and `ops`.
+    async fn decide(&self, plan: &Plan, instance: InstanceDoc, mut ops: Vec<StagedOp>) -> Result<Written, Failure> {
         let pk = &self.turn.pk;
-        let mut etag = self.turn.lock.etag.clone();
+        let mut etag = self.turn.fence.etag.clone();
         loop {
-            let batch = extend(lock_first(&lock, &etag)?, &ops)?;
+            let batch = extend(fence_first(&instance, Some(&etag))?, &ops)?;
             let error = match self.container().batch(pk, &batch, Retry::Idempotent).await {
                 Ok(results) => {
-                    self.decided.set();
+                    let etags = batch::etags_of(ops, &results);
+                    self.decided.wrote(etags.clone());
                     self.uncertain.store(true, Ordering::Relaxed);
-                    let written = ops.into_iter().zip(results.iter().skip(1));
-                    let etags = written
-                        .filter_map(|(op, result)| Some((op.id, result.etag.clone()?)))
-                        .collect();
-                    let lock = self.store.written_lock(pk, lock, &results).await?;
-                    return Ok(Written { lock, etags });
+                    let fence = self.store.written_fence(pk, instance, &results).await?;
+                    return Ok(Written { fence, etags });
                 }
                 Err(error) => error,
             };
             if error.after_ambiguity() || error.is_transient() {
                 self.uncertain.store(true, Ordering::Relaxed);
             }
-            if error.batch_index() == Some(0) || (error.batch_index().is_none() && error.is_transient()) {
-                match self.store.lock(pk).await? {
+            let is_fenced_off = error.batch_index() == Some(0);
+            if is_fenced_off && !self.turn.is_claimed() && !self.uncertain.load(Ordering::Relaxed) {
+                return Err(self.beaten());
+            }
+            if is_fenced_off || (error.batch_index().is_none() && error.is_transient()) {
+                match self.store.fence(pk).await? {
                     Some(now) if self.is_done(&now, plan) => {
                         self.decided.set();
                         return Ok(Written {
-                            lock: now,
+                            fence: now,
                             etags: HashMap::new(),
                         });
                     }
                     // Renewed meanwhile, or never applied.
-                    Some(now) if now.doc.is_claimed_by(&self.turn.nonce) && !self.is_late() => {
+                    Some(now) if self.is_mine(&now, &etag) && !self.is_late() => {
                         etag = now.etag;
                         tokio::time::sleep(PAUSE).await;
                         continue;
                     }
-                    _ => return Err(self.lost()),
+                    _ if self.is_late() => return Err(self.lost()),
+                    _ => return Err(self.beaten()),
                 }
             }
             let failed = error
@@ -321,8 +343,8 @@ impl<'a> Commit<'a> {
                 Some(StagedOpKind::Delete { .. } | StagedOpKind::Replace { .. })
                     if error.is_not_found() || error.is_precondition_failed() =>
                 {
-                    unclaim(self.store, pk, &self.turn.lock).await;
-                    return Err(self.lost());
+                    unclaim(self.store, pk, &self.turn.fence).await;
+                    return Err(self.beaten());
                 }
                 _ => return Err(error.into()),
             }

@@ -1,14 +1,18 @@
-//! Fetching the turn of one instance: at most three requests in two round trips, one when there is nothing to do.
+//! Fetching the turn of one instance: one request if it needs no claim, one more if it does. One when there is nothing to do.
+//!
+//! A turn is deterministic and has no effects before its commit, so it needs no claim: the commit replaces the instance
+//! document in the version that was read here, and of several that run the same turn one can write. A claim is for those
+//! who must be counted or alone: see [`TurnRequest::claims`], and messages that were fetched before.
 
 use super::claimed::ClaimedTurns;
 use super::item::{Claim, assemble, decode, supports};
 use super::oversized::{Load, give_up};
 use super::release::unclaim;
 use crate::error::Failure;
-use crate::model::{InstanceDoc, LockDoc, MessageDoc, is_start};
-use crate::read::{self, Past, View};
+use crate::model::{InstanceDoc, MessageDoc, Status, is_start};
+use crate::read::{self, Asked, Past, View};
 use crate::recovery::{self, Progress, roll_forward};
-use crate::store::{Locked, Store, millis};
+use crate::store::{Fence, Store, millis};
 use crate::types::{Fetched, TurnItem};
 use cosmos::PartitionKey;
 use duroxide::providers::{DispatcherCapabilityFilter, WorkItem};
@@ -26,6 +30,10 @@ const ROLL_FORWARDS: u32 = 4;
 pub(crate) struct TurnRequest<'a> {
     pub lock_timeout: Duration,
     pub filter: Option<&'a DispatcherCapabilityFilter>,
+    /// The execution that the turn is expected to belong to.
+    pub execution: Option<u64>,
+    /// Claim the instance in any case, and count the attempt.
+    pub claims: bool,
 }
 
 /// What is due for a turn that may be claimed: what was read, and the decoded messages.
@@ -56,9 +64,34 @@ pub(crate) async fn fetch(
     request: TurnRequest<'_>,
     turns: &ClaimedTurns,
 ) -> Result<Fetched<TurnItem>, Failure> {
-    match look(store, pk, request.filter).await? {
-        Looked::Due(due) => claim(store, pk, *due, request.lock_timeout, turns).await,
+    match look(store, pk, request, turns).await? {
+        Looked::Due(due) if request.claims || due.needs_claim(store.history_limit) => {
+            claim(store, pk, *due, request.lock_timeout, turns).await
+        }
+        Looked::Due(due) => or_foreign(begin(store, pk, *due, request.lock_timeout, turns).await),
         Looked::NotDue(fetched) => Ok(*fetched),
+    }
+}
+
+/// What only a newer release can read is no failure of the fetch.
+fn or_foreign(fetched: Result<Fetched<TurnItem>, Failure>) -> Result<Fetched<TurnItem>, Failure> {
+    match fetched {
+        Err(failure @ Failure::Foreign { .. }) => Ok(Fetched::Foreign {
+            why: failure.to_string(),
+        }),
+        fetched => fetched,
+    }
+}
+
+impl DueTurn {
+    /// Whether the turn must be counted, or is more than one batch: it was fetched before, or is to be given up. A
+    /// partition without an instance document has no version that a commit could rely on.
+    fn needs_claim(&self, history_limit: u64) -> bool {
+        let Some(fence) = &self.view.fence else { return true };
+        let attempts = &fence.doc.lock.attempts;
+        let is_repeated = self.items.iter().any(|(message, _)| attempts.contains_key(&message.id));
+        let is_oversized = Load::of(&fence.doc.current, history_limit) == Load::Nothing;
+        is_repeated || is_oversized
     }
 }
 
@@ -66,36 +99,44 @@ pub(crate) async fn fetch(
 pub(crate) async fn look(
     store: &Store,
     pk: &PartitionKey,
-    filter: Option<&DispatcherCapabilityFilter>,
+    request: TurnRequest<'_>,
+    turns: &ClaimedTurns,
 ) -> Result<Looked, Failure> {
     for _ in 0..ROLL_FORWARDS {
         let now = store.now();
-        let view = read::view(store, pk, now).await?;
-        if let Some(why) = view.foreign {
-            return Ok(Looked::not_due(Fetched::Foreign { why }));
+        let asked = match turns.known.get(pk.as_str()) {
+            Some(known) => Asked::After(known),
+            None => Asked::Execution(request.execution.unwrap_or(duroxide::INITIAL_EXECUTION_ID)),
+        };
+        let view = read::view(store, pk, now, asked).await?;
+        if let Some(foreign) = view.foreign {
+            return Ok(Looked::not_due(Fetched::Foreign { why: foreign.reason }));
         }
-        if let Some(lock) = &view.lock {
-            if lock.doc.claim_at(now).is_some() {
-                let until_ms = lock.doc.until;
+        if let Some(fence) = &view.fence {
+            if fence.doc.lock.claim_at(now).is_some() {
+                let until_ms = fence.doc.lock.until;
                 return Ok(Looked::not_due(Fetched::Busy { until_ms }));
             }
-            match roll_forward(store, pk, lock).await? {
+            match roll_forward(store, pk, fence).await? {
                 Progress::Clean => {}
                 Progress::Changed => continue,
                 Progress::Underway { until_ms } => return Ok(Looked::not_due(Fetched::Busy { until_ms })),
             }
         }
         let items = decode(pk, &view.messages);
-        let begins = view.instance.is_some() || items.iter().any(|(_, item)| is_start(item));
-        if let Some(lock) = view.lock.as_ref().filter(|lock| begins && lock.doc.aside) {
-            recovery::put_back(store, pk, lock).await?;
+        let begins = view.instance().is_some() || items.iter().any(|(_, item)| is_start(item));
+        if let Some(fence) = view.fence.as_ref().filter(|fence| begins && fence.doc.lock.aside) {
+            recovery::put_back(store, pk, fence).await?;
             continue;
         }
-        if let Some(why) = foreign(filter, &view, items.len(), begins) {
+        if let Some(why) = foreign(request.filter, &view, items.len(), begins) {
             return Ok(Looked::not_due(Fetched::Foreign { why }));
         }
         if items.is_empty() {
             return Ok(Looked::not_due(Fetched::Nothing));
+        }
+        if let Some(until_ms) = successor_due(store, pk, &view, &items).await? {
+            return Ok(Looked::not_due(Fetched::Busy { until_ms }));
         }
         if !begins {
             return wait_for_start(store, pk, &view).await.map(Looked::not_due);
@@ -103,6 +144,33 @@ pub(crate) async fn look(
         return Ok(Looked::Due(Box::new(DueTurn { view, items })));
     }
     Ok(Looked::not_due(Fetched::Busy { until_ms: store.now() }))
+}
+
+/// Begins a turn that [`look`] has found, without a claim.
+async fn begin(
+    store: &Store,
+    pk: &PartitionKey,
+    due: DueTurn,
+    time: Duration,
+    turns: &ClaimedTurns,
+) -> Result<Fetched<TurnItem>, Failure> {
+    let DueTurn { view, items } = due;
+    let (Some(fence), past) = (view.fence, view.past) else {
+        return Ok(Fetched::Busy { until_ms: store.now() });
+    };
+    let until = store.now().saturating_add(millis(time));
+    let past = load_whole(store, pk, existing(&fence), past).await?;
+    let claim = Claim {
+        pk,
+        nonce: store.ids.unique(),
+        fence,
+        more: view.more,
+        until,
+        expires: store.expiry(until),
+    };
+    let (item, turn) = assemble(claim, past, items, &turns.known)?;
+    turns.put(turn, store.now());
+    Ok(Fetched::Ready(item))
 }
 
 /// Claims a turn that [`look`] has found.
@@ -116,36 +184,34 @@ pub(crate) async fn claim(
     let DueTurn { view, items } = due;
     let nonce = store.ids.unique();
     let ids: Vec<String> = items.iter().map(|(message, _)| message.id.clone()).collect();
-    let seen = view.lock.as_ref();
+    let seen = view.fence.as_ref();
     let until = store.now().saturating_add(millis(lock_timeout));
-    let next = seen.map_or_else(|| LockDoc::new(pk.as_str()), |lock| lock.doc.clone());
-    let next = next.claimed(&nonce, until, &ids);
-
-    let (claimed, past) = futures::join!(store.swap_lock(pk, seen.map(|lock| &lock.etag), next), async {
-        match &view.instance {
-            Some(instance) => Load::read(store, pk, &instance.current).await,
-            None => Ok(Past::default()),
-        }
-    });
-    let Some(lock) = claimed? else {
+    let next = seen.map_or_else(
+        || InstanceDoc::absent(pk.as_str(), store.now()),
+        |fence| fence.doc.clone(),
+    );
+    let next = next.with(|lock| lock.claim(&nonce, until, &ids));
+    let Some(fence) = store.swap_fence(pk, seen.map(|fence| &fence.etag), next).await? else {
         // Another process was faster, or the view was stale. Either way the process with the claim sees the messages.
         return Ok(Fetched::Busy { until_ms: store.now() });
     };
-    let loaded = load_coherent(store, pk, &lock, &view, past).await;
+    let instance = existing(&fence);
+    let loaded = load_whole(store, pk, instance, view.past).await;
     let claim = Claim {
         pk,
         nonce,
-        expires: store.expiry(lock.doc.until),
-        lock: lock.clone(),
+        until: fence.doc.lock.until,
+        expires: store.expiry(fence.doc.lock.until),
+        fence: fence.clone(),
         more: view.more,
     };
     let fetched = match loaded {
-        Ok((Some(instance), _)) if Load::of(&instance.current, store.history_limit) == Load::Nothing => {
-            let given_up = give_up(store, turns, claim, instance, &items).await;
+        Ok(_) if instance.is_some_and(|it| Load::of(&it.current, store.history_limit) == Load::Nothing) => {
+            let given_up = give_up(store, turns, claim, &items).await;
             given_up.map(Fetched::GivenUp)
         }
         loaded => loaded
-            .and_then(|(instance, past)| assemble(claim, instance, past, items))
+            .and_then(|past| assemble(claim, past, items, &turns.known))
             .map(|(item, turn)| {
                 turns.put(turn, store.now());
                 Fetched::Ready(item)
@@ -154,10 +220,14 @@ pub(crate) async fn claim(
     match fetched {
         Ok(fetched) => Ok(fetched),
         Err(failure) => {
-            unclaim(store, pk, &lock).await;
-            Err(failure)
+            unclaim(store, pk, &fence).await;
+            or_foreign(Err(failure))
         }
     }
+}
+
+fn existing(fence: &Fence) -> Option<&InstanceDoc> {
+    Some(&fence.doc).filter(|instance| instance.exists())
 }
 
 /// Why this caller cannot run what is due.
@@ -172,7 +242,7 @@ fn foreign(filter: Option<&DispatcherCapabilityFilter>, view: &View, decoded: us
             "its messages cannot be decoded: a newer release wrote them, deploy that release everywhere".to_owned(),
         );
     }
-    let instance = view.instance.as_ref();
+    let instance = view.instance();
     (!supports(filter, instance)).then(|| {
         let pinned = instance.and_then(|instance| instance.current.pinned.as_ref());
         let pinned = pinned.map_or_else(|| "no version".to_owned(), ToString::to_string);
@@ -180,45 +250,56 @@ fn foreign(filter: Option<&DispatcherCapabilityFilter>, view: &View, decoded: us
     })
 }
 
-/// Reads again until instance, history and keys are as new as the claim proves they must be.
-async fn load_coherent(
+/// Reads again until history and keys are as new as the instance document says they must be.
+async fn load_whole(
     store: &Store,
     pk: &PartitionKey,
-    lock: &Locked,
-    view: &View,
-    past: Result<Past, Failure>,
-) -> Result<(Option<InstanceDoc>, Past), Failure> {
-    let mut past = past?;
-    let mut instance = view.instance.clone();
-    let mut wait = REREAD_WAIT;
+    instance: Option<&InstanceDoc>,
+    mut past: Past,
+) -> Result<Past, Failure> {
+    let Some(instance) = instance else {
+        return Ok(past);
+    };
+    let load = Load::of(&instance.current, store.history_limit);
+    let (mut wait, mut is_view) = (REREAD_WAIT, true);
     for _ in 0..REREADS {
-        let coherent = instance.as_ref().map_or("", |instance| instance.commit.as_str()) == lock.doc.last_commit();
-        let whole = instance
-            .as_ref()
-            .is_none_or(|instance| Load::of(&instance.current, store.history_limit).is_read(&past, instance));
-        if coherent && whole {
-            return Ok((instance, past));
+        if load.is_read(&past, instance) {
+            return Ok(past);
         }
-        tracing::debug!(
-            instance = pk.as_str(),
-            coherent,
-            "a lagging replica answered: reading again"
-        );
-        tokio::time::sleep(wait).await;
-        wait = wait.saturating_mul(2).min(Duration::from_millis(200));
-        if !coherent {
-            instance = read::instance(store, pk).await?;
+        // The view was of another execution, or what this process knows is not what was committed: else a replica lags.
+        if !std::mem::take(&mut is_view) {
+            if let Some(foreign) = past.foreign.take() {
+                return Err(foreign.in_partition(pk));
+            }
+            tracing::debug!(instance = pk.as_str(), "a lagging replica answered: reading again");
+            tokio::time::sleep(wait).await;
+            wait = wait.saturating_mul(2).min(Duration::from_millis(200));
         }
-        if let Some(instance) = &instance {
-            past = Load::read(store, pk, &instance.current).await?;
-        }
+        past = Load::read(store, pk, &instance.current).await?;
     }
     Err(Failure::stale(pk, "history or keys stay incomplete"))
 }
 
+/// When the next execution can begin, if the instance has continued as new and its start is not due yet: it was put off,
+/// or this clock is behind. duroxide would put off what is due now, and what comes later would overtake it.
+async fn successor_due(
+    store: &Store,
+    pk: &PartitionKey,
+    view: &View,
+    items: &[(MessageDoc, WorkItem)],
+) -> Result<Option<u64>, Failure> {
+    let is_between = view
+        .instance()
+        .is_some_and(|instance| instance.current.status == Status::ContinuedAsNew);
+    if !is_between || items.iter().any(|(_, item)| is_start(item)) {
+        return Ok(None);
+    }
+    read::start_due(store, pk).await
+}
+
 /// There is neither instance nor start: the messages wait for it, out of the way.
 async fn wait_for_start(store: &Store, pk: &PartitionKey, view: &View) -> Result<Fetched<TurnItem>, Failure> {
-    let is_newest = view.is_coherent() && recovery::set_aside(store, pk, view.lock.as_ref(), &view.messages).await?;
+    let is_newest = recovery::set_aside(store, pk, view.fence.as_ref(), &view.messages).await?;
     Ok(if is_newest && !view.more {
         Fetched::Nothing
     } else {

@@ -3,15 +3,15 @@
 use super::claimed::{ClaimedMessage, ClaimedTurn};
 use crate::due::Orchestration;
 use crate::error::Failure;
-use crate::model::{HistoryDoc, HistoryError, InstanceDoc, MessageDoc};
-use crate::read::Past;
-use crate::store::Locked;
+use crate::model::{HistoryError, InstanceDoc, MessageDoc};
+use crate::read::{KnownHistories, KnownHistory, Past};
+use crate::store::Fence;
 use crate::token::TurnToken;
 use crate::types::TurnItem;
 use cosmos::PartitionKey;
 use duroxide::EventKind;
 use duroxide::providers::{DispatcherCapabilityFilter, OrchestrationItem, WorkItem};
-use std::collections::HashSet;
+use std::sync::Arc;
 use tokio::time::Instant;
 
 /// The messages that this version can decode, each with its work item.
@@ -40,31 +40,34 @@ pub(crate) fn supports(filter: Option<&DispatcherCapabilityFilter>, instance: Op
     pinned.is_none_or(|version| range.contains(version))
 }
 
-/// A claim that was just written.
+/// A turn that can be run: the instance is claimed, or is as it was read.
 pub(crate) struct Claim<'a> {
     pub pk: &'a PartitionKey,
     pub nonce: String,
-    pub lock: Locked,
+    pub fence: Fence,
     pub more: bool,
+    pub until: u64,
     pub expires: Instant,
 }
 
 pub(crate) fn assemble(
     claim: Claim<'_>,
-    instance: Option<InstanceDoc>,
     past: Past,
     items: Vec<(MessageDoc, WorkItem)>,
+    known: &KnownHistories,
 ) -> Result<(TurnItem, ClaimedTurn), Failure> {
     let Claim {
         pk,
         nonce,
-        lock,
+        fence,
         more,
+        until,
         expires,
     } = claim;
+    let instance = Some(&fence.doc).filter(|instance| instance.exists());
     let attempt = items
         .iter()
-        .filter_map(|(message, _)| lock.doc.attempts.get(&message.id))
+        .filter_map(|(message, _)| fence.doc.lock.attempts.get(&message.id))
         .max()
         .copied();
     let (messages, work): (Vec<_>, Vec<_>) = items
@@ -72,11 +75,9 @@ pub(crate) fn assemble(
         .map(|(message, item)| (ClaimedMessage::from(message), item))
         .unzip();
     let mut past = past;
-    let kv = std::mem::take(&mut past.kv);
-    let turn = 1 + instance
-        .as_ref()
-        .map_or(0, |instance| turns_of(&past.history, instance.current.execution));
-    let (history, history_error) = match instance.as_ref().map(|instance| past.events(&instance.current)) {
+    let (kv, is_tail) = (std::mem::take(&mut past.kv), past.is_tail);
+    let turn = 1 + instance.map_or(0, |instance| past.turns_of(instance.current.execution));
+    let (history, history_error) = match instance.map(|instance| past.events(&instance.current)) {
         None => (Vec::new(), None),
         Some(Ok(events)) => (events, None),
         Some(Err(error @ HistoryError::Corrupt { .. })) => (Vec::new(), Some(error.to_string())),
@@ -84,7 +85,20 @@ pub(crate) fn assemble(
             return Err(Failure::stale(pk, error.to_string()));
         }
     };
-    let scope = ClaimedTurn::scope(instance.as_ref());
+    match instance.filter(|instance| history_error.is_none() && !is_tail && !instance.current.status.is_terminal()) {
+        Some(instance) => known.put(
+            pk.as_str(),
+            KnownHistory {
+                execution: instance.current.execution,
+                head: instance.current.head.clone(),
+                events: Arc::new(history.clone()),
+                bytes: instance.current.event_bytes,
+                turns: turn - 1,
+            },
+        ),
+        None => known.forget(pk.as_str()),
+    }
+    let scope = ClaimedTurn::scope(instance);
     let kv_snapshot = match history_error {
         Some(_) => Default::default(),
         None => kv
@@ -93,7 +107,7 @@ pub(crate) fn assemble(
             .collect(),
     };
     let orchestration = Orchestration::started(&history);
-    let (name, version) = identity(instance.as_ref(), &history, &work);
+    let (name, version) = identity(instance, &history, &work);
     let token = TurnToken {
         nonce: nonce.clone(),
         pk: pk.clone(),
@@ -118,24 +132,15 @@ pub(crate) fn assemble(
     let turn = ClaimedTurn {
         pk: pk.clone(),
         nonce,
-        lock,
-        instance,
+        fence,
         kv,
         messages,
         more,
         orchestration,
+        until,
         expires,
     };
     Ok((item, turn))
-}
-
-/// How many turns of an execution have written events. A long turn has several documents of one commit.
-fn turns_of(history: &[HistoryDoc], execution: u64) -> u64 {
-    let of_execution = history.iter().filter(|doc| doc.execution == execution);
-    of_execution
-        .map(|doc| doc.commit.as_str())
-        .collect::<HashSet<_>>()
-        .len() as u64
 }
 
 /// Name and version: from the instance, else from its history, else from the start message.

@@ -1,13 +1,13 @@
-//! One turn of one instance: fetch it (read and claim), decide what to write (plan), write it (commit), or release it.
+//! One turn of one instance: fetch it (read, and claim where needed), decide what to write (plan), write it (commit), or
+//! release it.
 //!
 //! ```text
-//!   view (1 query) ──> claim ∥ history + keys ──> … the runtime runs the turn … ──> plan ──> commit (1 batch)
+//!   view (1 query) ──> [claim] ──> … the runtime runs the turn … ──> plan ──> commit (1 batch)
 //! ```
 //!
-//! Correctness never rests on a fresh read. The claim replaces the lock in the version that was seen; the instance
-//! document must have the lock's newest commit; history and keys must be as long and as new as the instance document
-//! says; a consumed message is deleted in the version that was seen. One of these fails whatever a lagging replica
-//! returns.
+//! Correctness never rests on a fresh read. Claim and commit replace the instance document in the version that was seen;
+//! history and keys must be as long and as new as that document says; a consumed message is deleted in the version that
+//! was seen. One of these fails whatever a lagging replica returns.
 //!
 //! Files, lowest first: `claimed`, `release`, `recall`, `item`; `plan`, `commit`; `oversized`, `fetch`.
 
@@ -23,5 +23,6 @@ mod release;
 pub(crate) use claimed::{ClaimedTurn, ClaimedTurns, Reservation};
 pub(crate) use commit::{Commit, Committed};
 pub(crate) use fetch::{DueTurn, Looked, TurnRequest, claim, fetch, look};
-pub(crate) use recall::{claim_idle, recall};
+pub(crate) use plan::Plan;
+pub(crate) use recall::{claim_begun, claim_idle, recall};
 pub(crate) use release::{give_back, release, renew};

@@ -53,9 +53,14 @@ impl Load {
         }
     }
 
+    fn is_tail(self) -> bool {
+        self == Load::Tail
+    }
+
     /// Whether that much was read.
     pub(super) fn is_read(self, past: &Past, instance: &InstanceDoc) -> bool {
-        self == Load::Nothing || (past.has_history_of(&instance.current) && past.has_keys_of(instance))
+        let is_whole = || past.has_history_of(&instance.current) && past.has_keys_of(instance);
+        self == Load::Nothing || (!past.has_foreign_key && self.is_tail() == past.is_tail && is_whole())
     }
 }
 
@@ -64,31 +69,31 @@ pub(super) async fn give_up(
     store: &Store,
     turns: &ClaimedTurns,
     claim: Claim<'_>,
-    instance: InstanceDoc,
     items: &[(MessageDoc, WorkItem)],
 ) -> Result<GivenUpTurn, Failure> {
     let Claim {
         pk,
         nonce,
-        lock,
+        fence,
         more,
+        until,
         expires,
     } = claim;
+    let instance = &fence.doc;
     let execution = instance.current.execution;
-    let error = reason(&instance, store.history_limit);
+    let error = reason(instance, store.history_limit);
     let attempts = items
         .iter()
-        .filter_map(|(message, _)| lock.doc.attempts.get(&message.id));
+        .filter_map(|(message, _)| fence.doc.lock.attempts.get(&message.id));
     let attempt = attempts.max().copied().unwrap_or(1);
     let kept = items.iter().map(|(message, _)| message.item.clone()).collect();
-    let given_up = given_up::of_history(error.clone(), &instance, attempt, kept);
-    let decision = failure(store, pk, &instance, &error).await?;
+    let given_up = given_up::of_history(error.clone(), instance, attempt, kept);
+    let decision = failure(store, pk, instance, &error).await?;
     let due = decision.due(None);
     let turn = ClaimedTurn {
         pk: pk.clone(),
         nonce,
-        lock,
-        instance: Some(instance),
+        fence,
         kv: Vec::new(),
         messages: items
             .iter()
@@ -96,6 +101,7 @@ pub(super) async fn give_up(
             .collect(),
         more,
         orchestration: None,
+        until,
         expires,
     };
     let commit = Commit::of(store, turns, &turn)?.giving_up(given_up);

@@ -1,7 +1,7 @@
 //! Deciding what a turn writes. No I/O: the same turn, time and ids always make the same plan.
 //!
-//! The result is a list of operations on one partition, in order of importance: the instance first, then keys and
-//! history, then what the turn emits and consumes. The commit decides how many batches they take.
+//! The result is the next instance document, and a list of operations on its partition in order of importance: keys and
+//! history first, then what the turn emits and consumes. The commit decides how many batches they take.
 
 use super::claimed::ClaimedTurn;
 use crate::clock::Sequence;
@@ -10,9 +10,9 @@ use crate::error::Failure;
 use crate::given_up;
 use crate::model::{
     DeadLetterDoc, Envelope, ExecutionDoc, ExecutionState, GivenUp, HistoryDoc, HistoryPart, InstanceDoc, IntentDoc,
-    KvDoc, MessageDoc, ParentCall, Receipt, ReceiptDoc, Scope, StagedOp, Status, WorkDoc, target_of,
+    KvDoc, MessageDoc, ParentCall, Receipt, ReceiptDoc, Scope, StagedOp, Status, TextDoc, WorkDoc, target_of,
 };
-use crate::store::{MAX_DOCUMENT, check_session, check_size};
+use crate::store::{MAX_DOCUMENT, check_fence, check_session, check_size};
 use cosmos::PartitionKey;
 use duroxide::providers::{ExecutionMetadata, ScheduledActivityIdentifier, WorkItem};
 use duroxide::{Event, EventKind};
@@ -38,22 +38,25 @@ pub(crate) struct PlanContext<'a> {
     /// What the provider itself gives up; what duroxide gives up is in the decision.
     pub given_up: Option<GivenUp>,
     /// The earlier execution that the turn writes to, if it is not the current one.
-    pub earlier: Option<ExecutionState>,
+    pub earlier: Option<ExecutionDoc>,
 }
 
 /// What to write.
 #[derive(Debug)]
 pub(crate) struct Plan {
     pub commit: String,
-    /// Instance, execution and keys: they go into the decisive batch, if they fit.
+    /// The fence of the batch that decides.
+    pub instance: InstanceDoc,
+    /// Earlier execution, long texts and keys: they go into the decisive batch, if they fit.
     pub state: Vec<StagedOp>,
     pub history: Vec<StagedOp>,
     /// Messages, work items, intents, consumed messages, cancelled activities.
     pub rest: Vec<StagedOp>,
-    pub consumed: Vec<String>,
     pub intents: Vec<IntentDoc>,
     /// The new activities.
     pub work: Vec<WorkDoc>,
+    /// What is appended to the history.
+    pub events: Vec<Event>,
 }
 
 impl Plan {
@@ -88,58 +91,56 @@ impl Planner<'_> {
             cancelled,
         } = decision;
         let now = self.context.now_ms;
-        let mut instance = match &self.turn.instance {
+        let mut instance = match self.turn.instance() {
             Some(instance) => instance.clone(),
-            None => InstanceDoc::new(self.pk(), execution, now),
+            None => self.turn.fence.doc.begun(execution, now),
         };
         let mut archived = None;
         let mut state = if execution > instance.current.execution {
             instance.executions += 1;
             instance.earlier_events += instance.current.events;
-            let ended = std::mem::replace(&mut instance.current, ExecutionState::new(execution, now));
-            archived = Some(ended);
+            archived = Some(ExecutionDoc::archived(&instance));
+            instance.current = ExecutionState::new(execution, now);
             instance.current.clone()
         } else if execution < instance.current.execution {
             let known = self.context.earlier.take();
             instance.executions += u64::from(known.is_none());
-            known.unwrap_or_else(|| ExecutionState::new(execution, now))
+            let earlier = known.unwrap_or_else(|| ExecutionDoc::new(self.pk(), ExecutionState::new(execution, now)));
+            let state = earlier.state.clone();
+            archived = Some(earlier);
+            state
         } else {
             instance.current.clone()
         };
         let before = state.events;
         let history = self.history(&mut state, &events)?;
-        self.describe(&mut instance, &mut state, &events, &metadata);
+        self.describe(&mut instance, &mut state, &events, &metadata)?;
         self.keys(&mut instance, &state, &events)?;
         if execution == instance.current.execution {
             instance.current = state;
         } else {
             instance.earlier_events += state.events - before;
-            archived = Some(state);
+            archived = archived.map(|earlier| earlier.with(state));
         }
         instance.updated_at = now;
-        instance.commit = self.context.commit.to_owned();
-        check_size(
-            "the instance document (its output and custom status)",
-            self.pk(),
-            &instance,
-        )?;
-        self.state.insert(0, StagedOp::upsert(InstanceDoc::ID, &instance)?);
-        if let Some(ended) = archived {
-            let doc = ExecutionDoc::new(self.pk(), ended);
+        if let Some(doc) = archived {
             self.state
-                .insert(1, StagedOp::upsert(&ExecutionDoc::id(doc.state.execution), &doc)?);
+                .insert(0, StagedOp::upsert(&ExecutionDoc::id(doc.state.execution), &doc)?);
         }
         let work = self.work(work, &cancelled)?;
         let intents = self.messages(messages)?;
         let consumed = self.consume()?;
+        instance.lock.commit(self.context.commit, &consumed);
+        check_fence(&instance)?;
         Ok(Plan {
             commit: self.context.commit.to_owned(),
+            instance,
             state: self.state,
             history,
             rest: self.rest,
-            consumed,
             intents,
             work,
+            events,
         })
     }
 
@@ -233,12 +234,12 @@ impl Planner<'_> {
 
     /// Name, status, output and versions, as the runtime reports them.
     fn describe(
-        &self,
+        &mut self,
         instance: &mut InstanceDoc,
         state: &mut ExecutionState,
         events: &[Event],
         metadata: &ExecutionMetadata,
-    ) {
+    ) -> Result<(), Failure> {
         if let (Some(name), Some(version)) = (&metadata.orchestration_name, &metadata.orchestration_version) {
             if instance.name.is_none() {
                 instance.parent.clone_from(&metadata.parent_instance_id);
@@ -251,14 +252,14 @@ impl Planner<'_> {
         }
         if let Some(status) = &metadata.status {
             state.status = Status::from(status.clone());
-            state.output.clone_from(&metadata.output);
+            let long = state.set_output(&instance.pk, metadata.output.as_deref());
+            self.text("the output", long)?;
             state.completed_at = Some(self.context.now_ms);
         }
+        let mut custom_status = None;
         for event in events {
             match &event.kind {
-                EventKind::CustomStatusUpdated { status } => {
-                    instance.custom_status.clone_from(status);
-                }
+                EventKind::CustomStatusUpdated { status } => custom_status = Some(status),
                 EventKind::OrchestrationStarted {
                     carry_forward_events,
                     parent_id,
@@ -274,18 +275,27 @@ impl Planner<'_> {
                 _ => {}
             }
         }
-        if events
-            .iter()
-            .any(|event| matches!(event.kind, EventKind::CustomStatusUpdated { .. }))
-        {
+        if let Some(status) = custom_status {
+            let long = instance.set_custom_status(status.as_deref());
+            self.text("the custom status", long)?;
             instance.custom_status_version += 1;
         }
+        Ok(())
+    }
+
+    /// Writes a text that is too long for the instance document.
+    fn text(&mut self, what: &str, doc: Option<TextDoc>) -> Result<(), Failure> {
+        if let Some(doc) = doc {
+            check_size(what, self.pk(), &doc)?;
+            self.state.push(StagedOp::upsert(&doc.id, &doc)?);
+        }
+        Ok(())
     }
 
     /// Applies the turn's changes to keys.
     fn keys(&mut self, instance: &mut InstanceDoc, state: &ExecutionState, events: &[Event]) -> Result<(), Failure> {
         // Whether the execution ends with this turn does not matter: what it writes is its own.
-        let over = ClaimedTurn::scope(self.turn.instance.as_ref());
+        let over = ClaimedTurn::scope(self.turn.instance());
         let terminal = over.execution == state.execution && over.terminal;
         let scope = Scope {
             execution: state.execution,
@@ -426,8 +436,7 @@ fn kind_of(event: &Event) -> String {
 
 /// Whether the turn writes to an earlier execution, which must then be read first.
 pub(crate) fn is_earlier(turn: &ClaimedTurn, execution: u64) -> bool {
-    turn.instance
-        .as_ref()
+    turn.instance()
         .is_some_and(|instance| execution < instance.current.execution)
 }
 

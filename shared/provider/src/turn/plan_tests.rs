@@ -1,12 +1,13 @@
 //! Table tests of the planner: the same turn, time and ids always make the same operations.
 
 use super::*;
-use crate::model::{LockDoc, StagedOpKind};
-use crate::store::Locked;
+use crate::model::{InstanceDoc, StagedOpKind};
+use crate::store::Fence;
 use crate::turn::claimed::ClaimedMessage;
 use cosmos::Etag;
 
 const NOW: u64 = 1_000;
+const ACCEPTED: u64 = 900;
 
 fn turn(instance: Option<InstanceDoc>, kv: Vec<KvDoc>) -> ClaimedTurn {
     let message = |id: &str, receipt| ClaimedMessage {
@@ -17,11 +18,10 @@ fn turn(instance: Option<InstanceDoc>, kv: Vec<KvDoc>) -> ClaimedTurn {
     ClaimedTurn {
         pk: PartitionKey::new("i").unwrap(),
         nonce: "c1".to_owned(),
-        lock: Locked {
-            doc: LockDoc::new("i"),
-            etag: Etag::new("\"lock\""),
+        fence: Fence {
+            doc: instance.unwrap_or_else(|| InstanceDoc::pending("i", "Hello", ACCEPTED)),
+            etag: Etag::new("\"seen\""),
         },
-        instance,
         kv,
         messages: vec![
             message("m:own", Receipt::None),
@@ -30,6 +30,7 @@ fn turn(instance: Option<InstanceDoc>, kv: Vec<KvDoc>) -> ClaimedTurn {
         ],
         more: false,
         orchestration: None,
+        until: NOW + 1,
         expires: tokio::time::Instant::now(),
     }
 }
@@ -118,12 +119,6 @@ fn first(execution: u64) -> TurnDecision {
     }
 }
 
-/// The instance document that a plan writes.
-fn instance_of(plan: &Plan) -> InstanceDoc {
-    let body = plan.state[0].body.as_ref().expect("the instance is written first");
-    serde_json::from_str(body.get()).expect("it is an instance")
-}
-
 fn ids(ops: &[StagedOp]) -> Vec<&str> {
     ops.iter().map(|op| op.id.as_str()).collect()
 }
@@ -147,7 +142,6 @@ fn a_consumed_message_is_deleted_and_one_from_elsewhere_leaves_a_receipt() {
         let receipt = op.body.as_ref().expect("a receipt is written").get();
         assert!(receipt.contains("\"receipt\"") && receipt.contains(ttl), "{receipt}");
     }
-    assert_eq!(plan.consumed, ["m:own", "m:foreign", "m:client"]);
 }
 
 #[test]
@@ -192,7 +186,7 @@ fn an_activity_that_is_scheduled_and_cancelled_in_one_turn_is_neither() {
 
 #[test]
 fn events_are_counted_and_chained_to_the_commit_before() {
-    let one = instance_of(&plan(first(1)));
+    let one = plan(first(1)).instance;
     assert_eq!(
         (one.current.events, one.current.head.as_str(), one.current.last_event_id),
         (1, "c1", 1)
@@ -203,12 +197,12 @@ fn events_are_counted_and_chained_to_the_commit_before() {
     let next = plan_for(&turn(Some(before), vec![]), decision).unwrap();
     let doc: HistoryDoc = serde_json::from_str(next.history[0].body.as_ref().unwrap().get()).unwrap();
     assert_eq!((doc.offset, doc.commit.as_str(), doc.prev.as_str()), (1, "c1", "c0"));
-    assert_eq!(instance_of(&next).current.events, 3);
+    assert_eq!(next.instance.current.events, 3);
 }
 
 #[test]
 fn an_event_without_an_id_or_with_one_that_is_recorded_is_refused() {
-    let before = instance_of(&plan(first(1)));
+    let before = plan(first(1)).instance;
     let again = decided(vec![set(1, "k", "v")]);
     let refused = plan_for(&turn(Some(before), vec![]), again);
     assert!(
@@ -224,11 +218,11 @@ fn an_event_without_an_id_or_with_one_that_is_recorded_is_refused() {
 
 #[test]
 fn a_newer_execution_archives_the_state_of_the_last_one() {
-    let mut before = instance_of(&plan(first(1)));
+    let mut before = plan(first(1)).instance;
     before.current.status = Status::ContinuedAsNew;
     before.current.output = Some("next input".to_owned());
     let next = plan_for(&turn(Some(before), vec![]), first(2)).unwrap();
-    let instance = instance_of(&next);
+    let instance = next.instance;
     assert_eq!(
         (instance.current.execution, instance.executions, instance.earlier_events),
         (2, 2, 1)
@@ -237,7 +231,7 @@ fn a_newer_execution_archives_the_state_of_the_last_one() {
         (instance.current.status, instance.current.started_at),
         (Status::Running, NOW)
     );
-    let archived: ExecutionDoc = serde_json::from_str(next.state[1].body.as_ref().unwrap().get()).unwrap();
+    let archived: ExecutionDoc = serde_json::from_str(next.state[0].body.as_ref().unwrap().get()).unwrap();
     assert_eq!(
         (archived.state.execution, archived.state.output.as_deref()),
         (1, Some("next input"))
@@ -254,7 +248,7 @@ fn the_parent_is_set_once_and_the_status_with_the_metadata() {
         metadata: metadata.clone(),
         ..decided(vec![])
     });
-    let one = instance_of(&one);
+    let one = one.instance;
     assert_eq!(
         (one.parent.as_deref(), one.current.completed_at),
         (Some("p"), Some(NOW))
@@ -264,7 +258,7 @@ fn the_parent_is_set_once_and_the_status_with_the_metadata() {
         metadata,
         ..decided(vec![])
     };
-    let again = instance_of(&plan_for(&turn(Some(one), vec![]), again).unwrap());
+    let again = plan_for(&turn(Some(one), vec![]), again).unwrap().instance;
     assert_eq!(again.parent.as_deref(), Some("p"));
 }
 
@@ -279,7 +273,7 @@ fn the_custom_status_counts_one_version_per_turn_and_the_last_one_wins() {
         )
     };
     let events = vec![status(1, Some("a")), status(2, None), status(3, Some("b"))];
-    let instance = instance_of(&plan(decided(events)));
+    let instance = plan(decided(events)).instance;
     assert_eq!(
         (instance.custom_status.as_deref(), instance.custom_status_version),
         (Some("b"), 1)
@@ -296,7 +290,8 @@ fn changed_keys_share_the_revision_of_the_instance_and_clearing_touches_all() {
     ];
     let decision = decided(events);
     let plan = plan_for(&turn(None, known), decision).unwrap();
-    let docs: Vec<KvDoc> = plan.state[1..]
+    let docs: Vec<KvDoc> = plan
+        .state
         .iter()
         .map(|op| serde_json::from_str(op.body.as_ref().unwrap().get()).unwrap())
         .collect();
@@ -305,7 +300,7 @@ fn changed_keys_share_the_revision_of_the_instance_and_clearing_touches_all() {
         .map(|doc| (doc.key.as_str(), doc.rev, doc.newest()))
         .collect();
     assert_eq!(shown, [("new", 1, Some("w")), ("old", 1, None)]);
-    assert_eq!(instance_of(&plan).kv_rev, 1);
+    assert_eq!(plan.instance.kv_rev, 1);
 }
 
 #[test]
@@ -363,4 +358,39 @@ fn a_child_or_session_that_no_partition_can_hold_is_refused() {
         ..decided(vec![])
     };
     assert!(plan_for(&turn(None, vec![]), session).is_err());
+}
+
+#[test]
+fn a_first_turn_keeps_the_time_of_acceptance_and_an_instance_without_a_start_begins_with_it() {
+    let one = plan(first(1)).instance;
+    assert_eq!((one.created_at, one.current.started_at), (ACCEPTED, NOW));
+    assert_eq!((one.start_name, one.current.status), (None, Status::Running));
+    assert!(one.lock.remembers("c1"), "it exists from now on");
+    let absent = turn(Some(InstanceDoc::absent("i", ACCEPTED)), vec![]);
+    assert_eq!(plan_for(&absent, first(1)).unwrap().instance.created_at, NOW);
+}
+
+#[test]
+fn a_long_output_or_custom_status_has_a_document_of_its_own() {
+    let long = "x".repeat(9 * 1024);
+    for (text, written) in [("short", vec![]), (long.as_str(), vec!["output:1", "custom-status"])] {
+        let mut metadata = named();
+        metadata.status = Some("Completed".to_owned());
+        metadata.output = Some(text.to_owned());
+        let status = EventKind::CustomStatusUpdated {
+            status: Some(text.to_owned()),
+        };
+        let plan = plan(TurnDecision {
+            metadata,
+            ..decided(vec![event(1, status)])
+        });
+        assert_eq!(ids(&plan.state), written);
+        let instance = &plan.instance;
+        let inline = written.is_empty().then_some(text);
+        assert_eq!(
+            (instance.current.output.as_deref(), instance.custom_status.as_deref()),
+            (inline, inline)
+        );
+        assert!(serde_json::to_string(instance).unwrap().len() < 8 * 1024);
+    }
 }

@@ -1,22 +1,25 @@
 //! Releasing a turn (abandon), and renewing its claim.
 
 use super::claimed::{ClaimedTurn, ClaimedTurns};
-use crate::batch::{extend, lock_first, pack};
+use crate::batch::{extend, fence_first, pack, write_fenced};
 use crate::error::Failure;
 use crate::model::sql::TURN;
-use crate::model::{MessageDoc, StagedOp};
-use crate::store::{Locked, Store, millis};
+use crate::model::{Listed, MessageDoc, StagedOp};
+use crate::store::{Fence, Store, millis};
 use crate::token::TurnToken;
 use cosmos::{PartitionKey, Query, Retry};
 use std::time::Duration;
 
-/// How often the lock may change during a release or a renewal before it counts as lost.
+/// How often the instance may change during a release or a renewal before it counts as lost.
 const ATTEMPTS: u32 = 8;
 
-/// The lock in its newest version, if this token still has the claim.
-async fn own_lock(store: &Store, pk: &PartitionKey, nonce: &str) -> Result<Locked, Failure> {
-    let lock = store.lock(pk).await?.filter(|lock| lock.doc.is_claimed_by(nonce));
-    lock.ok_or_else(|| Failure::lock_lost(pk))
+/// The newest version, if this token still has the claim.
+async fn own_fence(store: &Store, pk: &PartitionKey, nonce: &str) -> Result<Fence, Failure> {
+    let fence = store
+        .fence(pk)
+        .await?
+        .filter(|fence| fence.doc.lock.is_claimed_by(nonce));
+    fence.ok_or_else(|| Failure::lock_lost(pk))
 }
 
 /// Extends the claim until `extend_for` from now.
@@ -27,21 +30,27 @@ pub(crate) async fn renew(
     turns: &ClaimedTurns,
     extend_for: Duration,
 ) -> Result<(), Failure> {
-    let mut lock = match turns.get(nonce) {
-        Some(turn) => turn.lock.clone(),
-        None => own_lock(store, pk, nonce).await?,
-    };
-    for _ in 0..ATTEMPTS {
-        if lock.doc.until <= store.now() {
-            return Err(Failure::lock_lost(pk));
-        }
-        let mut next = lock.doc.clone();
-        next.until = store.now().saturating_add(millis(extend_for));
-        if let Some(renewed) = store.swap_lock(pk, Some(&lock.etag), next).await? {
-            turns.relock(nonce, &renewed, store.expiry(renewed.doc.until));
+    let mut fence = match turns.get(nonce) {
+        Some(turn) if !turn.is_claimed() => {
+            // There is no claim to renew: its commit is fenced, however long it takes.
+            let until = store.now().saturating_add(millis(extend_for));
+            turns.extend(nonce, until, store.expiry(until));
             return Ok(());
         }
-        lock = own_lock(store, pk, nonce).await?;
+        Some(turn) => turn.fence.clone(),
+        None => own_fence(store, pk, nonce).await?,
+    };
+    for _ in 0..ATTEMPTS {
+        if fence.doc.lock.until <= store.now() {
+            return Err(Failure::lock_lost(pk));
+        }
+        let mut next = fence.doc.clone();
+        next.lock.until = store.now().saturating_add(millis(extend_for));
+        if let Some(renewed) = store.swap_fence(pk, Some(&fence.etag), next).await? {
+            turns.relock(nonce, &renewed, store.expiry(renewed.doc.lock.until));
+            return Ok(());
+        }
+        fence = own_fence(store, pk, nonce).await?;
     }
     Err(Failure::lock_lost(pk))
 }
@@ -54,18 +63,51 @@ pub(crate) async fn release(
     ignore_attempt: bool,
 ) -> Result<(), Failure> {
     let pk = &turn.pk;
-    let mut lock = turn.lock.clone();
+    if !turn.is_claimed() {
+        return release_unclaimed(store, turn, delay, ignore_attempt).await;
+    }
+    let mut fence = turn.fence.clone();
     if let Some(delay) = delay.filter(|delay| !delay.is_zero()) {
-        lock = defer_messages(store, turn, lock, delay).await?;
+        fence = defer_messages(store, turn, fence, delay).await?;
     }
     for _ in 0..ATTEMPTS {
-        let next = lock.doc.released(ignore_attempt);
-        if store.swap_lock(pk, Some(&lock.etag), next).await?.is_some() {
+        let next = fence.doc.with(|lock| lock.release(ignore_attempt));
+        if store.swap_fence(pk, Some(&fence.etag), next).await?.is_some() {
             return Ok(());
         }
-        lock = own_lock(store, pk, &turn.nonce).await?;
+        fence = own_fence(store, pk, &turn.nonce).await?;
     }
     Err(Failure::busy(pk))
+}
+
+/// Releases a turn without a claim: counts the attempt. Whoever was faster has served the messages, or will.
+async fn release_unclaimed(
+    store: &Store,
+    turn: &ClaimedTurn,
+    delay: Option<Duration>,
+    ignore_attempt: bool,
+) -> Result<(), Failure> {
+    let ids = turn.message_ids();
+    let counted = turn.fence.doc.with(|lock| {
+        lock.claim(&turn.nonce, 0, &ids);
+        lock.release(ignore_attempt);
+    });
+    let ops = match delay.filter(|delay| !delay.is_zero()) {
+        Some(delay) => deferrals(store, turn, &ids, delay).await?,
+        None => Vec::new(),
+    };
+    let mut fence = turn.fence.clone();
+    let mut groups = pack(ops);
+    if groups.is_empty() {
+        groups.push(Vec::new());
+    }
+    for group in groups {
+        match write_fenced(store, &turn.pk, &fence, &counted, group).await? {
+            Some(written) => fence = written.fence,
+            None => return Ok(()),
+        }
+    }
+    Ok(())
 }
 
 /// Releases a turn that this process fetched and nobody runs. If this fails, the claim expires by itself.
@@ -83,13 +125,20 @@ pub(crate) async fn give_back(store: &Store, lock_token: &str, turns: &ClaimedTu
 }
 
 /// Undoes a claim that cannot be used. If this fails too, the claim expires by itself.
-pub(super) async fn unclaim(store: &Store, pk: &PartitionKey, lock: &Locked) {
+pub(super) async fn unclaim(store: &Store, pk: &PartitionKey, fence: &Fence) {
+    if fence.doc.lock.claim.is_none() {
+        return;
+    }
     let released = async {
-        let swapped = store.swap_lock(pk, Some(&lock.etag), lock.doc.released(true)).await?;
-        if let (None, Some(claim)) = (swapped, &lock.doc.claim) {
+        let swapped = store
+            .swap_fence(pk, Some(&fence.etag), fence.doc.with(|lock| lock.release(true)))
+            .await?;
+        if let (None, Some(claim)) = (swapped, &fence.doc.lock.claim) {
             // It was renewed since.
-            let now = own_lock(store, pk, &claim.token).await?;
-            store.swap_lock(pk, Some(&now.etag), now.doc.released(true)).await?;
+            let now = own_fence(store, pk, &claim.token).await?;
+            store
+                .swap_fence(pk, Some(&now.etag), now.doc.with(|lock| lock.release(true)))
+                .await?;
         }
         Ok::<(), Failure>(())
     };
@@ -98,45 +147,58 @@ pub(super) async fn unclaim(store: &Store, pk: &PartitionKey, lock: &Locked) {
     }
 }
 
-/// Makes the claimed messages due later. Each batch is fenced by the lock, so a lost lock defers nothing. A crash in
+/// Makes the claimed messages due later. Each batch is fenced, so a lost claim defers nothing. A crash in
 /// between leaves some messages deferred and the claim to expire: both are only a delay.
 async fn defer_messages(
     store: &Store,
     turn: &ClaimedTurn,
-    mut lock: Locked,
+    mut fence: Fence,
     delay: Duration,
-) -> Result<Locked, Failure> {
-    let due_at = store.now().saturating_add(millis(delay));
-    let query = Query::new(format!("SELECT * FROM c WHERE c.queue = {TURN}"));
-    let mut ops = Vec::new();
-    for mut message in store.container.query::<MessageDoc>(&turn.pk, &query).await? {
-        if lock.doc.claimed_messages().contains(&message.id) {
-            let etag = std::mem::take(&mut message.etag);
-            message.due_at = due_at;
-            ops.push(StagedOp::replace(&message.id, &etag, &message)?);
-        }
-    }
+) -> Result<Fence, Failure> {
+    let ops = deferrals(store, turn, fence.doc.lock.claimed_messages(), delay).await?;
     for group in pack(ops) {
-        lock = defer_group(store, turn, lock, &group).await?;
+        fence = defer_group(store, turn, fence, &group).await?;
     }
-    Ok(lock)
+    Ok(fence)
+}
+
+/// The operations that make these messages due later.
+async fn deferrals(
+    store: &Store,
+    turn: &ClaimedTurn,
+    ids: &[String],
+    delay: Duration,
+) -> Result<Vec<StagedOp>, Failure> {
+    let due_at = store.now().saturating_add(millis(delay));
+    let query = Query::new(format!(
+        "SELECT * FROM c WHERE c.queue = {TURN} AND ARRAY_CONTAINS(@ids, c.id)"
+    ))
+    .param("@ids", ids);
+    let messages = store.container.query::<Listed<MessageDoc>>(&turn.pk, &query).await?;
+    let mut ops = Vec::new();
+    for mut message in messages.into_iter().filter_map(Listed::known) {
+        let etag = std::mem::take(&mut message.etag);
+        message.due_at = due_at;
+        ops.push(StagedOp::replace(&message.id, &etag, &message)?);
+    }
+    Ok(ops)
 }
 
 async fn defer_group(
     store: &Store,
     turn: &ClaimedTurn,
-    mut lock: Locked,
+    mut fence: Fence,
     group: &[StagedOp],
-) -> Result<Locked, Failure> {
+) -> Result<Fence, Failure> {
     for _ in 0..ATTEMPTS {
-        let batch = extend(lock_first(&lock.doc, &lock.etag)?, group)?;
+        let batch = extend(fence_first(&fence.doc, Some(&fence.etag))?, group)?;
         match store.container.batch(&turn.pk, &batch, Retry::Idempotent).await {
-            Ok(results) => return store.written_lock(&turn.pk, lock.doc, &results).await,
+            Ok(results) => return store.written_fence(&turn.pk, fence.doc, &results).await,
             Err(error) if error.batch_index() == Some(0) => {
                 let ambiguous = error.after_ambiguity();
-                lock = own_lock(store, &turn.pk, &turn.nonce).await?;
+                fence = own_fence(store, &turn.pk, &turn.nonce).await?;
                 if ambiguous {
-                    return Ok(lock);
+                    return Ok(fence);
                 }
             }
             Err(error) => return Err(error.into()),

@@ -1,4 +1,4 @@
-//! Claiming one work item: two requests, one when there is nothing to claim.
+//! Reading and claiming one work item: two requests, one when there is nothing to claim. `written` saves the read.
 
 use super::claimed::{ClaimedWorks, own};
 use crate::error::Failure;
@@ -42,20 +42,6 @@ pub(crate) async fn fetch(
     }
 }
 
-/// Claims a work item in the version that the caller knows. Reads it again only if it has changed since.
-pub(crate) async fn fetch_known(
-    store: &Store,
-    pk: &PartitionKey,
-    known: &Found<WorkDoc>,
-    request: WorkRequest<'_>,
-    works: &ClaimedWorks,
-) -> Result<Fetched<ClaimedWork>, Failure> {
-    match claim(store, pk, known.clone(), request, works).await? {
-        claimed @ Fetched::Ready(_) => Ok(claimed),
-        _ => fetch(store, pk, &known.doc.id, request, works).await,
-    }
-}
-
 async fn claim(
     store: &Store,
     pk: &PartitionKey,
@@ -71,17 +57,11 @@ async fn claim(
     if doc.due_at > now || !request.serves(doc.tag.as_deref(), doc.session.as_deref()) {
         return Ok(Fetched::Nothing);
     }
-    if let (Some(session), Some(config)) = (&doc.session, request.session) {
-        let claim = session::claim(store, session, config).await?;
-        works.owners.note(session, &config.owner_id, &claim, now);
-        if let SessionClaim::Busy { until_ms, .. } = claim {
-            return Ok(Fetched::Busy { until_ms });
-        }
+    let session = claim_session(store, doc.session.as_deref(), request, works).await?;
+    if let Some(SessionClaim::Busy { until_ms, .. }) = session {
+        return Ok(Fetched::Busy { until_ms });
     }
-    let item: WorkItem = serde_json::from_str(doc.item.get()).map_err(|error| Failure::Corrupt {
-        instance: pk.as_str().to_owned(),
-        reason: format!("work item {} cannot be decoded: {error}", doc.id),
-    })?;
+    let item = decoded(pk, &doc)?;
     let token = WorkToken {
         nonce: store.ids.unique(),
         pk: pk.clone(),
@@ -109,4 +89,28 @@ async fn claim(
     };
     works.put(&token.nonce, Found { doc: next, etag }, now);
     Ok(Fetched::Ready(claimed))
+}
+
+/// Claims the affinity session of an item, if it has one.
+pub(super) async fn claim_session(
+    store: &Store,
+    session: Option<&str>,
+    request: WorkRequest<'_>,
+    works: &ClaimedWorks,
+) -> Result<Option<SessionClaim>, Failure> {
+    let (Some(session), Some(config)) = (session, request.session) else {
+        return Ok(None);
+    };
+    let now = store.now();
+    let claim = session::claim(store, session, config).await?;
+    works.owners.note(session, &config.owner_id, &claim, now);
+    Ok(Some(claim))
+}
+
+/// What duroxide runs.
+pub(super) fn decoded(pk: &PartitionKey, doc: &WorkDoc) -> Result<WorkItem, Failure> {
+    serde_json::from_str(doc.item.get()).map_err(|error| Failure::Corrupt {
+        instance: pk.as_str().to_owned(),
+        reason: format!("work item {} cannot be decoded: {error}", doc.id),
+    })
 }

@@ -40,8 +40,7 @@ fn work(due_ms: u64) -> DueItem {
             instance: "i".to_owned(),
             execution: 1,
             activity: 2,
-            tag: None,
-            orchestration: None,
+            ..WorkTarget::default()
         }),
         ..message(due_ms)
     }

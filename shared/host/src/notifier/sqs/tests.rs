@@ -26,7 +26,7 @@ fn work(tag: Option<&str>) -> Wakeup {
         execution: 1,
         activity: 2,
         tag: tag.map(str::to_owned),
-        orchestration: None,
+        ..WorkTarget::default()
     })
 }
 
