@@ -231,14 +231,19 @@ impl Function {
         self.environment.serve(event(wakeups), Budget::of(time)).await
     }
 
-    /// One invocation; answers `mark`, and the wakeups that were reported as failed.
-    async fn feed(&self, wakeups: Vec<Wakeup>, mark: bool) -> (bool, Vec<Wakeup>) {
-        let response = self.invoke(&wakeups).await;
+    /// One invocation with so much time; answers the wakeups that were reported as failed.
+    pub async fn failed_of(&self, wakeups: Vec<Wakeup>, time: Duration) -> Vec<Wakeup> {
+        let response = self.invoke_within(&wakeups, time).await;
         let failed = response.batch_item_failures.iter().map(|failure| {
             let index: usize = failure.item_identifier.parse().expect("the id of a record of ours");
             wakeups[index].clone()
         });
-        (mark, failed.collect())
+        failed.collect()
+    }
+
+    /// One invocation; answers `mark`, and the wakeups that were reported as failed.
+    async fn feed(&self, wakeups: Vec<Wakeup>, mark: bool) -> (bool, Vec<Wakeup>) {
+        (mark, self.failed_of(wakeups, INVOCATION).await)
     }
 }
 

@@ -8,6 +8,7 @@ use anyhow::{Context, Result};
 use cosmos::{Key, StaticKey, Throughput};
 use cosmos_emulator::{CosmosServer, Listener, ServerOptions};
 use duroxide::providers::Provider;
+use duroxide::providers::sqlite::SqliteProvider;
 use duroxide_cdb::{CosmosDBProvider, CosmosDBProviderConfig};
 use duroxide_cosmos::{CosmosConfig, CosmosProvider};
 use serde::Serialize;
@@ -27,6 +28,8 @@ pub enum Side {
     Ours,
     /// `duroxide-cdb`.
     Peer,
+    /// duroxide's SQLite provider, in the memory of the process: no requests, so only its time counts.
+    Sqlite,
 }
 
 /// A server with an empty container.
@@ -36,6 +39,7 @@ pub struct Arena {
     peer_slots: u32,
     counted: Endpoint,
     uncounted: Endpoint,
+    sqlite: Option<Arc<SqliteProvider>>,
     // Dropped last: the listeners close with it.
     _server: CosmosServer,
 }
@@ -63,11 +67,16 @@ impl Arena {
             ..ServerOptions::default()
         };
         let server = CosmosServer::start(options).await?;
+        let sqlite = match side {
+            Side::Sqlite => Some(Arc::new(SqliteProvider::new_in_memory().await?)),
+            Side::Ours | Side::Peer => None,
+        };
         Ok(Arena {
             side,
             peer_slots,
             counted: Endpoint::of(server.listener().clone()).await?,
             uncounted: Endpoint::of(server.open_listener().await?).await?,
+            sqlite,
             _server: server,
         })
     }
@@ -94,6 +103,7 @@ impl Arena {
 
     async fn connect(&self, endpoint: &Endpoint, reconciler_interval: Duration) -> Result<Arc<dyn Provider>> {
         match self.side {
+            Side::Sqlite => Ok(Arc::clone(self.sqlite.as_ref().context("SQLite was not opened")?) as Arc<dyn Provider>),
             Side::Ours => Ok(ours(endpoint).await?),
             Side::Peer => {
                 let config = CosmosDBProviderConfig {

@@ -1,4 +1,5 @@
-//! Runs the same workloads on `CosmosProvider` and on `duroxide-cdb`, each on a fresh emulator.
+//! Runs the same workloads on `CosmosProvider` and on `duroxide-cdb`, each on a fresh emulator, and on duroxide's SQLite
+//! provider in memory.
 //!
 //! ```text
 //!   runtime ──> provider ──> proxy ──> counted listener ──┐
@@ -41,7 +42,7 @@ use run::Settings;
 /// run *tuned*, with one part of the queue for each dispatcher.
 const PEER_DEFAULT_SLOTS: u32 = 1;
 
-/// Compares `CosmosProvider` with `duroxide-cdb` on the same server.
+/// Compares `CosmosProvider` with `duroxide-cdb` on the same server, and with duroxide's SQLite provider.
 #[derive(Debug, Parser)]
 struct Args {
     /// Only the workloads whose name contains this.
@@ -53,7 +54,7 @@ struct Args {
     /// Print rows and targets as JSON instead of a table.
     #[arg(long)]
     json: bool,
-    /// Do not run the peer.
+    /// Run neither the peer nor SQLite.
     #[arg(long)]
     ours_only: bool,
     /// The longest time, in seconds, for one workload on one side.
@@ -100,7 +101,7 @@ async fn measure_all(args: &Args) -> Result<Vec<Measure>> {
     let sides = if args.ours_only {
         &[Side::Ours][..]
     } else {
-        &[Side::Ours, Side::Peer]
+        &[Side::Ours, Side::Peer, Side::Sqlite]
     };
     let mut rows = Vec::new();
     for workload in workload::workloads(args.quick)
@@ -117,7 +118,8 @@ async fn measure_all(args: &Args) -> Result<Vec<Measure>> {
         }
     }
     for backlog in workload::backlogs(args.quick) {
-        for &side in sides.iter().filter(|_| wanted(&backlog::name(backlog))) {
+        let on_server = sides.iter().filter(|side| **side != Side::Sqlite);
+        for &side in on_server.filter(|_| wanted(&backlog::name(backlog))) {
             eprintln!("{} {side:?} ...", backlog::name(backlog));
             rows.extend(backlog::run(backlog, side, settings).await?);
         }

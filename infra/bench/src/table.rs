@@ -1,4 +1,4 @@
-//! The table: one row for each side, and a row of ratios (ours / peer) below each pair.
+//! The table: one row for each side, and a row of ratios (ours / peer) below each pair. SQLite has a time only.
 
 use comfy_table::{CellAlignment, presets};
 
@@ -53,13 +53,17 @@ fn cells(row: &Measure) -> [String; HEAD.len()] {
         (Side::Ours, how) => format!("ours, {how}"),
         (Side::Peer, "") => "peer".to_owned(),
         (Side::Peer, how) => format!("peer, {how}"),
+        (Side::Sqlite, _) => "sqlite".to_owned(),
     };
     let end = match &row.end {
         End::Right => "right".to_owned(),
         End::Wrong(_) => "WRONG".to_owned(),
         End::DidNotFinish => "did not finish".to_owned(),
     };
-    let each = |number: f64| format!("{:.1}", row.each(number));
+    let each = |number: f64| match row.side {
+        Side::Sqlite => "-".to_owned(),
+        Side::Ours | Side::Peer => format!("{:.1}", row.each(number)),
+    };
     [
         row.workload.clone(),
         provider,

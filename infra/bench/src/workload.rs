@@ -19,13 +19,15 @@ pub struct Workload {
     pub answer: String,
 }
 
-/// The workload with the strictest targets.
+/// The workloads with the strictest targets begin with this.
+pub const HELLO: &str = "hello-cities";
+/// The one whose throughput has a target.
 pub const CONCURRENT_HELLO: &str = "hello-cities x50";
 
 impl Workload {
     fn hello(instances: usize) -> Self {
         Workload {
-            name: format!("hello-cities x{instances}"),
+            name: format!("{HELLO} x{instances}"),
             orchestration: HELLO_CITIES,
             input: String::new(),
             instances,
