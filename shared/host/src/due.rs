@@ -82,7 +82,10 @@ impl Schedule {
             shared.wakeup.execution = shared.wakeup.execution.max(execution);
             dues.push(due_ms);
         }
-        wakeups.into_iter().flat_map(|(first, dues)| listing(&first, dues)).collect()
+        wakeups
+            .into_iter()
+            .flat_map(|(first, dues)| listing(&first, dues))
+            .collect()
     }
 }
 
@@ -214,7 +217,11 @@ mod tests {
         let due = (0..1_000).map(|n| turn("i", Some(NOW + 2_050 + n))).collect();
         let planned = planned(due);
         assert_eq!(planned.len(), 10);
-        assert!(planned.iter().all(|(_, delay, dues)| *delay == 2 && dues.len() == MOST_DUES));
+        assert!(
+            planned
+                .iter()
+                .all(|(_, delay, dues)| *delay == 2 && dues.len() == MOST_DUES)
+        );
         let listed: Vec<u64> = planned.into_iter().flat_map(|(_, _, dues)| dues).collect();
         assert_eq!(listed, (2_050..3_050).collect::<Vec<_>>());
     }

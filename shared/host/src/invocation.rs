@@ -134,6 +134,13 @@ impl Environment {
         if again.is_empty() {
             return true;
         }
+        tracing::info!(
+            instance = group.target.instance(),
+            activity = group.target.activity(),
+            wakeups = again.len(),
+            is_late = nobody_waits,
+            "a wakeup came before its due time, and is sent again"
+        );
         let time = budget.left() + LAST_WAKEUPS;
         self.notifier.notify_within(time, again).await.is_empty()
     }

@@ -180,9 +180,19 @@ mod tests {
     #[test]
     fn near_is_what_gets_a_wakeup_without_delay() {
         let is_near = |left: u64| split_near(vec![at(&[NOW + left])], NOW).1.is_empty();
-        for (left, near) in [(1, true), (999, true), (1_000, true), (NEAR_MS - 1, true), (NEAR_MS, false)] {
+        for (left, near) in [
+            (1, true),
+            (999, true),
+            (1_000, true),
+            (NEAR_MS - 1, true),
+            (NEAR_MS, false),
+        ] {
             assert_eq!(is_near(left), near, "{left} ms");
-            assert_eq!(crate::due::delay_before(left).is_zero(), near, "or it would be sent again at once");
+            assert_eq!(
+                crate::due::delay_before(left).is_zero(),
+                near,
+                "or it would be sent again at once"
+            );
         }
         let last = split_near(vec![at(&[u64::MAX])], u64::MAX - 5);
         assert_eq!(last, (vec![at(&[u64::MAX])], vec![]));
@@ -238,7 +248,10 @@ mod tests {
         assert_eq!(sent(&[], true), []);
         assert_eq!(sent(&[NOW + 300, NOW + 999], true), [(1, vec![300, 999])]);
         assert_eq!(sent(&[NOW + 1_020], true), [(2, vec![1_020])]);
-        assert_eq!(sent(&[NOW + 4_020, NOW + 4_900], false), [(3, vec![4_020]), (4, vec![4_900])]);
+        assert_eq!(
+            sent(&[NOW + 4_020, NOW + 4_900], false),
+            [(3, vec![4_020]), (4, vec![4_900])]
+        );
         assert_eq!(sent(&[u64::MAX], false).len(), 1, "out of reach, and not lost");
     }
 

@@ -20,5 +20,6 @@ mod sessions;
 mod steps;
 mod support;
 mod tags;
+mod timers;
 mod wakeups;
 mod workloads;
