@@ -21,5 +21,6 @@ mod steps;
 mod support;
 mod tags;
 mod timers;
+mod waiting;
 mod wakeups;
 mod workloads;

@@ -1,7 +1,7 @@
 //! Exact timers on the local cloud: the real functions, SQS with its whole seconds, processes that die.
 
 use crate::support::*;
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Result, ensure};
 use duroxide::{Client, Event, EventKind};
 use duroxide_lambda::notifier::Sqs;
 use duroxide_lambda::{Config, Connection};
@@ -50,34 +50,31 @@ async fn history(client: &Client, instance: &str) -> Result<Vec<Event>> {
     Ok(client.read_execution_history(instance, 1).await?)
 }
 
-/// How late each timer of a history fired, in ms, by the length of its timer.
-fn lateness(history: &[Event]) -> Result<Vec<(u64, u64)>> {
+/// How late each timer of a history fired, in ms.
+fn lateness(history: &[Event]) -> Result<Vec<u64>> {
     let mut late = Vec::new();
     for event in history {
-        let EventKind::TimerFired { fire_at_ms } = event.kind else {
-            continue;
-        };
-        let created = history
-            .iter()
-            .find(|created| Some(created.event_id) == event.source_event_id);
-        let created = created.context("a timer that fired was created")?;
-        ensure!(event.timestamp_ms >= fire_at_ms, "before its time: {event:?}");
-        late.push((fire_at_ms - created.timestamp_ms, event.timestamp_ms - fire_at_ms));
+        if let EventKind::TimerFired { fire_at_ms } = event.kind {
+            ensure!(event.timestamp_ms >= fire_at_ms, "before its time: {event:?}");
+            late.push(event.timestamp_ms - fire_at_ms);
+        }
     }
     Ok(late)
 }
 
-/// Runs these orders at once, and answers the lateness of their timers and of those of their retries.
+/// Runs these orders at once, and answers the length and the lateness of their timers and of those of their retries.
 async fn run(client: &Client, name: &str, lengths: &[u64]) -> Result<Vec<(u64, u64)>> {
     let ids: Vec<String> = (0..lengths.len()).map(|n| format!("{name}-{n}")).collect();
     for (id, length) in ids.iter().zip(lengths) {
         place(client, id, *length).await?;
     }
     let mut late = Vec::new();
-    for id in &ids {
+    for (id, length) in ids.iter().zip(lengths) {
         expect_shipped(client, id).await?;
-        late.extend(lateness(&history(client, id).await?)?);
-        late.extend(lateness(&history(client, &format!("{id}::sub::parcel-1")).await?)?);
+        let waited = lateness(&history(client, id).await?)?;
+        let retried = lateness(&history(client, &format!("{id}::sub::parcel-1")).await?)?;
+        ensure!((waited.len(), retried.len()) == (1, 2), "{id}: {waited:?}, {retried:?}");
+        late.extend([*length, 100, 200].into_iter().zip([waited, retried].concat()));
     }
     Ok(late)
 }
@@ -100,8 +97,6 @@ async fn timers_of_any_length_are_late_by_much_less_than_a_second() -> Result<()
     let mut all = Vec::new();
     for round in 0..8 {
         for (length, late) in run(client, &format!("round-{round}"), &LENGTHS).await? {
-            // The event that created it is some ms younger than its time.
-            let length = LENGTHS.into_iter().find(|of| length <= *of).unwrap_or(length);
             by_length.entry(length).or_default().push(late);
             all.push(late);
         }
@@ -111,11 +106,6 @@ async fn timers_of_any_length_are_late_by_much_less_than_a_second() -> Result<()
         let (median, most) = median_and_most(late);
         println!("{length} ms: {timers} timers, late by {median} ms (median), {most} ms (at most)");
     }
-    ensure!(
-        all.len() == 8 * LENGTHS.len() * 3,
-        "one cooling-off and two retries each: {}",
-        all.len()
-    );
     let (median, most) = median_and_most(all);
     println!("all: late by {median} ms (median), {most} ms (at most)");
     let status = cloud.status();
@@ -145,7 +135,6 @@ async fn many_timers_and_few_functions_are_late_and_not_lost() -> Result<()> {
         "{timers} timers, 2 functions, {:?}: late by {median} ms (median), {most} ms (at most)",
         begun.elapsed()
     );
-    ensure!(timers == 3 * lengths.len());
     cloud.shutdown().await?;
     Ok(())
 }
@@ -182,10 +171,7 @@ async fn a_function_that_is_killed_while_it_waits_for_a_timer_loses_nothing() ->
         }
         let late = lateness(&history(client, &id).await?)?;
         println!("killed {busy:?}; late, in ms: {late:?}");
-        ensure!(
-            late.first().is_some_and(|(_, late)| *late > 1_000),
-            "nobody died: {late:?}"
-        );
+        ensure!(late.iter().any(|late| *late > 1_000), "nobody died: {late:?}");
         break;
     }
     cloud.shutdown().await?;
