@@ -20,6 +20,7 @@
 //! | `gate`, `delegate` | the provider that gives the runtime one step per request; how it passes on the other verbs |
 //! | `wakeup`, [`notifier`], `event` | the message; how it is sent; how it arrives |
 //! | `due`, `disposition` | pure: which wakeups follow a commit; what becomes of a record |
+//! | `waiting` | the last second before a due time |
 //! | `maintenance` | the scheduled function |
 //! | `budget`, [`config`], `aws` | time, settings, AWS clients |
 //! | `secret`, `web_identity` | the store's key, or what proves an application's identity to Entra ID |
@@ -69,6 +70,7 @@ mod notifying_provider;
 mod secret;
 #[cfg(feature = "testing")]
 pub mod testing;
+mod waiting;
 mod wakeup;
 mod web_identity;
 
