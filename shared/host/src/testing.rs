@@ -8,9 +8,10 @@ pub use crate::log::JsonLayer;
 pub use crate::maintenance::dead_letters::{
     DeadLetterFailure, DeadLetterSelection, DeadLettersOutcome, DeadLettersReport,
 };
+pub use crate::maintenance::look::LookReport;
 pub use crate::maintenance::{
-    Answer, DeadLettersAnswer, DeadLettersRequest, Maintenance, MaintenanceError, MaintenanceRequest, PassName,
-    PassReport, Report, RequestError, StoreReport,
+    Answer, DeadLettersAnswer, DeadLettersRequest, LookReport, Maintenance, MaintenanceError, MaintenanceRequest,
+    PassName, PassReport, Report, RequestError, StoreReport,
 };
 pub use crate::metrics::{Metric, Metrics};
 pub use crate::notifier::{BoundedNotifier, Memory};

@@ -54,6 +54,17 @@ impl Progress {
         left / if is_starved { 2 } else { open }
     }
 
+    /// There is nothing to do in this run, as far as it knows without a page.
+    pub(super) fn needs_no_page(&mut self) {
+        self.report.left_over = false;
+        self.has_advanced = true;
+    }
+
+    /// Whether the pass has reached its end.
+    pub(super) fn is_complete(&self) -> bool {
+        self.was_answered && !self.report.left_over && self.report.error.is_none()
+    }
+
     /// A page was completed, and `more` of them follow.
     pub(super) fn completed(&mut self, page: &PassOutcome, more: bool) {
         self.was_answered = true;
@@ -156,6 +167,23 @@ mod tests {
             pass.close();
             assert_eq!(pass.report.error, None);
         }
+    }
+
+    #[test]
+    fn a_pass_is_complete_when_it_reached_its_end_and_not_when_it_was_left_out() {
+        let mut open = progress(PassName::Sessions, true, false);
+        assert!(!open.is_complete());
+        open.completed(&PassOutcome::default(), true);
+        assert!(!open.is_complete(), "more follows");
+        open.completed(&PassOutcome::default(), false);
+        assert!(open.is_complete());
+        open.report.fail("the store says no".to_owned());
+        assert!(!open.is_complete());
+        let mut left_out = progress(PassName::Sessions, true, false);
+        left_out.needs_no_page();
+        assert!(!left_out.is_open() && !left_out.is_complete());
+        left_out.close();
+        assert_eq!(left_out.report, PassReport::default(), "no page, no error");
     }
 
     #[test]
