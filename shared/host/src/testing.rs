@@ -10,8 +10,8 @@ pub use crate::maintenance::dead_letters::{
 };
 pub use crate::maintenance::look::LookReport;
 pub use crate::maintenance::{
-    Answer, DeadLettersAnswer, DeadLettersRequest, LookReport, Maintenance, MaintenanceError, MaintenanceRequest,
-    PassName, PassReport, Report, RequestError, StoreReport,
+    Answer, DeadLettersAnswer, DeadLettersRequest, Maintenance, MaintenanceError, MaintenanceRequest, PassName,
+    PassReport, Report, RequestError, StoreReport,
 };
 pub use crate::metrics::{Metric, Metrics};
 pub use crate::notifier::{BoundedNotifier, Memory};

@@ -11,8 +11,8 @@
 //! | sweep | always: it takes its items from the look, and keeps the state |
 //! | retention | once an interval. Finished instances are not due |
 //!
-//! When the interval began is in the state document, and it is written only after the pass has reached its end: what is left over
-//! or has failed is continued by the next run. A state that is unknown, or of a clock that was ahead, means that the interval is
+//! When the interval began is in the state document, and it is written only after the pass has reached its end: what is left over,
+//! done in part or has failed is continued by the next run. A state that is unknown, or of a clock that was ahead, means that the interval is
 //! over. So at worst a pass searches too often.
 //!
 //! A request that names passes, or retention, gets all of them at once, without a look.
