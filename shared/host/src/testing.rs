@@ -8,6 +8,7 @@ pub use crate::log::JsonLayer;
 pub use crate::maintenance::dead_letters::{
     DeadLetterFailure, DeadLetterSelection, DeadLettersOutcome, DeadLettersReport,
 };
+pub use crate::maintenance::look::LookReport;
 pub use crate::maintenance::{
     Answer, DeadLettersAnswer, DeadLettersRequest, Maintenance, MaintenanceError, MaintenanceRequest, PassName,
     PassReport, Report, RequestError, StoreReport,

@@ -61,7 +61,8 @@ pub use due::{Due, Orchestration, Target, TurnDecision, WorkTarget, WorkVersion}
 pub use error::ConnectError;
 pub use maintain::{
     Backlog, BacklogQuery, DeadLetter, DeadLetterCursor, DeadLetterFilter, DeadLetterId, DeadLetterPage,
-    DeadLetterSummary, DueItem, DuePage, DueWindow, MaintenanceState, Redriven, Redrives, Retention, Tried,
+    DeadLetterSummary, DueItem, DuePage, DueWindow, Look, LookRequest, MaintenanceState, Redriven, Redrives, Retention,
+    Searched, Tried,
 };
 #[cfg(feature = "testing")]
 pub use model::testing;

@@ -49,6 +49,8 @@ pub struct PassOutcome {
     pub found: u64,
     /// Items that are done.
     pub done: u64,
+    /// Items of which a part is done, because the time ended. The next run continues with them.
+    pub partial: u64,
     /// Items that failed and stay due.
     pub failed: u64,
     /// Items that were given up, and became dead letters.
@@ -271,6 +273,7 @@ impl PassOutcome {
     pub(crate) fn add(&mut self, some: PassOutcome) {
         self.found += some.found;
         self.done += some.done;
+        self.partial += some.partial;
         self.failed += some.failed;
         self.dead += some.dead;
         self.targets.extend(some.targets);

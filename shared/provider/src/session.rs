@@ -110,8 +110,7 @@ async fn try_touch(store: &Store, session: &str) -> Result<(), Failure> {
     };
     // An expired session may have another owner by now.
     if seen.doc.until > now {
-        let mut next = seen.doc;
-        next.active_at = now;
+        let next = seen.doc.touched(now);
         store
             .container
             .replace(&pk, SessionDoc::ID, &next, Some(&seen.etag), Retry::Idempotent)
@@ -176,7 +175,7 @@ async fn renew(
             return Ok(None);
         }
         let etag = Etag::new(session.etag.clone());
-        session.until = until;
+        session = session.extended(until);
         match store
             .container
             .replace(&pk, SessionDoc::ID, &session, Some(&etag), Retry::Idempotent)

@@ -1,6 +1,7 @@
 //! The budgets of the design, counted at the emulator's listener: how many requests each operation takes, and how many
 //! of them wait for each other.
 
+mod maintenance;
 mod orchestrations;
 mod polling;
 mod queueing;

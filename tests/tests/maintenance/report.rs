@@ -4,14 +4,42 @@ use crate::due::enqueue_timer;
 use crate::support::*;
 use cosmos::Clock;
 use cosmos_emulator::Refusing;
-use duroxide::providers::Provider;
-use duroxide_cosmos::{Backlog, BacklogQuery};
+use duroxide::providers::{Provider, SessionFetchConfig};
+use duroxide_cosmos::{Backlog, BacklogQuery, LookRequest};
 use std::time::Duration;
 use tests::turns::*;
+use tokio::time::Instant;
 
+/// The numbers, counted by the service. Those that are derived from a look must be the same.
 async fn backlog(fixture: &Fixture, overdue_ms: u64, stuck_ms: u64) -> Backlog {
     let ask = BacklogQuery { overdue_ms, stuck_ms };
-    fixture.provider.backlog(&ask).await.expect("the store can be asked")
+    let counted = counted(fixture, &ask).await;
+    // A look that is whole, one that sees little of the future, and one that does not fit a page.
+    for (ahead_ms, most) in [(3_600_000, 5_000), (0, 5_000), (3_600_000, 1)] {
+        assert_eq!(
+            derived(fixture, &ask, ahead_ms, most).await,
+            counted,
+            "{ahead_ms} {most}"
+        );
+    }
+    counted
+}
+
+async fn counted(fixture: &Fixture, ask: &BacklogQuery) -> Backlog {
+    fixture.provider.backlog(ask).await.expect("the store can be asked")
+}
+
+async fn derived(fixture: &Fixture, ask: &BacklogQuery, ahead_ms: u64, most: u32) -> Backlog {
+    let now_ms = fixture.clock.now_ms();
+    let request = LookRequest {
+        now_ms,
+        until_ms: now_ms + ahead_ms,
+        most,
+        deadline: Instant::now() + Duration::from_secs(60),
+    };
+    let look = fixture.provider.look(&request).await.expect("the store can be asked");
+    let backlog = fixture.provider.backlog_of_look(&look, ask).await;
+    backlog.expect("the store can be asked")
 }
 
 #[tokio::test]
@@ -144,8 +172,13 @@ async fn the_report_costs_the_same_whatever_the_backlog() {
         fixture.clock.advance(Duration::from_secs(10));
         fixture.world.listener().reset();
         let now = fixture.clock.now_ms();
-        let report = backlog(&fixture, now, now).await;
+        let ask = BacklogQuery {
+            overdue_ms: now,
+            stuck_ms: now,
+        };
+        let report = counted(&fixture, &ask).await;
         let counts = fixture.world.listener().counts();
+        assert_eq!(backlog(&fixture, now, now).await, report);
         assert_eq!(
             (report.outbox, report.turns_due, report.works_due, report.timers_pending),
             (size, size, size, size),
@@ -160,4 +193,48 @@ async fn the_report_costs_the_same_whatever_the_backlog() {
     }
     let queries = 10 * u64::from(PARTITIONS);
     assert_eq!(costs, [(queries, queries); 2]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn few_and_many_dead_letters_and_far_intents_are_counted_alike() {
+    let fixture = Fixture::new().await;
+    let t = fixture.clock.now_ms();
+    let mut dead_letters = 0;
+    for size in [1, 40_u64] {
+        let targets: Vec<String> = (0..size).map(|n| format!("broken-{size}-{n}")).collect();
+        let targets: Vec<&str> = targets.iter().map(String::as_str).collect();
+        fixture
+            .leave_starts_undelivered(&format!("source-{size}"), &targets)
+            .await;
+        refuse(fixture.world.listener(), &targets, Refusing::with(403));
+        fixture.clock.advance(OVERDUE);
+        assert_eq!(
+            deliver_all(&fixture.provider, 100).await.failed,
+            size,
+            "they are put off"
+        );
+        fixture.world.listener().refuse_nothing();
+        while dead_letters < size {
+            crate::giving_up::give_up_turn(&fixture.provider, &format!("given-up-{dead_letters}"), "[]").await;
+            dead_letters += 1;
+        }
+        enqueue_timer(&fixture, &format!("far-{size}"), t + 10_000_000_000).await;
+        let report = backlog(&fixture, 0, 0).await;
+        assert_eq!(report.dead_letters, size, "{report:?}");
+        assert!(report.outbox >= size && report.oldest_intent_ms.is_some(), "{report:?}");
+    }
+}
+
+#[tokio::test]
+async fn expired_sessions_are_in_no_number() {
+    let fixture = Fixture::new().await;
+    let config = SessionFetchConfig {
+        owner_id: "owner".to_owned(),
+        lock_timeout: LOCK,
+    };
+    let claimed = fixture.provider.claim_session("session", &config).await;
+    claimed.expect("the store can be reached");
+    fixture.clock.advance(MUCH_LATER);
+    let now = fixture.clock.now_ms();
+    assert_eq!(backlog(&fixture, now, now).await, Backlog::default());
 }

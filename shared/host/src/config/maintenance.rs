@@ -14,6 +14,8 @@ pub struct MaintenanceSettings {
     pub page: u32,
     /// What is deleted, and when.
     pub retention: Retention,
+    /// How often a scheduled run applies retention, and searches for affinity sessions that an older release wrote.
+    pub search_interval: Duration,
     /// How far ahead the functions send wakeups for timers.
     pub wakeup_reach: Duration,
 }
@@ -42,6 +44,7 @@ mod tests {
             period: Duration::from_secs(period),
             page: 100,
             retention: Retention::default(),
+            search_interval: Duration::from_secs(3_600),
             wakeup_reach: Duration::from_secs(reach),
         };
         for (period, reach, ahead) in [(60, 900, 150), (60, 100, 100), (3_600, 900, 900), (60, 0, 0)] {

@@ -231,6 +231,7 @@ pub(super) fn maintenance(reader: &mut Reader<'_>, limits: &Limits) -> Maintenan
                 .optional_number("RETENTION_KEEP_EXECUTIONS", 1..=u32::MAX)
                 .map(u64::from),
         },
+        search_interval: seconds(reader.number("MAINTENANCE_SEARCH_MINUTES", 1..=1440) * 60),
         wakeup_reach: limits.wakeup_reach,
     }
 }

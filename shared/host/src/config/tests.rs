@@ -80,6 +80,7 @@ fn the_required_variables_alone_give_the_defaults_of_the_table() {
             period: Duration::from_secs(60),
             page: 100,
             retention: Retention::default(),
+            search_interval: Duration::from_secs(3_600),
             wakeup_reach: Duration::from_secs(900),
         }
     );
@@ -138,6 +139,7 @@ fn everything_can_be_set() {
         ("MAINTENANCE_OVERDUE_SECONDS", Some("19")),
         ("MAINTENANCE_PERIOD_SECONDS", Some("20")),
         ("MAINTENANCE_PAGE", Some("21")),
+        ("MAINTENANCE_SEARCH_MINUTES", Some("27")),
         ("RETENTION_DELETE_AFTER_DAYS", Some("22")),
         ("RETENTION_KEEP_EXECUTIONS", Some("23")),
         ("LOG_LEVEL", Some("warn,duroxide=debug")),
@@ -182,6 +184,7 @@ fn everything_can_be_set() {
                 delete_after: Some(Duration::from_secs(22 * 86_400)),
                 keep_executions: Some(23),
             },
+            search_interval: Duration::from_secs(27 * 60),
             wakeup_reach: Duration::from_secs(18),
         }
     );
@@ -307,6 +310,8 @@ fn an_unusable_value_is_refused_with_what_to_set() {
         ("MAINTENANCE_OVERDUE_SECONDS", "0", "from 1"),
         ("MAINTENANCE_PERIOD_SECONDS", "1m", "whole number"),
         ("MAINTENANCE_PAGE", "1001", "to 1000"),
+        ("MAINTENANCE_SEARCH_MINUTES", "0", "from 1"),
+        ("MAINTENANCE_SEARCH_MINUTES", "1441", "to 1440"),
         ("RETENTION_DELETE_AFTER_DAYS", "0", "from 1"),
         ("RETENTION_KEEP_EXECUTIONS", "-1", "from 1"),
         ("LOG_LEVEL", "inof", "not a level"),

@@ -193,6 +193,11 @@ pub const VARIABLES: &[Variable] = &[
         "the most items of each physical partition on one page of a pass, 1 to 1000",
     ),
     optional(
+        "MAINTENANCE_SEARCH_MINUTES",
+        Some("60"),
+        "how often scheduled runs apply retention, and search for affinity sessions of older releases",
+    ),
+    optional(
         "RETENTION_DELETE_AFTER_DAYS",
         None,
         "maintenance deletes instances that ended this many days ago, as whole trees; not set: none",

@@ -1,18 +1,22 @@
 //! Maintenance: a scheduled function that repairs what a crash, a lost wakeup or a half-finished delivery left behind.
 //!
-//! A run takes one *page* of each *pass* in turn, until no pass has anything left or the budget is nearly spent. Each page
+//! A scheduled run begins with one *look* at everything that waits: one query per physical partition. Only passes that have
+//! something to do send requests (`needs`), so an idle run costs 3 requests per partition and 2 for its state.
+//!
+//! Then a run takes one *page* of each *pass* in turn, until no pass has anything left or the budget is nearly spent. Each page
 //! gets an equal share of the time that is left, so neither a long queue nor a slow answer of one pass starves the others.
 //! The passes themselves, and what makes them idempotent, are the store's (`duroxide_cosmos`); here is their order, their
 //! time, and the wakeups:
 //!
 //! ```text
-//!   payload ─> request ─> pages of: outbox │ unfinished │ sessions │ sweep │ retention ─> keep state ─> count ─> report
-//!                                     └──── targets ────┴──> wakeups <──┘
+//!   payload ─> request ─> look ─> pages of: outbox │ unfinished │ sessions │ sweep │ retention ─> keep state ─> count ─> report
+//!                                             └──── targets ────┴──> wakeups <──┘
 //! ```
 //!
 //! | module | role |
 //! |---|---|
 //! | `request` | the payload: the schedule's event, or passes and limits |
+//! | `look`, `needs` | the look and the state at the beginning; pure: which passes need a page |
 //! | `passes`, `progress` | the pages of all passes in turn; how far one pass has come and how much time it gets |
 //! | `sweep`, `reminders` | the sweep's phases; pure: the reminder schedule |
 //! | `wakeups` | the wakeups of one run |
@@ -23,9 +27,12 @@
 //! Two runs at once do the same things twice, which the store treats as one; the first to keep its state wins, and the
 //! other's wakeups were duplicates. A pass that gets an error from the store ends, with the error in the report; the others
 //! continue. A pass that got no answer in the whole run has an error too: [`PassesFailed`](crate::metrics::Metric) counts
-//! both. When wakeups cannot be sent, the items stay due and are woken at their next age.
+//! both. Without a look the passes search by themselves. When wakeups cannot be sent, the items stay due and are woken at
+//! their next age.
 
 pub(crate) mod dead_letters;
+pub(crate) mod look;
+mod needs;
 mod passes;
 mod progress;
 mod reminders;
@@ -43,7 +50,7 @@ use crate::config::MaintenanceSettings;
 use crate::notifier::BoundedNotifier;
 use cosmos::Clock;
 use duroxide::providers::ProviderError;
-use duroxide_cosmos::{BacklogQuery, CosmosProvider, Retention};
+use duroxide_cosmos::{Backlog, BacklogQuery, CosmosProvider, Look, Retention};
 use passes::Passes;
 use serde::Serialize;
 use serde_json::Value;
@@ -52,6 +59,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use sweep::ms;
+use tokio::time::Instant;
 use tracing::Instrument as _;
 use wakeups::RunWakeups;
 
@@ -131,8 +139,7 @@ impl Maintenance {
         }
         let request = MaintenanceRequest::from_payload(payload)?;
         let retention = request.retention.unwrap_or(self.settings.retention);
-        let names_retention =
-            request.passes.len() < PassName::ALL.len() && request.passes.contains(&PassName::Retention);
+        let names_retention = request.names_passes() && request.passes.contains(&PassName::Retention);
         if names_retention && retention == Retention::default() {
             let reason = "names retention, which is off: send retention with deleteAfterDays or keepExecutions, or set \
                           RETENTION_DELETE_AFTER_DAYS or RETENTION_KEEP_EXECUTIONS";
@@ -155,12 +162,15 @@ impl Maintenance {
     async fn run_passes(&self, request: &MaintenanceRequest, budget: Budget) -> Report {
         let until = budget.end_less(LAST);
         let mut passes = Passes::new(self, request, RunWakeups::new(self, until));
+        passes.begin(request, budget.end_less(RESERVE)).await;
         passes.run(budget.end_less(RESERVE)).await;
         passes.note_starved(&mut self.starved.lock().unwrap_or_else(PoisonError::into_inner));
         passes.keep_state(until).await;
+        let look = passes.fresh_look();
         let mut report = passes.into_report();
         if request.passes.contains(&PassName::Report) {
-            let (pass, store) = self.count(budget).instrument(PassName::Report.span()).await;
+            let counted = self.count(look, budget).instrument(PassName::Report.span());
+            let (pass, store) = counted.await;
             report.passes.insert(PassName::Report, pass);
             report.store = store;
         }
@@ -169,7 +179,7 @@ impl Maintenance {
     }
 
     /// Counts the items in the store, if there is time.
-    async fn count(&self, budget: Budget) -> (PassReport, Option<StoreReport>) {
+    async fn count(&self, look: Option<Look>, budget: Budget) -> (PassReport, Option<StoreReport>) {
         let mut pass = PassReport {
             left_over: true,
             ..PassReport::default()
@@ -178,14 +188,10 @@ impl Maintenance {
             pass.fail(NOT_COUNTED.to_owned());
             return (pass, None);
         }
-        let now_ms = self.clock.now_ms();
-        let query = BacklogQuery {
-            overdue_ms: now_ms.saturating_sub(ms(self.settings.overdue)),
-            stuck_ms: now_ms.saturating_sub(ms(self.settings.stuck())),
-        };
         pass.pages = 1;
-        match tokio::time::timeout_at(budget.end_less(LAST), self.provider.backlog(&query)).await {
-            Ok(Ok(backlog)) => {
+        let until = budget.end_less(LAST);
+        match tokio::time::timeout_at(until, self.backlog(look, until)).await {
+            Ok(Ok((backlog, now_ms))) => {
                 pass.left_over = false;
                 return (pass, Some(StoreReport::new(&backlog, now_ms)));
             }
@@ -193,5 +199,25 @@ impl Maintenance {
             Err(_) => pass.fail(NOT_COUNTED.to_owned()),
         }
         (pass, None)
+    }
+
+    /// The numbers of the store and their time. They come from the look if there is one, else from a new one.
+    async fn backlog(&self, look: Option<Look>, until: Instant) -> Result<(Backlog, u64), ProviderError> {
+        let look = match look {
+            Some(look) => look,
+            None => self.look(self.settings.page, until).await?,
+        };
+        // When not everything fits the look, everything is counted now.
+        let now_ms = if look.is_whole() {
+            look.now_ms()
+        } else {
+            self.clock.now_ms()
+        };
+        let query = BacklogQuery {
+            overdue_ms: now_ms.saturating_sub(ms(self.settings.overdue)),
+            stuck_ms: now_ms.saturating_sub(ms(self.settings.stuck())),
+        };
+        let backlog = self.provider.backlog_of_look(&look, &query).await?;
+        Ok((backlog, now_ms))
     }
 }

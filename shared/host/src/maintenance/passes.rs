@@ -1,16 +1,18 @@
-//! The passes of one run: a page of each in turn.
+//! The passes of one run: first the look and the state, then a page of each in turn.
 //!
 //! Invariant: no pass gets its second page before every other pass had its first, or had the time for it; and each page
 //! ends within its share of the time that is left.
 
 use super::Maintenance;
+use super::look::{DueSource, LookReport};
+use super::needs::{self, Known};
 use super::progress::{self, Progress};
 use super::report::Report;
 use super::request::{MaintenanceRequest, PassName};
-use super::sweep::Sweep;
+use super::sweep::{Sweep, ms};
 use super::wakeups::RunWakeups;
 use duroxide::providers::ProviderError;
-use duroxide_cosmos::{PageRequest, PassOutcome, Retention};
+use duroxide_cosmos::{Look, MaintenanceState, PageRequest, PassOutcome, Retention};
 use std::collections::BTreeSet;
 use std::sync::PoisonError;
 use std::time::Duration;
@@ -28,6 +30,15 @@ pub(super) struct Passes<'a> {
     sweep: Option<Sweep>,
     page_size: u32,
     retention: Retention,
+    /// What waited when the run began.
+    look: Option<Look>,
+    look_report: Option<LookReport>,
+    /// The state of the run before, until the sweep takes it.
+    state: Option<MaintenanceState>,
+    /// When the run began (Unix ms).
+    run_ms: u64,
+    /// The passes that search on their own in this run, because their interval is over.
+    searching: BTreeSet<PassName>,
 }
 
 impl<'a> Passes<'a> {
@@ -50,6 +61,43 @@ impl<'a> Passes<'a> {
             sweep: None,
             page_size: request.page_size.unwrap_or(settings.page).max(1),
             retention,
+            look: None,
+            look_report: None,
+            state: None,
+            run_ms: maintenance.clock.now_ms(),
+            searching: BTreeSet::new(),
+        }
+    }
+
+    /// Begins a scheduled run: looks, reads the state, and completes the passes that need no page.
+    pub(super) async fn begin(&mut self, request: &MaintenanceRequest, until: Instant) {
+        let open = self.passes.iter().filter(|pass| pass.is_open()).count() as u32;
+        let share = until.saturating_duration_since(Instant::now()) / (open + 1);
+        if request.names_passes() || share < LEAST_SHARE {
+            return;
+        }
+        let (maintenance, deadline) = (self.maintenance, Instant::now() + share);
+        let (look, state) = futures::join!(maintenance.look(self.page_size, deadline), maintenance.state(deadline));
+        self.look_report = Some(LookReport::of(&look));
+        self.look = look.ok();
+        self.state = state
+            .inspect_err(|error| tracing::warn!(%error, "the state was not read; the sweep tries again"))
+            .ok();
+        let known = Known {
+            look: self.look.as_ref(),
+            state: self.state.as_ref(),
+            now_ms: self.run_ms,
+            interval_ms: ms(maintenance.settings.search_interval),
+        };
+        let is_named = |pass| pass == PassName::Retention && request.retention.is_some();
+        for pass in self.passes.iter_mut().filter(|pass| pass.is_open()) {
+            // What a request deletes is not what the settings say.
+            if known.is_search_due(pass.pass) && !is_named(pass.pass) {
+                self.searching.insert(pass.pass);
+            }
+            if !known.needs_page(pass.pass) && !is_named(pass.pass) {
+                pass.needs_no_page();
+            }
         }
     }
 
@@ -114,17 +162,24 @@ impl<'a> Passes<'a> {
     }
 
     async fn sweep(&mut self, request: PageRequest) -> Result<(PassOutcome, bool), ProviderError> {
-        let (provider, now_ms) = (&self.maintenance.provider, self.maintenance.clock.now_ms());
+        let (maintenance, now_ms) = (self.maintenance, self.maintenance.clock.now_ms());
         let sweep = match &mut self.sweep {
             Some(sweep) => sweep,
             None => {
-                let state = timeout_at(request.deadline, provider.maintenance_state()).await;
-                let late = |_| ProviderError::retryable("maintenance_state", "the store did not answer in time");
-                let state = state.map_err(late)??;
-                self.sweep.insert(Sweep::new(state, &self.maintenance.settings, now_ms))
+                let state = match self.state.take() {
+                    Some(state) => state,
+                    None => maintenance.state(request.deadline).await?,
+                };
+                // The time of the look: the windows must not reach beyond it.
+                let now_ms = self.look.as_ref().map_or(now_ms, Look::now_ms);
+                self.sweep.insert(Sweep::new(state, &maintenance.settings, now_ms))
             }
         };
-        let (sent, more) = sweep.page(provider, &mut self.wakeups, request, now_ms).await?;
+        let source = DueSource {
+            provider: &maintenance.provider,
+            look: self.look.as_ref(),
+        };
+        let (sent, more) = sweep.page(source, &mut self.wakeups, request, now_ms).await?;
         let page = PassOutcome {
             found: sent.sent + sent.failed + sent.left,
             done: sent.sent,
@@ -144,7 +199,12 @@ impl<'a> Passes<'a> {
         let Some(sweep) = self.sweep.take() else {
             return;
         };
-        let keep = self.maintenance.provider.keep_maintenance_state(sweep.into_state());
+        let mut state = sweep.into_state();
+        let is_complete = |pass: &&Progress| self.searching.contains(&pass.pass) && pass.is_complete();
+        for pass in self.passes.iter().filter(is_complete) {
+            needs::searched(&mut state, pass.pass, self.run_ms);
+        }
+        let keep = self.maintenance.provider.keep_maintenance_state(state);
         let error = match timeout_at(until, keep).await {
             Ok(Ok(true)) => return,
             Ok(Ok(false)) => {
@@ -160,6 +220,15 @@ impl<'a> Passes<'a> {
         }
     }
 
+    /// The look of the run, if no pass has changed the store since.
+    pub(super) fn fresh_look(&mut self) -> Option<Look> {
+        // The sweep only reads.
+        let writes = |pass: &&Progress| pass.pass != PassName::Sweep;
+        let may_have_written = |pass: &Progress| pass.report.found > 0 || pass.is_open() || pass.report.error.is_some();
+        let has_changed = self.passes.iter().filter(writes).any(may_have_written);
+        self.look.take().filter(|_| !has_changed)
+    }
+
     /// What the passes did.
     pub(super) fn into_report(mut self) -> Report {
         for pass in &mut self.passes {
@@ -168,6 +237,7 @@ impl<'a> Passes<'a> {
         Report {
             wakeups_sent: self.wakeups.sent,
             wakeups_failed: self.wakeups.failed,
+            look: self.look_report,
             passes: self.passes.into_iter().map(|pass| (pass.pass, pass.report)).collect(),
             ..Report::default()
         }

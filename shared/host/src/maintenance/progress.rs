@@ -22,6 +22,8 @@ pub(super) struct Progress {
     has_advanced: bool,
     /// The store answered a page in this run.
     was_answered: bool,
+    /// Items failed or were done in part: the next run should try them again.
+    has_rest: bool,
     /// The error of the last page without an answer.
     last_error: Option<String>,
 }
@@ -39,6 +41,7 @@ impl Progress {
             was_starved,
             has_advanced: false,
             was_answered: false,
+            has_rest: false,
             last_error: None,
         }
     }
@@ -54,9 +57,21 @@ impl Progress {
         left / if is_starved { 2 } else { open }
     }
 
+    /// There is nothing to do in this run, as far as it knows without a page.
+    pub(super) fn needs_no_page(&mut self) {
+        self.report.left_over = false;
+        self.has_advanced = true;
+    }
+
+    /// Whether the pass has reached its end, and nothing of what it found is left.
+    pub(super) fn is_complete(&self) -> bool {
+        self.was_answered && !self.has_rest && !self.report.left_over && self.report.error.is_none()
+    }
+
     /// A page was completed, and `more` of them follow.
     pub(super) fn completed(&mut self, page: &PassOutcome, more: bool) {
         self.was_answered = true;
+        self.has_rest |= page.failed + page.partial > 0;
         self.has_advanced |= page.done + page.dead > 0 || !more;
         self.report.add(page);
         self.report.left_over = more;
@@ -156,6 +171,38 @@ mod tests {
             pass.close();
             assert_eq!(pass.report.error, None);
         }
+    }
+
+    #[test]
+    fn a_pass_is_complete_when_it_reached_its_end_and_not_when_it_was_left_out() {
+        let mut open = progress(PassName::Sessions, true, false);
+        assert!(!open.is_complete());
+        open.completed(&PassOutcome::default(), true);
+        assert!(!open.is_complete(), "more follows");
+        open.completed(&PassOutcome::default(), false);
+        assert!(open.is_complete());
+        open.report.fail("the store says no".to_owned());
+        assert!(!open.is_complete());
+        for rest in [
+            PassOutcome {
+                failed: 1,
+                ..PassOutcome::default()
+            },
+            PassOutcome {
+                partial: 1,
+                ..PassOutcome::default()
+            },
+        ] {
+            let mut pass = progress(PassName::Retention, true, false);
+            pass.completed(&rest, true);
+            pass.completed(&PassOutcome::default(), false);
+            assert!(!pass.is_open() && !pass.is_complete(), "{rest:?}");
+        }
+        let mut left_out = progress(PassName::Sessions, true, false);
+        left_out.needs_no_page();
+        assert!(!left_out.is_open() && !left_out.is_complete());
+        left_out.close();
+        assert_eq!(left_out.report, PassReport::default(), "no page, no error");
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! The report of a run: the function's answer, a line in the log, and metrics.
 
+use super::look::LookReport;
 use super::request::PassName;
 use crate::metrics::{Metric, Metrics};
 use duroxide_cosmos::{Backlog, PassOutcome};
@@ -10,6 +11,9 @@ use std::collections::BTreeMap;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Report {
+    /// What the look at the beginning found, unless the request names passes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub look: Option<LookReport>,
     /// What each requested pass did.
     pub passes: BTreeMap<PassName, PassReport>,
     /// Wakeups that the notifier accepted.
@@ -115,9 +119,10 @@ fn metrics_of(pass: PassName) -> Option<[Metric; 4]> {
 }
 
 impl Report {
-    /// Counts everything. The items in the store are written even when there are none, for the alarms; the counts of a pass
-    /// are not, so that an idle system pays for few metrics.
+    /// Counts everything. An idle run writes only what it cost, so that an idle system pays for few metrics (see
+    /// [`crate::metrics`]).
     pub fn measure(&self, metrics: &Metrics) {
+        metrics.brief();
         let failed = self.passes.values().filter(|pass| pass.error.is_some()).count();
         metrics.level(Metric::PassesFailed, failed as u64);
         for (pass, report) in &self.passes {
@@ -175,6 +180,7 @@ mod tests {
             ..Backlog::default()
         };
         Report {
+            look: None,
             passes: BTreeMap::from([(PassName::Outbox, pass), (PassName::Report, PassReport::default())]),
             wakeups_sent: 2,
             wakeups_failed: 0,
@@ -202,17 +208,32 @@ mod tests {
     }
 
     #[test]
-    fn the_items_in_the_store_are_metrics_even_when_there_are_none() {
-        let line = line_of(&report());
+    fn the_items_in_the_store_are_metrics_until_there_are_none() {
+        let metrics = Metrics::new(Some("space".to_owned()));
+        let line = |report: &Report| -> Value {
+            report.measure(&metrics);
+            serde_json::from_str(&metrics.flush("m", Duration::ZERO, 0).unwrap()).unwrap()
+        };
+        let idle = Report {
+            passes: BTreeMap::from([(PassName::Report, PassReport::default())]),
+            store: Some(StoreReport::default()),
+            ..Report::default()
+        };
+        let (busy, then, later) = (line(&report()), line(&idle), line(&idle));
         for (name, value) in [
             ("OutboxDepth", 4),
             ("MessagesDue", 7),
             ("OldestIntentSeconds", 65),
-            ("DeadLetters", 0),
             ("PassesFailed", 1),
         ] {
-            assert_eq!(line[name], json!(value), "{name}");
+            assert_eq!((&busy[name], &then[name]), (&json!(value), &json!(0)), "{name}");
         }
+        assert_eq!(busy.get("DeadLetters"), None, "there was none before");
+        let names: Vec<_> = later["_aws"]["CloudWatchMetrics"][0]["Metrics"]
+            .as_array()
+            .unwrap()
+            .clone();
+        assert_eq!(names, [] as [Value; 0], "an idle run has nothing to say");
     }
 
     #[test]

@@ -13,13 +13,12 @@
 //! Between runs only the state document remains, written once at the end of a run. A run that dies writes nothing, and the
 //! next run wakes the same items again: a duplicate wakeup finds nothing to do.
 
+use super::look::DueSource;
 use super::reminders::{Coming, Overdue, watermark};
 use super::wakeups::{RunWakeups, SentWakeups, coming_wakeups, overdue_wakeups};
 use crate::config::MaintenanceSettings;
 use duroxide::providers::ProviderError;
-use duroxide_cosmos::{
-    CosmosProvider, Cursor, DueItem, DuePage, DueWindow, MaintenanceState, PageRequest, UnfinishedSweep,
-};
+use duroxide_cosmos::{Cursor, DueItem, DuePage, DueWindow, MaintenanceState, PageRequest, UnfinishedSweep};
 use std::collections::VecDeque;
 
 /// A sweep under way.
@@ -125,7 +124,7 @@ impl Sweep {
     /// Wakes the items of one page. Returns what became of the wakeups, and whether there is more to do.
     pub(super) async fn page(
         &mut self,
-        provider: &CosmosProvider,
+        source: DueSource<'_>,
         wakeups: &mut RunWakeups,
         request: PageRequest,
         now_ms: u64,
@@ -140,7 +139,7 @@ impl Sweep {
             cursor: phase.cursor.clone(),
             ..request
         };
-        let page = provider.due(&phase.windows, request).await?;
+        let page = source.due(&phase.windows, request).await?;
         let cursor = page.cursor.clone();
         let (due, until_ms) = phase.next(page);
         let due = match &phase.kind {

@@ -141,8 +141,8 @@ impl Metric {
         }
     }
 
-    /// Whether every invocation writes it, even when it is zero, because an alarm or a rate needs the zero. A metric
-    /// costs by the hour in which it is written.
+    /// Whether every invocation of the orchestrator and of workers writes it, even when it is zero, because a rate needs the
+    /// zero. A metric costs by the hour in which it is written, so maintenance, which always runs, leaves the zeros out.
     pub(super) fn is_always_written(self) -> bool {
         use Metric::*;
         matches!(

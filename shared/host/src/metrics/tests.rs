@@ -89,12 +89,38 @@ fn each_count_is_written_once_and_the_cold_start_with_the_first_line() {
 }
 
 #[test]
-fn a_level_is_written_when_it_is_zero_and_a_count_is_not() {
+fn a_level_is_written_while_it_is_not_zero_and_once_more_when_it_is() {
     let metrics = metrics();
-    metrics.level(Metric::DeadLetters, 0);
+    let written = |height: Option<u64>| {
+        height.inspect(|height| metrics.level(Metric::DeadLetters, *height));
+        flushed(&metrics).get("DeadLetters").and_then(Value::as_u64)
+    };
+    // A run that did not count, such as one for dead letters, says nothing about the level.
+    for (height, line) in [
+        (Some(0), None),
+        (Some(2), Some(2)),
+        (Some(2), Some(2)),
+        (None, None),
+        (Some(0), Some(0)),
+        (Some(0), None),
+        (Some(1), Some(1)),
+        (Some(0), Some(0)),
+    ] {
+        assert_eq!(written(height), line, "{height:?}");
+    }
+}
+
+#[test]
+fn a_brief_line_has_only_what_happened_and_the_next_one_everything() {
+    let metrics = metrics();
+    flushed(&metrics);
+    metrics.count(Metric::CosmosRequests, 11);
     metrics.count(Metric::OutboxFound, 0);
+    metrics.brief();
     let line = flushed(&metrics);
-    assert_eq!((&line["DeadLetters"], line.get("OutboxFound")), (&json!(0), None));
+    assert_eq!(declared(&line), BTreeSet::from(["CosmosRequests".to_owned()]));
+    assert_eq!((&line["CosmosRequests"], line.get("Duration")), (&json!(11), None));
+    assert!(declared(&flushed(&metrics)).contains("Duration"));
 }
 
 #[test]

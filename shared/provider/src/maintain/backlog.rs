@@ -1,7 +1,7 @@
 //! The numbers of a report: how much waits, since when, and what makes no progress.
 //!
 //! The service counts: each number is one query per physical range, whatever the size of the backlog. The one that is not
-//! a mere count (which instances are stuck) has a limit.
+//! a mere count (which instances are stuck) has a limit. When little waits, `numbers` has the same numbers for fewer requests.
 
 use super::dead_letters::dead_letter_count;
 use crate::error::Failure;
@@ -12,7 +12,7 @@ use serde::Deserialize;
 use std::collections::HashSet;
 
 /// Stuck instances are counted up to this number.
-const MOST_STUCK: u32 = 1_000;
+pub(super) const MOST_STUCK: u32 = 1_000;
 
 /// What counts as late in the report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,19 +49,13 @@ pub struct Backlog {
 /// The numbers of a report.
 pub(crate) async fn backlog(store: &Store, ask: &BacklogQuery) -> Result<Backlog, Failure> {
     let now = store.now();
-    let count = |condition: String, at: u64| {
-        let query = Query::new(format!("SELECT VALUE COUNT(1) FROM c WHERE {condition}")).param("@at", at);
-        async move { Ok::<u64, Failure>(store.sum(query).await? as u64) }
-    };
+    let count = |condition| count(store, condition, now);
     let (outbox, turns_due, works_due, timers_pending, overdue_timers) = futures::try_join!(
-        count(format!("c.queue = {REPAIR} AND c.type = {INTENT}"), now),
-        count(format!("c.queue = {TURN} AND c.dueAt <= @at"), now),
-        count(format!("c.queue = {WORK} AND c.dueAt <= @at"), now),
-        count(format!("c.queue = {TURN} AND c.dueAt > @at"), now),
-        count(
-            format!("c.queue = {TURN} AND c.dueAt < @at AND IS_DEFINED(c.timer)"),
-            ask.overdue_ms
-        ),
+        count(format!("c.queue = {REPAIR} AND c.type = {INTENT}")),
+        count(format!("c.queue = {TURN} AND c.dueAt <= @at")),
+        count(format!("c.queue = {WORK} AND c.dueAt <= @at")),
+        count_pending(store, now),
+        count_overdue(store, ask.overdue_ms),
     )?;
     let (oldest_intent_ms, oldest_due_ms, stuck_instances, dead_letters) = futures::try_join!(
         oldest_intent(store),
@@ -82,8 +76,29 @@ pub(crate) async fn backlog(store: &Store, ask: &BacklogQuery) -> Result<Backlog
     })
 }
 
+async fn count(store: &Store, condition: String, at: u64) -> Result<u64, Failure> {
+    let query = Query::new(format!("SELECT VALUE COUNT(1) FROM c WHERE {condition}")).param("@at", at);
+    Ok(store.sum(query).await? as u64)
+}
+
+/// Timers and delayed messages that are due after then.
+pub(super) async fn count_pending(store: &Store, after: u64) -> Result<u64, Failure> {
+    count(store, format!("c.queue = {TURN} AND c.dueAt > @at"), after).await
+}
+
+/// Intents that are due after then.
+pub(super) async fn count_intents(store: &Store, after: u64) -> Result<u64, Failure> {
+    let condition = format!("c.queue = {REPAIR} AND c.type = {INTENT} AND c.dueAt > @at");
+    count(store, condition, after).await
+}
+
+async fn count_overdue(store: &Store, before: u64) -> Result<u64, Failure> {
+    let condition = format!("c.queue = {TURN} AND c.dueAt < @at AND IS_DEFINED(c.timer)");
+    count(store, condition, before).await
+}
+
 /// Since when the oldest intent waits: its due time moves with each attempt, its sort key does not.
-async fn oldest_intent(store: &Store) -> Result<Option<u64>, Failure> {
+pub(super) async fn oldest_intent(store: &Store) -> Result<Option<u64>, Failure> {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
     struct Waiting {
@@ -114,16 +129,22 @@ async fn stuck(store: &Store, before: u64, now: u64) -> Result<u64, Failure> {
         "SELECT DISTINCT VALUE c.pk FROM c WHERE c.queue IN ({TURN}, {WORK}) AND c.dueAt < @before"
     ))
     .param("@before", before.min(now));
-    let claimed = Query::new(format!(
-        "SELECT VALUE c.pk FROM c WHERE c.type = {INSTANCE} AND c.until > @now"
-    ))
-    .param("@now", now);
-    let ((due, _), claimed) = futures::try_join!(
-        store.container.first::<String, _, _>(&due, MOST_STUCK, String::clone),
-        store.container.scan::<String>(&claimed),
-    )?;
+    let due = async {
+        let due = store.container.first::<String, _, _>(&due, MOST_STUCK, String::clone);
+        Ok(due.await?)
+    };
+    let ((due, _), claimed) = futures::try_join!(due, claimed_instances(store, now))?;
     let claimed: HashSet<String> = claimed.into_iter().collect();
     // Without an order the service may return an instance once for each page.
     let due: HashSet<String> = due.into_iter().collect();
     Ok(due.iter().filter(|instance| !claimed.contains(*instance)).count() as u64)
+}
+
+/// The instances whose turn is under way.
+pub(super) async fn claimed_instances(store: &Store, now: u64) -> Result<Vec<String>, Failure> {
+    let query = Query::new(format!(
+        "SELECT VALUE c.pk FROM c WHERE c.type = {INSTANCE} AND c.until > @now"
+    ))
+    .param("@now", now);
+    Ok(store.container.scan::<String>(&query).await?)
 }

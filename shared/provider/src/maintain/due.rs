@@ -51,22 +51,24 @@ pub struct DuePage {
 /// What the query returns.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Listed {
-    id: String,
-    pk: String,
-    queue: Listing,
-    due_at: u64,
-    queued_at: Option<u64>,
-    tag: Option<String>,
-    is_timer: bool,
+pub(super) struct Listed {
+    pub(super) id: String,
+    pub(super) pk: String,
+    pub(super) queue: Listing,
+    pub(super) due_at: u64,
+    pub(super) queued_at: Option<u64>,
+    pub(super) tag: Option<String>,
+    pub(super) is_timer: bool,
 }
 
-/// Whether a document is listed.
-#[derive(Debug, Deserialize)]
+/// The queue of a document; only messages and work items are listed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
-enum Listing {
+pub(super) enum Listing {
     Turn,
     Work,
+    Repair,
+    Dead,
     /// In a queue of a newer version.
     #[serde(other)]
     Unknown,
@@ -112,8 +114,8 @@ fn query_of(windows: &[DueWindow]) -> Query {
     })
 }
 
-/// `None` for a document of a newer version that this one cannot name in a wakeup.
-fn item_of(listed: Listed) -> Option<DueItem> {
+/// `None` for what is neither a message nor a work item, and for what this version cannot name in a wakeup.
+pub(super) fn item_of(listed: Listed) -> Option<DueItem> {
     let target = match listed.queue {
         Listing::Turn => Target::Turn { instance: listed.pk },
         Listing::Work => {
@@ -133,7 +135,7 @@ fn item_of(listed: Listed) -> Option<DueItem> {
                 ..WorkTarget::default()
             })
         }
-        Listing::Unknown => return None,
+        Listing::Repair | Listing::Dead | Listing::Unknown => return None,
     };
     Some(DueItem {
         queued_ms: listed.queued_at,

@@ -101,6 +101,7 @@ async fn examine(
         let is_left = match deleted {
             Ok(Ok(Some(deleted))) => {
                 pass.done += u64::from(deleted != Deleted::Nothing);
+                pass.partial += u64::from(deleted == Deleted::Part);
                 deleted != Deleted::Whole
             }
             Ok(Ok(None)) => false,

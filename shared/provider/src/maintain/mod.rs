@@ -7,7 +7,8 @@
 //! | sweep | `due`, `state` | what is due, and the state between two runs |
 //! | dead letters | `dead_letters`, `redrive`, `redrives` | what was given up: listed, read, discarded, redriven |
 //! | retention | `retention`, `lone_children` | instances that ended long ago, earlier executions |
-//! | report | `backlog` | numbers |
+//! | report | `backlog`, `numbers` | numbers: counted by the service; derived from a look |
+//! | all | `look` | everything that waits: which passes have something to do |
 //!
 //! A pass works in pages (see `page`), so that a caller can alternate between passes and stop when its budget ends.
 //! Everything is idempotent: the next run continues a pass that was killed at any write, and two runs at once do no harm.
@@ -16,6 +17,8 @@ mod backlog;
 mod dead_letters;
 mod due;
 mod lone_children;
+mod look;
+mod numbers;
 mod redrive;
 mod redrives;
 mod retention;
@@ -30,6 +33,9 @@ pub use dead_letters::{
 pub(crate) use dead_letters::{dead_letter, dead_letter_count, dead_letters, discard_dead_letter};
 pub(crate) use due::due;
 pub use due::{DueItem, DuePage, DueWindow};
+pub(crate) use look::look;
+pub use look::{Look, LookRequest, Searched};
+pub(crate) use numbers::backlog_of_look;
 pub use redrive::Redriven;
 pub(crate) use redrive::redrive;
 pub use redrives::{Redrives, Tried};

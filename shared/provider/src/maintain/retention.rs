@@ -135,13 +135,14 @@ fn or_executions(mut pass: PassOutcome, place: &Cursor, keep: Option<u64>) -> Pa
 async fn retain(store: &Store, search: Search, request: PageRequest) -> Result<PassOutcome, Failure> {
     page::run(store, &search.query(), request, |old: Old, limit| {
         Box::pin(async move {
-            let removed = match remove_old(store, search, &old.pk, limit).await {
+            let deleted = match remove_old(store, search, &old.pk, limit).await {
                 // Deleted since it was found.
-                Err(Failure::NoInstance(_)) => false,
-                removed => removed?,
+                Err(Failure::NoInstance(_)) => Deleted::Nothing,
+                deleted => deleted?,
             };
             Ok(PassOutcome {
-                done: u64::from(removed),
+                done: u64::from(deleted != Deleted::Nothing),
+                partial: u64::from(deleted == Deleted::Part),
                 ..PassOutcome::default()
             })
         })
@@ -149,24 +150,28 @@ async fn retain(store: &Store, search: Search, request: PageRequest) -> Result<P
     .await
 }
 
-/// Removes what was found of one instance, until the limit. Returns whether there was anything to remove.
-async fn remove_old(store: &Store, search: Search, instance: &str, limit: Instant) -> Result<bool, Failure> {
+/// Removes what was found of one instance, until the limit. What was deleted in part is found again by the next run.
+async fn remove_old(store: &Store, search: Search, instance: &str, limit: Instant) -> Result<Deleted, Failure> {
     match search {
-        // A tree that was deleted in part is found again by the next run.
-        Search::Trees { before } => Ok(delete_tree(store, instance, before, limit).await? != Deleted::Nothing),
+        Search::Trees { before } => delete_tree(store, instance, before, limit).await,
         Search::Executions { keep } => {
             let options = PruneOptions {
                 keep_last: Some(u32::try_from(keep).unwrap_or(u32::MAX)),
                 completed_before: None,
             };
-            // What is left when the time ends is found again by the next run.
+            // It stops in the last quarter of its time.
+            let stop = limit - limit.saturating_duration_since(Instant::now()) / 4;
             let pruned = admin::prune_until(store, &PartitionKey::new(instance)?, &options, limit).await?;
-            Ok(pruned.executions_deleted > 0)
+            Ok(match pruned.executions_deleted {
+                0 => Deleted::Nothing,
+                _ if Instant::now() >= stop => Deleted::Part,
+                _ => Deleted::Whole,
+            })
         }
     }
 }
 
-/// How much of a tree was deleted.
+/// How much of a tree, or of old executions, was deleted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Deleted {
     /// It must stay for now.

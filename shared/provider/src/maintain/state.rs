@@ -12,6 +12,10 @@ pub struct MaintenanceState {
     pub last_run_ms: u64,
     /// Wakeups for timers that are due up to then were sent ahead (Unix ms).
     pub notified_until_ms: u64,
+    /// When the last run began that completed retention (Unix ms); 0 for never.
+    pub retained_ms: u64,
+    /// When the last run began that searched for all expired affinity sessions (Unix ms); 0 for never.
+    pub sessions_ms: u64,
     /// The sweep that the last run did not finish.
     pub sweep: Option<UnfinishedSweep>,
     /// The version that was read; `None` when there was none.
@@ -25,6 +29,8 @@ pub(crate) async fn maintenance_state(store: &Store) -> Result<MaintenanceState,
     Ok(found.map_or_else(MaintenanceState::default, |found| MaintenanceState {
         last_run_ms: found.doc.last_run_ms,
         notified_until_ms: found.doc.notified_until_ms,
+        retained_ms: found.doc.retained_ms,
+        sessions_ms: found.doc.sessions_ms,
         sweep: found.doc.sweep,
         etag: Some(found.etag),
         schema: found.doc.schema,
@@ -36,6 +42,8 @@ pub(crate) async fn keep_maintenance_state(store: &Store, state: MaintenanceStat
     let mut doc = MaintenanceDoc::new(store.ids.unique());
     doc.last_run_ms = state.last_run_ms;
     doc.notified_until_ms = state.notified_until_ms;
+    doc.retained_ms = state.retained_ms;
+    doc.sessions_ms = state.sessions_ms;
     doc.sweep = state.sweep;
     doc.schema = state.schema;
     let written = match &state.etag {

@@ -225,6 +225,11 @@ impl InstanceDoc {
         !self.lock.commits.is_empty()
     }
 
+    /// Whether the document says nothing: no instance, no start, and nobody who works on the partition.
+    pub(crate) fn is_blank(&self) -> bool {
+        !self.exists() && self.start_name.is_none() && self.lock.is_free()
+    }
+
     /// The instance at the beginning of its first turn.
     pub(crate) fn begun(&self, execution: u64, now_ms: u64) -> Self {
         InstanceDoc {

@@ -91,6 +91,13 @@ impl Lock {
         self.claim.as_ref().filter(|_| self.until > now_ms)
     }
 
+    /// Whether there is nothing to remember: no claim, attempt, mark, unfinished commit or message aside.
+    pub(crate) fn is_free(&self) -> bool {
+        let is_claimed = self.claim.is_some() || !self.attempts.is_empty();
+        let is_marked = self.deleting.is_some() || self.unfinished.is_some();
+        !is_claimed && !is_marked && !self.aside
+    }
+
     /// The ids of the claimed messages.
     pub(crate) fn claimed_messages(&self) -> &[String] {
         self.claim.as_ref().map_or(&[], |claim| &claim.messages)

@@ -31,6 +31,10 @@ pub(crate) struct MaintenanceDoc {
     pub last_run_ms: u64,
     #[serde(default)]
     pub notified_until_ms: u64,
+    #[serde(default)]
+    pub retained_ms: u64,
+    #[serde(default)]
+    pub sessions_ms: u64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sweep: Option<UnfinishedSweep>,
     /// Unique to one write, so that a writer whose response was lost can recognise its own document.
@@ -51,6 +55,8 @@ impl MaintenanceDoc {
             kind: Kind::Maintenance,
             last_run_ms: 0,
             notified_until_ms: 0,
+            retained_ms: 0,
+            sessions_ms: 0,
             sweep: None,
             nonce,
             schema: Schema::default(),

@@ -6,7 +6,7 @@
 use super::{CosmosProvider, Operation as _};
 use crate::maintain::{
     self, Backlog, BacklogQuery, DeadLetter, DeadLetterCursor, DeadLetterFilter, DeadLetterId, DeadLetterPage, DuePage,
-    DueWindow, MaintenanceState, Redriven, Redrives, Retention, Tried,
+    DueWindow, Look, LookRequest, MaintenanceState, Redriven, Redrives, Retention, Tried,
 };
 use crate::page::{PageRequest, PassOutcome};
 use crate::recovery;
@@ -57,6 +57,11 @@ impl CosmosProvider {
         maintain::due(&self.store, windows, request).await.of("due")
     }
 
+    /// Everything that waits up to a due time, if it fits one page: what a run of maintenance begins with.
+    pub async fn look(&self, request: &LookRequest) -> Result<Look, ProviderError> {
+        maintain::look(&self.store, request).await.of("look")
+    }
+
     /// The state that the run before has saved; the default when there was none.
     pub async fn maintenance_state(&self) -> Result<MaintenanceState, ProviderError> {
         maintain::maintenance_state(&self.store).await.of("maintenance_state")
@@ -72,6 +77,12 @@ impl CosmosProvider {
     /// The numbers of a report, in a number of requests that does not grow with the backlog.
     pub async fn backlog(&self, ask: &BacklogQuery) -> Result<Backlog, ProviderError> {
         maintain::backlog(&self.store, ask).await.of("backlog")
+    }
+
+    /// The same numbers, as of a look: one more request per physical range, unless more waits than fits a page.
+    pub async fn backlog_of_look(&self, look: &Look, ask: &BacklogQuery) -> Result<Backlog, ProviderError> {
+        let backlog = maintain::backlog_of_look(&self.store, look, ask).await;
+        backlog.of("backlog_of_look")
     }
 
     /// A page of at most `most` dead letters, the newest first, across all instances. Dead letters that are added or

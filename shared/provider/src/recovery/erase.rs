@@ -9,7 +9,7 @@ use crate::error::Failure;
 use crate::model::sql::{DELETION, INTENT, MAINTENANCE, RECEIPT, SESSION};
 use crate::model::{DeletionDoc, InstanceDoc, IntentDoc, Kind, Listed, check_version, schema_version};
 use crate::store::Store;
-use cosmos::{PartitionKey, Query, Retry};
+use cosmos::{Etag, PartitionKey, Query, Retry};
 use duroxide::providers::DeleteInstanceResult;
 use futures::future::join_all;
 use serde::Deserialize;
@@ -65,6 +65,8 @@ pub(crate) async fn carry_out(store: &Store, decision: &DeletionDoc) -> Result<D
     Ok(total)
 }
 
+/// Removes the mark of an aborted deletion. If the instance had been deleted before it was marked, the mark made the document, and
+/// the document goes with it: nobody else would ever remove it.
 pub(super) async fn unmark(store: &Store, pk: &PartitionKey, group: &str) -> Result<(), Failure> {
     for _ in 0..ATTEMPTS {
         let Some(fence) = store
@@ -77,7 +79,12 @@ pub(super) async fn unmark(store: &Store, pk: &PartitionKey, group: &str) -> Res
         let mut next = fence.doc.clone();
         next.lock.deleting = None;
         next.lock.mark_due(None);
-        if store.swap_fence(pk, Some(&fence.etag), next).await?.is_some() {
+        let is_unmarked = if next.is_blank() {
+            delete_fence(store, pk, &fence.etag).await?
+        } else {
+            store.swap_fence(pk, Some(&fence.etag), next).await?.is_some()
+        };
+        if is_unmarked {
             return Ok(());
         }
     }
@@ -118,16 +125,10 @@ async fn erase(
             .map(|doc| doc.version.clone())
             .collect();
         let written = if listed.is_empty() {
-            match store
-                .container
-                .delete(pk, InstanceDoc::ID, Some(&fence.etag), Retry::Idempotent)
-                .await
-            {
-                Ok(()) => return Ok(total),
-                Err(error) if error.is_not_found() => return Ok(total),
-                Err(error) if error.is_precondition_failed() => None,
-                Err(error) => return Err(error.into()),
+            if delete_fence(store, pk, &fence.etag).await? {
+                return Ok(total);
             }
+            None
         } else {
             total.queue_messages_deleted += tally(None, &remains).queue_messages_deleted;
             batch::delete_fenced(store, pk, fence, &listed).await?
@@ -146,6 +147,19 @@ async fn erase(
         };
     }
     Err(Failure::busy(pk))
+}
+
+/// Deletes the document of the instance in this version. Returns whether it is gone.
+async fn delete_fence(store: &Store, pk: &PartitionKey, seen: &Etag) -> Result<bool, Failure> {
+    let deleted = store
+        .container
+        .delete(pk, InstanceDoc::ID, Some(seen), Retry::Idempotent);
+    match deleted.await {
+        Ok(()) => Ok(true),
+        Err(error) if error.is_not_found() => Ok(true),
+        Err(error) if error.is_precondition_failed() => Ok(false),
+        Err(error) => Err(error.into()),
+    }
 }
 
 /// Delivers the intents whose targets are not deleted.
