@@ -15,6 +15,7 @@
 //! | `request` | the payload: the schedule's event, or passes and limits |
 //! | `passes`, `progress` | the pages of all passes in turn; how far one pass has come and how much time it gets |
 //! | `sweep`, `reminders` | the sweep's phases; pure: the reminder schedule |
+//! | `queues`, `queue_view` | depth and probes of the queues; pure: which wakeups a queue may still hold |
 //! | `wakeups` | the wakeups of one run |
 //! | `report` | the answer and the metrics |
 //! | `dead_letters` | the other kind of request: list, read, redrive, discard |
@@ -28,6 +29,8 @@
 pub(crate) mod dead_letters;
 mod passes;
 mod progress;
+mod queue_view;
+mod queues;
 mod reminders;
 mod report;
 mod request;

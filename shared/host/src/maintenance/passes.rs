@@ -26,6 +26,8 @@ pub(super) struct Passes<'a> {
     wakeups: RunWakeups,
     passes: Vec<Progress>,
     sweep: Option<Sweep>,
+    /// Reminders that the sweep held back.
+    held: u64,
     page_size: u32,
     retention: Retention,
 }
@@ -48,6 +50,7 @@ impl<'a> Passes<'a> {
             wakeups,
             passes,
             sweep: None,
+            held: 0,
             page_size: request.page_size.unwrap_or(settings.page).max(1),
             retention,
         }
@@ -121,7 +124,9 @@ impl<'a> Passes<'a> {
                 let state = timeout_at(request.deadline, provider.maintenance_state()).await;
                 let late = |_| ProviderError::retryable("maintenance_state", "the store did not answer in time");
                 let state = state.map_err(late)??;
-                self.sweep.insert(Sweep::new(state, &self.maintenance.settings, now_ms))
+                let notifier = self.maintenance.notifier.clone();
+                let sweep = Sweep::new(state, &self.maintenance.settings, notifier, now_ms);
+                self.sweep.insert(sweep)
             }
         };
         let (sent, more) = sweep.page(provider, &mut self.wakeups, request, now_ms).await?;
@@ -141,9 +146,16 @@ impl<'a> Passes<'a> {
 
     /// Keeps how far the sweep came, for the next run. If that fails, the next run covers the same time again.
     pub(super) async fn keep_state(&mut self, until: Instant) {
-        let Some(sweep) = self.sweep.take() else {
+        let Some(mut sweep) = self.sweep.take() else {
             return;
         };
+        let last = sweep.send_probes(&mut self.wakeups).await;
+        self.held = sweep.held();
+        if let Some(pass) = self.passes.iter_mut().find(|pass| pass.pass == PassName::Sweep) {
+            pass.report.found += last.sent + last.failed + last.left;
+            pass.report.done += last.sent;
+            pass.report.failed += last.failed;
+        }
         let keep = self.maintenance.provider.keep_maintenance_state(sweep.into_state());
         let error = match timeout_at(until, keep).await {
             Ok(Ok(true)) => return,
@@ -168,6 +180,7 @@ impl<'a> Passes<'a> {
         Report {
             wakeups_sent: self.wakeups.sent,
             wakeups_failed: self.wakeups.failed,
+            reminders_held: self.held,
             passes: self.passes.into_iter().map(|pass| (pass.pass, pass.report)).collect(),
             ..Report::default()
         }

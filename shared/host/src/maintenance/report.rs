@@ -16,6 +16,9 @@ pub struct Report {
     pub wakeups_sent: u64,
     /// Wakeups that it did not accept.
     pub wakeups_failed: u64,
+    /// Overdue items that were not woken again, because their wakeups may still be in the queue. Of a backlog that fills
+    /// several pages, only those of the first pages are counted.
+    pub reminders_held: u64,
     /// Whether a pass has something left to do; the next run continues.
     pub left_over: bool,
     /// The items in the store after the run, if the request names `report` and there was time.
@@ -127,6 +130,7 @@ impl Report {
             }
             metrics.count(Metric::OutboxGivenUp, report.given_up);
         }
+        metrics.count(Metric::RemindersHeld, self.reminders_held);
         let Some(store) = &self.store else {
             return;
         };
@@ -178,6 +182,7 @@ mod tests {
             passes: BTreeMap::from([(PassName::Outbox, pass), (PassName::Report, PassReport::default())]),
             wakeups_sent: 2,
             wakeups_failed: 0,
+            reminders_held: 3,
             left_over: true,
             store: Some(StoreReport::new(&backlog, 75_900)),
         }
@@ -210,6 +215,7 @@ mod tests {
             ("OldestIntentSeconds", 65),
             ("DeadLetters", 0),
             ("PassesFailed", 1),
+            ("RemindersHeld", 3),
         ] {
             assert_eq!(line[name], json!(value), "{name}");
         }

@@ -1,9 +1,10 @@
 //! The state between runs of maintenance: read when a run begins, saved when it ends.
 
 use crate::error::Failure;
-use crate::model::{MaintenanceDoc, Schema, UnfinishedSweep};
+use crate::model::{MaintenanceDoc, QueueState, Schema, UnfinishedSweep};
 use crate::store::Store;
 use cosmos::{Etag, PartitionKey, Retry};
+use std::collections::BTreeMap;
 
 /// The state between runs of maintenance. Plain data.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -14,6 +15,8 @@ pub struct MaintenanceState {
     pub notified_until_ms: u64,
     /// The sweep that the last run did not finish.
     pub sweep: Option<UnfinishedSweep>,
+    /// What is known of the queues of wakeups, by name.
+    pub queues: BTreeMap<String, QueueState>,
     /// The version that was read; `None` when there was none.
     etag: Option<Etag>,
     schema: Schema,
@@ -26,6 +29,7 @@ pub(crate) async fn maintenance_state(store: &Store) -> Result<MaintenanceState,
         last_run_ms: found.doc.last_run_ms,
         notified_until_ms: found.doc.notified_until_ms,
         sweep: found.doc.sweep,
+        queues: found.doc.queues,
         etag: Some(found.etag),
         schema: found.doc.schema,
     }))
@@ -37,6 +41,7 @@ pub(crate) async fn keep_maintenance_state(store: &Store, state: MaintenanceStat
     doc.last_run_ms = state.last_run_ms;
     doc.notified_until_ms = state.notified_until_ms;
     doc.sweep = state.sweep;
+    doc.queues = state.queues;
     doc.schema = state.schema;
     let written = match &state.etag {
         Some(etag) => {
