@@ -26,6 +26,7 @@ mod outbox;
 mod prune_limits;
 mod pruning;
 mod queued;
+mod queues;
 mod redrive;
 mod report;
 mod retention;

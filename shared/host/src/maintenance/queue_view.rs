@@ -55,6 +55,7 @@ pub(super) struct QueueView {
     /// Whether overdue items are woken by every run, rather than at growing ages.
     pub is_every_run: bool,
     is_short: bool,
+    has_depth: bool,
     last_run_ms: u64,
     reminded_until_ms: u64,
     reminded_at_ms: u64,
@@ -84,6 +85,7 @@ impl QueueView {
             holds,
             is_every_run: holds != Holds::Unknown && !has_sent_again,
             is_short: held.is_some_and(|held| held <= SHORT),
+            has_depth: held.is_some(),
             last_run_ms: run.last_run_ms,
             reminded_until_ms: state.reminded_until_ms,
             reminded_at_ms: state.reminded_at_ms,
@@ -96,15 +98,16 @@ impl QueueView {
             holds: Holds::Unknown,
             is_every_run: false,
             is_short: false,
+            has_depth: false,
             last_run_ms: 0,
             reminded_until_ms: 0,
             reminded_at_ms: 0,
         }
     }
 
-    /// Whether a probe would show something.
-    pub(super) fn is_known(&self) -> bool {
-        self.holds != Holds::Unknown
+    /// Whether a probe is sent: where the depth is not known, it would show nothing.
+    pub(super) fn wants_probe(&self) -> bool {
+        self.has_depth
     }
 
     /// Whether the queue may still hold the wakeup of an overdue item.
@@ -155,17 +158,14 @@ pub(super) struct Reminded {
 }
 
 impl Reminded {
-    /// The state of the queue after the run. Without overdue items nobody waits for a probe.
+    /// The state of the queue after the run.
     pub(super) fn apply(&self, state: &mut QueueState, now_ms: u64) {
         if let Some(until_ms) = self.until_ms {
             state.reminded_until_ms = state.reminded_until_ms.max(until_ms);
             state.reminded_at_ms = now_ms;
         }
-        state.awaited = match (state.awaited, self.probe_after) {
-            (_, None) => None,
-            (Some(awaited), _) => Some(awaited),
-            (None, Some(ahead)) => Some(AwaitedProbe { sent_ms: now_ms, ahead }),
-        };
+        let probe = |ahead| AwaitedProbe { sent_ms: now_ms, ahead };
+        state.awaited = state.awaited.or(self.probe_after.map(probe));
     }
 }
 

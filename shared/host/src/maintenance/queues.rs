@@ -134,7 +134,7 @@ impl Queues {
         };
         met.reminders += 1;
         met.reminded.until_ms = met.reminded.until_ms.max(Some(due_ms));
-        if !met.view.is_known() {
+        if !met.view.wants_probe() {
             return Some(reminder);
         }
         match met.carrier.replace(Carrier::Reminder(reminder)) {
@@ -192,13 +192,14 @@ impl Queues {
         sent
     }
 
-    /// The state for the next run, when all overdue items were examined or `is_whole` is false.
+    /// The state for the next run. `is_whole`: this run has examined all overdue items.
     pub(super) fn into_states(mut self, is_whole: bool) -> BTreeMap<String, QueueState> {
         for (name, state) in &mut self.states {
             let met = self.met.get(&QueueName::from_kept(name));
             match met.map(|met| met.reminded) {
                 Some(reminded) => reminded.apply(state, self.run.now_ms),
-                None if is_whole => Reminded::default().apply(state, self.run.now_ms),
+                // Without overdue items nobody waits for a probe.
+                None if is_whole => state.awaited = None,
                 None => {}
             }
         }
