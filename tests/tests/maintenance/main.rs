@@ -2,6 +2,7 @@
 //!
 //! Most tests make turns by hand on a clock that only the test moves, and make one target fail at a listener of their own.
 
+mod backlog;
 mod binary;
 mod bounded;
 mod crashes;
