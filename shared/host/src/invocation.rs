@@ -4,6 +4,9 @@
 //! (`waiting`). Different targets are served at once, as far as there are dispatchers. Each
 //! record is answered by itself: a malformed or failed one does not fail the others of its batch.
 //!
+//! Wakeups of the steps for one turn are one message where they come at the same moment (`notifier/coalesce.rs`). A probe of
+//! maintenance (`maintenance/queues.rs`) is noted beside the steps, and never delays or fails one.
+//!
 //! Each step is a span with the fields of its target and, at its end, of what was claimed, so that every log line of
 //! the step can be found by instance.
 
@@ -15,11 +18,12 @@ use crate::environment::{Environment, Role};
 use crate::event::{BatchResponse, SqsEvent, SqsRecord};
 use crate::gate::{Ended, Outcome, Step, StepTarget, TurnTarget};
 use crate::metrics::Metric;
-use crate::notifier::Delayed;
-use crate::wakeup::{Wakeup, recent_consistency_token};
+use crate::notifier::{Coalescer, Delayed, UnderWay};
+use crate::wakeup::{Probe, Wakeup, recent_consistency_token};
 use duroxide_cosmos::Target;
 use futures::future::join_all;
-use std::collections::HashMap;
+use futures::join;
+use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 use tokio::time::Instant;
 use tracing::Instrument as _;
@@ -27,6 +31,9 @@ use tracing::field::Empty;
 
 /// How much of the margin between the budget's end and the deadline may be used to send wakeups.
 const LAST_WAKEUPS: Duration = Duration::from_millis(150);
+
+/// How long noting a probe may take. It runs beside the steps.
+const NOTE_TIME: Duration = Duration::from_secs(2);
 
 /// So many wakeups for one turn in a batch are a rush.
 const RUSH: usize = 3;
@@ -59,13 +66,19 @@ impl Environment {
     pub async fn serve(&self, event: SqsEvent, budget: Budget) -> BatchResponse {
         let mut failed = Vec::new();
         let groups = self.grouped(event.records, &mut failed);
-        let wait = self.waits.invocation();
-        let served = groups.into_iter().map(|group| self.serve_group(group, &wait, budget));
-        failed.extend(join_all(served).await.into_iter().flatten());
+        let probes = probes_of(&groups);
+        let (wait, wakeups) = (self.waits.invocation(), Coalescer::new(self.notifier.clone()));
+        // All of them are entered before the first is served.
+        let entered: Vec<(Group, UnderWay)> = groups.into_iter().map(|group| (group, wakeups.enter())).collect();
+        let served = entered
+            .into_iter()
+            .map(|(group, under_way)| self.serve_group(group, under_way, &wait, budget));
+        let (served, ()) = join!(join_all(served), self.note(probes, budget));
+        failed.extend(served.into_iter().flatten());
         BatchResponse::of(failed)
     }
 
-    async fn take_step(&self, group: &Group, budget: Budget) -> Taken {
+    async fn take_step(&self, group: &Group, under_way: UnderWay, budget: Budget) -> Taken {
         let span = tracing::info_span!(
             "step",
             instance = group.target.instance(),
@@ -75,10 +88,10 @@ impl Environment {
             execution = Empty,
             attempt = Empty,
         );
-        self.step(group, budget).instrument(span).await
+        self.step(group, under_way, budget).instrument(span).await
     }
 
-    async fn step(&self, group: &Group, budget: Budget) -> Taken {
+    async fn step(&self, group: &Group, under_way: UnderWay, budget: Budget) -> Taken {
         let started = Instant::now();
         let tokens = group
             .wakeups
@@ -91,7 +104,7 @@ impl Environment {
             // The winner may have read before this group's message came. Who claims cannot lose again.
             step = self.gate.serve(group.claiming(), budget).await;
         }
-        let disposition = disposition(&step.outcome, step.more, group.tries(), self.clock.now_ms());
+        let disposition = group.disposition(&step, self.clock.now_ms());
         let again = match disposition {
             Disposition::Served | Disposition::Failed => None,
             Disposition::Again(delay) => Some(self.again(group, &step.outcome, delay)),
@@ -100,7 +113,7 @@ impl Environment {
         let mut wakeups = Vec::from_iter(again.clone());
         wakeups.append(&mut step.wakeups);
         let sent = wakeups.len();
-        let not_sent = self.notifier.notify_within(budget.left() + LAST_WAKEUPS, wakeups).await;
+        let not_sent = under_way.notify(budget.left() + LAST_WAKEUPS, wakeups).await;
         let lost = not_sent
             .iter()
             .any(|lost| again.iter().any(|delayed| delayed.wakeup == lost.wakeup));
@@ -113,6 +126,26 @@ impl Environment {
             true => Taken::Ended,
             false => Taken::Served,
         }
+    }
+
+    /// Notes for maintenance which probes came through their queue. One that cannot be noted counts as lost: the next run
+    /// sends another.
+    async fn note(&self, probes: BTreeSet<Probe>, budget: Budget) {
+        let limit = NOTE_TIME.min(budget.left());
+        let noted = probes.into_iter().map(|Probe { queue, sent_ms }| async move {
+            let note = self.store.note_probe(&queue, sent_ms);
+            let error = match tokio::time::timeout(limit, note).await {
+                Ok(Ok(())) => return,
+                Ok(Err(error)) => error.to_string(),
+                Err(_) => "the store did not answer in time".to_owned(),
+            };
+            tracing::warn!(
+                queue,
+                error,
+                "a probe of maintenance could not be noted; the next run sends another"
+            );
+        });
+        join_all(noted).await;
     }
 
     fn again(&self, group: &Group, outcome: &Outcome, delay: Duration) -> Delayed {
@@ -229,6 +262,12 @@ impl Environment {
     }
 }
 
+/// The probes of a batch, each once.
+fn probes_of(groups: &[Group]) -> BTreeSet<Probe> {
+    let wakeups = groups.iter().flat_map(|group| &group.wakeups);
+    wakeups.filter_map(|wakeup| wakeup.probe.clone()).collect()
+}
+
 impl Group {
     /// The part of it that these wakeups are.
     fn part(&self, wakeups: Vec<Wakeup>) -> Group {
@@ -262,6 +301,15 @@ impl Group {
             }),
             Target::Work(work) => StepTarget::Work(work.clone()),
         }
+    }
+
+    fn disposition(&self, step: &Step, now_ms: u64) -> Disposition {
+        // The wakeup of a probe for an item that was held back: whoever is busy with the item has the item's own wakeup.
+        let is_extra = |wakeup: &Wakeup| wakeup.probe.is_some() && !wakeup.overdue;
+        if matches!(step.outcome, Outcome::Busy { .. }) && self.wakeups.iter().all(is_extra) {
+            return Disposition::Served;
+        }
+        disposition(&step.outcome, step.more, self.tries(), now_ms)
     }
 
     fn tries(&self) -> u32 {

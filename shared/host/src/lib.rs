@@ -83,4 +83,4 @@ pub use duroxide_cosmos::{Orchestration, Target, WorkTarget, WorkVersion};
 pub use function::{client, maintenance, orchestrator, worker};
 pub use lambda_runtime::Error;
 pub use notifier::{Delayed, NotSent, Notifier};
-pub use wakeup::{Wakeup, WakeupError};
+pub use wakeup::{Probe, Wakeup, WakeupError};

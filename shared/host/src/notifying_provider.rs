@@ -1,10 +1,11 @@
 //! A provider that wakes the functions for what it queues: what a `duroxide::Client` needs where nobody polls.
 //!
-//! Only the two `enqueue_*` send wakeups. For what the runtime commits, the invocation that ran it sends them.
+//! Only the two `enqueue_*` send wakeups. For what the runtime commits, the invocation that ran it sends them. Requests for
+//! one instance at the same moment share a wakeup (`notifier/coalesce.rs`).
 
 use crate::delegate_provider;
 use crate::due::Schedule;
-use crate::notifier::BoundedNotifier;
+use crate::notifier::{BoundedNotifier, Coalescer, UnderWay};
 use crate::wakeup::recent_consistency_token;
 use cosmos::Clock;
 use duroxide::providers::{Provider, ProviderError, WorkItem};
@@ -16,7 +17,7 @@ use std::time::Duration;
 /// See the module.
 pub struct NotifyingProvider {
     store: Arc<CosmosProvider>,
-    notifier: BoundedNotifier,
+    wakeups: Arc<Coalescer>,
     clock: Arc<dyn Clock>,
     reach: Duration,
 }
@@ -39,7 +40,7 @@ impl NotifyingProvider {
     ) -> NotifyingProvider {
         NotifyingProvider {
             store,
-            notifier,
+            wakeups: Coalescer::new(notifier),
             clock,
             reach,
         }
@@ -47,13 +48,14 @@ impl NotifyingProvider {
 
     /// Sends a wakeup. The caller's request was stored, so a wakeup that cannot be sent is no error of the request:
     /// maintenance finds its target.
-    async fn notify(&self, due: Option<Due>) {
+    async fn notify(&self, request: UnderWay, due: Option<Due>) {
         let schedule = Schedule {
             written_ms: self.clock.now_ms(),
             reach: self.reach,
             consistency_token: recent_consistency_token(&self.store),
         };
-        self.notifier.notify(schedule.wakeups(due.into_iter().collect())).await;
+        let wakeups = schedule.wakeups(due.into_iter().collect());
+        request.notify(Duration::MAX, wakeups).await;
     }
 }
 
@@ -63,15 +65,17 @@ delegate_provider! {
             let now_ms = self.clock.now_ms();
             let visible_ms = delay.map(|delay| now_ms.saturating_add(delay.as_millis() as u64));
             let due = Due::enqueued(&item, visible_ms);
+            let request = self.wakeups.enter();
             self.store.enqueue_for_orchestrator(item, delay).await?;
-            self.notify(due).await;
+            self.notify(request, due).await;
             Ok(())
         }
 
         async fn enqueue_for_worker(&self, item: WorkItem) -> Result<(), ProviderError> {
             let due = Due::activity(&item, None);
+            let request = self.wakeups.enter();
             self.store.enqueue_for_worker(item).await?;
-            self.notify(due).await;
+            self.notify(request, due).await;
             Ok(())
         }
     }

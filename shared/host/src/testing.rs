@@ -15,6 +15,7 @@ pub use crate::maintenance::{
 };
 pub use crate::metrics::{Metric, Metrics};
 pub use crate::notifier::{BoundedNotifier, Memory};
+pub use crate::notifier::{Depth, QueueName};
 pub use crate::notifying_provider::NotifyingProvider;
 pub use crate::secret::SecretKey;
 

@@ -13,6 +13,8 @@
 //! `etag` and `schema` name the version in which the work item was written: the worker claims it in that version without
 //! reading it first. A wakeup that is sent again has neither, because somebody may have written the item since.
 //!
+//! `"probe":{"queue":"work","sent":1760000000000}` asks the receiver to note for maintenance that it came through the queue.
+//!
 //! A wakeup names a target. Whatever else it carries only spares the reader a request: the store decides. Fields that
 //! this version does not know are ignored, so that a newer sender can add some; another `v` is refused, because there the
 //! meaning has changed. The text is pure ASCII, because SQS refuses some characters that an instance id may have.
@@ -45,6 +47,21 @@ pub struct Wakeup {
     pub execution: Option<u64>,
     /// Maintenance sent it, because its target is overdue: an earlier attempt may have ended its process.
     pub overdue: bool,
+    /// Maintenance wants to know when it has come through its queue.
+    pub probe: Option<Probe>,
+}
+
+/// What shows that a queue holds nothing any more that was sent before it.
+///
+/// It is a part of a wakeup for a target that is overdue anyway: a function of an older release serves that wakeup as any
+/// other and ignores the probe.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Probe {
+    /// The name of the queue.
+    pub queue: String,
+    /// When it was sent (Unix ms, by the clock of maintenance).
+    #[serde(rename = "sent")]
+    pub sent_ms: u64,
 }
 
 /// Why a message is not a wakeup.
@@ -96,6 +113,8 @@ struct Wire {
     tries: u32,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     overdue: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    probe: Option<Probe>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -191,6 +210,7 @@ impl Wakeup {
             tries: 0,
             execution: None,
             overdue: false,
+            probe: None,
         }
     }
 
@@ -225,6 +245,7 @@ impl Wakeup {
             also: also.collect(),
             tries: self.tries,
             overdue: self.overdue,
+            probe: self.probe.clone(),
         };
         ascii(&serde_json::to_string(&wire).expect("a wakeup is strings and numbers, which have a JSON form"))
     }
@@ -259,6 +280,7 @@ impl Wakeup {
             tries: wire.tries,
             execution,
             overdue: wire.overdue,
+            probe: wire.probe,
         })
     }
 }
@@ -320,6 +342,11 @@ mod tests {
         late.set_dues(&[1_760_000_000_000, 1_760_000_000_001, 1_760_000_000_999]);
         late.consistency_token = Some("0:-1#12,1:-1#7".to_owned());
         late.tries = 3;
+        late.overdue = true;
+        late.probe = Some(Probe {
+            queue: "work:gpu".to_owned(),
+            sent_ms: 1_760_000_000_001,
+        });
         for wakeup in [Wakeup::turn("a"), Wakeup::work(work()), Wakeup::work(written()), late] {
             assert_eq!(Wakeup::decode(&wakeup.encode()).unwrap(), wakeup);
         }

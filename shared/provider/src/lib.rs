@@ -61,12 +61,12 @@ pub use due::{Due, Orchestration, Target, TurnDecision, WorkTarget, WorkVersion}
 pub use error::ConnectError;
 pub use maintain::{
     Backlog, BacklogQuery, DeadLetter, DeadLetterCursor, DeadLetterFilter, DeadLetterId, DeadLetterPage,
-    DeadLetterSummary, DueItem, DuePage, DueWindow, Look, LookRequest, MaintenanceState, Redriven, Redrives, Retention,
-    Searched, Tried,
+    DeadLetterSummary, DueItem, DueKinds, DuePage, DueWindow, Look, LookRequest, MaintenanceState, PassedProbe,
+    Redriven, Redrives, Retention, Searched, Tried,
 };
 #[cfg(feature = "testing")]
 pub use model::testing;
-pub use model::{DeadLetterKind, UnfinishedSweep};
+pub use model::{AwaitedProbe, DeadLetterKind, QueueState, UnfinishedSweep};
 pub use page::{Cursor, PageRequest, PassOutcome};
 pub use provider::CosmosProvider;
 pub use schema::container_spec;

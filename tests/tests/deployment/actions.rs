@@ -1,6 +1,6 @@
 //! Every AWS action that the functions need, and on which resource. `permissions` holds the template's roles to it.
 //!
-//! The first three are called by the host's own code (`notifier/sqs.rs`, `secret.rs`, `web_identity.rs`), the others by Lambda
+//! The first four are called by the host's own code (`notifier/sqs.rs`, `secret.rs`, `web_identity.rs`), the others by Lambda
 //! on behalf of the function: the event source mapping polls its queue, the runtime writes its log.
 
 use Deployed::{Client, Maintenance, Orchestrator, Worker};
@@ -51,6 +51,12 @@ pub const PERMISSIONS: &[Permission] = &[
         action: "sqs:SendMessage",
         on: On::WakeupQueues,
         by: &[Orchestrator, Worker, Maintenance, Client],
+    },
+    // Maintenance asks for the depth of the queues when something is overdue.
+    Permission {
+        action: "sqs:GetQueueAttributes",
+        on: On::WakeupQueues,
+        by: &[Maintenance],
     },
     // The store's key is read once per environment, and again when it is refused.
     Permission {
@@ -112,8 +118,9 @@ mod tests {
 
     /// Every call of an AWS client in the host's code, as `service:Operation`.
     fn calls(directory: &Path, found: &mut Vec<String>) {
-        const OPERATIONS: [(&str, &str); 3] = [
+        const OPERATIONS: [(&str, &str); 4] = [
             (".send_message_batch()", "sqs:SendMessage"),
+            (".get_queue_attributes()", "sqs:GetQueueAttributes"),
             (".get_secret_value()", "secretsmanager:GetSecretValue"),
             (".get_web_identity_token()", "sts:GetWebIdentityToken"),
         ];
@@ -147,8 +154,12 @@ mod tests {
         );
         found.sort();
         found.dedup();
-        let mut listed: Vec<_> = Client.permissions().map(|permission| permission.action).collect();
+        // Lambda itself writes the log; everything else that these two are allowed is called by the code.
+        let allowed = Client.permissions().chain(Maintenance.permissions());
+        let called = allowed.filter(|permission| permission.on != On::OwnLog);
+        let mut listed: Vec<_> = called.map(|permission| permission.action).collect();
         listed.sort_unstable();
+        listed.dedup();
         assert_eq!(found, listed);
     }
 }

@@ -4,6 +4,7 @@ mod children;
 mod demo;
 mod documents;
 mod environment;
+mod fan_out;
 mod function_errors;
 mod keyless;
 mod lambda;

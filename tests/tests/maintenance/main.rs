@@ -2,6 +2,7 @@
 //!
 //! Most tests make turns by hand on a clock that only the test moves, and make one target fail at a listener of their own.
 
+mod backlog;
 mod binary;
 mod bounded;
 mod crashes;
@@ -28,6 +29,7 @@ mod outbox;
 mod prune_limits;
 mod pruning;
 mod queued;
+mod queues;
 mod redrive;
 mod report;
 mod retention;

@@ -4,16 +4,26 @@ use super::{Group, LAST_WAKEUPS, Taken};
 use crate::budget::Budget;
 use crate::due::Schedule;
 use crate::environment::{Environment, Role};
+use crate::notifier::UnderWay;
 use crate::waiting::{InvocationWait, LONGEST, again, dues, is_written, split, split_near, wait_for};
 use crate::wakeup::{Wakeup, recent_consistency_token};
 use duroxide_cosmos::Due;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 
 impl Environment {
     /// Takes a step for what is due, then waits for what is due within a second. Answers the ids of the group's records if
     /// they must come again.
-    pub(super) async fn serve_group(&self, mut group: Group, wait: &InvocationWait<'_>, budget: Budget) -> Vec<String> {
+    pub(super) async fn serve_group(
+        &self,
+        mut group: Group,
+        under_way: UnderWay,
+        wait: &InvocationWait<'_>,
+        budget: Budget,
+    ) -> Vec<String> {
+        let wakeups = Arc::clone(under_way.coalescer());
+        let mut entered = Some(under_way);
         let limit = Instant::now() + LONGEST;
         let now_ms = self.clock.now_ms();
         let (mut due, later) = split(std::mem::take(&mut group.wakeups), now_ms);
@@ -23,7 +33,8 @@ impl Environment {
         let (mut near, mut far) = split_near(later, now_ms);
         loop {
             if !due.is_empty() {
-                match self.take_step(&group.part(due), budget).await {
+                let under_way = entered.take().unwrap_or_else(|| wakeups.enter());
+                match self.take_step(&group.part(due), under_way, budget).await {
                     // Somebody may have written the work item since.
                     Taken::Served => group.target = group.target.without_version(),
                     Taken::Ended => return Vec::new(),
@@ -36,6 +47,8 @@ impl Environment {
             if near.is_empty() {
                 return Vec::new();
             }
+            // The others need not wait for what this group sends later.
+            entered = None;
             let begun = Instant::now();
             if !self.wait_for(&near, wait, budget, limit).await {
                 let is_sent = self.send_again(&group, &near, true, budget).await;

@@ -6,7 +6,7 @@
 use super::Maintenance;
 use super::sweep::ms;
 use duroxide::providers::ProviderError;
-use duroxide_cosmos::{CosmosProvider, DuePage, DueWindow, Look, LookRequest, MaintenanceState, PageRequest};
+use duroxide_cosmos::{CosmosProvider, DueKinds, DuePage, DueWindow, Look, LookRequest, MaintenanceState, PageRequest};
 use serde::Serialize;
 use tokio::time::{Instant, timeout_at};
 
@@ -79,12 +79,17 @@ pub(super) struct DueSource<'a> {
 
 impl DueSource<'_> {
     /// One page of what is due in one of the windows.
-    pub(super) async fn due(&self, windows: &[DueWindow], request: PageRequest) -> Result<DuePage, ProviderError> {
-        // A cursor is of the store: what it has begun it ends.
-        let look = self.look.filter(|_| request.cursor.is_none());
+    pub(super) async fn due(
+        &self,
+        kinds: DueKinds,
+        windows: &[DueWindow],
+        request: PageRequest,
+    ) -> Result<DuePage, ProviderError> {
+        // What the store has begun it ends: a cursor, or a search for one kind only, continues there.
+        let look = self.look.filter(|_| request.cursor.is_none() && kinds == DueKinds::All);
         match look.and_then(|look| look.due(windows)) {
             Some(page) => Ok(page),
-            None => self.provider.due(windows, request).await,
+            None => self.provider.due_of(kinds, windows, request).await,
         }
     }
 }

@@ -19,6 +19,7 @@
 //! | `look`, `needs` | the look and the state at the beginning; pure: which passes need a page |
 //! | `passes`, `progress` | the pages of all passes in turn; how far one pass has come and how much time it gets |
 //! | `sweep`, `reminders` | the sweep's phases; pure: the reminder schedule |
+//! | `queues`, `queue_view` | depth and probes of the queues; pure: which wakeups a queue may still hold |
 //! | `wakeups` | the wakeups of one run |
 //! | `report` | the answer and the metrics |
 //! | `dead_letters` | the other kind of request: list, read, redrive, discard |
@@ -35,6 +36,8 @@ pub(crate) mod look;
 mod needs;
 mod passes;
 mod progress;
+mod queue_view;
+mod queues;
 mod reminders;
 mod report;
 mod request;

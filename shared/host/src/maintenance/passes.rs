@@ -28,6 +28,8 @@ pub(super) struct Passes<'a> {
     wakeups: RunWakeups,
     passes: Vec<Progress>,
     sweep: Option<Sweep>,
+    /// Reminders that the sweep held back.
+    held: u64,
     page_size: u32,
     retention: Retention,
     /// What waited when the run began.
@@ -59,6 +61,7 @@ impl<'a> Passes<'a> {
             wakeups,
             passes,
             sweep: None,
+            held: 0,
             page_size: request.page_size.unwrap_or(settings.page).max(1),
             retention,
             look: None,
@@ -172,7 +175,9 @@ impl<'a> Passes<'a> {
                 };
                 // The time of the look: the windows must not reach beyond it.
                 let now_ms = self.look.as_ref().map_or(now_ms, Look::now_ms);
-                self.sweep.insert(Sweep::new(state, &maintenance.settings, now_ms))
+                let notifier = maintenance.notifier.clone();
+                self.sweep
+                    .insert(Sweep::new(state, &maintenance.settings, notifier, now_ms))
             }
         };
         let source = DueSource {
@@ -196,9 +201,16 @@ impl<'a> Passes<'a> {
 
     /// Keeps how far the sweep came, for the next run. If that fails, the next run covers the same time again.
     pub(super) async fn keep_state(&mut self, until: Instant) {
-        let Some(sweep) = self.sweep.take() else {
+        let Some(mut sweep) = self.sweep.take() else {
             return;
         };
+        let last = sweep.send_probes(&mut self.wakeups).await;
+        self.held = sweep.held();
+        if let Some(pass) = self.passes.iter_mut().find(|pass| pass.pass == PassName::Sweep) {
+            pass.report.found += last.sent + last.failed + last.left;
+            pass.report.done += last.sent;
+            pass.report.failed += last.failed;
+        }
         let mut state = sweep.into_state();
         let is_complete = |pass: &&Progress| self.searching.contains(&pass.pass) && pass.is_complete();
         for pass in self.passes.iter().filter(is_complete) {
@@ -237,6 +249,7 @@ impl<'a> Passes<'a> {
         Report {
             wakeups_sent: self.wakeups.sent,
             wakeups_failed: self.wakeups.failed,
+            reminders_held: self.held,
             look: self.look_report,
             passes: self.passes.into_iter().map(|pass| (pass.pass, pass.report)).collect(),
             ..Report::default()

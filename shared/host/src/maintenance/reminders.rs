@@ -1,29 +1,51 @@
 //! The reminder schedule: which due items a run wakes. Pure decisions, no I/O.
 //!
-//! An overdue item is woken at certain *ages*: the threshold, twice the threshold, four times, and so on up to a day; from
-//! then on once a day. A run covers the time since the run before, so each item is woken once at each age however often
+//! An item is *overdue* from the threshold on: that gives the functions time to serve what was queued just now. A timer is
+//! overdue from its time on, because its wakeup was sent for that time, when it was queued or by an earlier run. If the
+//! timer is still there, that wakeup was lost. A run that comes so soon that the wakeup may still be in flight wakes it with a
+//! delay.
+//!
+//! An overdue item is woken by every run until it is served, unless its wakeup may still be in the queue (`queue_view`). After
+//! [`EAGER_MS`] something else than a wakeup is missing, so from then on it is woken at growing *ages*: the threshold, twice
+//! the threshold, four times, and so on up to a day; then once a day. The same ages hold from the beginning where nothing
+//! is known of the queue. A run covers the time since the run before, so each item is woken once at each age however often
 //! maintenance runs, and nothing is remembered of single items:
 //!
 //! ```text
 //!   due            +30 s    +60 s         +120 s                        +240 s
 //!    |──────────────|────────|──────────────|──────────────────────────────|────>
 //!          runs:  |        |        |        |        |        |        |
-//!                 no      wake     wake     wake      no       no      wake ...
+//!  queue empty:   no      wake     wake     wake     wake     wake     wake ...
+//!  not known:     no      wake     wake     wake      no       no      wake ...
 //! ```
 //!
-//! The threshold gives the functions time to serve what was queued just now. A timer does not need it: its wakeup was sent
-//! for its own time, when it was queued or by an earlier run. If the timer is still there, that wakeup was lost. So the first
-//! run after its time wakes it, and a lost wakeup costs one period at most; a run that comes so soon that the wakeup may
-//! still be in flight wakes it with a delay. A timer whose commit took longer than the timer itself may be missed by that
-//! run. So the next run wakes it again, if the threshold would come later (it does when the period is shorter).
+//! At the growing ages, a timer is woken by the first run after its time. A timer whose commit took longer than the timer
+//! itself may be missed by that run. So the next run wakes it again, if the threshold would come later (it does when the
+//! period is shorter).
+//!
+//! A reminder costs nothing but an invocation: it counts as an attempt only when a function begins the step. An activity under
+//! way is due when its lock ends, so it is not overdue; an item whose functions are throttled is never begun.
 
+use super::queue_view::QueueView;
 use duroxide_cosmos::{DueItem, DueWindow, Target};
 
 const DAY_MS: u64 = 24 * 60 * 60 * 1000;
+/// How long an overdue item is woken by every run. That many wakeups are not lost one after the other.
+const EAGER_MS: u64 = 60 * 60 * 1000;
 /// The time in which a timer's wakeup may still be in flight. Schedules run less often than this.
 const TIMER_GRACE_MS: u64 = 2_000;
 /// A message that was put off by at least this much was woken for its own time, like a timer.
 const LEAST_PUT_OFF_MS: u64 = 1_000;
+
+/// What a run does with an item.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Decision {
+    /// It is not overdue, or was woken before and has not reached its next age.
+    Later,
+    /// Its wakeup may still be in the queue.
+    Held,
+    Wake,
+}
 
 /// The time that a run covers: from the run before until now, without what was woken already.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,10 +67,10 @@ impl Overdue {
             return Vec::new();
         }
         let mut spans: Vec<(u64, u64)> = self
-            .timer_ages()
-            .chain(self.ages())
+            .ages()
             .map(|age| (self.last_run_ms.saturating_sub(age), self.now_ms.saturating_sub(age)))
             .collect();
+        spans.push((self.now_ms.saturating_sub(EAGER_MS), self.now_ms));
         if self.is_new_day() {
             spans.push((0, self.now_ms.saturating_sub(DAY_MS)));
         }
@@ -65,18 +87,43 @@ impl Overdue {
         windows
     }
 
-    /// Whether this run wakes an item of the windows.
-    pub(super) fn wakes(&self, item: &DueItem) -> bool {
-        let is_timer_of_age = || is_timer(item) && self.timer_ages().any(|age| self.reaches(item, age));
-        item.due_ms > self.after_ms && (self.is_of_age(item) || is_timer_of_age())
+    /// Whether this run wakes an item of the windows, as far as its queue allows. If not, nothing need be known of the queue.
+    pub(super) fn is_candidate(&self, item: &DueItem) -> bool {
+        item.due_ms > self.after_ms && (self.is_eager(item) || self.is_of_schedule(item))
+    }
+
+    /// Whether this run wakes a candidate.
+    pub(super) fn decide(&self, item: &DueItem, queue: &QueueView) -> Decision {
+        let is_wanted = (queue.is_every_run && self.is_eager(item)) || self.is_of_schedule(item);
+        match self.is_candidate(item) && is_wanted {
+            false => Decision::Later,
+            true if queue.may_hold(item) => Decision::Held,
+            true => Decision::Wake,
+        }
     }
 
     /// How long after `now_ms` the wakeup of such an item should arrive.
     pub(super) fn wait_ms(&self, item: &DueItem, now_ms: u64) -> u64 {
-        if self.is_of_age(item) {
+        if self.is_over_threshold(item) {
             return 0;
         }
         item.due_ms.saturating_add(TIMER_GRACE_MS).saturating_sub(now_ms)
+    }
+
+    fn is_over_threshold(&self, item: &DueItem) -> bool {
+        item.due_ms.saturating_add(self.threshold_ms.max(1)) <= self.now_ms
+    }
+
+    /// Whether the item is overdue, and not so old that wakeups do not help.
+    fn is_eager(&self, item: &DueItem) -> bool {
+        let is_overdue = self.is_over_threshold(item) || (is_timer(item) && item.due_ms <= self.now_ms);
+        is_overdue && item.due_ms.saturating_add(EAGER_MS) > self.now_ms
+    }
+
+    /// Whether the item reaches one of its growing ages in this run.
+    fn is_of_schedule(&self, item: &DueItem) -> bool {
+        let is_timer_of_age = || is_timer(item) && self.timer_ages().any(|age| self.reaches(item, age));
+        self.is_of_age(item) || is_timer_of_age()
     }
 
     /// Whether the item reaches one of the ages of every item in this run.
@@ -148,7 +195,7 @@ impl Coming {
 }
 
 /// Whether a wakeup was sent for the item's due time, rather than when it was queued.
-fn is_timer(item: &DueItem) -> bool {
+pub(super) fn is_timer(item: &DueItem) -> bool {
     let is_put_off = |queued: u64| item.due_ms.saturating_sub(queued) >= LEAST_PUT_OFF_MS;
     matches!(item.target, Target::Turn { .. }) && (item.is_timer || item.queued_ms.is_some_and(is_put_off))
 }

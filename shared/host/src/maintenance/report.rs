@@ -20,6 +20,9 @@ pub struct Report {
     pub wakeups_sent: u64,
     /// Wakeups that it did not accept.
     pub wakeups_failed: u64,
+    /// Overdue items that were not woken again, because their wakeups may still be in the queue. Of a backlog that fills
+    /// several pages, only those of the first pages are counted.
+    pub reminders_held: u64,
     /// Whether a pass has something left to do; the next run continues.
     pub left_over: bool,
     /// The items in the store after the run, if the request names `report` and there was time.
@@ -132,6 +135,7 @@ impl Report {
             }
             metrics.count(Metric::OutboxGivenUp, report.given_up);
         }
+        metrics.count(Metric::RemindersHeld, self.reminders_held);
         let Some(store) = &self.store else {
             return;
         };
@@ -184,6 +188,7 @@ mod tests {
             passes: BTreeMap::from([(PassName::Outbox, pass), (PassName::Report, PassReport::default())]),
             wakeups_sent: 2,
             wakeups_failed: 0,
+            reminders_held: 3,
             left_over: true,
             store: Some(StoreReport::new(&backlog, 75_900)),
         }
@@ -225,6 +230,7 @@ mod tests {
             ("MessagesDue", 7),
             ("OldestIntentSeconds", 65),
             ("PassesFailed", 1),
+            ("RemindersHeld", 3),
         ] {
             assert_eq!((&busy[name], &then[name]), (&json!(value), &json!(0)), "{name}");
         }

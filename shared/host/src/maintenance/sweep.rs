@@ -6,6 +6,9 @@
 //! | left | what the run before had no time for | stays, from there on |
 //! | new | what reached an age since the run before (`reminders`) | becomes the next run's `left` |
 //!
+//! Overdue items whose wakeups may still be in their queue are held back (`queues`). Where that is true for all later activities
+//! of a backlog, the phase goes on without them, so that a backlog costs a run one page; the same for messages.
+//!
 //! Items are woken in the order of their due times, over all physical partitions: items that one partition returns ahead of
 //! the others wait until those have come as far. So a run that stops knows up to when everything was woken, and the next run
 //! repeats nothing (except of a single moment that fills whole pages, which no cursor can divide).
@@ -14,18 +17,22 @@
 //! next run wakes the same items again: a duplicate wakeup finds nothing to do.
 
 use super::look::DueSource;
+use super::queue_view::RunTimes;
+use super::queues::Queues;
 use super::reminders::{Coming, Overdue, watermark};
 use super::wakeups::{RunWakeups, SentWakeups, coming_wakeups, overdue_wakeups};
 use crate::config::MaintenanceSettings;
+use crate::notifier::BoundedNotifier;
 use duroxide::providers::ProviderError;
-use duroxide_cosmos::{Cursor, DueItem, DuePage, DueWindow, MaintenanceState, PageRequest, UnfinishedSweep};
-use std::collections::VecDeque;
+use duroxide_cosmos::{Cursor, DueItem, DueKinds, DuePage, DueWindow, MaintenanceState, PageRequest, UnfinishedSweep};
+use std::collections::{BTreeSet, VecDeque};
 
 /// A sweep under way.
 #[derive(Debug)]
 pub(super) struct Sweep {
     state: MaintenanceState,
     phases: VecDeque<Phase>,
+    queues: Queues,
     /// There was no time for some wakeups: no more pages are read.
     is_cut_short: bool,
 }
@@ -34,6 +41,8 @@ pub(super) struct Sweep {
 struct Phase {
     kind: Kind,
     windows: Vec<DueWindow>,
+    /// What it still looks for.
+    items: DueKinds,
     cursor: Option<Cursor>,
     /// Items that were returned ahead of other partitions.
     ahead: Vec<DueItem>,
@@ -57,6 +66,7 @@ impl Phase {
         Phase {
             kind,
             windows,
+            items: DueKinds::All,
             cursor: None,
             ahead: Vec::new(),
             woken_ms: None,
@@ -82,6 +92,26 @@ impl Phase {
         self.ahead = due.split_off(ready.unwrap_or_else(|| up_to(page.reached_ms)));
         (due, until_ms)
     }
+
+    /// Leaves out messages or work items that are due at `from_ms` or later. Returns whether something is left to look for.
+    fn leave_out(&mut self, turns: bool, works: bool, from_ms: u64) -> bool {
+        let items = match self.items {
+            DueKinds::All if turns && works => return false,
+            DueKinds::Turns if turns => return false,
+            DueKinds::Works if works => return false,
+            DueKinds::All if works => DueKinds::Turns,
+            DueKinds::All if turns => DueKinds::Works,
+            _ => return true,
+        };
+        self.items = items;
+        // Another query has other cursors, so it begins where all partitions are.
+        (self.cursor, self.ahead) = (None, Vec::new());
+        for window in &mut self.windows {
+            window.after_ms = window.after_ms.max(from_ms.saturating_sub(1));
+        }
+        self.windows.retain(|window| window.after_ms < window.until_ms);
+        !self.windows.is_empty()
+    }
 }
 
 /// A duration in ms, as the store counts.
@@ -91,7 +121,12 @@ pub(super) fn ms(duration: std::time::Duration) -> u64 {
 
 impl Sweep {
     /// Plans a run that begins now.
-    pub(super) fn new(state: MaintenanceState, settings: &MaintenanceSettings, now_ms: u64) -> Sweep {
+    pub(super) fn new(
+        state: MaintenanceState,
+        settings: &MaintenanceSettings,
+        notifier: BoundedNotifier,
+        now_ms: u64,
+    ) -> Sweep {
         let (ahead_ms, reach_ms) = (ms(settings.ahead()), ms(settings.wakeup_reach));
         let state = not_ahead(state, ms(settings.period), now_ms);
         let overdue = Overdue {
@@ -114,7 +149,14 @@ impl Sweep {
             Some(Kind::New(overdue)),
         ];
         let phases = kinds.into_iter().flatten().map(Phase::new).collect();
+        let run = RunTimes {
+            now_ms,
+            last_run_ms: state.last_run_ms,
+            period_ms: overdue.period_ms,
+            threshold_ms: overdue.threshold_ms,
+        };
         Sweep {
+            queues: Queues::new(state.queues.clone(), run, notifier),
             state,
             phases,
             is_cut_short: false,
@@ -135,16 +177,23 @@ impl Sweep {
         let Some(phase) = self.phases.front_mut().filter(|_| !self.is_cut_short) else {
             return Ok((SentWakeups::default(), self.is_cut_short));
         };
+        let deadline = request.deadline;
         let request = PageRequest {
             cursor: phase.cursor.clone(),
             ..request
         };
-        let page = source.due(&phase.windows, request).await?;
-        let cursor = page.cursor.clone();
+        let page = source.due(phase.items, &phase.windows, request).await?;
+        phase.cursor.clone_from(&page.cursor);
         let (due, until_ms) = phase.next(page);
+        let queues = &mut self.queues;
         let due = match &phase.kind {
             Kind::Coming(coming) => coming_wakeups(&due, coming, now_ms, &mut wakeups.woken),
-            Kind::Left(overdue) | Kind::New(overdue) => overdue_wakeups(&due, overdue, now_ms, &mut wakeups.woken),
+            Kind::Left(overdue) | Kind::New(overdue) => {
+                let candidates = due.iter().filter(|item| overdue.is_candidate(item));
+                let names: BTreeSet<_> = candidates.map(|item| queues.queue_of(&item.target)).collect();
+                queues.learn(names, source.provider, deadline).await;
+                overdue_wakeups(&due, overdue, now_ms, queues, &mut wakeups.woken)
+            }
         };
         let sent = wakeups.notify(due).await;
         if sent.left > 0 {
@@ -152,17 +201,32 @@ impl Sweep {
             return Ok((sent, true));
         }
         phase.woken_ms = until_ms.or(phase.woken_ms);
-        phase.cursor = cursor;
-        if phase.cursor.is_none()
-            && let Some(phase) = self.phases.pop_front()
-        {
+        let is_over = match until_ms.filter(|_| !matches!(phase.kind, Kind::Coming(_))) {
+            Some(until_ms) => {
+                let (turns, works) = queues.closed_from(until_ms, source.provider, deadline).await;
+                !phase.leave_out(turns, works, until_ms)
+            }
+            None => phase.cursor.is_none(),
+        };
+        if is_over && let Some(phase) = self.phases.pop_front() {
             finish(&mut self.state, &phase.kind);
         }
         Ok((sent, !self.phases.is_empty()))
     }
 
+    /// How many overdue items were held back, because their wakeups may still be in the queue.
+    pub(super) fn held(&self) -> u64 {
+        self.queues.held
+    }
+
+    /// Sends the last wakeups of the run: the reminders that carry probes.
+    pub(super) async fn send_probes(&mut self, wakeups: &mut RunWakeups) -> SentWakeups {
+        self.queues.send_probes(wakeups).await
+    }
+
     /// The state that the next run begins with.
     pub(super) fn into_state(mut self) -> MaintenanceState {
+        self.state.queues = self.queues.into_states(self.phases.is_empty());
         if let Some(Phase {
             kind,
             woken_ms: Some(woken_ms),

@@ -1,7 +1,8 @@
 //! The wakeups of one run, sent in slices as long as there is time.
 
 use super::Maintenance;
-use super::reminders::{Coming, Overdue};
+use super::queues::Queues;
+use super::reminders::{Coming, Decision, Overdue};
 use crate::due::{delay_before, listing};
 use crate::notifier::BoundedNotifier;
 use crate::notifier::Delayed;
@@ -94,21 +95,34 @@ impl RunWakeups {
     }
 }
 
-/// The wakeups for overdue items: one for each target that this run has not woken yet.
+/// The wakeups to send now for overdue items: one for each target that this run has not woken yet.
 pub(super) fn overdue_wakeups(
     items: &[DueItem],
     overdue: &Overdue,
     now_ms: u64,
+    queues: &mut Queues,
     woken: &mut HashSet<Target>,
 ) -> Vec<Delayed> {
-    let wanted = items.iter().filter(|item| overdue.wakes(item));
-    let fresh = wanted.filter(|item| woken.insert(item.target.clone()));
-    let reminder = |item| {
-        let mut delayed = delayed(item, overdue.wait_ms(item, now_ms));
-        delayed.wakeup.overdue = true;
-        delayed
-    };
-    fresh.map(reminder).collect()
+    let mut wakeups = Vec::new();
+    for item in items.iter().filter(|item| overdue.is_candidate(item)) {
+        let queue = queues.queue_of(&item.target);
+        match overdue.decide(item, &queues.view(&queue)) {
+            Decision::Held if !woken.contains(&item.target) => queues.hold(&queue, item),
+            Decision::Wake if woken.insert(item.target.clone()) => {
+                let reminder = reminder(item, overdue.wait_ms(item, now_ms));
+                wakeups.extend(queues.remind(&queue, item.due_ms, reminder));
+            }
+            Decision::Later | Decision::Held | Decision::Wake => {}
+        }
+    }
+    wakeups
+}
+
+/// The wakeup for an overdue item.
+pub(super) fn reminder(item: &DueItem, delay_ms: u64) -> Delayed {
+    let mut delayed = delayed(item, delay_ms);
+    delayed.wakeup.overdue = true;
+    delayed
 }
 
 /// The wakeups for coming timers: one for each second in which a target has some, as after a commit. Targets whose timer is
@@ -149,10 +163,26 @@ fn delayed(item: &DueItem, delay_ms: u64) -> Delayed {
 
 #[cfg(test)]
 mod tests {
+    use super::super::queue_view::RunTimes;
     use super::*;
+    use crate::metrics::Metrics;
+    use crate::notifier::memory::Memory;
     use duroxide_cosmos::WorkTarget;
 
     const NOW: u64 = 1_760_000_000_000;
+
+    /// Queues of which nothing is known.
+    fn queues() -> Queues {
+        let metrics = Arc::new(Metrics::new(None));
+        let notifier = BoundedNotifier::new(Arc::new(Memory::new()), Duration::from_secs(1), metrics);
+        let run = RunTimes {
+            now_ms: NOW,
+            last_run_ms: 0,
+            period_ms: 60_000,
+            threshold_ms: 30_000,
+        };
+        Queues::new(BTreeMap::new(), run, notifier)
+    }
 
     fn turn(instance: &str, due_ms: u64) -> DueItem {
         DueItem {
@@ -187,7 +217,7 @@ mod tests {
             now_ms: NOW,
             after_ms: 0,
         };
-        let mut woken = HashSet::new();
+        let (mut woken, mut queues) = (HashSet::new(), queues());
         let page = [
             turn("a", NOW - 60_000),
             turn("a", NOW - 50_000),
@@ -195,7 +225,7 @@ mod tests {
             work("a", 2),
             work("a", 3),
         ];
-        let wakeups = overdue_wakeups(&page, &overdue, NOW, &mut woken);
+        let wakeups = overdue_wakeups(&page, &overdue, NOW, &mut queues, &mut woken);
         assert_eq!(wakeups.len(), 3, "{wakeups:?}");
         assert!(wakeups.iter().all(|delayed| delayed.delay.is_zero()));
         assert_eq!(wakeups[0].wakeup.due_ms, Some(NOW - 60_000));
@@ -204,7 +234,7 @@ mod tests {
         };
         assert_eq!((of.activity, of.tag.as_deref()), (2, Some("gpu")));
         assert!(
-            overdue_wakeups(&page, &overdue, NOW, &mut woken).is_empty(),
+            overdue_wakeups(&page, &overdue, NOW, &mut queues, &mut woken).is_empty(),
             "woken already"
         );
     }
@@ -222,9 +252,10 @@ mod tests {
             queued_ms: Some(NOW - 90_000),
             ..turn("a", NOW - 500)
         };
-        let wakeups = overdue_wakeups(std::slice::from_ref(&timer), &overdue, NOW, &mut HashSet::new());
+        let one = std::slice::from_ref(&timer);
+        let wakeups = overdue_wakeups(one, &overdue, NOW, &mut queues(), &mut HashSet::new());
         assert_eq!(wakeups[0].delay, Duration::from_millis(1_500));
-        let wakeups = overdue_wakeups(std::slice::from_ref(&timer), &overdue, NOW + 9_000, &mut HashSet::new());
+        let wakeups = overdue_wakeups(one, &overdue, NOW + 9_000, &mut queues(), &mut HashSet::new());
         assert_eq!(wakeups[0].delay, Duration::ZERO, "the run took its time");
         // Unless it was late when its wakeup was sent, a moment ago.
         let mut woken = HashSet::new();
@@ -233,7 +264,7 @@ mod tests {
             coming_wakeups(std::slice::from_ref(&timer), &coming, NOW, &mut woken).len(),
             1
         );
-        assert!(overdue_wakeups(&[timer], &overdue, NOW, &mut woken).is_empty());
+        assert!(overdue_wakeups(&[timer], &overdue, NOW, &mut queues(), &mut woken).is_empty());
     }
 
     #[test]

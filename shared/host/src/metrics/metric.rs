@@ -100,6 +100,8 @@ metrics! {
     SweepFailed,
     /// The sweep: 1 if the run ended before the pass.
     SweepLeftOver,
+    /// The sweep: overdue items that were not woken, because their wakeups may still be in the queue.
+    RemindersHeld,
     /// The retention pass: trees and executions found that are old enough to delete.
     RetentionFound,
     /// The retention pass: trees and executions deleted.

@@ -4,7 +4,8 @@
 //! A wakeup that was not accepted costs time until the sweep finds its target, never work.
 
 use crate::metrics::{Metric, Metrics};
-use crate::notifier::{Delayed, NotSent, Notifier};
+use crate::notifier::{Delayed, Depth, NotSent, Notifier, QueueName};
+use duroxide_cosmos::Target;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -60,6 +61,25 @@ impl BoundedNotifier {
             tracing::warn!(wakeups = failed.len() - LOGGED, "more wakeups were not sent");
         }
         failed
+    }
+
+    /// The queue of a target.
+    pub(crate) fn queue_of(&self, target: &Target) -> QueueName {
+        self.notifier.queue_of(target)
+    }
+
+    /// All queues.
+    pub(crate) fn queues(&self) -> Vec<QueueName> {
+        self.notifier.queues()
+    }
+
+    /// How many wakeups wait in a queue; `None` if that is not known within the time limit.
+    pub(crate) async fn depth_within(&self, left: Duration, queue: &QueueName) -> Option<Depth> {
+        let depth = tokio::time::timeout(self.limit.min(left), self.notifier.depth(queue)).await;
+        depth.unwrap_or_else(|_| {
+            tracing::warn!(%queue, "the depth of a queue was not answered in time: overdue items are woken at growing ages");
+            None
+        })
     }
 }
 

@@ -1,10 +1,11 @@
 //! A notifier that keeps the wakeups in memory, for tests and benchmarks.
 //!
-//! It has no clock: the test that takes the wakeups decides what a delay means. It can fail and hang on demand, to test the
+//! It has no clock: the test that takes the wakeups decides what a delay means, and how deep the queues are. It can fail and hang on demand, to test the
 //! limits of its callers.
 
-use super::{Delayed, NotSent, Notifier};
+use super::{Delayed, Depth, NotSent, Notifier, QueueName};
 use async_trait::async_trait;
+use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard};
 use tokio::sync::watch;
 
@@ -24,6 +25,8 @@ struct State {
     failed: usize,
     fail_next: usize,
     fail_all: bool,
+    depths: BTreeMap<QueueName, Depth>,
+    depth_calls: usize,
 }
 
 impl Memory {
@@ -70,6 +73,21 @@ impl Memory {
         self.state().fail_all = fail;
     }
 
+    /// Answers this as the depth of a queue, or that it is not known (as at first). The wakeups that are kept do not count:
+    /// the test decides which of them are in a queue.
+    pub fn set_depth(&self, queue: QueueName, depth: Option<Depth>) {
+        let mut state = self.state();
+        match depth {
+            Some(depth) => drop(state.depths.insert(queue, depth)),
+            None => drop(state.depths.remove(&queue)),
+        }
+    }
+
+    /// The number of calls of [`Notifier::depth`].
+    pub fn depth_calls(&self) -> usize {
+        self.state().depth_calls
+    }
+
     /// Lets every call hang, until [`release`](Self::release). A call that is cancelled while it hangs sends nothing.
     pub fn hold(&self) {
         self.held.send_replace(true);
@@ -111,6 +129,12 @@ impl Notifier for Memory {
         let mut state = self.state();
         state.calls += 1;
         wakeups.iter().filter_map(|delayed| state.keep(delayed)).collect()
+    }
+
+    async fn depth(&self, queue: &QueueName) -> Option<Depth> {
+        let mut state = self.state();
+        state.depth_calls += 1;
+        state.depths.get(queue).copied()
     }
 }
 

@@ -3,22 +3,30 @@
 //! The store is the truth, and a wakeup only saves polling. So a notifier may lose, repeat and reorder wakeups. It need not
 //! bound its own time: `bounded.rs` does, and counts the failures.
 //!
+//! A notifier also answers how many wakeups a queue holds, so that maintenance does not wake what merely waits in it.
+//! `coalesce.rs` makes one wakeup of several for the same turn.
+//!
 //! | implementation | where |
 //! |---|---|
 //! | [`Sqs`] | production: one queue for turns, one for activities, one per tag that has its own |
 //! | `Memory` | tests and benchmarks: keeps the wakeups until they are taken |
 
 mod bounded;
+mod coalesce;
+mod depth;
 #[cfg(any(test, feature = "testing"))]
-mod memory;
+pub(crate) mod memory;
 mod sqs;
 
 use crate::wakeup::Wakeup;
 use async_trait::async_trait;
+use duroxide_cosmos::Target;
 use std::fmt;
 use std::time::Duration;
 
 pub use bounded::BoundedNotifier;
+pub(crate) use coalesce::{Coalescer, UnderWay};
+pub use depth::{Depth, QueueName};
 #[cfg(feature = "testing")]
 pub use memory::Memory;
 pub use sqs::{Queues, Sqs};
@@ -56,4 +64,20 @@ pub struct NotSent {
 pub trait Notifier: fmt::Debug + Send + Sync {
     /// Sends the wakeups in as few calls as the service allows, and returns those that were not accepted.
     async fn notify(&self, wakeups: &[Delayed]) -> Vec<NotSent>;
+
+    /// The queue that wakeups for a target go to. By default one for turns and one for activities.
+    fn queue_of(&self, target: &Target) -> QueueName {
+        QueueName::of(target)
+    }
+
+    /// All queues that [`queue_of`](Self::queue_of) names.
+    fn queues(&self) -> Vec<QueueName> {
+        vec![QueueName::turns(), QueueName::works()]
+    }
+
+    /// How many wakeups wait in a queue, for maintenance. `None` (the default) if that is not known: maintenance then
+    /// wakes overdue items at growing ages.
+    async fn depth(&self, _queue: &QueueName) -> Option<Depth> {
+        None
+    }
 }

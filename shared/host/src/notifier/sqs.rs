@@ -6,17 +6,17 @@
 //!
 //! Invariant: every wakeup is either accepted by the service or returned as [`NotSent`].
 
-use super::{Delayed, NotSent, Notifier};
+use super::{Delayed, Depth, NotSent, Notifier, QueueName};
 use crate::aws;
 use crate::wakeup::Wakeup;
 use async_trait::async_trait;
 use aws_sdk_sqs::Client;
-use aws_sdk_sqs::types::SendMessageBatchRequestEntry;
+use aws_sdk_sqs::types::{QueueAttributeName, SendMessageBatchRequestEntry};
 use duroxide_cosmos::Target;
 use duroxide_cosmos::{Ids, RandomIds};
 use futures::StreamExt as _;
 use futures::stream;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::time::Duration;
 use tokio::sync::OnceCell;
@@ -44,13 +44,26 @@ pub struct Queues {
 impl Queues {
     /// The queue of a wakeup.
     pub fn url_of(&self, wakeup: &Wakeup) -> &str {
-        match &wakeup.target {
-            Target::Turn { .. } => &self.orchestrator,
-            Target::Work(work) => {
-                let tagged = work.tag.as_ref().and_then(|tag| self.tagged.get(tag));
-                tagged.unwrap_or(&self.worker)
-            }
+        self.url(&self.name_of(&wakeup.target))
+    }
+
+    /// The name of a target's queue.
+    fn name_of(&self, target: &Target) -> QueueName {
+        let tag = match target {
+            Target::Turn { .. } => None,
+            Target::Work(work) => work.tag.as_deref(),
+        };
+        let tagged = tag.filter(|tag| self.tagged.contains_key(*tag));
+        tagged.map_or_else(|| QueueName::of(target), QueueName::tagged)
+    }
+
+    /// The URL of a queue. A tag whose queue was removed has the queue of all others.
+    fn url(&self, queue: &QueueName) -> &str {
+        if queue.is_of_turns() {
+            return &self.orchestrator;
         }
+        let tagged = queue.tag().and_then(|tag| self.tagged.get(tag));
+        tagged.unwrap_or(&self.worker)
     }
 }
 
@@ -112,6 +125,48 @@ impl Notifier for Sqs {
         let failures: Vec<Vec<NotSent>> = stream::iter(calls).buffer_unordered(MAX_CALLS).collect().await;
         failures.into_iter().flatten().collect()
     }
+
+    fn queue_of(&self, target: &Target) -> QueueName {
+        self.queues.name_of(target)
+    }
+
+    fn queues(&self) -> Vec<QueueName> {
+        let tagged = self.queues.tagged.keys().map(|tag| QueueName::tagged(tag));
+        [QueueName::turns(), QueueName::works()]
+            .into_iter()
+            .chain(tagged)
+            .collect()
+    }
+
+    async fn depth(&self, queue: &QueueName) -> Option<Depth> {
+        let request = self.client().await.get_queue_attributes();
+        let names = [WAITING, IN_FLIGHT, DELAYED];
+        let request = request
+            .queue_url(self.queues.url(queue))
+            .set_attribute_names(Some(names.to_vec()));
+        match request.send().await {
+            Ok(answer) => depth_of(answer.attributes()?),
+            Err(error) => {
+                let reason = aws::reason(&error);
+                tracing::warn!(%queue, reason, "the depth of a queue is not known: overdue items are woken at growing ages");
+                None
+            }
+        }
+    }
+}
+
+const WAITING: QueueAttributeName = QueueAttributeName::ApproximateNumberOfMessages;
+const IN_FLIGHT: QueueAttributeName = QueueAttributeName::ApproximateNumberOfMessagesNotVisible;
+const DELAYED: QueueAttributeName = QueueAttributeName::ApproximateNumberOfMessagesDelayed;
+
+/// The depth in an answer, if it has all three numbers.
+fn depth_of(attributes: &HashMap<QueueAttributeName, String>) -> Option<Depth> {
+    let number = |name: QueueAttributeName| attributes.get(&name)?.parse().ok();
+    Some(Depth {
+        waiting: number(WAITING)?,
+        in_flight: number(IN_FLIGHT)?,
+        delayed: number(DELAYED)?,
+    })
 }
 
 /// One `SendMessageBatch`. An entry's id is its place in `wakeups`.

@@ -7,7 +7,7 @@
 use crate::due::{Target, WorkTarget};
 use crate::error::Failure;
 use crate::model::WorkDoc;
-use crate::model::sql::REPAIR;
+use crate::model::sql::{REPAIR, TURN, WORK};
 use crate::page::{Cursor, PageRequest};
 use crate::store::Store;
 use cosmos::Query;
@@ -21,6 +21,18 @@ pub struct DueWindow {
     pub after_ms: u64,
     /// Its end (inclusive).
     pub until_ms: u64,
+}
+
+/// Which items are listed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum DueKinds {
+    /// Messages and work items.
+    #[default]
+    All,
+    /// Only messages.
+    Turns,
+    /// Only work items.
+    Works,
 }
 
 /// One message or work item.
@@ -75,7 +87,12 @@ pub(super) enum Listing {
 }
 
 /// One page of what is due in one of the windows.
-pub(crate) async fn due(store: &Store, windows: &[DueWindow], request: PageRequest) -> Result<DuePage, Failure> {
+pub(crate) async fn due(
+    store: &Store,
+    kinds: DueKinds,
+    windows: &[DueWindow],
+    request: PageRequest,
+) -> Result<DuePage, Failure> {
     if windows.is_empty() {
         return Ok(DuePage::default());
     }
@@ -89,7 +106,9 @@ pub(crate) async fn due(store: &Store, windows: &[DueWindow], request: PageReque
     let page = store
         .container
         .within(request.deadline)
-        .sweep::<Listed, _, _>(&query_of(windows), request.most, place.sweep.clone(), |due| due.due_at)
+        .sweep::<Listed, _, _>(&query_of(kinds, windows), request.most, place.sweep.clone(), |due| {
+            due.due_at
+        })
         .await?;
     Ok(DuePage {
         items: page.items.into_iter().filter_map(item_of).collect(),
@@ -98,13 +117,19 @@ pub(crate) async fn due(store: &Store, windows: &[DueWindow], request: PageReque
     })
 }
 
-fn query_of(windows: &[DueWindow]) -> Query {
+fn query_of(kinds: DueKinds, windows: &[DueWindow]) -> Query {
     let clauses: Vec<String> = (0..windows.len())
         .map(|n| format!("(c.dueAt > @after{n} AND c.dueAt <= @until{n})"))
         .collect();
+    // One kind is read from the composite index of both paths.
+    let (kind, order) = match kinds {
+        DueKinds::All => (format!("c.queue != {REPAIR}"), "c.dueAt"),
+        DueKinds::Turns => (format!("c.queue = {TURN}"), "c.queue, c.dueAt"),
+        DueKinds::Works => (format!("c.queue = {WORK}"), "c.queue, c.dueAt"),
+    };
     let query = Query::new(format!(
         "SELECT c.id, c.pk, c.queue, c.dueAt, c.queuedAt, c.tag, IS_DEFINED(c.timer) AS isTimer FROM c \
-         WHERE c.queue != {REPAIR} AND ({}) ORDER BY c.dueAt",
+         WHERE {kind} AND ({}) ORDER BY {order}",
         clauses.join(" OR ")
     ));
     windows.iter().enumerate().fold(query, |query, (n, window)| {

@@ -4,7 +4,7 @@
 //! | pass | file | finds |
 //! |---|---|---|
 //! | sessions | `sessions` | expired affinity sessions that no queued activity names |
-//! | sweep | `due`, `state` | what is due, and the state between two runs |
+//! | sweep | `due`, `state`, `probes` | what is due, the state between two runs, which wakeups came through their queue |
 //! | dead letters | `dead_letters`, `redrive`, `redrives` | what was given up: listed, read, discarded, redriven |
 //! | retention | `retention`, `lone_children` | instances that ended long ago, earlier executions |
 //! | report | `backlog`, `numbers` | numbers: counted by the service; derived from a look |
@@ -19,6 +19,7 @@ mod due;
 mod lone_children;
 mod look;
 mod numbers;
+mod probes;
 mod redrive;
 mod redrives;
 mod retention;
@@ -32,10 +33,12 @@ pub use dead_letters::{
 };
 pub(crate) use dead_letters::{dead_letter, dead_letter_count, dead_letters, discard_dead_letter};
 pub(crate) use due::due;
-pub use due::{DueItem, DuePage, DueWindow};
+pub use due::{DueItem, DueKinds, DuePage, DueWindow};
 pub(crate) use look::look;
 pub use look::{Look, LookRequest, Searched};
 pub(crate) use numbers::backlog_of_look;
+pub use probes::PassedProbe;
+pub(crate) use probes::{note_probe, passed_probes};
 pub use redrive::Redriven;
 pub(crate) use redrive::redrive;
 pub use redrives::{Redrives, Tried};

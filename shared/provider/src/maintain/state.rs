@@ -1,9 +1,10 @@
 //! The state between runs of maintenance: read when a run begins, saved when it ends.
 
 use crate::error::Failure;
-use crate::model::{MaintenanceDoc, Schema, UnfinishedSweep};
+use crate::model::{MaintenanceDoc, QueueState, Schema, UnfinishedSweep};
 use crate::store::Store;
 use cosmos::{Etag, PartitionKey, Retry};
+use std::collections::BTreeMap;
 
 /// The state between runs of maintenance. Plain data.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -18,6 +19,8 @@ pub struct MaintenanceState {
     pub sessions_ms: u64,
     /// The sweep that the last run did not finish.
     pub sweep: Option<UnfinishedSweep>,
+    /// What is known of the queues of wakeups, by name.
+    pub queues: BTreeMap<String, QueueState>,
     /// The version that was read; `None` when there was none.
     etag: Option<Etag>,
     schema: Schema,
@@ -32,6 +35,7 @@ pub(crate) async fn maintenance_state(store: &Store) -> Result<MaintenanceState,
         retained_ms: found.doc.retained_ms,
         sessions_ms: found.doc.sessions_ms,
         sweep: found.doc.sweep,
+        queues: found.doc.queues,
         etag: Some(found.etag),
         schema: found.doc.schema,
     }))
@@ -45,6 +49,7 @@ pub(crate) async fn keep_maintenance_state(store: &Store, state: MaintenanceStat
     doc.retained_ms = state.retained_ms;
     doc.sessions_ms = state.sessions_ms;
     doc.sweep = state.sweep;
+    doc.queues = state.queues;
     doc.schema = state.schema;
     let written = match &state.etag {
         Some(etag) => {

@@ -4,8 +4,9 @@
 //! the ids differ, no query of an instance names this type, and deleting the instance keeps it. It is in no queue, and
 //! written only in the version that was read, so that of two runs at once one notices the other.
 
-use super::{Kind, Schema};
+use super::{Kind, Schema, digest};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// A sweep that its run did not finish.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -17,6 +18,31 @@ pub struct UnfinishedSweep {
     pub last_run_ms: u64,
     /// What is due up to then was examined (Unix ms).
     pub after_ms: u64,
+}
+
+/// What maintenance remembers of one queue of wakeups.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct QueueState {
+    /// When the newest probe was sent that came through the queue (Unix ms): nothing that was sent before it is in the queue.
+    pub passed_ms: u64,
+    /// The first probe since then that did not come through yet.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub awaited: Option<AwaitedProbe>,
+    /// What was due up to then was woken again (Unix ms)...
+    pub reminded_until_ms: u64,
+    /// ...at the latest by the run at this time (Unix ms).
+    pub reminded_at_ms: u64,
+}
+
+/// A probe in a queue.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct AwaitedProbe {
+    /// When it was sent (Unix ms).
+    pub sent_ms: u64,
+    /// How many wakeups were in the queue before it.
+    pub ahead: u64,
 }
 
 /// See the module.
@@ -37,6 +63,8 @@ pub(crate) struct MaintenanceDoc {
     pub sessions_ms: u64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sweep: Option<UnfinishedSweep>,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub queues: BTreeMap<String, QueueState>,
     /// Unique to one write, so that a writer whose response was lost can recognise its own document.
     #[serde(default)]
     pub nonce: String,
@@ -58,6 +86,7 @@ impl MaintenanceDoc {
             retained_ms: 0,
             sessions_ms: 0,
             sweep: None,
+            queues: BTreeMap::new(),
             nonce,
             schema: Schema::default(),
         }
@@ -89,6 +118,45 @@ impl RetentionDoc {
             pk: Self::PK.to_owned(),
             kind: Kind::Maintenance,
             examined_until: 0,
+            schema: Schema::default(),
+        }
+    }
+}
+
+/// A probe that came through its queue: id `probe:{hash of the queue's name}:{time}`, in the same partition.
+///
+/// Each is written once and never again, so that noting it twice has no effect and a late note hides no newer one.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct ProbeDoc<'a> {
+    id: String,
+    pk: &'static str,
+    #[serde(rename = "type")]
+    kind: Kind,
+    /// The name of the queue. The field `queue` has another meaning.
+    probe_of: &'a str,
+    sent_ms: u64,
+    passed_ms: u64,
+    ttl: u32,
+    #[serde(flatten)]
+    schema: Schema,
+}
+
+impl<'a> ProbeDoc<'a> {
+    pub(crate) const PK: &'static str = MaintenanceDoc::PK;
+    /// In seconds. Runs that are farther apart send a new probe.
+    const TTL: u32 = 3_600;
+
+    pub(crate) fn new(queue: &'a str, sent_ms: u64, passed_ms: u64) -> Self {
+        ProbeDoc {
+            // A queue has the name of a tag, which may have characters that an id may not have.
+            id: format!("probe:{}:{sent_ms}", &digest(queue)[..16]),
+            pk: Self::PK,
+            kind: Kind::Maintenance,
+            probe_of: queue,
+            sent_ms,
+            passed_ms,
+            ttl: Self::TTL,
             schema: Schema::default(),
         }
     }

@@ -5,8 +5,9 @@
 
 use super::{CosmosProvider, Operation as _};
 use crate::maintain::{
-    self, Backlog, BacklogQuery, DeadLetter, DeadLetterCursor, DeadLetterFilter, DeadLetterId, DeadLetterPage, DuePage,
-    DueWindow, Look, LookRequest, MaintenanceState, Redriven, Redrives, Retention, Tried,
+    self, Backlog, BacklogQuery, DeadLetter, DeadLetterCursor, DeadLetterFilter, DeadLetterId, DeadLetterPage,
+    DueKinds, DuePage, DueWindow, Look, LookRequest, MaintenanceState, PassedProbe, Redriven, Redrives, Retention,
+    Tried,
 };
 use crate::page::{PageRequest, PassOutcome};
 use crate::recovery;
@@ -54,7 +55,29 @@ impl CosmosProvider {
     /// Messages and work items whose due time lies in one of the windows, oldest first: one page of every physical range.
     /// With a cursor the windows must be the same as before.
     pub async fn due(&self, windows: &[DueWindow], request: PageRequest) -> Result<DuePage, ProviderError> {
-        maintain::due(&self.store, windows, request).await.of("due")
+        self.due_of(DueKinds::All, windows, request).await
+    }
+
+    /// The same of some kinds of items. With a cursor the kinds must be the same as before.
+    pub async fn due_of(
+        &self,
+        kinds: DueKinds,
+        windows: &[DueWindow],
+        request: PageRequest,
+    ) -> Result<DuePage, ProviderError> {
+        maintain::due(&self.store, kinds, windows, request).await.of("due")
+    }
+
+    /// Notes that a probe came through a queue of wakeups, for the next run of maintenance. Idempotent.
+    pub async fn note_probe(&self, queue: &str, sent_ms: u64) -> Result<(), ProviderError> {
+        let noted = maintain::note_probe(&self.store, queue, sent_ms).await;
+        noted.of("note_probe")
+    }
+
+    /// The probes sent after `after_ms` (Unix ms) that came through, in any order.
+    pub async fn passed_probes(&self, after_ms: u64) -> Result<Vec<PassedProbe>, ProviderError> {
+        let passed = maintain::passed_probes(&self.store, after_ms).await;
+        passed.of("passed_probes")
     }
 
     /// Everything that waits up to a due time, if it fits one page: what a run of maintenance begins with.

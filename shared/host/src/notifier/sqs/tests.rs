@@ -311,3 +311,51 @@ async fn child_that_notifies_by_its_environment() {
     }
     assert!(sqs.client.initialized());
 }
+
+#[tokio::test]
+async fn the_depth_of_a_queue_is_what_the_service_answers() {
+    let server = Scripted::start(|_, request| {
+        let numbers = match request["QueueUrl"].as_str() {
+            Some("http://q/1/work") => json!({
+                "ApproximateNumberOfMessages": "7",
+                "ApproximateNumberOfMessagesNotVisible": "3",
+                "ApproximateNumberOfMessagesDelayed": "2",
+            }),
+            Some("http://q/1/gpu") => json!({ "ApproximateNumberOfMessages": "7" }),
+            _ => {
+                return (
+                    403,
+                    json!({"__type": "com.amazonaws.sqs#AccessDenied", "message": "no"}),
+                );
+            }
+        };
+        (200, json!({ "Attributes": numbers }))
+    });
+    let sqs = notifier(&server);
+    let depth = Depth {
+        waiting: 7,
+        in_flight: 3,
+        delayed: 2,
+    };
+    assert_eq!(sqs.depth(&QueueName::works()).await, Some(depth));
+    assert_eq!(sqs.depth(&QueueName::tagged("gpu")).await, None, "not all of it");
+    assert_eq!(sqs.depth(&QueueName::turns()).await, None, "it is refused");
+    let asked = &server.requests()[0]["AttributeNames"];
+    assert_eq!(asked.as_array().map(Vec::len), Some(3), "{asked}");
+}
+
+#[test]
+fn each_target_has_the_queue_by_whose_name_its_depth_is_known() {
+    let sqs = Sqs::new(queues());
+    for (target, queue) in [
+        (Wakeup::turn("i").target, QueueName::turns()),
+        (work(None).target, QueueName::works()),
+        (work(Some("gpu")).target, QueueName::tagged("gpu")),
+        (work(Some("cpu")).target, QueueName::works()),
+    ] {
+        assert_eq!(sqs.queue_of(&target), queue);
+        assert!(sqs.queues().contains(&queue), "{queue}");
+        assert_eq!(queues().url(&queue), queues().url_of(&Wakeup::to(target)));
+    }
+    assert_eq!(queues().url(&QueueName::tagged("gone")), "http://q/1/work");
+}
