@@ -17,7 +17,8 @@
 //! | `type`, `completedAt` | instances that retention deletes |
 //! | `type`, `executions` | instances that retention prunes |
 //!
-//! What is due in a window of time, whatever its queue, is found by `dueAt` alone: only what waits has one.
+//! What is due in a window of time, whatever its queue, is found by `dueAt` alone: only what waits has one. So is everything that a
+//! maintenance run may have to do (`maintain::look`).
 
 use cosmos::{ContainerSpec, IndexingPolicy, Order, Throughput};
 

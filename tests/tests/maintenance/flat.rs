@@ -9,7 +9,7 @@ use cosmos_emulator::ServerOptions;
 use duroxide::providers::{Provider, TagFilter};
 use duroxide_cosmos::{CosmosProvider, Retention};
 use duroxide_lambda::MaintenanceSettings;
-use duroxide_lambda::testing::{Budget, Maintenance, MaintenanceRequest};
+use duroxide_lambda::testing::{Budget, Maintenance, MaintenanceRequest, PassName, Report};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -29,6 +29,8 @@ type Cost = (u64, u64);
 #[derive(Debug, PartialEq, Eq)]
 struct Idle {
     maintenance: Cost,
+    /// A run in which retention and sessions search on their own.
+    searches: Cost,
     turns: Cost,
     works: Cost,
     sessions: Cost,
@@ -40,6 +42,8 @@ struct Stored {
     clock: Arc<ManualClock>,
     provider: Arc<CosmosProvider>,
     maintenance: Maintenance,
+    /// The same, with searches in every run.
+    searching: Maintenance,
     /// The documents of one finished instance.
     template: Vec<Value>,
     instances: usize,
@@ -68,6 +72,11 @@ impl Stored {
             },
             ..MaintenanceSettings::default()
         };
+        let often = MaintenanceSettings {
+            search_interval: PERIOD,
+            ..settings.clone()
+        };
+        let (searching, _) = maintenance(&provider, &clock, often);
         let (maintenance, _) = maintenance(&provider, &clock, settings);
         let template = finished(&world, &provider).await;
         let stored = Stored {
@@ -75,6 +84,7 @@ impl Stored {
             clock,
             provider,
             maintenance,
+            searching,
             template,
             instances: 1,
         };
@@ -111,10 +121,17 @@ impl Stored {
     }
 
     async fn idle(&self) -> Idle {
+        let pages = |report: &Report| report.passes[&PassName::Retention].pages;
+        self.clock.advance(PERIOD);
+        let run = self.searching.run(MaintenanceRequest::default(), Budget::of(LONG));
+        let searches = self.cost(run).await;
+        assert_complete(&searches.0);
+        assert!(pages(&searches.0) > 0, "{:#?}", searches.0);
         self.clock.advance(PERIOD);
         let run = self.maintenance.run(MaintenanceRequest::default(), Budget::of(LONG));
         let maintenance = self.cost(run).await;
         assert_complete(&maintenance.0);
+        assert_eq!(pages(&maintenance.0), 0, "{:#?}", maintenance.0);
         let turns = self.provider.fetch_orchestration_item(LOCK, Duration::ZERO, None);
         let turns = self.cost(turns).await;
         assert!(turns.0.expect("the fetch succeeds").is_none());
@@ -127,6 +144,7 @@ impl Stored {
         assert_eq!(sessions.0.expect("the renewal succeeds"), 0);
         Idle {
             maintenance: maintenance.1,
+            searches: searches.1,
             turns: turns.1,
             works: works.1,
             sessions: sessions.1,
@@ -174,11 +192,9 @@ async fn measure(sizes: &[usize]) -> Vec<Idle> {
 fn assert_flat(costs: &[Idle]) {
     assert!(costs.iter().all(|cost| *cost == costs[0]), "{costs:#?}");
     // A run examines nothing of what has ended.
-    assert_eq!(
-        costs[0].maintenance.1 + costs[0].turns.1 + costs[0].works.1,
-        0,
-        "{costs:#?}"
-    );
+    let examined = costs[0].maintenance.1 + costs[0].searches.1 + costs[0].turns.1 + costs[0].works.1;
+    assert_eq!(examined, 0, "{costs:#?}");
+    assert_eq!(costs[0].maintenance.0, 3 * u64::from(PARTITIONS) + 2, "{costs:#?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
