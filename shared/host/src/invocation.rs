@@ -25,6 +25,7 @@ use futures::future::join_all;
 use futures::join;
 use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
+use tokio::sync::oneshot;
 use tokio::time::Instant;
 use tracing::Instrument as _;
 use tracing::field::Empty;
@@ -32,7 +33,10 @@ use tracing::field::Empty;
 /// How much of the margin between the budget's end and the deadline may be used to send wakeups.
 const LAST_WAKEUPS: Duration = Duration::from_millis(150);
 
-/// How long noting a probe may take. It runs beside the steps.
+/// A probe is noted so much later even if steps are still under way: an activity may take minutes.
+const NOTE_AFTER: Duration = Duration::from_secs(10);
+
+/// How long noting a probe may take.
 const NOTE_TIME: Duration = Duration::from_secs(2);
 
 /// So many wakeups for one turn in a batch are a rush.
@@ -73,7 +77,13 @@ impl Environment {
         let served = entered
             .into_iter()
             .map(|(group, under_way)| self.serve_group(group, under_way, &wait, budget));
-        let (served, ()) = join!(join_all(served), self.note(probes, budget));
+        let (ended, steps) = oneshot::channel::<()>();
+        let served = async {
+            let served = join_all(served).await;
+            drop(ended);
+            served
+        };
+        let (served, ()) = join!(served, self.note(probes, steps, budget));
         failed.extend(served.into_iter().flatten());
         BatchResponse::of(failed)
     }
@@ -128,9 +138,14 @@ impl Environment {
         }
     }
 
-    /// Notes for maintenance which probes came through their queue. One that cannot be noted counts as lost: the next run
-    /// sends another.
-    async fn note(&self, probes: BTreeSet<Probe>, budget: Budget) {
+    /// Notes for maintenance which probes came through their queue: when the steps of this batch have ended, because those of
+    /// the batches before it have probably begun by then. One that cannot be noted counts as lost: the next run sends another.
+    async fn note(&self, probes: BTreeSet<Probe>, steps: oneshot::Receiver<()>, budget: Budget) {
+        if probes.is_empty() {
+            return;
+        }
+        // Neither the end of the steps nor that of the time is an error.
+        drop(tokio::time::timeout(NOTE_AFTER.min(budget.left() / 2), steps).await);
         let limit = NOTE_TIME.min(budget.left());
         let noted = probes.into_iter().map(|Probe { queue, sent_ms }| async move {
             let note = self.store.note_probe(&queue, sent_ms);

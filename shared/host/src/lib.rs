@@ -1,8 +1,8 @@
 //! `duroxide-lambda`: durable workflows of duroxide on AWS Lambda, one step per wakeup.
 //!
 //! A *wakeup* (an SQS message) starts a function. The function lets duroxide's runtime run exactly one *step*, a turn or an
-//! activity, for the wakeup's target, sends wakeups for everything that the commit made due, and ends. The store is the
-//! truth, and a lost wakeup costs time, never work.
+//! activity, for the wakeup's target, sends wakeups for everything that the commit made due, and ends. (A wakeup for several
+//! timers of one second leads to a step for each.) The store is the truth, and a lost wakeup costs time, never work.
 //!
 //! ```text
 //!   SQS batch ─> event ─> wakeup ─> gate ─> directed fetch ─> runtime executes ─> commit ─> due ─> notifier ─> SQS

@@ -10,8 +10,8 @@
 //! ```
 //!
 //! The group waits outside of the gate, so that it occupies no dispatcher, and costs no request before its time. The other
-//! groups of the batch go on meanwhile; the answer to the batch waits for it. That is at most a second of the function's
-//! time for a batch, however many of its groups wait.
+//! groups of the batch go on meanwhile; the answer to the batch waits for it. That is at most 1.05 s of the function's time
+//! for a batch (a second, and the time that a wakeup may need to arrive), however many of its groups wait.
 //!
 //! A waiting invocation occupies its place in the environment. So at most half as many invocations wait at once as the
 //! environment has dispatchers, and always one. On Lambda, which gives an environment one invocation at a time, that is

@@ -9,7 +9,7 @@
 //! | is empty | every overdue item |
 //! | has messages | what was due, and woken again, no later than the newest probe that came through |
 //! | has messages, and a probe is missing for too long | as if nothing were known |
-//! | is unknown | items that reach one of the growing ages (`reminders`) |
+//! | is unknown | items that reach one of the growing ages (`reminders`); if a probe is awaited, as if there were messages |
 //!
 //! What can go wrong, and what it costs:
 //!
@@ -75,10 +75,11 @@ impl QueueView {
     pub(super) fn new(queue: &QueueName, state: &QueueState, depth: Option<Depth>, run: &RunTimes) -> QueueView {
         let held = depth.map(|depth| depth.waiting.saturating_add(depth.in_flight));
         let holds = match held {
-            None => Holds::Unknown,
             Some(0) => Holds::Nothing,
-            Some(_) if is_missing(state.awaited, run) => Holds::Unknown,
-            Some(_) => Holds::SentAfter(state.passed_ms),
+            _ if is_missing(state.awaited, run) => Holds::Unknown,
+            // The service does not answer now, but there were messages when the probe was sent.
+            None if state.awaited.is_none() => Holds::Unknown,
+            _ => Holds::SentAfter(state.passed_ms),
         };
         let has_sent_again = !queue.is_of_turns() && depth.is_some_and(|depth| depth.delayed > 0);
         QueueView {

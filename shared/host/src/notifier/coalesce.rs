@@ -2,10 +2,11 @@
 //!
 //! Ten activities of one instance that complete in one invocation make one turn due. Each would send its own wakeup, and
 //! nine turns would find nothing to do. So each step *enters* before it begins, and the first that has such a wakeup waits
-//! for the others, [`WINDOW`] at most; it sends the wakeups of all, merged:
+//! for the others: until none is under way, or none has come for [`QUIET`], and not longer than [`LONGEST`]. It sends the
+//! wakeups of all, merged:
 //!
 //! ```text
-//!   step 1 ──── commit ─ first ─── waits ≤ 5 ms ───┬─ merged() ─ SQS ─┬─> its own answer
+//!   step 1 ──── commit ─ first ─── waits ──────────┬─ merged() ─ SQS ─┬─> its own answer
 //!   step 2 ────── commit ─ joins ──────────────────┤                  ├─> its own answer
 //!   step 3 ─────────────────── commit ─ joins ─────┘                  └─> its own answer
 //! ```
@@ -26,16 +27,18 @@ use std::time::Duration;
 use tokio::sync::{Notify, oneshot};
 use tokio::time::{Instant, timeout_at};
 
-/// How long the first step waits for others.
-const WINDOW: Duration = Duration::from_millis(5);
+/// How long the first step waits for the next one.
+const QUIET: Duration = Duration::from_millis(5);
+/// How long it waits for all of them: they come one by one from the store.
+const LONGEST: Duration = Duration::from_millis(25);
 
 /// See the module. One for each invocation, or for each client.
 #[derive(Debug)]
 pub(crate) struct Coalescer {
     notifier: BoundedNotifier,
     state: Mutex<State>,
-    /// Notified when no step is under way any more.
-    alone: Notify,
+    /// Notified when a step has joined, or none is under way any more.
+    changed: Notify,
 }
 
 #[derive(Debug, Default)]
@@ -79,7 +82,7 @@ impl Coalescer {
         Arc::new(Coalescer {
             notifier,
             state: Mutex::default(),
-            alone: Notify::new(),
+            changed: Notify::new(),
         })
     }
 
@@ -104,6 +107,7 @@ impl Coalescer {
                 let (sender, answer) = oneshot::channel();
                 let own = collected.add(wakeups);
                 collected.members.push((own, sender));
+                self.changed.notify_waiters();
                 Sending::Joined(answer)
             }
             None if others == 0 => Sending::Alone,
@@ -111,13 +115,14 @@ impl Coalescer {
         }
     }
 
-    /// Waits until no step is under way, until `end` at most.
-    async fn until_alone(&self, end: Instant) {
+    /// Waits for the other steps, until `end` at most.
+    async fn until_quiet(&self, end: Instant) {
         loop {
             // Registered before the count is read, so that no change in between is missed.
-            let mut alone = pin!(self.alone.notified());
-            alone.as_mut().enable();
-            if self.state().under_way == 0 || timeout_at(end, alone).await.is_err() {
+            let mut changed = pin!(self.changed.notified());
+            changed.as_mut().enable();
+            let until = end.min(Instant::now() + QUIET);
+            if self.state().under_way == 0 || timeout_at(until, changed).await.is_err() || Instant::now() >= end {
                 return;
             }
         }
@@ -129,7 +134,7 @@ impl Coalescer {
             coalescer: self,
             has_taken: false,
         };
-        self.until_alone(Instant::now() + WINDOW.min(left)).await;
+        self.until_quiet(Instant::now() + LONGEST.min(left)).await;
         let Some(Collected { wakeups, members }) = owner.take() else {
             return Vec::new();
         };
@@ -173,7 +178,7 @@ impl Drop for UnderWay {
         let mut state = self.0.state();
         state.under_way = state.under_way.saturating_sub(1);
         if state.under_way == 0 {
-            self.0.alone.notify_waiters();
+            self.0.changed.notify_waiters();
         }
     }
 }

@@ -154,6 +154,22 @@ fn a_missing_probe_ends_the_waiting_after_a_time_that_grows_with_the_queue() {
 }
 
 #[test]
+fn a_depth_that_is_not_answered_in_between_wakes_no_backlog() {
+    let awaiting = |seconds| QueueState {
+        awaited: Some(AwaitedProbe {
+            sent_ms: NOW - seconds * S,
+            ahead: 10,
+        }),
+        ..passed(5_000)
+    };
+    for (state, held) in [(awaiting(600), true), (awaiting(601), false), (passed(5_000), false)] {
+        let view = QueueView::new(&QueueName::works(), &state, None, &run());
+        assert_eq!(view.may_hold(&work(NOW - 40 * S)), held, "{state:?}");
+        assert_eq!(view.is_every_run, held, "{state:?}");
+    }
+}
+
+#[test]
 fn a_probe_counts_when_functions_had_time_to_begin_what_came_before_it() {
     let note = |queue: &str, sent: u64, passed: u64| PassedProbe {
         queue: queue.to_owned(),
