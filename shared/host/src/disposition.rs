@@ -13,7 +13,7 @@
 //!
 //! Where nothing is wrong, a new wakeup is better than a failed record: a record comes back only after the queue's
 //! visibility timeout, and each return counts towards the dead-letter queue. If the new wakeup cannot be sent, the
-//! record fails after all. A wakeup that came before its time is sent again for that time, whatever the outcome.
+//! record fails after all. What is due later of a record's target is not decided here (`waiting`).
 
 use crate::gate::Outcome;
 use std::time::Duration;

@@ -8,6 +8,7 @@ use crate::gate::{FIRST_RENEWAL, Gate};
 use crate::metrics::Metrics;
 use crate::notifier::{BoundedNotifier, Notifier};
 use crate::notifying_provider::NotifyingProvider;
+use crate::waiting::Waits;
 use cosmos::Clock;
 use duroxide::OrchestrationRegistry;
 use duroxide::providers::{Provider, TagFilter};
@@ -93,6 +94,7 @@ pub struct Environment {
     pub(crate) notifier: BoundedNotifier,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) waits: Waits,
     #[cfg_attr(
         not(feature = "testing"),
         expect(dead_code, reason = "it runs as long as this is kept")
@@ -168,6 +170,7 @@ impl Environment {
             store: parts.store,
             metrics: parts.metrics,
             clock: parts.clock,
+            waits: Waits::new(parts.limits.concurrency),
             runtime,
         }
     }

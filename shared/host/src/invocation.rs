@@ -1,10 +1,13 @@
 //! One invocation: a batch of wakeups, served together.
 //!
-//! Wakeups for one target lead to one step. Different targets are served at once, as far as there are dispatchers. Each
+//! Wakeups for one target lead to one step, and to one more for each moment within the next second at which more of it is due
+//! (`waiting`). Different targets are served at once, as far as there are dispatchers. Each
 //! record is answered by itself: a malformed or failed one does not fail the others of its batch.
 //!
 //! Each step is a span with the fields of its target and, at its end, of what was claimed, so that every log line of
 //! the step can be found by instance.
+
+mod in_time;
 
 use crate::budget::Budget;
 use crate::disposition::{Disposition, disposition};
@@ -36,6 +39,19 @@ struct Group {
     messages: Vec<String>,
     /// A record of it was delivered before.
     is_redelivered: bool,
+    /// How long it has waited for its due time.
+    waited: Duration,
+}
+
+/// What became of the records of a step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Taken {
+    /// They are served, as far as they were due.
+    Served,
+    /// They are served, and nothing of their target is due later.
+    Ended,
+    /// They must come again.
+    Failed,
 }
 
 impl Environment {
@@ -43,13 +59,13 @@ impl Environment {
     pub async fn serve(&self, event: SqsEvent, budget: Budget) -> BatchResponse {
         let mut failed = Vec::new();
         let groups = self.grouped(event.records, &mut failed);
-        let served = groups.into_iter().map(|group| self.serve_group(group, budget));
+        let wait = self.waits.invocation();
+        let served = groups.into_iter().map(|group| self.serve_group(group, &wait, budget));
         failed.extend(join_all(served).await.into_iter().flatten());
         BatchResponse::of(failed)
     }
 
-    /// Takes one step, and answers the ids of its records if they must come again.
-    async fn serve_group(&self, group: Group, budget: Budget) -> Vec<String> {
+    async fn take_step(&self, group: &Group, budget: Budget) -> Taken {
         let span = tracing::info_span!(
             "step",
             instance = group.target.instance(),
@@ -59,17 +75,16 @@ impl Environment {
             execution = Empty,
             attempt = Empty,
         );
-        self.take_step(group, budget).instrument(span).await
+        self.step(group, budget).instrument(span).await
     }
 
-    async fn take_step(&self, group: Group, budget: Budget) -> Vec<String> {
+    async fn step(&self, group: &Group, budget: Budget) -> Taken {
         let started = Instant::now();
         let tokens = group
             .wakeups
             .iter()
             .filter_map(|wakeup| wakeup.consistency_token.as_deref());
         tokens.for_each(|token| self.store.absorb_consistency_token(token));
-        let fetched_ms = self.clock.now_ms();
         let mut step = self.gate.serve(group.step(), budget).await;
         if step.outcome == Outcome::Raced {
             self.metrics.count(Metric::Raced, 1);
@@ -78,48 +93,26 @@ impl Environment {
         }
         let disposition = disposition(&step.outcome, step.more, group.tries(), self.clock.now_ms());
         let again = match disposition {
-            Disposition::Failed => Vec::new(),
-            // Nothing of an activity that was committed is due later.
-            Disposition::Served if step.outcome == Outcome::Committed && group.target.activity().is_some() => {
-                Vec::new()
-            }
-            Disposition::Served => self.early(&group, fetched_ms),
-            Disposition::Again(delay) => {
-                let mut again = self.early(&group, fetched_ms);
-                again.push(self.again(&group, &step.outcome, delay));
-                again
-            }
+            Disposition::Served | Disposition::Failed => None,
+            Disposition::Again(delay) => Some(self.again(group, &step.outcome, delay)),
         };
-        // Those for this record come first: without them it fails.
-        let mut wakeups = again.clone();
+        // That for this record comes first: without it the record fails.
+        let mut wakeups = Vec::from_iter(again.clone());
         wakeups.append(&mut step.wakeups);
         let sent = wakeups.len();
         let not_sent = self.notifier.notify_within(budget.left() + LAST_WAKEUPS, wakeups).await;
         let lost = not_sent
             .iter()
             .any(|lost| again.iter().any(|delayed| delayed.wakeup == lost.wakeup));
-        self.report(&group, &step, sent, started.elapsed());
+        self.report(group, &step, sent, started.elapsed());
         if lost || disposition == Disposition::Failed {
-            group.messages
-        } else {
-            Vec::new()
+            return Taken::Failed;
         }
-    }
-
-    /// The wakeups that came before their time, for that time.
-    fn early(&self, group: &Group, fetched_ms: u64) -> Vec<Delayed> {
-        let mut dues: Vec<u64> = group.wakeups.iter().filter_map(|wakeup| wakeup.due_ms).collect();
-        dues.retain(|due| *due > fetched_ms);
-        dues.sort_unstable();
-        dues.dedup();
-        let wakeup_at = |due: u64| {
-            let mut wakeup = Wakeup::to(group.target.without_version());
-            wakeup.consistency_token = recent_consistency_token(&self.store);
-            wakeup.due_ms = Some(due);
-            let delay = Duration::from_millis(due.saturating_sub(self.clock.now_ms()));
-            Delayed { wakeup, delay }
-        };
-        dues.into_iter().map(wakeup_at).collect()
+        // Nothing of an activity that was committed is due later.
+        match step.outcome == Outcome::Committed && group.target.activity().is_some() {
+            true => Taken::Ended,
+            false => Taken::Served,
+        }
     }
 
     fn again(&self, group: &Group, outcome: &Outcome, delay: Duration) -> Delayed {
@@ -167,6 +160,7 @@ impl Environment {
                     wakeups: Vec::new(),
                     messages: Vec::new(),
                     is_redelivered: false,
+                    waited: Duration::ZERO,
                 });
             }
             groups[place].is_redelivered |= record.is_redelivered();
@@ -219,6 +213,7 @@ impl Environment {
                 outcome,
                 records = group.messages.len(),
                 wakeups,
+                waited_ms = group.waited.as_millis() as u64,
                 duration_ms,
                 "a step ended"
             );
@@ -235,6 +230,16 @@ impl Environment {
 }
 
 impl Group {
+    /// The part of it that these wakeups are.
+    fn part(&self, wakeups: Vec<Wakeup>) -> Group {
+        Group {
+            target: self.target.clone(),
+            messages: self.messages.clone(),
+            wakeups,
+            ..*self
+        }
+    }
+
     /// The step that it asks for. A turn that may have ended its process before is claimed and counted. One whose wakeups
     /// come fast is claimed, because other invocations have some of them too: all but one would run it in vain.
     fn step(&self) -> StepTarget {

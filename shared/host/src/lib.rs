@@ -1,8 +1,8 @@
 //! `duroxide-lambda`: durable workflows of duroxide on AWS Lambda, one step per wakeup.
 //!
 //! A *wakeup* (an SQS message) starts a function. The function lets duroxide's runtime run exactly one *step*, a turn or an
-//! activity, for the wakeup's target, sends wakeups for everything that the commit made due, and ends. The store is the
-//! truth, and a lost wakeup costs time, never work.
+//! activity, for the wakeup's target, sends wakeups for everything that the commit made due, and ends. (A wakeup for several
+//! timers of one second leads to a step for each.) The store is the truth, and a lost wakeup costs time, never work.
 //!
 //! ```text
 //!   SQS batch ─> event ─> wakeup ─> gate ─> directed fetch ─> runtime executes ─> commit ─> due ─> notifier ─> SQS
@@ -20,6 +20,7 @@
 //! | `gate`, `delegate` | the provider that gives the runtime one step per request; how it passes on the other verbs |
 //! | `wakeup`, [`notifier`], `event` | the message; how it is sent; how it arrives |
 //! | `due`, `disposition` | pure: which wakeups follow a commit; what becomes of a record |
+//! | `waiting` | the last second before a due time |
 //! | `maintenance` | the scheduled function |
 //! | `budget`, [`config`], `aws` | time, settings, AWS clients |
 //! | `secret`, `web_identity` | the store's key, or what proves an application's identity to Entra ID |
@@ -69,6 +70,7 @@ mod notifying_provider;
 mod secret;
 #[cfg(feature = "testing")]
 pub mod testing;
+mod waiting;
 mod wakeup;
 mod web_identity;
 

@@ -47,9 +47,8 @@ impl NotifyingProvider {
 
     /// Sends a wakeup. The caller's request was stored, so a wakeup that cannot be sent is no error of the request:
     /// maintenance finds its target.
-    async fn notify(&self, decided_ms: u64, due: Option<Due>) {
+    async fn notify(&self, due: Option<Due>) {
         let schedule = Schedule {
-            decided_ms,
             written_ms: self.clock.now_ms(),
             reach: self.reach,
             consistency_token: recent_consistency_token(&self.store),
@@ -65,14 +64,14 @@ delegate_provider! {
             let visible_ms = delay.map(|delay| now_ms.saturating_add(delay.as_millis() as u64));
             let due = Due::enqueued(&item, visible_ms);
             self.store.enqueue_for_orchestrator(item, delay).await?;
-            self.notify(now_ms, due).await;
+            self.notify(due).await;
             Ok(())
         }
 
         async fn enqueue_for_worker(&self, item: WorkItem) -> Result<(), ProviderError> {
             let due = Due::activity(&item, None);
             self.store.enqueue_for_worker(item).await?;
-            self.notify(self.clock.now_ms(), due).await;
+            self.notify(due).await;
             Ok(())
         }
     }

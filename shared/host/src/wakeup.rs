@@ -7,6 +7,9 @@
 //!                "etag":"\"00004f2a-0000-0700-0000-690f6a3c0000\"","schema":1},"due":1760000000000}
 //! ```
 //!
+//! `due` is when there is something to do, and `also` lists later moments of the same second, in ms after `due`: timers that
+//! share the wakeup, of which each is served at its time.
+//!
 //! `etag` and `schema` name the version in which the work item was written: the worker claims it in that version without
 //! reading it first. A wakeup that is sent again has neither, because somebody may have written the item since.
 //!
@@ -34,6 +37,8 @@ pub struct Wakeup {
     pub consistency_token: Option<String>,
     /// From when on there is something to do (Unix ms, by the writer's clock): a wakeup may come early.
     pub due_ms: Option<u64>,
+    /// When there is something more to do: later than `due_ms`, in order.
+    pub also_due_ms: Vec<u64>,
     /// How often this wakeup was sent again because its target was busy.
     pub tries: u32,
     /// The execution that a turn is expected to belong to.
@@ -85,6 +90,8 @@ struct Wire {
     consistency: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     due: Option<u64>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    also: Vec<u64>,
     #[serde(default, skip_serializing_if = "is_zero")]
     tries: u32,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -180,10 +187,22 @@ impl Wakeup {
             target,
             consistency_token: None,
             due_ms: None,
+            also_due_ms: Vec::new(),
             tries: 0,
             execution: None,
             overdue: false,
         }
+    }
+
+    /// All moments at which there is something to do, in order.
+    pub fn dues(&self) -> impl Iterator<Item = u64> {
+        self.due_ms.into_iter().chain(self.also_due_ms.iter().copied())
+    }
+
+    /// Lists these moments, which are in order, in place of others.
+    pub(crate) fn set_dues(&mut self, dues: &[u64]) {
+        self.due_ms = dues.first().copied();
+        self.also_due_ms = dues.iter().skip(1).copied().collect();
     }
 
     /// The message's body.
@@ -195,12 +214,15 @@ impl Wakeup {
             }
             Target::Work(work) => (None, Some(work.into())),
         };
+        let first = self.due_ms.unwrap_or(0);
+        let also = self.also_due_ms.iter().map(|due| due.saturating_sub(first));
         let wire = Wire {
             v: VERSION,
             turn,
             work,
             consistency: self.consistency_token.clone(),
             due: self.due_ms,
+            also: also.collect(),
             tries: self.tries,
             overdue: self.overdue,
         };
@@ -226,10 +248,14 @@ impl Wakeup {
         if target.instance().is_empty() {
             return Err(WakeupError::EmptyInstance);
         }
+        let first = wire.due.unwrap_or(0);
+        let mut also: Vec<u64> = wire.also.iter().map(|after| first.saturating_add(*after)).collect();
+        also.sort_unstable();
         Ok(Wakeup {
             target,
             consistency_token: wire.consistency,
             due_ms: wire.due,
+            also_due_ms: also,
             tries: wire.tries,
             execution,
             overdue: wire.overdue,
@@ -291,12 +317,24 @@ mod tests {
     #[test]
     fn a_wakeup_survives_the_journey() {
         let mut late = Wakeup::turn("order-7");
-        late.due_ms = Some(1_760_000_000_000);
+        late.set_dues(&[1_760_000_000_000, 1_760_000_000_001, 1_760_000_000_999]);
         late.consistency_token = Some("0:-1#12,1:-1#7".to_owned());
         late.tries = 3;
         for wakeup in [Wakeup::turn("a"), Wakeup::work(work()), Wakeup::work(written()), late] {
             assert_eq!(Wakeup::decode(&wakeup.encode()).unwrap(), wakeup);
         }
+    }
+
+    #[test]
+    fn later_due_times_travel_as_what_they_are_after_the_first() {
+        let mut wakeup = Wakeup::turn("a");
+        wakeup.set_dues(&[1_760_000_000_000, 1_760_000_000_250]);
+        let body = r#"{"v":1,"turn":{"instance":"a"},"due":1760000000000,"also":[250]}"#;
+        assert_eq!(wakeup.encode(), body);
+        assert_eq!(Wakeup::decode(body).unwrap(), wakeup);
+        let odd = r#"{"v":1,"turn":{"instance":"a"},"due":5,"also":[18446744073709551615,7,3]}"#;
+        let dues: Vec<u64> = Wakeup::decode(odd).unwrap().dues().collect();
+        assert_eq!(dues, [5, 8, 12, u64::MAX], "whoever sent it");
     }
 
     #[test]

@@ -20,5 +20,7 @@ mod sessions;
 mod steps;
 mod support;
 mod tags;
+mod timers;
+mod waiting;
 mod wakeups;
 mod workloads;

@@ -245,8 +245,9 @@ async fn timers_within_fifteen_minutes_get_a_wakeup_for_their_time_and_later_one
         let due = notified.wakeup.due_ms.expect("it is for later");
         let latest = SystemClock.now_ms() + seconds * 1_000;
         assert!((asked + seconds * 1_000..=latest).contains(&due));
+        // The second before. The commit has taken some of it.
         let delay = notified.delay.as_millis() as u64;
-        assert!(delay <= seconds * 1_000 && delay >= due - SystemClock.now_ms());
+        assert!(delay < seconds * 1_000 && delay + 1_050 > due - SystemClock.now_ms());
     }
 }
 

@@ -135,6 +135,16 @@ impl Gate {
         }
     }
 
+    /// How much of the budget must be left when a turn begins.
+    pub(crate) fn turn_reserve(&self) -> Duration {
+        self.limits.turn_reserve
+    }
+
+    /// How much of the budget must be left when an activity begins.
+    pub(crate) fn work_reserve(&self) -> Duration {
+        self.limits.cancel_grace + self.limits.commit_reserve + FIRST_RENEWAL
+    }
+
     /// Awaits a request to the store, within the budget of its step.
     async fn within<T>(
         budget: Budget,
@@ -167,10 +177,9 @@ impl Gate {
         }
     }
 
-    /// The wakeups for whoever a commit made due that was decided at that time, and is written now.
-    fn wakeups(&self, decided_ms: u64, due: Vec<Due>) -> Vec<Delayed> {
+    /// The wakeups for whoever a commit made due that is written now.
+    fn wakeups(&self, due: Vec<Due>) -> Vec<Delayed> {
         let schedule = Schedule {
-            decided_ms,
             written_ms: self.clock.now_ms(),
             reach: self.limits.wakeup_reach,
             consistency_token: recent_consistency_token(&self.store),

@@ -23,7 +23,7 @@ impl Gate {
         self.open.close_abandoned();
         loop {
             let request = self.turns.next().await;
-            if !request.budget.fits(self.limits.turn_reserve) {
+            if !request.budget.fits(self.turn_reserve()) {
                 request.answer(Outcome::Deferred);
                 continue;
             }
@@ -76,7 +76,7 @@ impl Gate {
             ended: Some(Ended::Failed { error: turn.error }),
             given_up: true,
             more: turn.more,
-            wakeups: self.wakeups(self.clock.now_ms(), turn.due),
+            wakeups: self.wakeups(turn.due),
             ..Step::not_begun(Outcome::Committed)
         }
     }
@@ -87,14 +87,13 @@ impl Gate {
         let ended = ended(&decision.metadata);
         let given_up = decision.events.iter().any(is_poison);
         let execution = decision.execution;
-        let decided_ms = self.clock.now_ms();
         let commit = self.store.commit_turn(token, decision);
         let done = Self::committed(claim.budget, OPERATION, commit.done, &commit.decided).await;
         if commit.decided.is_raced() {
             self.open.close(token, Outcome::Raced);
             return Ok(());
         }
-        let wakeups = self.wakeups(decided_ms, commit.decided.with_versions(commit.due));
+        let wakeups = self.wakeups(commit.decided.with_versions(commit.due));
         match &done {
             Ok(()) => self.open.close_with(token, Outcome::Committed, |step| {
                 step.execution = Some(execution);

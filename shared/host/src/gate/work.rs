@@ -35,10 +35,9 @@ impl Gate {
         tags: &TagFilter,
     ) -> (WorkItem, String, u32) {
         self.open.close_abandoned();
-        let reserve = self.limits.cancel_grace + self.limits.commit_reserve + FIRST_RENEWAL;
         loop {
             let request = self.works.next().await;
-            if !request.budget.fits(reserve) {
+            if !request.budget.fits(self.work_reserve()) {
                 request.answer(Outcome::Deferred);
                 continue;
             }
@@ -86,10 +85,9 @@ impl Gate {
             return self.stop_work(token, &claim).await;
         };
         let given_up = is_poison(&completion);
-        let decided_ms = self.clock.now_ms();
         let commit = self.store.complete_work(token, Some(completion));
         let done = Self::committed(claim.budget, OPERATION, commit.done, &commit.decided).await;
-        let wakeups = self.wakeups(decided_ms, commit.due);
+        let wakeups = self.wakeups(commit.due);
         match &done {
             Ok(()) => self.open.close_with(token, Outcome::Committed, |step| {
                 step.given_up = given_up;

@@ -2,6 +2,7 @@
 
 use super::Maintenance;
 use super::reminders::{Coming, Overdue};
+use crate::due::{delay_before, listing};
 use crate::notifier::BoundedNotifier;
 use crate::notifier::Delayed;
 use crate::wakeup::{Wakeup, recent_consistency_token};
@@ -9,6 +10,7 @@ use cosmos::Clock;
 use duroxide_cosmos::{CosmosProvider, DueItem, Target};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::time::Instant;
 
 /// The most wakeups of one call of the notifier.
@@ -109,28 +111,30 @@ pub(super) fn overdue_wakeups(
     fresh.map(reminder).collect()
 }
 
-/// The wakeups for coming timers: one for each second in which a target has some, for the last of them. Targets whose
-/// timer is late already count as woken.
+/// The wakeups for coming timers: one for each second in which a target has some, as after a commit. Targets whose timer is
+/// late already count as woken.
 pub(super) fn coming_wakeups(
     items: &[DueItem],
     coming: &Coming,
     now_ms: u64,
     woken: &mut HashSet<Target>,
 ) -> Vec<Delayed> {
-    let mut wakeups: BTreeMap<(u64, Target), &DueItem> = BTreeMap::new();
+    let mut wakeups: BTreeMap<(Duration, Target), Vec<u64>> = BTreeMap::new();
     for item in items.iter().filter(|item| coming.wakes(item)) {
-        let second = item.due_ms.saturating_sub(now_ms).div_ceil(1000);
-        let last = wakeups.entry((second, item.target.clone())).or_insert(item);
-        if last.due_ms < item.due_ms {
-            *last = item;
+        if item.due_ms <= now_ms {
+            woken.insert(item.target.clone());
         }
+        let delay = delay_before(item.due_ms.saturating_sub(now_ms));
+        wakeups
+            .entry((delay, item.target.clone()))
+            .or_default()
+            .push(item.due_ms);
     }
-    let late = wakeups.keys().filter(|(second, _)| *second == 0);
-    woken.extend(late.map(|(_, target)| target.clone()));
-    wakeups
-        .into_values()
-        .map(|item| delayed(item, item.due_ms.saturating_sub(now_ms)))
-        .collect()
+    let listed = |((delay, target), dues)| {
+        let wakeup = Wakeup::to(target);
+        listing(&Delayed { wakeup, delay }, dues)
+    };
+    wakeups.into_iter().flat_map(listed).collect()
 }
 
 fn delayed(item: &DueItem, delay_ms: u64) -> Delayed {
@@ -139,7 +143,7 @@ fn delayed(item: &DueItem, delay_ms: u64) -> Delayed {
     wakeup.due_ms = Some(item.due_ms);
     Delayed {
         wakeup,
-        delay: std::time::Duration::from_millis(delay_ms),
+        delay: Duration::from_millis(delay_ms),
     }
 }
 
@@ -147,7 +151,6 @@ fn delayed(item: &DueItem, delay_ms: u64) -> Delayed {
 mod tests {
     use super::*;
     use duroxide_cosmos::WorkTarget;
-    use std::time::Duration;
 
     const NOW: u64 = 1_760_000_000_000;
 
@@ -234,31 +237,33 @@ mod tests {
     }
 
     #[test]
-    fn coming_timers_of_one_second_are_one_wakeup_for_the_last_and_other_seconds_have_their_own() {
+    fn coming_timers_of_one_second_are_one_wakeup_for_the_first_and_other_seconds_have_their_own() {
         let coming = Coming::new(0, NOW, 60_000, 10_000);
         let page = [
             turn("a", NOW + 4_100),
             turn("a", NOW + 4_900),
             turn("b", NOW + 4_900),
             turn("a", NOW + 9_000),
+            turn("late", NOW + 500),
             turn("late", NOW - 500),
         ];
         let mut woken = HashSet::new();
         let wakeups = coming_wakeups(&page, &coming, NOW, &mut woken);
         let late: Vec<&str> = woken.iter().map(Target::instance).collect();
         assert_eq!(late, ["late"]);
-        let sent: Vec<_> = wakeups
-            .iter()
-            .map(|delayed| (delayed.wakeup.target.instance(), delayed.wakeup.due_ms, delayed.delay))
-            .collect();
-        let ms = Duration::from_millis;
+        let of = |delayed: &Delayed| {
+            let dues: Vec<u64> = delayed.wakeup.dues().collect();
+            (delayed.wakeup.target.instance().to_owned(), dues, delayed.delay)
+        };
+        let sent: Vec<_> = wakeups.iter().map(of).collect();
+        let seconds = Duration::from_secs;
         assert_eq!(
             sent,
             [
-                ("late", Some(NOW - 500), ms(0)),
-                ("a", Some(NOW + 4_900), ms(4_900)),
-                ("b", Some(NOW + 4_900), ms(4_900)),
-                ("a", Some(NOW + 9_000), ms(9_000)),
+                ("late".to_owned(), vec![NOW - 500, NOW + 500], seconds(0)),
+                ("a".to_owned(), vec![NOW + 4_100, NOW + 4_900], seconds(4)),
+                ("b".to_owned(), vec![NOW + 4_900], seconds(4)),
+                ("a".to_owned(), vec![NOW + 9_000], seconds(8)),
             ]
         );
     }
