@@ -12,4 +12,5 @@ mod readme;
 mod restart;
 mod sqs;
 mod support;
+mod timers;
 mod web_pages;

@@ -1,4 +1,5 @@
-//! Timers fire in time: within two seconds when wakeups arrive, within one period of the schedule when they are lost.
+//! Timers fire in time: within half a second when wakeups arrive (some milliseconds on a machine that keeps its time), within one
+//! period of the schedule when they are lost.
 //!
 //! These run in real time, as duroxide's timers do. How late the machine is by itself is measured beside them and allowed
 //! for. When wakeups are lost, runs are counted rather than seconds.
@@ -187,19 +188,19 @@ impl Seen {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn timers_within_and_beyond_the_reach_fire_within_two_seconds() {
+async fn timers_within_and_beyond_the_reach_fire_within_half_a_second() {
     let watch = Watch {
         reach: Duration::from_secs(2),
         period: Duration::from_secs(1),
         lengths: vec![1_000, 3_500],
         lossy: false,
     };
-    watch.see().await.assert_within(Duration::from_secs(2));
+    watch.see().await.assert_within(Duration::from_millis(500));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "exhaustive: a minute of real time"]
-async fn timers_of_a_second_to_a_minute_and_beyond_the_reach_fire_within_two_seconds() {
+async fn timers_of_a_second_to_a_minute_and_beyond_the_reach_fire_within_half_a_second() {
     let within = Watch {
         reach: Duration::from_secs(900),
         // None of the timers is due when a run begins: that would cost a wakeup too many.
@@ -214,8 +215,8 @@ async fn timers_of_a_second_to_a_minute_and_beyond_the_reach_fire_within_two_sec
         lossy: false,
     };
     let (within, beyond) = futures::join!(within.see(), beyond.see());
-    within.assert_within(Duration::from_secs(2));
-    beyond.assert_within(Duration::from_secs(2));
+    within.assert_within(Duration::from_millis(500));
+    beyond.assert_within(Duration::from_millis(500));
     // Maintenance wakes ahead only those that the functions could not; and once more, in vain, one that is due when a
     // run begins: queues count in whole seconds, so its own wakeup may still be in flight.
     if within.stall.max(beyond.stall) < 200 {
