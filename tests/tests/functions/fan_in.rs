@@ -1,10 +1,12 @@
 //! Fan-in: the completions of one invocation are one wakeup for the turn that they make due.
 
 use crate::support::*;
+use duroxide::providers::{Provider as _, TagFilter, WorkItem};
 use duroxide::runtime::registry::ActivityRegistry;
 use duroxide::{ActivityContext, OrchestrationContext, OrchestrationRegistry};
 use duroxide_lambda::{Probe, Wakeup};
 use std::sync::Arc;
+use std::time::Duration;
 use tests::cloud::Cloud;
 use tokio::sync::Barrier;
 
@@ -121,4 +123,34 @@ async fn a_probe_that_cannot_be_noted_fails_nothing() {
             .expect("the store is there")
             .is_empty()
     );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_probe_for_an_item_that_was_held_back_does_not_come_again_when_the_item_is_busy() {
+    let cloud = cloud().await;
+    let works = works(&cloud).await;
+    let claimed = cloud
+        .silent
+        .fetch_work_item(Duration::from_secs(600), Duration::ZERO, None, &TagFilter::Any)
+        .await;
+    let (WorkItem::ActivityExecute { id, .. }, ..) = claimed.expect("the store is there").expect("one is claimed")
+    else {
+        panic!("an activity is claimed")
+    };
+    let mut probing = works
+        .iter()
+        .find(|wakeup| work_of(wakeup).activity == id)
+        .expect("its wakeup")
+        .clone();
+    probing.probe = Some(Probe {
+        queue: "work".to_owned(),
+        sent_ms: 77,
+    });
+    for (overdue, again) in [(false, 0), (true, 1)] {
+        probing.overdue = overdue;
+        serve(&cloud.worker, std::slice::from_ref(&probing)).await;
+        let wakeups = plain(cloud.queue.take());
+        assert_eq!(wakeups.len(), again, "{wakeups:?}");
+        assert!(wakeups.iter().all(|wakeup| wakeup.probe.is_none()), "{wakeups:?}");
+    }
 }
