@@ -135,7 +135,7 @@ impl Report {
             }
             metrics.count(Metric::OutboxGivenUp, report.given_up);
         }
-        metrics.count(Metric::RemindersHeld, self.reminders_held);
+        metrics.level(Metric::RemindersHeld, self.reminders_held);
         let Some(store) = &self.store else {
             return;
         };
