@@ -225,3 +225,25 @@ async fn a_timer_that_is_enqueued_without_a_delay_is_visible_at_once() {
     assert_eq!(site.taken("delayed").await, ["timer"]);
     assert_eq!(site.taken("own").await, ["timer"]);
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_message_that_waited_for_its_start_is_not_overtaken_in_a_turn_that_has_read_its_clock_before() {
+    let site = Site::new().await;
+    site.raise("early", "first", None).await;
+    let fetched = site.provider.begin_turn("early", None, LOCK, None).await;
+    assert!(matches!(fetched, Ok(Fetched::Nothing)), "{fetched:?}");
+    site.clock.advance(SECOND);
+    enqueue(&site.provider, start_of("early")).await;
+    site.raise("early", "second", None).await;
+    // The other process has read its clock now, and its query arrives after the first message was put back.
+    let slow_clock = Arc::new(ManualClock::default());
+    slow_clock.advance(SECOND);
+    let slow = site.world.provider_at(&slow_clock).await;
+    site.clock.advance(2 * SECOND);
+    assert!(slow_clock.now_ms() < site.clock.now_ms());
+    for provider in [&site.provider, &slow] {
+        let turn = ready(provider.begin_turn("early", None, LOCK, None).await.expect("a fetch"));
+        let taken: Vec<String> = turn.item.messages.iter().map(name_of).collect();
+        assert_eq!(taken, ["start", "first", "second"]);
+    }
+}

@@ -29,6 +29,8 @@ const BRIEF_SECONDS: u32 = 3_600;
 /// The prefixes of the sort keys: after the lock and the instance, starts first.
 const RANK_OF_STARTS: &str = "3:0:";
 const RANK: &str = "3:1:";
+/// The digits of the due time that follows.
+const DUE_DIGITS: usize = 15;
 /// A message that is delivered this long after it was due is late. What its maker delivers is not late.
 const LATE_MS: u64 = 1_000;
 
@@ -147,20 +149,29 @@ impl MessageDoc {
         self.queue == Queue::Repair
     }
 
-    /// The message due at that time, in its old place.
-    pub(crate) fn put_back(&self, now_ms: u64) -> MessageDoc {
+    /// The message due again, in its old place. It is due as it was at first: were it due from now on, a turn that has read
+    /// its clock before this write would leave it out, and take what came after it.
+    pub(crate) fn put_back(&self) -> MessageDoc {
         MessageDoc {
             queue: Queue::Turn,
-            due_at: now_ms,
+            due_at: self.first_due_ms(),
             ..self.clone()
         }
+    }
+
+    /// When it was due at first: its place says so.
+    fn first_due_ms(&self) -> u64 {
+        let place = self.sort_key.get(RANK.len()..RANK.len() + DUE_DIGITS);
+        place.and_then(|due| due.parse().ok()).unwrap_or(self.queued_at)
     }
 
     /// The message as one that is queued again, after it was given up.
     pub(crate) fn queued_again(&self, now_ms: u64) -> MessageDoc {
         MessageDoc {
+            queue: Queue::Turn,
             queued_at: now_ms,
-            ..self.put_back(now_ms)
+            due_at: now_ms,
+            ..self.clone()
         }
     }
 
@@ -207,7 +218,7 @@ impl<'a> ReceiptDoc<'a> {
 fn order_key(item: &WorkItem, envelope: &Envelope) -> String {
     let rank = if is_start(item) { RANK_OF_STARTS } else { RANK };
     let due_at = envelope.due_at.max(envelope.queued_at);
-    format!("{rank}{due_at:015}:{}", envelope.arrival)
+    format!("{rank}{due_at:0DUE_DIGITS$}:{}", envelope.arrival)
 }
 
 /// Whether the item begins an execution.

@@ -105,10 +105,9 @@ async fn partition(store: &Store, pk: &PartitionKey) -> Result<Queued, Failure> 
 
 /// Puts messages back and ends the claim and the mark, in as many batches as they need.
 async fn release(store: &Store, pk: &PartitionKey, fence: Fence, messages: &[MessageDoc]) -> Result<(), Failure> {
-    let now = store.now();
     let ops: Result<Vec<StagedOp>, _> = messages
         .iter()
-        .map(|message| StagedOp::replace(&message.id, &message.etag, &message.put_back(now)))
+        .map(|message| StagedOp::replace(&message.id, &message.etag, &message.put_back()))
         .collect();
     let mut groups = pack(ops?);
     let last = groups.pop().unwrap_or_default();
