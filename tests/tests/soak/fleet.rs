@@ -11,6 +11,7 @@ use duroxide::Client;
 use duroxide::providers::TagFilter;
 use duroxide_cosmos::CosmosProvider;
 use duroxide_lambda::testing::{BatchResponse, BoundedNotifier, Budget, Maintenance, MaintenanceRequest, Metrics};
+use duroxide_lambda::testing::{Depth, QueueName};
 use duroxide_lambda::{Limits, MaintenanceSettings, Notifier, Target, Wakeup};
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -248,10 +249,31 @@ impl Fleet {
             for member in &mut members {
                 self.advance(member, &mut queue, &mut chance).await;
             }
+            self.show_depth(&queue, &members);
             tokio::time::sleep(TICK).await;
         }
         for mut member in members {
             member.kill();
+        }
+    }
+
+    /// Lets maintenance see how long the queues are.
+    fn show_depth(&self, queue: &[Queued], members: &[Member]) {
+        let now = Instant::now();
+        for (role, name) in [
+            (Role::Orchestrator, QueueName::turns()),
+            (Role::Worker, QueueName::works()),
+        ] {
+            let own = queue.iter().filter(|queued| role_of(&queued.wakeup) == role);
+            let (waiting, delayed): (Vec<_>, Vec<_>) = own.partition(|queued| queued.at <= now);
+            let serving = members.iter().filter(|member| member.role == role);
+            let in_flight = serving.filter_map(|member| member.invocation.as_ref());
+            let depth = Depth {
+                waiting: waiting.len() as u64,
+                in_flight: in_flight.map(|invocation| invocation.wakeups.len() as u64).sum(),
+                delayed: delayed.len() as u64,
+            };
+            self.cloud.queue.set_depth(name, Some(depth));
         }
     }
 
