@@ -28,8 +28,8 @@
 //! Two runs at once do the same things twice, which the store treats as one; the first to keep its state wins, and the
 //! other's wakeups were duplicates. A pass that gets an error from the store ends, with the error in the report; the others
 //! continue. A pass that got no answer in the whole run has an error too: [`PassesFailed`](crate::metrics::Metric) counts
-//! both. Without a look the passes search by themselves. When wakeups cannot be sent, the items stay due and are woken at
-//! their next age.
+//! both. Without a look the passes search by themselves. When wakeups cannot be sent, the items stay due and are woken by
+//! a later run.
 
 pub(crate) mod dead_letters;
 pub(crate) mod look;

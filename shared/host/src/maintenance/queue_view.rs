@@ -8,7 +8,7 @@
 //! |---|---|
 //! | is empty | every overdue item |
 //! | has messages | what was due, and woken again, no later than the newest probe that came through |
-//! | has messages, and a probe is missing for too long | as if nothing were known |
+//! | has messages, and a probe is missing for too long (an hour at most) | as if nothing were known |
 //! | is unknown | items that reach one of the growing ages (`reminders`); if a probe is awaited, as if there were messages |
 //!
 //! What can go wrong, and what it costs:
@@ -21,14 +21,16 @@
 //! - A queue of activities has *delayed* messages: wakeups that met a busy target and are sent again later. No probe shows
 //!   where they are, and each reminder would become one more of them. There, items are woken at the growing ages.
 
-use super::reminders::is_timer;
+use super::reminders::{EAGER_MS, is_timer};
 use crate::notifier::{Depth, QueueName};
-use duroxide_cosmos::{AwaitedProbe, DueItem, PassedProbe, QueueState};
+use duroxide_cosmos::{AwaitedProbe, DueItem, PassedProbe, QueueState, RemindedSpan};
 
 /// In a queue with at most so many messages a new timer does not wait for a probe: it is late already.
 const SHORT: u64 = 100;
 /// After so many periods without it, a probe in a short queue is lost.
 const LEAST_PATIENCE_PERIODS: u64 = 10;
+/// So many runs with reminders are told apart until a probe comes through.
+const MOST_SPANS: usize = 16;
 /// How long a function may take for each message before a probe, even if there is only one.
 const PATIENCE_MS_PER_MESSAGE: u64 = 10_000;
 
@@ -57,8 +59,7 @@ pub(super) struct QueueView {
     is_short: bool,
     has_depth: bool,
     last_run_ms: u64,
-    reminded_until_ms: u64,
-    reminded_at_ms: u64,
+    reminded: Vec<RemindedSpan>,
 }
 
 /// Which wakeups a queue may hold.
@@ -88,8 +89,7 @@ impl QueueView {
             is_short: held.is_some_and(|held| held <= SHORT),
             has_depth: held.is_some(),
             last_run_ms: run.last_run_ms,
-            reminded_until_ms: state.reminded_until_ms,
-            reminded_at_ms: state.reminded_at_ms,
+            reminded: state.reminded.clone(),
         }
     }
 
@@ -101,8 +101,7 @@ impl QueueView {
             is_short: false,
             has_depth: false,
             last_run_ms: 0,
-            reminded_until_ms: 0,
-            reminded_at_ms: 0,
+            reminded: Vec::new(),
         }
     }
 
@@ -133,10 +132,9 @@ impl QueueView {
     /// When the last wakeup of an item was sent, at the latest.
     fn last_sent_ms(&self, item: &DueItem) -> u64 {
         let first_ms = item.due_ms.max(item.queued_ms.unwrap_or(0));
-        match item.due_ms <= self.reminded_until_ms {
-            true => first_ms.max(self.reminded_at_ms),
-            false => first_ms,
-        }
+        let of_item = |span: &&RemindedSpan| (span.from_ms..=span.until_ms).contains(&item.due_ms);
+        let again_ms = self.reminded.iter().filter(of_item).map(|span| span.at_ms).max();
+        first_ms.max(again_ms.unwrap_or(0))
     }
 }
 
@@ -147,13 +145,21 @@ pub(super) fn absorb(state: &mut QueueState, queue: &str, passed: &[PassedProbe]
     let newest = own.filter(is_old_enough).map(|probe| probe.sent_ms).max();
     state.passed_ms = state.passed_ms.max(newest.unwrap_or(0));
     state.awaited = state.awaited.filter(|probe| probe.sent_ms > state.passed_ms);
+    state.reminded.retain(|span| span.at_ms > state.passed_ms);
+}
+
+/// The state as if nothing in it were later than now: the clock of an earlier run was ahead.
+pub(super) fn not_ahead(state: &mut QueueState, now_ms: u64) {
+    state.passed_ms = state.passed_ms.min(now_ms);
+    state.awaited = state.awaited.filter(|probe| probe.sent_ms <= now_ms);
+    state.reminded.retain(|span| span.at_ms <= now_ms);
 }
 
 /// What a run did to a queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Reminded {
-    /// The due time of the newest item that was woken again.
-    pub until_ms: Option<u64>,
+    /// The due times of the oldest and of the newest item that was woken again.
+    pub span: Option<(u64, u64)>,
     /// How many wakeups were before the probe, if one was sent.
     pub probe_after: Option<u64>,
 }
@@ -161,12 +167,27 @@ pub(super) struct Reminded {
 impl Reminded {
     /// The state of the queue after the run.
     pub(super) fn apply(&self, state: &mut QueueState, now_ms: u64) {
-        if let Some(until_ms) = self.until_ms {
-            state.reminded_until_ms = state.reminded_until_ms.max(until_ms);
-            state.reminded_at_ms = now_ms;
+        if let Some((from_ms, until_ms)) = self.span {
+            let at_ms = now_ms;
+            state.reminded.push(RemindedSpan {
+                from_ms,
+                until_ms,
+                at_ms,
+            });
+            shorten(&mut state.reminded);
         }
         let probe = |ahead| AwaitedProbe { sent_ms: now_ms, ahead };
         state.awaited = state.awaited.or(self.probe_after.map(probe));
+    }
+}
+
+/// Joins the oldest of too many spans: what lies between them counts as woken with the later one.
+fn shorten(spans: &mut Vec<RemindedSpan>) {
+    while spans.len() > MOST_SPANS {
+        let oldest = spans.remove(0);
+        let next = &mut spans[0];
+        next.from_ms = next.from_ms.min(oldest.from_ms);
+        next.until_ms = next.until_ms.max(oldest.until_ms);
     }
 }
 
@@ -177,7 +198,8 @@ fn is_missing(awaited: Option<AwaitedProbe>, run: &RunTimes) -> bool {
 /// How long a probe may take that had so many wakeups before it.
 fn patience(ahead: u64, period_ms: u64) -> u64 {
     let least = period_ms.saturating_mul(LEAST_PATIENCE_PERIODS);
-    least.max(ahead.saturating_mul(PATIENCE_MS_PER_MESSAGE))
+    let most = EAGER_MS.max(period_ms.saturating_mul(2));
+    least.max(ahead.saturating_mul(PATIENCE_MS_PER_MESSAGE)).min(most)
 }
 
 #[cfg(test)]

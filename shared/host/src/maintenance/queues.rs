@@ -34,7 +34,15 @@ struct Met {
     depth: Depth,
     reminders: u64,
     reminded: Reminded,
+    /// The due times of reminders that were taken and perhaps not sent.
+    unsent: Option<(u64, u64)>,
     carrier: Option<Carrier>,
+}
+
+/// The span of both.
+fn joined(span: Option<(u64, u64)>, (from_ms, until_ms): (u64, u64)) -> Option<(u64, u64)> {
+    let (from, until) = span.unwrap_or((from_ms, until_ms));
+    Some((from.min(from_ms), until.max(until_ms)))
 }
 
 /// The wakeup that carries the probe.
@@ -80,6 +88,7 @@ impl Queues {
                 depth: depth.unwrap_or_default(),
                 reminders: 0,
                 reminded: Reminded::default(),
+                unsent: None,
                 carrier: None,
             };
             tracing::debug!(queue = %name, view = ?met.view, depth = ?met.depth, "a queue with overdue items");
@@ -133,13 +142,22 @@ impl Queues {
             return Some(reminder);
         };
         met.reminders += 1;
-        met.reminded.until_ms = met.reminded.until_ms.max(Some(due_ms));
+        met.unsent = joined(met.unsent, (due_ms, due_ms));
         if !met.view.wants_probe() {
             return Some(reminder);
         }
         match met.carrier.replace(Carrier::Reminder(reminder)) {
             Some(Carrier::Reminder(earlier)) => Some(earlier),
             Some(Carrier::Held(_)) | None => None,
+        }
+    }
+
+    /// The reminders that were taken since the last call were sent, or some were not: those count as never woken.
+    pub(super) fn note_sent(&mut self, is_whole: bool) {
+        for met in self.met.values_mut() {
+            if let Some(span) = met.unsent.take().filter(|_| is_whole) {
+                met.reminded.span = joined(met.reminded.span, span);
+            }
         }
     }
 

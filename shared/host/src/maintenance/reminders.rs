@@ -31,7 +31,7 @@ use duroxide_cosmos::{DueItem, DueWindow, Target};
 
 const DAY_MS: u64 = 24 * 60 * 60 * 1000;
 /// How long an overdue item is woken by every run. That many wakeups are not lost one after the other.
-const EAGER_MS: u64 = 60 * 60 * 1000;
+pub(super) const EAGER_MS: u64 = 60 * 60 * 1000;
 /// The time in which a timer's wakeup may still be in flight. Schedules run less often than this.
 const TIMER_GRACE_MS: u64 = 2_000;
 /// A message that was put off by at least this much was woken for its own time, like a timer.
@@ -97,7 +97,7 @@ impl Overdue {
         let is_wanted = (queue.is_every_run && self.is_eager(item)) || self.is_of_schedule(item);
         match self.is_candidate(item) && is_wanted {
             false => Decision::Later,
-            true if queue.may_hold(item) => Decision::Held,
+            true if self.is_eager(item) && queue.may_hold(item) => Decision::Held,
             true => Decision::Wake,
         }
     }
@@ -117,7 +117,13 @@ impl Overdue {
     /// Whether the item is overdue, and not so old that wakeups do not help.
     fn is_eager(&self, item: &DueItem) -> bool {
         let is_overdue = self.is_over_threshold(item) || (is_timer(item) && item.due_ms <= self.now_ms);
-        is_overdue && item.due_ms.saturating_add(EAGER_MS) > self.now_ms
+        is_overdue && self.holds_from(item.due_ms)
+    }
+
+    /// Whether items that are due at this time or later may be held back. Older ones are woken at their ages in any case: they
+    /// have so few that nothing is gained, and the probes of one age are forgotten at the next.
+    pub(super) fn holds_from(&self, due_ms: u64) -> bool {
+        due_ms.saturating_add(EAGER_MS) > self.now_ms
     }
 
     /// Whether the item reaches one of its growing ages in this run.

@@ -17,7 +17,7 @@
 //! next run wakes the same items again: a duplicate wakeup finds nothing to do.
 
 use super::look::DueSource;
-use super::queue_view::RunTimes;
+use super::queue_view::{self, RunTimes};
 use super::queues::Queues;
 use super::reminders::{Coming, Overdue, watermark};
 use super::wakeups::{RunWakeups, SentWakeups, coming_wakeups, overdue_wakeups};
@@ -196,12 +196,17 @@ impl Sweep {
             }
         };
         let sent = wakeups.notify(due).await;
+        queues.note_sent(sent.failed + sent.left == 0);
         if sent.left > 0 {
             self.is_cut_short = true;
             return Ok((sent, true));
         }
         phase.woken_ms = until_ms.or(phase.woken_ms);
-        let is_over = match until_ms.filter(|_| !matches!(phase.kind, Kind::Coming(_))) {
+        let can_hold = |until_ms: &u64| match &phase.kind {
+            Kind::Coming(_) => false,
+            Kind::Left(overdue) | Kind::New(overdue) => overdue.holds_from(*until_ms),
+        };
+        let is_over = match until_ms.filter(can_hold) {
             Some(until_ms) => {
                 let (turns, works) = queues.closed_from(until_ms, source.provider, deadline).await;
                 !phase.leave_out(turns, works, until_ms)
@@ -249,6 +254,10 @@ fn not_ahead(mut state: MaintenanceState, period_ms: u64, now_ms: u64) -> Mainte
             left.now_ms = left.now_ms.min(now_ms);
             left.last_run_ms = left.last_run_ms.min(state.last_run_ms);
         }
+        state
+            .queues
+            .values_mut()
+            .for_each(|queue| queue_view::not_ahead(queue, now_ms));
     }
     state
 }

@@ -13,8 +13,8 @@
 //!
 //! A step has its answer only when the message that includes its wakeup was accepted or refused, so a record is never
 //! answered as served too early. What can go wrong: a message that is refused fails the wakeups of every step in it, as if
-//! each had sent its own. A first step that is dropped while it waits leaves the others without an answer; each then sends
-//! its own wakeups. A step without others under way, or without a turn wakeup that is due at once, does not wait.
+//! each had sent its own. A first step that is dropped while it waits, or that its client does not poll, leaves the others without
+//! an answer; each then sends its own wakeups. A step without others under way, or without a turn wakeup that is due at once, does not wait.
 
 use super::{BoundedNotifier, Delayed, NotSent};
 use crate::wakeup::Wakeup;
@@ -25,12 +25,15 @@ use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::{Notify, oneshot};
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, timeout, timeout_at};
 
 /// How long the first step waits for the next one.
 const QUIET: Duration = Duration::from_millis(5);
 /// How long it waits for all of them: they come one by one from the store.
 const LONGEST: Duration = Duration::from_millis(25);
+
+/// How long a step waits for the first step to send its wakeups. Sending takes 2 s at most, unless configured otherwise.
+const ANSWER: Duration = Duration::from_secs(3);
 
 /// See the module. One for each invocation, or for each client.
 #[derive(Debug)]
@@ -48,14 +51,24 @@ struct State {
     collected: Option<Collected>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Collected {
+    /// Until when the first step collects. A first that nobody polls keeps them longer; who comes then does not join.
+    until: Instant,
     wakeups: Vec<Delayed>,
     /// Who waits for the answer, and which of the wakeups are its own.
     members: Vec<(Range<usize>, oneshot::Sender<Vec<NotSent>>)>,
 }
 
 impl Collected {
+    fn until(until: Instant) -> Collected {
+        Collected {
+            until,
+            wakeups: Vec::new(),
+            members: Vec::new(),
+        }
+    }
+
     fn add(&mut self, wakeups: &[Delayed]) -> Range<usize> {
         let begin = self.wakeups.len();
         self.wakeups.extend_from_slice(wakeups);
@@ -103,6 +116,7 @@ impl Coalescer {
         let others = state.under_way.saturating_sub(1);
         match &mut state.collected {
             _ if !wakeups.iter().any(is_mergeable) => Sending::Alone,
+            Some(collected) if collected.until < Instant::now() => Sending::Alone,
             Some(collected) => {
                 let (sender, answer) = oneshot::channel();
                 let own = collected.add(wakeups);
@@ -111,7 +125,7 @@ impl Coalescer {
                 Sending::Joined(answer)
             }
             None if others == 0 => Sending::Alone,
-            none => Sending::First(none.insert(Collected::default()).add(wakeups)),
+            none => Sending::First(none.insert(Collected::until(Instant::now() + LONGEST)).add(wakeups)),
         }
     }
 
@@ -135,9 +149,9 @@ impl Coalescer {
             has_taken: false,
         };
         self.until_quiet(Instant::now() + LONGEST.min(left)).await;
-        let Some(Collected { wakeups, members }) = owner.take() else {
-            return Vec::new();
-        };
+        let Collected { wakeups, members, .. } = owner
+            .take()
+            .expect("only the first step takes what it collects, and it takes it once");
         let merged = merged(&wakeups);
         let failed = self.notifier.notify_within(left, merged.wakeups.clone()).await;
         let answer = |own: Range<usize>| merged.failures_of(&wakeups, own, &failed);
@@ -164,10 +178,10 @@ impl UnderWay {
         match sending {
             Sending::Alone => coalescer.notifier.notify_within(left, wakeups).await,
             Sending::First(own) => coalescer.send_collected(own, left).await,
-            Sending::Joined(answer) => match answer.await {
-                Ok(failed) => failed,
-                // The first step was dropped. What it did send finds nothing to do.
-                Err(_) => coalescer.notifier.notify_within(left, wakeups).await,
+            Sending::Joined(answer) => match timeout(ANSWER.min(left), answer).await {
+                Ok(Ok(failed)) => failed,
+                // The first step was dropped, or nobody polls it. What it sends after all finds nothing to do.
+                _ => coalescer.notifier.notify_within(left, wakeups).await,
             },
         }
     }

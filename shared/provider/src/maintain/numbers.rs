@@ -20,7 +20,7 @@ use crate::model::sql::{DEAD, REPAIR};
 use crate::store::Store;
 use cosmos::Query;
 use serde::Deserialize;
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 
 /// Up to so many dead letters and documents of recovery are listed; more are counted.
 const MOST_LISTED: u32 = 32;
@@ -53,12 +53,11 @@ pub(crate) async fn backlog_of_look(store: &Store, look: &Look, ask: &BacklogQue
     }
     let rest = rest(store, look).await?;
     let late = late_instances(look, ask.stuck_ms);
-    let claimed = if late.is_empty() {
-        Vec::new()
-    } else {
-        claimed_instances(store, look.now_ms).await?
+    let claimed: HashSet<String> = match late.is_empty() {
+        true => HashSet::new(),
+        false => claimed_instances(store, look.now_ms).await?.into_iter().collect(),
     };
-    let stuck = late.iter().filter(|instance| !claimed.iter().any(|pk| pk == *instance));
+    let stuck = late.iter().filter(|instance| !claimed.contains(**instance));
     let mut backlog = derive(look, ask.overdue_ms, rest);
     backlog.stuck_instances = (stuck.count() as u64).min(MOST_STUCK.into());
     Ok(backlog)

@@ -29,10 +29,21 @@ pub struct QueueState {
     /// The first probe since then that did not come through yet.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub awaited: Option<AwaitedProbe>,
-    /// What was due up to then was woken again (Unix ms)...
-    pub reminded_until_ms: u64,
-    /// ...at the latest by the run at this time (Unix ms).
-    pub reminded_at_ms: u64,
+    /// What was woken again since, by which run, oldest first.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub reminded: Vec<RemindedSpan>,
+}
+
+/// Items that one run woke again.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct RemindedSpan {
+    /// The due time of the oldest of them (Unix ms).
+    pub from_ms: u64,
+    /// The due time of the newest of them (Unix ms).
+    pub until_ms: u64,
+    /// The time of the run (Unix ms).
+    pub at_ms: u64,
 }
 
 /// A probe in a queue.

@@ -38,7 +38,7 @@ pub(crate) use instance::{ExecutionDoc, ExecutionState, InstanceDoc, ParentCall,
 pub(crate) use intent::IntentDoc;
 pub(crate) use kv::{KvDoc, Scope};
 pub(crate) use lock::{Deleting, Lock, Unfinished};
-pub use maintenance::{AwaitedProbe, QueueState, UnfinishedSweep};
+pub use maintenance::{AwaitedProbe, QueueState, RemindedSpan, UnfinishedSweep};
 pub(crate) use maintenance::{MaintenanceDoc, ProbeDoc, RetentionDoc};
 
 pub(crate) use message::{Envelope, MessageDoc, Receipt, ReceiptDoc, is_start, target_of};

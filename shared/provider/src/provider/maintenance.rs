@@ -102,7 +102,7 @@ impl CosmosProvider {
         maintain::backlog(&self.store, ask).await.of("backlog")
     }
 
-    /// The same numbers, as of a look: one more request per physical range, unless more waits than fits a page.
+    /// The same numbers, as of a look: two more requests per physical range, unless more waits than fits a page.
     pub async fn backlog_of_look(&self, look: &Look, ask: &BacklogQuery) -> Result<Backlog, ProviderError> {
         let backlog = maintain::backlog_of_look(&self.store, look, ask).await;
         backlog.of("backlog_of_look")

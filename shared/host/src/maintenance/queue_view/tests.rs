@@ -45,6 +45,16 @@ fn timer(due_ms: u64) -> DueItem {
     }
 }
 
+/// Items that were due from and until so many seconds ago were woken again so many seconds ago.
+fn span(from: u64, until: u64, at: u64) -> RemindedSpan {
+    let ago = |seconds: u64| NOW - seconds * S;
+    RemindedSpan {
+        from_ms: ago(from),
+        until_ms: ago(until),
+        at_ms: ago(at),
+    }
+}
+
 /// A probe that was sent `seconds` ago came through.
 fn passed(seconds: u64) -> QueueState {
     QueueState {
@@ -76,13 +86,17 @@ fn a_queue_may_hold_what_was_sent_after_the_last_probe_that_came_through() {
 
 #[test]
 fn a_reminder_of_an_earlier_run_may_be_in_the_queue_as_well() {
-    // The run before woke all that was due up to two minutes ago.
+    // The run before woke what was due from four to two minutes ago. An older item was woken by an earlier run.
     let reminded = |passed_seconds| QueueState {
-        reminded_until_ms: NOW - 120 * S,
-        reminded_at_ms: NOW - 60 * S,
+        reminded: vec![span(600, 300, 180), span(240, 120, 60)],
         ..passed(passed_seconds)
     };
     for (age, passed, held) in [
+        (300, 181, true),
+        (300, 180, false),
+        (299, 181, false),
+        (241, 61, false),
+        (240, 61, true),
         (130, 61, true),
         (130, 60, false),
         (120, 61, true),
@@ -135,9 +149,11 @@ fn a_missing_probe_ends_the_waiting_after_a_time_that_grows_with_the_queue() {
         (0, 601, false),
         (60, 601, false),
         (61, 601, true),
-        (10_000, 99_999, true),
-        (10_000, 100_001, false),
-        (u64::MAX, 1_000_000, true),
+        (300, 3_000, true),
+        (300, 3_001, false),
+        // An hour at most.
+        (u64::MAX, 3_600, true),
+        (u64::MAX, 3_601, false),
     ] {
         let state = QueueState {
             awaited: Some(AwaitedProbe {
@@ -223,7 +239,7 @@ fn a_run_keeps_what_the_next_one_needs() {
             ahead,
         })
     };
-    let reminded = |until_ms, probe_after| Reminded { until_ms, probe_after };
+    let reminded = |span, probe_after| Reminded { span, probe_after };
     for (before, did, after) in [
         (None, reminded(None, Some(7)), awaited(0, 7)),
         (awaited(60, 3), reminded(None, Some(7)), awaited(60, 3)),
@@ -237,14 +253,58 @@ fn a_run_keeps_what_the_next_one_needs() {
         };
         did.apply(&mut state, NOW);
         assert_eq!(state.awaited, after, "{before:?} {did:?}");
-        assert_eq!(state.reminded_at_ms, 0);
+        assert_eq!(state.reminded, []);
     }
-    let mut state = QueueState {
-        reminded_until_ms: 50,
-        ..QueueState::default()
+    let mut state = QueueState::default();
+    let run = |state: &mut QueueState, from: u64, until: u64, at: u64| {
+        reminded(Some((NOW - from * S, NOW - until * S)), None).apply(state, NOW - at * S);
     };
-    reminded(Some(40), None).apply(&mut state, NOW);
-    assert_eq!((state.reminded_until_ms, state.reminded_at_ms), (50, NOW));
-    reminded(Some(60), None).apply(&mut state, NOW + 1);
-    assert_eq!((state.reminded_until_ms, state.reminded_at_ms), (60, NOW + 1));
+    run(&mut state, 900, 300, 240);
+    run(&mut state, 290, 180, 120);
+    assert_eq!(state.reminded, [span(900, 300, 240), span(290, 180, 120)]);
+    // The probe of the first of these runs came through.
+    let note = PassedProbe {
+        queue: "work".to_owned(),
+        sent_ms: NOW - 240 * S,
+        passed_ms: NOW - 200 * S,
+    };
+    absorb(&mut state, "work", &[note], &self::run());
+    assert_eq!(state.reminded, [span(290, 180, 120)]);
+}
+
+#[test]
+fn many_runs_without_a_probe_are_kept_in_a_few_spans_that_cover_all_of_them() {
+    let mut state = QueueState::default();
+    for minute in (0..40).rev() {
+        let due = NOW - minute * 60 * S - 30 * S;
+        let did = Reminded {
+            span: Some((due, due)),
+            probe_after: None,
+        };
+        did.apply(&mut state, NOW - minute * 60 * S);
+    }
+    assert_eq!(state.reminded.len(), MOST_SPANS);
+    assert_eq!(state.reminded[0].from_ms, NOW - 39 * 60 * S - 30 * S);
+    assert_eq!(state.reminded[MOST_SPANS - 1].at_ms, NOW);
+}
+
+#[test]
+fn what_a_clock_ahead_has_left_holds_nothing_back() {
+    let mut state = QueueState {
+        passed_ms: NOW + 5,
+        awaited: Some(AwaitedProbe {
+            sent_ms: NOW + 1,
+            ahead: 3,
+        }),
+        reminded: vec![
+            span(60, 30, 10),
+            RemindedSpan {
+                at_ms: NOW + 1,
+                ..span(90, 60, 0)
+            },
+        ],
+    };
+    not_ahead(&mut state, NOW);
+    assert_eq!((state.passed_ms, state.awaited), (NOW, None));
+    assert_eq!(state.reminded, [span(60, 30, 10)]);
 }

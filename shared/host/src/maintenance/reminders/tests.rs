@@ -299,6 +299,34 @@ fn an_overdue_item_of_an_empty_queue_is_woken_by_every_run_for_an_hour_and_then_
 }
 
 #[test]
+fn an_item_older_than_an_hour_is_woken_at_its_ages_even_if_the_queue_is_never_empty() {
+    let busy = QueueView::new(
+        &QueueName::works(),
+        &QueueState::default(),
+        Some(Depth {
+            waiting: 500,
+            ..Depth::default()
+        }),
+        &RunTimes {
+            now_ms: NOW,
+            last_run_ms: NOW - 60 * S,
+            period_ms: 60 * S,
+            threshold_ms: 30 * S,
+        },
+    );
+    let item = work(NOW);
+    let decisions: Vec<Decision> = (0..24 * 60)
+        .map(|minute| overdue(NOW + minute * 60 * S - 30 * S, NOW + minute * 60 * S + 30 * S).decide(&item, &busy))
+        .collect();
+    let minutes_of = |decision: Decision| -> Vec<usize> {
+        let minutes = decisions.iter().enumerate().filter(|(_, it)| **it == decision);
+        minutes.map(|(minute, _)| minute).collect()
+    };
+    assert_eq!(minutes_of(Decision::Held), Vec::from_iter(0..60));
+    assert_eq!(minutes_of(Decision::Wake), [64, 128, 256, 512, 1_024]);
+}
+
+#[test]
 fn a_lost_wakeup_costs_a_timer_one_period_however_often_it_is_lost() {
     let item = timer(NOW, 5 * S);
     for minute in 0..4 {

@@ -207,3 +207,19 @@ async fn a_step_whose_first_is_dropped_sends_its_own_wakeup() {
     assert!(third.notify(LEFT, vec![turn("i")]).await.is_empty());
     assert_eq!(memory.count(), 2);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_first_step_that_nobody_polls_holds_up_no_other() {
+    let (coalescer, memory) = coalescer();
+    let (first, second, third) = (coalescer.enter(), coalescer.enter(), coalescer.enter());
+    let mut first = Box::pin(first.notify(LEFT, vec![turn("i")]));
+    assert!(futures::poll!(&mut first).is_pending(), "it waits for others");
+    let second = tokio::time::timeout(LEFT, second.notify(LEFT, vec![turn("i")])).await;
+    assert!(second.expect("it does not wait for ever").is_empty());
+    assert_eq!(memory.count(), 1);
+    // Later ones do not wait at all.
+    let begun = tokio::time::Instant::now();
+    assert!(third.notify(LEFT, vec![turn("i")]).await.is_empty());
+    assert_eq!((begun.elapsed(), memory.count()), (Duration::ZERO, 2));
+    assert!(first.await.is_empty());
+}
