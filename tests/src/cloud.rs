@@ -37,6 +37,8 @@ pub struct CloudOptions {
     pub tags: TagFilter,
     /// The clock of provider and functions.
     pub clock: Arc<dyn Clock>,
+    /// How long one request of the client may take, with all its retries.
+    pub client_time: Duration,
 }
 
 impl Default for CloudOptions {
@@ -46,6 +48,7 @@ impl Default for CloudOptions {
             limits: Limits::default(),
             tags: TagFilter::DefaultOnly,
             clock: Arc::new(SystemClock),
+            client_time: Duration::from_secs(30),
         }
     }
 }
@@ -101,12 +104,13 @@ impl Cloud {
             limits,
             tags,
             clock,
+            client_time,
         } = options;
         let world = World::local(server).await;
         let queue = Arc::new(Memory::new());
         let turns = Base::new(&world, &clock, &queue, &limits, "environment-of-turns").await;
         let works = Base::new(&world, &clock, &queue, &limits, "environment-of-work").await;
-        let clients = Base::new(&world, &clock, &queue, &limits, "client").await;
+        let clients = Base::with_time(&world, &clock, &queue, &limits, "client", client_time).await;
         let notifying = Arc::new(clients.parts.notifying());
         let client = Client::new(Arc::clone(&notifying) as Arc<dyn Provider>);
         let orchestrator = turns
@@ -273,6 +277,18 @@ struct Base {
 
 impl Base {
     async fn new(world: &World, clock: &Arc<dyn Clock>, queue: &Arc<Memory>, limits: &Limits, id: &str) -> Base {
+        Base::with_time(world, clock, queue, limits, id, CloudOptions::default().client_time).await
+    }
+
+    /// One whose requests may take so long, with all their retries.
+    async fn with_time(
+        world: &World,
+        clock: &Arc<dyn Clock>,
+        queue: &Arc<Memory>,
+        limits: &Limits,
+        id: &str,
+        time: Duration,
+    ) -> Base {
         let listener = world.open_listener().await;
         let metrics = Arc::new(Metrics::new(Some("tests".to_owned())));
         let observer = Arc::clone(&metrics);
@@ -280,6 +296,7 @@ impl Base {
             .builder_through(&listener)
             .clock(Arc::clone(clock))
             .observer(observer)
+            .operation_timeout(time)
             .history_limit(limits.history_bytes)
             .history_cache(limits.history_cache);
         let store = connect(config).await;

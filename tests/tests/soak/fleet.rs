@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tests::cloud::{Cloud, CloudOptions, Function, INVOCATION};
-use tests::{World, connect, until_ok};
+use tests::{PATIENCE, World, connect, until_ok};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
@@ -127,6 +127,8 @@ impl Fleet {
                 max_attempts: 1_000,
                 ..Limits::default()
             },
+            // What a client does not know to be accepted could not be checked.
+            client_time: PATIENCE,
             ..CloudOptions::default()
         };
         let cloud = Cloud::with(options, script::orchestrations(true), script::activities(true)).await;
