@@ -196,16 +196,21 @@ async fn a_backlog_that_few_functions_serve_is_not_woken_again() {
     wakes_little(5, 80, 30, SHORT).await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "exhaustive: 10,000 activities"]
-async fn a_large_backlog_that_few_functions_serve_is_not_woken_again() {
-    wakes_little(100, 100, 500, DEPLOYED).await;
+/// How many instances a large backlog has, with 100 activities each. The emulator takes minutes for 100.
+fn many() -> usize {
+    std::env::var("BACKLOG_INSTANCES").map_or(20, |count| count.parse().expect("a number"))
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "exhaustive: 10,000 activities"]
+#[ignore = "exhaustive: 2,000 activities; BACKLOG_INSTANCES=100 makes 10,000"]
+async fn a_large_backlog_that_few_functions_serve_is_not_woken_again() {
+    wakes_little(many(), 100, many() * 5, DEPLOYED).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "exhaustive: 2,000 activities; BACKLOG_INSTANCES=100 makes 10,000"]
 async fn a_large_backlog_is_not_woken_again_with_short_thresholds() {
-    wakes_little(100, 100, 500, SHORT).await;
+    wakes_little(many(), 100, many() * 5, SHORT).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
