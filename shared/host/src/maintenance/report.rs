@@ -122,8 +122,7 @@ fn metrics_of(pass: PassName) -> Option<[Metric; 4]> {
 }
 
 impl Report {
-    /// Counts everything. An idle run writes only what it cost, so that an idle system pays for few metrics (see
-    /// [`crate::metrics`]).
+    /// Counts everything. An idle run writes only what it cost, so that an idle system pays for few metrics.
     pub fn measure(&self, metrics: &Metrics) {
         metrics.brief();
         let failed = self.passes.values().filter(|pass| pass.error.is_some()).count();
