@@ -66,7 +66,7 @@ pub use maintain::{
 };
 #[cfg(feature = "testing")]
 pub use model::testing;
-pub use model::{AwaitedProbe, DeadLetterKind, QueueState, RemindedSpan, UnfinishedSweep};
+pub use model::{AwaitedProbe, BlockCause, Blocked, DeadLetterKind, QueueState, RemindedSpan, UnfinishedSweep};
 pub use page::{Cursor, PageRequest, PassOutcome};
 pub use provider::CosmosProvider;
 pub use schema::container_spec;

@@ -17,6 +17,7 @@
 //! | `type`, `completedAt` | instances that retention deletes |
 //! | `type`, `executions` | instances that retention prunes |
 //!
+//! What is blocked is found by `blocked.since` alone: only what is blocked has it.
 //! What is due in a window of time, whatever its queue, is found by `dueAt` alone: only what waits has one. So is everything that a
 //! maintenance run may have to do (`maintain::look`).
 
@@ -25,7 +26,7 @@ use cosmos::{ContainerSpec, IndexingPolicy, Order, Throughput};
 /// Every document has the id of its instance (or, for an affinity session, of that session) under this path.
 const PARTITION_KEY_PATH: &str = "/pk";
 
-const INDEXED: [&str; 18] = [
+const INDEXED: [&str; 19] = [
     "/pk/?",
     "/type/?",
     "/queue/?",
@@ -44,6 +45,7 @@ const INDEXED: [&str; 18] = [
     "/executions/?",
     "/timer/?",
     "/givenUp/cause/?",
+    "/blocked/since/?",
 ];
 
 /// All in ascending order; the service reads them backwards as well.

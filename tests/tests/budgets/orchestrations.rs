@@ -6,7 +6,7 @@ use duroxide::{ActivityContext, OrchestrationContext, OrchestrationRegistry};
 use tests::cloud::Cloud;
 
 /// So many activities, one after the other.
-fn orchestrations() -> OrchestrationRegistry {
+pub(crate) fn orchestrations() -> OrchestrationRegistry {
     let chain = |ctx: OrchestrationContext, count: String| async move {
         let count: usize = count.parse().expect("a number");
         for n in 0..count {
@@ -17,7 +17,7 @@ fn orchestrations() -> OrchestrationRegistry {
     OrchestrationRegistry::builder().register("Chain", chain).build()
 }
 
-fn activities() -> ActivityRegistry {
+pub(crate) fn activities() -> ActivityRegistry {
     let greet = |_: ActivityContext, name: String| async move { Ok(format!("Hello {name}")) };
     ActivityRegistry::builder().register("Greet", greet).build()
 }

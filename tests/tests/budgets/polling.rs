@@ -1,6 +1,7 @@
 //! Fetches without a wakeup, which ask every physical partition.
 
 use crate::*;
+use duroxide::runtime::{OrchestrationStatus, Runtime, RuntimeOptions};
 
 /// Whether a fetch without a wakeup finds a turn, and its cost.
 async fn sweep(world: &World, provider: &CosmosProvider) -> (bool, Counts) {
@@ -150,4 +151,32 @@ async fn sweep_backlogs(backlogs: &[usize]) -> Vec<Counts> {
         assert_eq!(counts.requests, 1 + u64::from(PARTITIONS) + 2, "{costs:?}");
     }
     costs
+}
+
+/// Hello cities under duroxide's own runtime: what the functions take (23), and a claim for each of the 6 turns. The
+/// worker's reads before activities are answered from what the process knows.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn hello_cities_takes_twenty_nine_requests() {
+    let world = world().await;
+    let client = Client::new(connect(world.builder_through(&world.open_listener().await)).await);
+    let provider = connect(world.builder().sweep_interval(LOCK)).await;
+    let options = RuntimeOptions {
+        orchestration_concurrency: 1,
+        worker_concurrency: 1,
+        ..RuntimeOptions::default()
+    };
+    let store: Arc<dyn Provider> = Arc::clone(&provider) as _;
+    let (activities, orchestrations) = (orchestrations::activities(), orchestrations::orchestrations());
+    // The runtime's own client, so that no sweep has to find the start.
+    Client::new(provider)
+        .start_orchestration("chain", "Chain", "5")
+        .await
+        .expect("it starts");
+    let runtime = Runtime::start_with_options(store, activities, orchestrations, options).await;
+    let ended = client.wait_for_orchestration("chain", Duration::from_secs(60)).await;
+    assert!(matches!(ended, Ok(OrchestrationStatus::Completed { .. })), "{ended:?}");
+    let counts = world.listener().counts();
+    runtime.shutdown(None).await;
+    let searches = counts.cross_partition_queries + counts.pkranges;
+    assert_eq!(counts.requests - searches, 29, "{counts:?}");
 }

@@ -9,7 +9,7 @@
 //! changes anything carries the document, so it stays small: a longer output or custom status has a document of its own
 //! (`text`), and the input is only in the history.
 
-use super::{Kind, Lock, Schema, TextDoc};
+use super::{Blocked, Kind, Lock, Schema, TextDoc};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -174,6 +174,9 @@ pub(crate) struct InstanceDoc {
     /// Counts the commits that changed a key; the newest key document has the same number.
     #[serde(default)]
     pub kv_rev: u64,
+    /// Why the last turn could not be committed, until one is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub blocked: Option<Blocked>,
     #[serde(flatten)]
     pub lock: Lock,
     #[serde(flatten)]
@@ -207,6 +210,7 @@ impl InstanceDoc {
             long_custom_status: false,
             custom_status_version: 0,
             kv_rev: 0,
+            blocked: None,
             lock: Lock::default(),
             schema: Schema::default(),
         }

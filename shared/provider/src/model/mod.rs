@@ -12,6 +12,7 @@
 //! | `queuedAt` | when it was queued (Unix ms); it never moves |
 //! | `lane` | `turn`: a sweep for turns finds it: a message, or something in the queue `repair` |
 
+mod blocked;
 mod dead;
 mod deletion;
 mod history;
@@ -28,6 +29,7 @@ mod text;
 mod version;
 mod work;
 
+pub use blocked::{BlockCause, Blocked};
 pub use dead::DeadLetterKind;
 pub(crate) use dead::{DeadLetterDoc, GivenUp};
 pub(crate) use deletion::DeletionDoc;

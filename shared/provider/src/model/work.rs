@@ -4,7 +4,7 @@
 //! completion replace or delete it with `If-Match`, so a late worker fails when the item was cancelled or claimed by
 //! another. While the item is claimed, `dueAt` is the end of the claim: an abandoned item becomes due by itself.
 
-use super::{Kind, Queue, Schema};
+use super::{Blocked, Kind, Queue, Schema};
 use cosmos::Patch;
 use duroxide::providers::{ScheduledActivityIdentifier, WorkItem};
 use serde::{Deserialize, Serialize};
@@ -41,6 +41,9 @@ pub(crate) struct WorkDoc {
     /// When the claim expires; 0 when there is none.
     #[serde(default)]
     pub until: u64,
+    /// Why it could not be run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub blocked: Option<Blocked>,
     pub item: Box<RawValue>,
     #[serde(flatten)]
     schema: Schema,
@@ -73,6 +76,7 @@ impl WorkDoc {
             attempts: 0,
             claim: None,
             until: 0,
+            blocked: None,
             item: serde_json::value::to_raw_value(item)?,
             schema: Schema::default(),
         }))

@@ -11,11 +11,13 @@
 //! it ends (a runtime that shuts down) keeps neither its candidate nor its claim (`handover`).
 
 mod candidates;
+mod contexts;
 mod handover;
 mod turns;
 mod works;
 
 pub(crate) use candidates::{Candidates, WorkCandidate};
+pub(crate) use contexts::Contexts;
 pub(crate) use turns::Turns;
 pub(crate) use works::Works;
 

@@ -8,7 +8,7 @@ mod verbs;
 
 use crate::config::CosmosConfig;
 use crate::error::{ConnectError, Failure};
-use crate::polling::{Candidates, WorkCandidate};
+use crate::polling::{Candidates, Contexts, WorkCandidate};
 use crate::schema::container_spec;
 use crate::store::Store;
 use crate::turn::ClaimedTurns;
@@ -31,6 +31,7 @@ pub struct CosmosProvider {
     works: Arc<ClaimedWorks>,
     turn_candidates: Arc<Candidates<String>>,
     work_candidates: Arc<Candidates<WorkCandidate>>,
+    contexts: Contexts,
 }
 
 /// The configured source of keys or tokens, shared with the client.
@@ -91,6 +92,7 @@ impl CosmosProvider {
             works: Arc::default(),
             turn_candidates: Arc::new(Candidates::new(config.sweep_interval)),
             work_candidates: Arc::new(Candidates::new(config.sweep_interval)),
+            contexts: Contexts::default(),
         })
     }
 
