@@ -6,6 +6,7 @@
 //! | nothing | served | |
 //! | raced | as after the second try, which claims; busy, if there was no time for it | |
 //! | busy | served | soon, growing with the tries, not long after the lock ends |
+//! | blocked | served | at the end of the pause, from whoever has begun it |
 //! | deferred | served | in a second, when another invocation has time; failed when that never helps |
 //! | abandoned, timed out | served | when it may be tried again |
 //! | cancelled | served | in a second: if the lock has only expired, the activity is still to be done |
@@ -42,6 +43,11 @@ pub(crate) fn disposition(outcome: &Outcome, more: bool, tries: u32, now_ms: u64
         Outcome::Committed | Outcome::Nothing => Disposition::Served,
         Outcome::Busy { until_ms } => Disposition::Again(busy_for(*until_ms, tries, now_ms)),
         Outcome::Raced => Disposition::Again(busy_for(now_ms, tries, now_ms)),
+        // During a pause another wakeup is under way.
+        Outcome::Blocked { block: None } => Disposition::Served,
+        Outcome::Blocked { block: Some(block) } => {
+            Disposition::Again(Duration::from_millis(block.until.saturating_sub(now_ms)))
+        }
         Outcome::Deferred if tries >= DEFERRALS => Disposition::Failed,
         Outcome::Deferred | Outcome::TimedOut | Outcome::Cancelled => Disposition::Again(Duration::from_secs(1)),
         Outcome::Abandoned { delay } => Disposition::Again(*delay),

@@ -3,8 +3,9 @@
 //! Starting it sends no request. A process has one, of one of two roles: its runtime has dispatchers for turns or for
 //! activities, never both, so each function scales and fails by itself.
 
+use crate::build::{build, registered};
 use crate::config::Limits;
-use crate::gate::{FIRST_RENEWAL, Gate};
+use crate::gate::{FIRST_RENEWAL, Gate, Registered};
 use crate::metrics::Metrics;
 use crate::notifier::{BoundedNotifier, Notifier};
 use crate::notifying_provider::NotifyingProvider;
@@ -121,6 +122,8 @@ impl Environment {
             worker_tag_filter: TagFilter::None,
             orchestrator_lock_timeout: limits.turn_lock,
             orchestrator_lock_renewal_buffer: limits.turn_lock / 3,
+            // The gate blocks what was begun too often.
+            max_attempts: u32::MAX,
             ..common(&parts)
         };
         let activities = ActivityRegistry::builder().build();
@@ -155,11 +158,20 @@ impl Environment {
         orchestrations: OrchestrationRegistry,
         options: RuntimeOptions,
     ) -> Environment {
+        let (label, names) = (
+            parts.limits.build.clone(),
+            registered(&orchestrations) + &registered(&activities),
+        );
+        parts.store.serve_as(build(label, names));
         let gate = Arc::new(Gate::new(
             Arc::clone(&parts.store),
             parts.notifying(),
             Arc::clone(&parts.clock),
             parts.limits.clone(),
+            Registered {
+                orchestrations: orchestrations.clone(),
+                activities: activities.clone(),
+            },
         ));
         let provider = Arc::clone(&gate) as Arc<dyn Provider>;
         let runtime = Runtime::start_with_options(provider, activities, orchestrations, options).await;

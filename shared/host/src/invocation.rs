@@ -20,7 +20,7 @@ use crate::gate::{Ended, Outcome, Step, StepTarget, TurnTarget};
 use crate::metrics::Metric;
 use crate::notifier::{Coalescer, Delayed, UnderWay};
 use crate::wakeup::{Probe, Wakeup, recent_consistency_token};
-use duroxide_cosmos::Target;
+use duroxide_cosmos::{BlockCause, Target};
 use futures::future::join_all;
 use futures::join;
 use std::collections::{BTreeSet, HashMap};
@@ -174,7 +174,7 @@ impl Environment {
         match outcome {
             Outcome::Busy { .. } | Outcome::Deferred => wakeup.tries = group.tries().saturating_add(1),
             // What was released is not due before: a wakeup that comes early must know it.
-            Outcome::Abandoned { .. } | Outcome::TimedOut if !delay.is_zero() => {
+            Outcome::Blocked { .. } | Outcome::Abandoned { .. } | Outcome::TimedOut if !delay.is_zero() => {
                 wakeup.due_ms = Some(self.clock.now_ms().saturating_add(delay.as_millis() as u64));
             }
             _ => {}
@@ -254,6 +254,16 @@ impl Environment {
                  (DUROXIDE_TURN_RESERVE_MS, DUROXIDE_CANCEL_GRACE_MS, DUROXIDE_COMMIT_RESERVE_MS)"
             );
         }
+        if let Outcome::Blocked { block: Some(block) } = &step.outcome {
+            self.metrics.count(blocked_by(block.cause), 1);
+            tracing::warn!(
+                cause = block.cause.name(),
+                reason = block.reason,
+                build = block.build,
+                tries = block.tries,
+                "this build cannot go on: nothing was committed, and another build can go on"
+            );
+        }
         if let Outcome::Failed { error } = &step.outcome {
             tracing::error!(outcome, error, duration_ms, "a step failed");
         } else {
@@ -270,10 +280,24 @@ impl Environment {
             self.metrics.count(Metric::OrchestrationsFailed, 1);
             tracing::error!(error, "an orchestration failed");
         }
+        if step.ended == Some(Ended::Cancelled) {
+            self.metrics.count(Metric::OrchestrationsCancelled, 1);
+            tracing::info!("an orchestration was cancelled");
+        }
         if step.given_up {
             self.metrics.count(Metric::GivenUp, 1);
             tracing::error!("given up: it was tried as often as allowed");
         }
+    }
+}
+
+fn blocked_by(cause: BlockCause) -> Metric {
+    match cause {
+        BlockCause::UnknownName => Metric::BlockedUnknownName,
+        BlockCause::Nondeterminism => Metric::BlockedNondeterminism,
+        BlockCause::Panic => Metric::BlockedPanic,
+        BlockCause::Crash => Metric::BlockedCrash,
+        BlockCause::History | BlockCause::Unknown => Metric::BlockedHistory,
     }
 }
 

@@ -22,7 +22,7 @@
 //! | `due`, `disposition` | pure: which wakeups follow a commit; what becomes of a record |
 //! | `waiting` | the last second before a due time |
 //! | `maintenance` | the scheduled function |
-//! | `budget`, [`config`], `aws` | time, settings, AWS clients |
+//! | `budget`, `build`, [`config`], `aws` | time, the build, settings, AWS clients |
 //! | `secret`, `web_identity` | the store's key, or what proves an application's identity to Entra ID |
 //! | [`log`], `metrics` | JSON logs; metrics in CloudWatch's embedded format |
 //! | `testing` | internals for the tests of this workspace, behind the feature `testing` |
@@ -51,6 +51,7 @@
 
 mod aws;
 mod budget;
+mod build;
 pub mod config;
 mod connection;
 mod delegate;

@@ -16,7 +16,7 @@
 //!
 //! | layer | modules | role |
 //! |---|---|---|
-//! | 1 | `clock`, `error`, `schema` | injected time and ids; errors; the definition of the container |
+//! | 1 | `build`, `clock`, `error`, `schema` | the build that a process runs; injected time and ids; errors; the definition of the container |
 //! | 2 | `model`, `config`, `token` | one file per document type: its id, its fields, its serde; settings; lock tokens |
 //! | 3 | `due`, `store` | pure: who has something to do after a write; the container, the clock, the instance's fence |
 //! | 4 | `types`, `given_up`, `batch`, `read`, `page`, `session`, `enqueue` | public types of the directed calls; pure: what a dead letter keeps; batches of operations; reads of one instance; pages of a pass; affinity sessions; enqueueing from outside |
@@ -31,6 +31,7 @@
 
 mod admin;
 mod batch;
+mod build;
 mod clock;
 mod config;
 mod due;
@@ -54,6 +55,7 @@ mod turn;
 mod types;
 mod work;
 
+pub use build::Build;
 pub use clock::{Ids, RandomIds};
 pub use config::{CosmosConfig, CosmosConfigBuilder, Outbox};
 pub use cosmos::{Clock, SystemClock};
@@ -66,7 +68,7 @@ pub use maintain::{
 };
 #[cfg(feature = "testing")]
 pub use model::testing;
-pub use model::{AwaitedProbe, BlockCause, Blocked, DeadLetterKind, QueueState, RemindedSpan, UnfinishedSweep};
+pub use model::{AwaitedProbe, Block, BlockCause, Blocked, DeadLetterKind, QueueState, RemindedSpan, UnfinishedSweep};
 pub use page::{Cursor, PageRequest, PassOutcome};
 pub use provider::CosmosProvider;
 pub use schema::container_spec;

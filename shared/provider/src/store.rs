@@ -1,5 +1,6 @@
 //! What every operation needs: the container, the clock, ids, the instance's fence, and decoding of mixed documents.
 
+use crate::build::Build;
 use crate::clock::{Ids, Sequence};
 use crate::config::Outbox;
 use crate::error::Failure;
@@ -8,7 +9,7 @@ use cosmos::{BatchResult, Clock, Container, Etag, Found, PartitionKey, Query, Re
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -46,11 +47,21 @@ pub(crate) struct Store {
     pub prune_time: Duration,
     /// How many bytes of history a turn may load.
     pub history_limit: u64,
+    /// The build that serves turns here. Without one nothing is blocked.
+    pub build: OnceLock<Build>,
 }
 
 impl Store {
     pub(crate) fn now(&self) -> u64 {
         self.clock.now_ms()
+    }
+
+    /// The build that this process runs.
+    pub(crate) fn build_name(&self) -> Result<&str, Failure> {
+        let build = self.build.get();
+        build
+            .map(Build::name)
+            .ok_or_else(|| Failure::Refused("this process has not named its build".to_owned()))
     }
 
     /// From when on any process may recover what begins now.

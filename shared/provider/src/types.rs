@@ -1,7 +1,7 @@
 //! The types of the directed calls: what a fetch returns and what a commit promises.
 
 use crate::due::{Due, Target, WorkVersion};
-use crate::model::WorkDoc;
+use crate::model::{Blocked, WorkDoc};
 use cosmos::Etag;
 use duroxide::providers::{OrchestrationItem, ProviderError, WorkItem};
 use std::collections::HashMap;
@@ -28,6 +28,13 @@ pub enum Fetched<T> {
     /// The turn was given up, and its orchestration has failed: its history is too large to be loaded. The fetch has
     /// committed that.
     GivenUp(GivenUpTurn),
+    /// This build cannot go on with it, and the fetch has noted that: send a wakeup for the end of the pause.
+    Blocked(Blocked),
+    /// This build could not go on with it, and waits before it tries again. What came meanwhile waits with it.
+    Paused {
+        /// When it is tried again (Unix ms).
+        until_ms: u64,
+    },
     /// Something is due that this build cannot run. Keep the wakeup: another build must serve it.
     Foreign {
         /// The reason, and what to do.
@@ -43,6 +50,8 @@ impl<T> Fetched<T> {
             Fetched::Nothing => Fetched::Nothing,
             Fetched::Busy { until_ms } => Fetched::Busy { until_ms },
             Fetched::GivenUp(turn) => Fetched::GivenUp(turn),
+            Fetched::Blocked(blocked) => Fetched::Blocked(blocked),
+            Fetched::Paused { until_ms } => Fetched::Paused { until_ms },
             Fetched::Foreign { why } => Fetched::Foreign { why },
         }
     }
@@ -61,6 +70,8 @@ pub struct TurnItem {
     pub turn: u64,
     /// More messages are due than one turn takes: another turn must follow, and no other wakeup announces it.
     pub more: bool,
+    /// Why the turn could not be committed before.
+    pub blocked: Option<Blocked>,
 }
 
 /// A turn that was given up by its fetch.
@@ -87,6 +98,8 @@ pub struct ClaimedWork {
     pub lock_token: String,
     /// How often the item has been fetched, this time included.
     pub attempt: u32,
+    /// Why it could not be run before.
+    pub blocked: Option<Blocked>,
 }
 
 /// A commit that is about to be written.

@@ -55,7 +55,10 @@ async fn completed(client: &Client, instance: &str, steps: &[Step], expected: &s
     let OrchestrationStatus::Completed { output, .. } = status else {
         panic!("{instance} did not complete: {status:?}\n{steps:?}");
     };
-    assert_eq!(output, expected, "{instance}: {steps:?}");
+    if output != expected {
+        let events = history(client, instance, executions(steps)).await;
+        panic!("{instance} answered {output:?} instead of {expected:?}: {steps:?}\n{events:#?}");
+    }
     let all = client.list_executions(instance).await.expect("executions");
     assert!(all.iter().copied().eq(1..=executions(steps)), "{instance}: {all:?}");
     for execution in all {

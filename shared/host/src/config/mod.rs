@@ -65,6 +65,14 @@ pub struct Limits {
     pub dead_letters_kept: Duration,
     /// How long messages of an instance that does not exist wait for its start before they become dead letters.
     pub orphan_grace: Duration,
+    /// What becomes of an instance whose code does not do what its history says.
+    pub on_nondeterminism: OnDefect,
+    /// What becomes of an instance whose code panics.
+    pub on_panic: OnDefect,
+    /// How long an instance or activity that no function registers stays blocked before it is given up.
+    pub unknown_kept: Duration,
+    /// How people call this build.
+    pub build: Option<String>,
     /// How many bytes the history of one execution may have.
     pub history_bytes: u64,
     /// How many bytes of histories a process keeps.
@@ -86,6 +94,16 @@ pub struct Limits {
     pub notify_timeout: Duration,
     /// Timers that are due within this time get a delayed wakeup; maintenance wakes later ones.
     pub wakeup_reach: Duration,
+}
+
+/// What becomes of an instance whose code has a defect.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnDefect {
+    /// It is blocked, untouched, until another build goes on with it.
+    #[default]
+    Block,
+    /// It fails, as duroxide decides.
+    Fail,
 }
 
 /// All problems of the environment variables.

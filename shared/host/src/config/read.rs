@@ -2,7 +2,7 @@
 //! any case, so that the next group is checked too.
 
 use super::variables::Reader;
-use super::{CosmosSettings, Limits, MaintenanceSettings, credential};
+use super::{CosmosSettings, Limits, MaintenanceSettings, OnDefect, credential};
 use crate::log;
 use crate::notifier::Queues;
 use cosmos::{ClientConfig, Key, StaticKey};
@@ -176,6 +176,10 @@ impl Limits {
             dead_letters_kept: Duration::from_secs(
                 u64::from(reader.number("DUROXIDE_DEAD_LETTER_DAYS", 1..=3650)) * DAY,
             ),
+            on_nondeterminism: on_defect(reader, "DUROXIDE_ON_NONDETERMINISM"),
+            on_panic: on_defect(reader, "DUROXIDE_ON_PANIC"),
+            unknown_kept: Duration::from_secs(u64::from(reader.number("DUROXIDE_UNKNOWN_DAYS", 1..=3650)) * DAY),
+            build: reader.optional("DUROXIDE_BUILD"),
             orphan_grace: seconds(reader.number("DUROXIDE_ORPHAN_GRACE_SECONDS", 1..=31_536_000)),
             turn_lock: seconds(reader.number("DUROXIDE_TURN_LOCK_SECONDS", 1..=HALF_A_DAY)),
             work_lock: seconds(reader.number("DUROXIDE_WORK_LOCK_SECONDS", 15..=HALF_A_DAY)),
@@ -196,6 +200,17 @@ impl Limits {
             );
         }
         limits
+    }
+}
+
+fn on_defect(reader: &mut Reader<'_>, name: &'static str) -> OnDefect {
+    match reader.text(name).as_str() {
+        "block" => OnDefect::Block,
+        "fail" => OnDefect::Fail,
+        other => {
+            reader.problem(name, format!("is {other:?}: set it to block or fail"));
+            OnDefect::default()
+        }
     }
 }
 

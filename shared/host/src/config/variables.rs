@@ -109,7 +109,7 @@ pub const VARIABLES: &[Variable] = &[
     optional(
         "DUROXIDE_MAX_ATTEMPTS",
         Some("10"),
-        "after this many attempts a turn or an activity is given up",
+        "after this many attempts an activity is given up, and a turn is blocked",
     ),
     optional(
         "DUROXIDE_OUTBOX_ATTEMPTS",
@@ -125,6 +125,26 @@ pub const VARIABLES: &[Variable] = &[
         "DUROXIDE_ORPHAN_GRACE_SECONDS",
         Some("86400"),
         "how long messages of an instance that does not exist wait for its start before they become dead letters",
+    ),
+    optional(
+        "DUROXIDE_BUILD",
+        None,
+        "how people call this build, like a version or a commit; what a build has blocked names it",
+    ),
+    optional(
+        "DUROXIDE_ON_NONDETERMINISM",
+        Some("block"),
+        "what becomes of an instance whose code does not do what its history says: block (another build can go on), or fail",
+    ),
+    optional(
+        "DUROXIDE_ON_PANIC",
+        Some("block"),
+        "what becomes of an instance whose code panics: block (another build can go on), or fail",
+    ),
+    optional(
+        "DUROXIDE_UNKNOWN_DAYS",
+        Some("7"),
+        "how long an instance or activity that no function registers stays blocked before it is given up, 1 to 3650 days",
     ),
     optional(
         "DUROXIDE_HISTORY_LIMIT_BYTES",

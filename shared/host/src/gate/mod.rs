@@ -27,11 +27,14 @@
 //! - The answer of a commit does not come in time: the step is reported as failed although it may have happened. Its
 //!   wakeups are sent as if it had, and the next wakeup finds out. A commit that is known to be written is never reported
 //!   as failed, even if the time ends before its messages to other instances are delivered.
+//! - The build cannot go on with a turn (`block`): the instance is blocked instead, and the runtime is told that all is well.
 //! - Another environment commits the same turn first, where neither has claimed it: this one has written nothing. The
 //!   runtime is told that all is well, because on an error it would commit a failure of the orchestration.
 //! - A renewal fails because the store does not answer: it is tried again until the lock expires, because giving up
 //!   early would throw a running activity away.
 
+mod block;
+mod cancellation;
 mod open;
 mod request;
 mod step;
@@ -46,7 +49,9 @@ use crate::notifier::Delayed;
 use crate::notifying_provider::NotifyingProvider;
 use crate::wakeup::recent_consistency_token;
 use cosmos::Clock;
+use duroxide::OrchestrationRegistry;
 use duroxide::providers::{Provider as _, ProviderError};
+use duroxide::runtime::registry::ActivityRegistry;
 use duroxide_cosmos::{CosmosProvider, Decided, Due, WorkTarget};
 use open::OpenSteps;
 use request::{RequestQueue, StepRequest};
@@ -89,6 +94,14 @@ pub struct Gate {
     turns: RequestQueue<TurnTarget>,
     works: RequestQueue<WorkTarget>,
     open: OpenSteps,
+    /// What the runtime can run: what it cannot run is blocked before it gets it.
+    registered: Registered,
+}
+
+/// What a function registers.
+pub(crate) struct Registered {
+    pub orchestrations: OrchestrationRegistry,
+    pub activities: ActivityRegistry,
 }
 
 impl fmt::Debug for Gate {
@@ -107,6 +120,7 @@ impl Gate {
         client: NotifyingProvider,
         clock: Arc<dyn Clock>,
         limits: Limits,
+        registered: Registered,
     ) -> Gate {
         Gate {
             store,
@@ -116,6 +130,7 @@ impl Gate {
             turns: RequestQueue::default(),
             works: RequestQueue::default(),
             open: OpenSteps::default(),
+            registered,
         }
     }
 

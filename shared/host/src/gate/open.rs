@@ -8,9 +8,9 @@ use super::request::reply;
 use super::step::{Outcome, Step};
 use crate::budget::Budget;
 use crate::notifier::Delayed;
-use duroxide_cosmos::Orchestration;
+use duroxide_cosmos::{Orchestration, TurnDecision};
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::oneshot;
 use tokio::task;
 use tokio::time::Instant;
@@ -43,6 +43,8 @@ pub(super) struct Claim {
     pub affinity_session: Option<String>,
     /// The orchestration of an activity, if its wakeup named it.
     pub orchestration: Option<Orchestration>,
+    /// What cancels the instance of a turn whose messages ask for it, if the turn cannot be run.
+    pub cancellation: Option<Arc<TurnDecision>>,
     pub budget: Budget,
     pub since: Instant,
 }

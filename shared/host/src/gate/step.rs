@@ -2,6 +2,7 @@
 
 use crate::metrics::Metric;
 use crate::notifier::Delayed;
+use duroxide_cosmos::Blocked;
 use std::time::Duration;
 
 /// How a step ended.
@@ -20,6 +21,11 @@ pub enum Outcome {
     },
     /// Another turn of the instance was committed first: this one was thrown away, and has written nothing.
     Raced,
+    /// This build cannot go on with it, and another one may. It is tried again after a pause.
+    Blocked {
+        /// What keeps the build from going on, if it was tried; during the pause it was not.
+        block: Option<Blocked>,
+    },
     /// Too little of the budget was left to begin.
     Deferred,
     /// It was released, to be tried again.
@@ -50,6 +56,7 @@ impl Outcome {
             Outcome::Nothing => Metric::Nothing,
             Outcome::Busy { .. } => Metric::Busy,
             Outcome::Raced => Metric::Raced,
+            Outcome::Blocked { .. } => Metric::Blocked,
             Outcome::Deferred => Metric::Deferred,
             Outcome::Abandoned { .. } => Metric::Abandoned,
             Outcome::TimedOut => Metric::TimedOut,
@@ -70,6 +77,8 @@ pub enum Ended {
         /// Why.
         error: String,
     },
+    /// The orchestration was cancelled.
+    Cancelled,
     /// The execution ended, and another follows.
     ContinuedAsNew,
 }

@@ -1,15 +1,16 @@
 //! One turn through the gate.
 
+use super::block;
+use super::cancellation;
 use super::open::Claim;
 use super::step::{Ended, Outcome, Step};
 use super::{Gate, TurnTarget, not_open};
 use crate::budget::Budget;
 use crate::notifier::Delayed;
-use duroxide::providers::{
-    DispatcherCapabilityFilter, ExecutionMetadata, OrchestrationItem, Provider as _, ProviderError,
-};
-use duroxide::{ErrorDetails, Event, EventKind, PoisonMessageType};
-use duroxide_cosmos::{Fetched, GivenUpTurn, TurnDecision, TurnItem};
+use duroxide::providers::{DispatcherCapabilityFilter, OrchestrationItem, Provider as _, ProviderError};
+use duroxide::{AppErrorKind, ErrorDetails, Event, EventKind, PoisonMessageType};
+use duroxide_cosmos::{Block, Fetched, GivenUpTurn, TurnDecision, TurnItem};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -32,6 +33,8 @@ impl Gate {
             match Self::within(request.budget, "fetch_turn", fetch).await {
                 Ok(Fetched::Nothing) => request.answer(Outcome::Nothing),
                 Ok(Fetched::Busy { until_ms }) => request.answer(Outcome::Busy { until_ms }),
+                Ok(Fetched::Blocked(blocked)) => request.answer(Outcome::Blocked { block: Some(blocked) }),
+                Ok(Fetched::Paused { .. }) => request.answer(Outcome::Blocked { block: None }),
                 Ok(Fetched::GivenUp(turn)) => request.done(self.given_up(turn)),
                 Ok(Fetched::Foreign { why }) => request.fail(why),
                 Err(error) => request.fail(error.to_string()),
@@ -45,11 +48,15 @@ impl Gate {
                         more: turn.more,
                         affinity_session: None,
                         orchestration: None,
+                        cancellation: cancellation::of(&turn.item).map(Arc::new),
                         budget,
                         since,
                     };
                     self.open.open(&turn.lock_token, claim, answer);
-                    return (turn.item, turn.lock_token, turn.attempt);
+                    let Some(block) = self.block_before(&turn) else {
+                        return (turn.item, turn.lock_token, turn.attempt);
+                    };
+                    self.block_turn(&turn.lock_token, &block).await;
                 }
             }
         }
@@ -81,10 +88,57 @@ impl Gate {
         }
     }
 
+    /// Why this build does not run the turn.
+    fn block_before(&self, turn: &TurnItem) -> Option<Block> {
+        let blocked_here = turn
+            .blocked
+            .as_ref()
+            .is_some_and(|blocked| self.store.is_this_build(&blocked.build));
+        block::before(turn, &self.registered.orchestrations, &self.limits, blocked_here)
+    }
+
+    /// Blocks the instance of an open step, or commits its cancellation if its messages ask for it, and ends the step.
+    async fn block_turn(&self, token: &str, block: &Block) {
+        const OPERATION: &str = "block_turn";
+        let Some(claim) = self.open.claim(token) else { return };
+        if let Some(cancellation) = &claim.cancellation {
+            if let Err(error) = self.write_turn(token, TurnDecision::clone(cancellation)).await {
+                self.open.close(
+                    token,
+                    Outcome::Failed {
+                        error: error.to_string(),
+                    },
+                );
+            }
+            return;
+        }
+        let blocked = self.store.block_turn(token, block);
+        let outcome = match Self::within(claim.budget, OPERATION, blocked).await {
+            Ok(Some(blocked)) => Outcome::Blocked { block: Some(blocked) },
+            Ok(None) => Outcome::Raced,
+            Err(error) => Outcome::Failed {
+                error: error.to_string(),
+            },
+        };
+        self.open.close(token, outcome);
+    }
+
+    /// The runtime wants to commit a turn.
     pub(super) async fn commit_turn(&self, token: &str, decision: TurnDecision) -> Result<(), ProviderError> {
+        match block::after(&decision, &self.limits) {
+            Some(block) => {
+                self.block_turn(token, &block).await;
+                // On an error the runtime would commit a failure of the orchestration.
+                Ok(())
+            }
+            None => self.write_turn(token, decision).await,
+        }
+    }
+
+    async fn write_turn(&self, token: &str, decision: TurnDecision) -> Result<(), ProviderError> {
         const OPERATION: &str = "ack_orchestration_item";
         let claim = self.open.claim(token).ok_or_else(|| not_open(OPERATION))?;
-        let ended = ended(&decision.metadata);
+        let ended = ended(&decision);
         let given_up = decision.events.iter().any(is_poison);
         let execution = decision.execution;
         let commit = self.store.commit_turn(token, decision);
@@ -150,15 +204,29 @@ pub(super) fn released(done: &Result<(), ProviderError>, delay: Option<Duration>
     }
 }
 
-fn ended(metadata: &ExecutionMetadata) -> Option<Ended> {
+fn ended(decision: &TurnDecision) -> Option<Ended> {
+    let metadata = &decision.metadata;
     match metadata.status.as_deref()? {
         "Completed" => Some(Ended::Completed),
+        "Failed" if decision.events.iter().any(is_cancelled) => Some(Ended::Cancelled),
         "Failed" => Some(Ended::Failed {
             error: metadata.output.clone().unwrap_or_default(),
         }),
         "ContinuedAsNew" => Some(Ended::ContinuedAsNew),
         _ => None,
     }
+}
+
+fn is_cancelled(event: &Event) -> bool {
+    matches!(
+        &event.kind,
+        EventKind::OrchestrationFailed {
+            details: ErrorDetails::Application {
+                kind: AppErrorKind::Cancelled { .. },
+                ..
+            }
+        }
+    )
 }
 
 /// An orchestration that fails because its activity was given up was not itself given up: the activity was counted.

@@ -7,6 +7,7 @@
 //! means "drop the work item". Only a cancelled work item may be dropped: for the other reasons to stop, the gate
 //! releases it instead.
 
+use super::block;
 use super::open::{Claim, Stop};
 use super::request::reply;
 use super::step::{Outcome, Step};
@@ -15,7 +16,7 @@ use super::{Gate, not_open, too_late};
 use crate::budget::Budget;
 use duroxide::ErrorDetails;
 use duroxide::providers::{Provider as _, ProviderError, SessionFetchConfig, TagFilter, WorkItem};
-use duroxide_cosmos::{ClaimedWork, Fetched, WorkTarget};
+use duroxide_cosmos::{Block, ClaimedWork, Fetched, WorkTarget};
 use std::time::Duration;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
@@ -53,6 +54,8 @@ impl Gate {
             match Self::within(request.budget, "fetch_work", fetch).await {
                 // Only turns are given up by their fetch.
                 Ok(Fetched::Nothing | Fetched::GivenUp(_)) => request.answer(Outcome::Nothing),
+                Ok(Fetched::Blocked(blocked)) => request.answer(Outcome::Blocked { block: Some(blocked) }),
+                Ok(Fetched::Paused { .. }) => request.answer(Outcome::Blocked { block: None }),
                 Ok(Fetched::Busy { until_ms }) => request.answer(Outcome::Busy { until_ms }),
                 Ok(Fetched::Foreign { why }) => request.fail(why),
                 Err(error) => request.fail(error.to_string()),
@@ -61,7 +64,10 @@ impl Gate {
                     match claim(&target, &work, budget, since) {
                         Some(claim) => {
                             self.open.open(&work.lock_token, claim, answer);
-                            return (work.item, work.lock_token, work.attempt);
+                            let Some(block) = self.block_of(&work.item) else {
+                                return (work.item, work.lock_token, work.attempt);
+                            };
+                            self.block_work(&work.lock_token, &block).await;
                         }
                         // The runtime would panic on it. Its lock expires, and nobody runs it.
                         None => reply(
@@ -72,6 +78,27 @@ impl Gate {
                 }
             }
         }
+    }
+
+    /// Why this build does not run the activity.
+    fn block_of(&self, item: &WorkItem) -> Option<Block> {
+        match item {
+            WorkItem::ActivityExecute { name, .. } => block::unknown_activity(&self.registered.activities, name),
+            _ => None,
+        }
+    }
+
+    /// Blocks the activity of an open step, and ends the step.
+    async fn block_work(&self, token: &str, block: &Block) {
+        let Some(claim) = self.open.claim(token) else { return };
+        let blocked = self.store.block_work(token, block);
+        let outcome = match Self::within(claim.budget, "block_work", blocked).await {
+            Ok(blocked) => Outcome::Blocked { block: Some(blocked) },
+            Err(error) => Outcome::Failed {
+                error: error.to_string(),
+            },
+        };
+        self.open.close(token, outcome);
     }
 
     pub(super) async fn complete_work(&self, token: &str, completion: Option<WorkItem>) -> Result<(), ProviderError> {
@@ -234,6 +261,7 @@ fn claim(target: &WorkTarget, work: &ClaimedWork, budget: Budget, since: Instant
         more: false,
         affinity_session: session_id.clone(),
         orchestration: target.orchestration.clone(),
+        cancellation: None,
         budget,
         since,
     })

@@ -36,6 +36,18 @@ metrics! {
     Busy,
     /// Turns that were thrown away, because another environment committed the same turn first.
     Raced,
+    /// Steps that this build cannot go on with: turns and activities that are blocked, each time that they are tried.
+    Blocked,
+    /// Turns and activities that are blocked because no function registers their name.
+    BlockedUnknownName,
+    /// Turns that are blocked because the code does not do what the history says.
+    BlockedNondeterminism,
+    /// Turns that are blocked because the code panics.
+    BlockedPanic,
+    /// Turns that are blocked because they kill their process.
+    BlockedCrash,
+    /// Turns that are blocked because their history cannot be replayed.
+    BlockedHistory,
     /// Steps that were not begun, because too little of the invocation was left.
     Deferred,
     /// Steps whose work was released for a retry.
@@ -48,6 +60,8 @@ metrics! {
     Failed,
     /// Orchestrations that ended as failed, though the invocation succeeded.
     OrchestrationsFailed,
+    /// Orchestrations that were cancelled.
+    OrchestrationsCancelled,
     /// Turns and activities given up after the last attempt.
     GivenUp,
     /// SQS records that are not wakeups.

@@ -3,6 +3,13 @@
 
 use serde::{Deserialize, Serialize};
 
+/// The pauses between two tries of one build.
+const FIRST_PAUSE_MS: u64 = 1_000;
+const LONGEST_PAUSE_MS: u64 = 300_000;
+
+/// How many bytes of a reason are kept.
+const MOST_REASON: usize = 4 * 1024;
+
 /// What keeps a build from going on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -54,9 +61,77 @@ pub struct Blocked {
     pub until: u64,
 }
 
+/// Why a build cannot go on with a turn or an activity.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Block {
+    /// What keeps it from going on.
+    pub cause: BlockCause,
+    /// The same for people: what happened, and what to do. It is shown to operators, so it has no payloads.
+    pub reason: String,
+}
+
+/// What is noted when `block` keeps `build` from going on, now.
+pub(crate) fn noted(before: Option<&Blocked>, block: &Block, build: &str, now_ms: u64) -> Blocked {
+    let before_here = before.filter(|before| before.build == build);
+    let tries = before_here.map_or(0, |before| before.tries) + 1;
+    let mut reason = block.reason.clone();
+    if reason.len() > MOST_REASON {
+        reason.truncate(reason.floor_char_boundary(MOST_REASON));
+        reason.push('…');
+    }
+    Blocked {
+        cause: block.cause,
+        reason,
+        build: build.to_owned(),
+        since: before.map_or(now_ms, |before| before.since),
+        tries,
+        until: now_ms.saturating_add(pause_ms(tries)),
+    }
+}
+
+/// The pause after so many tries.
+fn pause_ms(tries: u32) -> u64 {
+    let growing = FIRST_PAUSE_MS << tries.saturating_sub(1).min(16);
+    growing.min(LONGEST_PAUSE_MS)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn block() -> Block {
+        Block {
+            cause: BlockCause::Panic,
+            reason: "it panicked".to_owned(),
+        }
+    }
+
+    #[test]
+    fn pauses_grow_from_a_second_to_five_minutes() {
+        let seconds: Vec<u64> = (1..12).map(|tries| pause_ms(tries) / 1000).collect();
+        assert_eq!(seconds, [1, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300]);
+        assert_eq!(pause_ms(u32::MAX), 300_000);
+    }
+
+    #[test]
+    fn tries_are_counted_for_each_build_and_the_time_since_for_all() {
+        let first = noted(None, &block(), "a", 1_000);
+        assert_eq!((first.since, first.tries, first.until), (1_000, 1, 2_000));
+        let second = noted(Some(&first), &block(), "a", 5_000);
+        assert_eq!((second.since, second.tries, second.until), (1_000, 2, 7_000));
+        let other = noted(Some(&second), &block(), "b", 8_000);
+        assert_eq!((other.since, other.tries, other.until), (1_000, 1, 9_000));
+    }
+
+    #[test]
+    fn a_long_reason_is_cut_between_characters() {
+        let long = Block {
+            reason: "語".repeat(MOST_REASON),
+            ..block()
+        };
+        let kept = noted(None, &long, "a", 0).reason;
+        assert!(kept.len() <= MOST_REASON + 3 && kept.ends_with('…'), "{}", kept.len());
+    }
 
     #[test]
     fn names_are_those_that_are_stored() {

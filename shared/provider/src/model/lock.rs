@@ -123,6 +123,11 @@ impl Lock {
         self.claim == other.claim && self.commits == other.commits && self.deleting == other.deleting
     }
 
+    /// Forgets how often a message was fetched.
+    pub(crate) fn forget(&mut self, message: &str) {
+        self.attempts.remove(message);
+    }
+
     /// Claims: each fetched message has one more attempt.
     pub(crate) fn claim(&mut self, token: &str, until: u64, messages: &[String]) {
         for id in messages {

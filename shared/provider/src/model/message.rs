@@ -136,6 +136,11 @@ impl MessageDoc {
         })
     }
 
+    /// The message due from another time on, in its old place.
+    pub(crate) fn due_from(&self, due_at: u64) -> MessageDoc {
+        MessageDoc { due_at, ..self.clone() }
+    }
+
     /// The message out of the way of turns, because its instance does not exist, until that time.
     pub(crate) fn aside(&self, until_ms: u64) -> MessageDoc {
         MessageDoc {
@@ -160,7 +165,7 @@ impl MessageDoc {
     }
 
     /// When it was due at first: its place says so.
-    fn first_due_ms(&self) -> u64 {
+    pub(crate) fn first_due_ms(&self) -> u64 {
         let place = self.sort_key.get(RANK.len()..RANK.len() + DUE_DIGITS);
         place.and_then(|due| due.parse().ok()).unwrap_or(self.queued_at)
     }
@@ -173,6 +178,14 @@ impl MessageDoc {
             due_at: now_ms,
             ..self.clone()
         }
+    }
+
+    /// Whether the message cancels its instance.
+    pub(crate) fn cancels(&self) -> bool {
+        matches!(
+            serde_json::from_str(self.item.get()),
+            Ok(WorkItem::CancelInstance { .. })
+        )
     }
 
     /// The orchestration that the message starts, if it starts one.

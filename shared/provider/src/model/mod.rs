@@ -29,7 +29,8 @@ mod text;
 mod version;
 mod work;
 
-pub use blocked::{BlockCause, Blocked};
+pub(crate) use blocked::noted;
+pub use blocked::{Block, BlockCause, Blocked};
 pub use dead::DeadLetterKind;
 pub(crate) use dead::{DeadLetterDoc, GivenUp};
 pub(crate) use deletion::DeletionDoc;

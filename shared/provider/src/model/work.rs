@@ -133,6 +133,14 @@ impl WorkDoc {
         }
     }
 
+    /// The item without its claim and its attempt, as a build leaves it that cannot run it.
+    pub(crate) fn blocked(&self, blocked: Blocked) -> WorkDoc {
+        WorkDoc {
+            blocked: Some(blocked.clone()),
+            ..self.released(blocked.until, true)
+        }
+    }
+
     /// The item without its claim, due from `due_at` on.
     pub(crate) fn released(&self, due_at: u64, ignore_attempt: bool) -> WorkDoc {
         let attempts = if ignore_attempt {

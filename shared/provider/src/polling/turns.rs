@@ -76,7 +76,13 @@ impl Source for Turns<'_> {
                     .chain(again)
                     .for_each(|target| self.candidates.push(target.to_owned()));
             }
-            Ok(Fetched::Nothing | Fetched::Busy { .. } | Fetched::Foreign { .. }) => {}
+            Ok(
+                Fetched::Nothing
+                | Fetched::Busy { .. }
+                | Fetched::Blocked(_)
+                | Fetched::Paused { .. }
+                | Fetched::Foreign { .. },
+            ) => {}
             Err(failure) => skip(instance, failure)?,
         }
         Ok(None)

@@ -77,7 +77,14 @@ impl Source for Works<'_> {
         let pk = PartitionKey::new(&candidate.pk)?;
         match self.claim(pk, candidate.clone()).await {
             Ok(Fetched::Ready(claimed)) => return Ok(Some(claimed)),
-            Ok(Fetched::Nothing | Fetched::Busy { .. } | Fetched::GivenUp(_) | Fetched::Foreign { .. }) => {}
+            Ok(
+                Fetched::Nothing
+                | Fetched::Busy { .. }
+                | Fetched::Blocked(_)
+                | Fetched::Paused { .. }
+                | Fetched::GivenUp(_)
+                | Fetched::Foreign { .. },
+            ) => {}
             Err(failure) => skip(&candidate.pk, failure)?,
         }
         let session = candidate.session.as_deref();

@@ -1,9 +1,10 @@
 //! The directed calls of functions: straight to one logical partition, no query across partitions.
 
 use super::{CosmosProvider, Operation as _};
+use crate::build::Build;
 use crate::due::{Due, Target, TurnDecision, WorkTarget, WorkVersion};
 use crate::error::Failure;
-use crate::model::WorkDoc;
+use crate::model::{Block, Blocked, WorkDoc};
 use crate::polling::WorkCandidate;
 use crate::read::KnownHistory;
 use crate::recovery;
@@ -149,6 +150,48 @@ impl CosmosProvider {
                 done.await.of("ack_orchestration_item")
             }),
         }
+    }
+
+    /// Names the build that this process runs. From then on [`Self::block_turn`] can be used, and what this build has blocked
+    /// is left alone during its pauses. The first name counts.
+    pub fn serve_as(&self, build: Build) {
+        if self.store.build.set(build).is_err() {
+            tracing::debug!("the build has a name already");
+        }
+    }
+
+    /// Whether this process runs the build of that name.
+    pub fn is_this_build(&self, name: &str) -> bool {
+        self.store.build.get().is_some_and(|build| build.name() == name)
+    }
+
+    /// Blocks the instance of a turn instead of committing the turn. Returns what is noted, or `None` when another turn of
+    /// the instance was committed first: then nothing was written.
+    ///
+    /// # Errors
+    /// When the store cannot be reached, or the claim is lost.
+    pub async fn block_turn(&self, lock_token: &str, block: &Block) -> Result<Option<Blocked>, ProviderError> {
+        let blocked = async {
+            let turn = self.claimed_turn(&TurnToken::decode(lock_token)?).await?;
+            let blocked = turn::block(&self.store, &turn.pk, &turn.fence, &turn.messages, block).await;
+            self.turns.forget(&turn.nonce);
+            self.turns.known.forget(turn.pk.as_str());
+            match blocked {
+                Ok(blocked) => Ok(Some(blocked)),
+                Err(Failure::Raced { .. }) => Ok(None),
+                Err(failure) => Err(failure),
+            }
+        };
+        blocked.await.of("block_turn")
+    }
+
+    /// Blocks an activity instead of completing it: its work item is given back, to be tried again after a pause.
+    ///
+    /// # Errors
+    /// When the store cannot be reached, or the claim is lost.
+    pub async fn block_work(&self, lock_token: &str, block: &Block) -> Result<Blocked, ProviderError> {
+        let blocked = async { work::block(&self.store, &WorkToken::decode(lock_token)?, block, &self.works).await };
+        blocked.await.of("block_work")
     }
 
     /// Completes an activity: removes its work item, and queues the completion for its instance. The result names who

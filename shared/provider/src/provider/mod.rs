@@ -16,7 +16,7 @@ use crate::work::ClaimedWorks;
 use async_trait::async_trait;
 use cosmos::{ClientConfig, CosmosClient, Credential, CredentialSource, PartitionKey};
 use duroxide::providers::ProviderError;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 /// How much longer than a dead letter a receipt is kept: an intent is tried for some hours before it becomes a dead letter,
@@ -87,6 +87,7 @@ impl CosmosProvider {
                 orphan_grace: config.orphan_grace,
                 prune_time: config.prune_time,
                 history_limit: config.history_limit,
+                build: OnceLock::new(),
             }),
             turns: Arc::new(ClaimedTurns::new(config.history_cache)),
             works: Arc::default(),

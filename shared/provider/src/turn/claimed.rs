@@ -5,7 +5,7 @@
 //! this process only. Entries are dropped when their time is over.
 
 use crate::due::Orchestration;
-use crate::model::{InstanceDoc, KvDoc, MessageDoc, Receipt, Scope};
+use crate::model::{InstanceDoc, KvDoc, MessageDoc, Scope};
 use crate::read::KnownHistories;
 use crate::store::Fence;
 use cosmos::PartitionKey;
@@ -17,24 +17,6 @@ use tokio::time::Instant;
 /// How many lost tokens are kept.
 const MOST_LOST: usize = 1000;
 
-/// A message of a claimed turn.
-#[derive(Clone, Debug)]
-pub(crate) struct ClaimedMessage {
-    pub id: String,
-    pub etag: String,
-    pub receipt: Receipt,
-}
-
-impl From<MessageDoc> for ClaimedMessage {
-    fn from(doc: MessageDoc) -> Self {
-        ClaimedMessage {
-            id: doc.id,
-            etag: doc.etag,
-            receipt: doc.receipt,
-        }
-    }
-}
-
 /// See the module.
 #[derive(Clone, Debug)]
 pub(crate) struct ClaimedTurn {
@@ -43,7 +25,7 @@ pub(crate) struct ClaimedTurn {
     /// The instance document: with the claim, or as it was read.
     pub fence: Fence,
     pub kv: Vec<KvDoc>,
-    pub messages: Vec<ClaimedMessage>,
+    pub messages: Vec<MessageDoc>,
     /// More messages were due than the turn took.
     pub more: bool,
     /// The orchestration that the turn belongs to, as far as the fetch has read it.

@@ -4,12 +4,13 @@
 //! document in the version that was read here, and of several that run the same turn one can write. A claim is for those
 //! who must be counted or alone: see [`TurnRequest::claims`], and messages that were fetched before.
 
+use super::block::{Pause, block, pause_of};
 use super::claimed::ClaimedTurns;
 use super::item::{Claim, assemble, decode, supports};
-use super::oversized::{Load, give_up};
+use super::oversized::{self, Load, give_up};
 use super::release::unclaim;
 use crate::error::Failure;
-use crate::model::{InstanceDoc, MessageDoc, Status, is_start};
+use crate::model::{Block, BlockCause, InstanceDoc, MessageDoc, Status, is_start};
 use crate::read::{self, Asked, Past, View};
 use crate::recovery::{self, Progress, roll_forward};
 use crate::store::{Fence, Store, millis};
@@ -83,6 +84,14 @@ fn or_foreign(fetched: Result<Fetched<TurnItem>, Failure>) -> Result<Fetched<Tur
     }
 }
 
+/// Another process was faster: it sees the messages.
+fn busy_if_raced(failure: Failure) -> Result<Fetched<TurnItem>, Failure> {
+    match failure {
+        Failure::Raced { .. } => Ok(Fetched::Busy { until_ms: 0 }),
+        failure => Err(failure),
+    }
+}
+
 impl DueTurn {
     /// Whether the turn must be counted, or is more than one batch: it was fetched before, or is to be given up. A
     /// partition without an instance document has no version that a commit could rely on.
@@ -108,7 +117,7 @@ pub(crate) async fn look(
             Some(known) => Asked::After(known),
             None => Asked::Execution(request.execution.unwrap_or(duroxide::INITIAL_EXECUTION_ID)),
         };
-        let view = read::view(store, pk, now, asked).await?;
+        let mut view = read::view(store, pk, now, asked.clone()).await?;
         if let Some(foreign) = view.foreign {
             return Ok(Looked::not_due(Fetched::Foreign { why: foreign.reason }));
         }
@@ -123,11 +132,28 @@ pub(crate) async fn look(
                 Progress::Underway { until_ms } => return Ok(Looked::not_due(Fetched::Busy { until_ms })),
             }
         }
+        view = match pause_of(store, pk, view, asked, now).await? {
+            Pause::Over(view) => view,
+            Pause::Until(until_ms) => return Ok(Looked::not_due(Fetched::Paused { until_ms })),
+        };
         let items = decode(pk, &view.messages);
         let begins = view.instance().is_some() || items.iter().any(|(_, item)| is_start(item));
         if let Some(fence) = view.fence.as_ref().filter(|fence| begins && fence.doc.lock.aside) {
             recovery::put_back(store, pk, fence).await?;
             continue;
+        }
+        if let Some(fence) = view
+            .fence
+            .as_ref()
+            .filter(|_| store.build.get().is_some() && !items.is_empty())
+            && let Some(reason) = unsupported(request.filter, &view)
+        {
+            let cause = BlockCause::History;
+            let blocked = block(store, pk, fence, &view.messages, &Block { cause, reason }).await;
+            return blocked
+                .map(Fetched::Blocked)
+                .or_else(busy_if_raced)
+                .map(Looked::not_due);
         }
         if let Some(why) = foreign(request.filter, &view, items.len(), begins) {
             return Ok(Looked::not_due(Fetched::Foreign { why }));
@@ -196,6 +222,7 @@ pub(crate) async fn claim(
         return Ok(Fetched::Busy { until_ms: store.now() });
     };
     let instance = existing(&fence);
+    let is_oversized = instance.is_some_and(|it| Load::of(&it.current, store.history_limit) == Load::Nothing);
     let loaded = load_whole(store, pk, instance, view.past).await;
     let claim = Claim {
         pk,
@@ -206,7 +233,14 @@ pub(crate) async fn claim(
         more: view.more,
     };
     let fetched = match loaded {
-        Ok(_) if instance.is_some_and(|it| Load::of(&it.current, store.history_limit) == Load::Nothing) => {
+        Ok(_) if is_oversized && store.build.get().is_some() && !items.iter().any(|(message, _)| message.cancels()) => {
+            let reason = oversized::reason(&fence.doc, store.history_limit);
+            let cause = BlockCause::History;
+            let messages: Vec<MessageDoc> = items.into_iter().map(|(message, _)| message).collect();
+            let blocked = block(store, pk, &fence, &messages, &Block { cause, reason }).await;
+            blocked.map(Fetched::Blocked)
+        }
+        Ok(_) if is_oversized => {
             let given_up = give_up(store, turns, claim, &items).await;
             given_up.map(Fetched::GivenUp)
         }
@@ -242,6 +276,11 @@ fn foreign(filter: Option<&DispatcherCapabilityFilter>, view: &View, decoded: us
             "its messages cannot be decoded: a newer release wrote them, deploy that release everywhere".to_owned(),
         );
     }
+    unsupported(filter, view)
+}
+
+/// Why this caller cannot replay the instance.
+fn unsupported(filter: Option<&DispatcherCapabilityFilter>, view: &View) -> Option<String> {
     let instance = view.instance();
     (!supports(filter, instance)).then(|| {
         let pinned = instance.and_then(|instance| instance.current.pinned.as_ref());

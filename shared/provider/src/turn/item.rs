@@ -1,6 +1,6 @@
 //! Assembling what was read of a claimed turn: the item for the runtime, and what the commit needs. No I/O.
 
-use super::claimed::{ClaimedMessage, ClaimedTurn};
+use super::claimed::ClaimedTurn;
 use crate::due::Orchestration;
 use crate::error::Failure;
 use crate::model::{HistoryError, InstanceDoc, MessageDoc};
@@ -70,10 +70,7 @@ pub(crate) fn assemble(
         .filter_map(|(message, _)| fence.doc.lock.attempts.get(&message.id))
         .max()
         .copied();
-    let (messages, work): (Vec<_>, Vec<_>) = items
-        .into_iter()
-        .map(|(message, item)| (ClaimedMessage::from(message), item))
-        .unzip();
+    let (messages, work): (Vec<_>, Vec<_>) = items.into_iter().unzip();
     let mut past = past;
     let (kv, is_tail) = (std::mem::take(&mut past.kv), past.is_tail);
     let turn = 1 + instance.map_or(0, |instance| past.turns_of(instance.current.execution));
@@ -128,6 +125,7 @@ pub(crate) fn assemble(
         attempt: attempt.unwrap_or(1),
         turn,
         more,
+        blocked: fence.doc.blocked.clone(),
     };
     let turn = ClaimedTurn {
         pk: pk.clone(),

@@ -9,8 +9,9 @@
 //! history and keys must be as long and as new as that document says; a consumed message is deleted in the version that
 //! was seen. One of these fails whatever a lagging replica returns.
 //!
-//! Files, lowest first: `claimed`, `release`, `recall`, `item`; `plan`, `commit`; `oversized`, `fetch`.
+//! Files, lowest first: `claimed`, `release`, `block`, `recall`, `item`; `plan`, `commit`; `oversized`, `fetch`.
 
+mod block;
 mod claimed;
 mod commit;
 mod fetch;
@@ -20,6 +21,7 @@ mod plan;
 mod recall;
 mod release;
 
+pub(crate) use block::block;
 pub(crate) use claimed::{ClaimedTurn, ClaimedTurns, Reservation};
 pub(crate) use commit::{Commit, Committed};
 pub(crate) use fetch::{DueTurn, Looked, TurnRequest, claim, fetch, look};

@@ -9,7 +9,7 @@
 //! An execution that has ended is never given up, because nothing of it is replayed: duroxide gets the end of its history,
 //! which says so.
 
-use super::claimed::{ClaimedMessage, ClaimedTurn, ClaimedTurns};
+use super::claimed::{ClaimedTurn, ClaimedTurns};
 use super::commit::Commit;
 use super::item::Claim;
 use crate::due::TurnDecision;
@@ -95,10 +95,7 @@ pub(super) async fn give_up(
         nonce,
         fence,
         kv: Vec::new(),
-        messages: items
-            .iter()
-            .map(|(message, _)| ClaimedMessage::from(message.clone()))
-            .collect(),
+        messages: items.iter().map(|(message, _)| message.clone()).collect(),
         more,
         orchestration: None,
         until,
@@ -122,7 +119,7 @@ pub(super) async fn give_up(
     })
 }
 
-fn reason(instance: &InstanceDoc, limit: u64) -> String {
+pub(super) fn reason(instance: &InstanceDoc, limit: u64) -> String {
     let state = &instance.current;
     format!(
         "the history of orchestration '{}', instance '{}', execution {}, has {} bytes in {} events, over the limit of {limit}: \

@@ -123,6 +123,7 @@ impl Planner<'_> {
             archived = archived.map(|earlier| earlier.with(state));
         }
         instance.updated_at = now;
+        instance.blocked = None;
         if let Some(doc) = archived {
             self.state
                 .insert(0, StagedOp::upsert(&ExecutionDoc::id(doc.state.execution), &doc)?);

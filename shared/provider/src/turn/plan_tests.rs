@@ -3,17 +3,28 @@
 use super::*;
 use crate::model::{InstanceDoc, StagedOpKind};
 use crate::store::Fence;
-use crate::turn::claimed::ClaimedMessage;
 use cosmos::Etag;
 
 const NOW: u64 = 1_000;
 const ACCEPTED: u64 = 900;
 
 fn turn(instance: Option<InstanceDoc>, kv: Vec<KvDoc>) -> ClaimedTurn {
-    let message = |id: &str, receipt| ClaimedMessage {
-        id: id.to_owned(),
-        etag: format!("\"{id}\""),
-        receipt,
+    let message = |id: &str, receipt| {
+        let envelope = Envelope {
+            id: id.trim_start_matches("m:").to_owned(),
+            queued_at: ACCEPTED,
+            arrival: String::new(),
+            due_at: ACCEPTED,
+            receipt,
+        };
+        let cancel = WorkItem::CancelInstance {
+            instance: "i".to_owned(),
+            reason: String::new(),
+        };
+        MessageDoc {
+            etag: format!("\"{id}\""),
+            ..MessageDoc::new("i", envelope, &cancel).unwrap()
+        }
     };
     ClaimedTurn {
         pk: PartitionKey::new("i").unwrap(),

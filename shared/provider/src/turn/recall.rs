@@ -1,6 +1,6 @@
 //! Claimed turns that this process did not fetch with messages: recalled from a token, or claimed for another change.
 
-use super::claimed::{ClaimedMessage, ClaimedTurn, ClaimedTurns};
+use super::claimed::{ClaimedTurn, ClaimedTurns};
 use super::release::unclaim;
 use crate::error::Failure;
 use crate::model::sql::TURN;
@@ -50,7 +50,7 @@ pub(crate) async fn recall(store: &Store, pk: &PartitionKey, nonce: &str) -> Res
     })
 }
 
-async fn messages_of(store: &Store, pk: &PartitionKey, ids: &[String]) -> Result<Vec<ClaimedMessage>, Failure> {
+async fn messages_of(store: &Store, pk: &PartitionKey, ids: &[String]) -> Result<Vec<MessageDoc>, Failure> {
     if ids.is_empty() {
         return Ok(Vec::new());
     }
@@ -61,7 +61,7 @@ async fn messages_of(store: &Store, pk: &PartitionKey, ids: &[String]) -> Result
     let found = store.container.query::<Listed<MessageDoc>>(pk, &query).await?;
     // The turn has claimed these, and its commit consumes all of them.
     let claimed = found.into_iter().map(|message| match message {
-        Listed::Known(message) => Ok(ClaimedMessage::from(message)),
+        Listed::Known(message) => Ok(message),
         Listed::Foreign(foreign) => Err(foreign.in_partition(pk)),
     });
     claimed.collect()

@@ -3,11 +3,10 @@
 use super::claimed::{ClaimedTurn, ClaimedTurns};
 use crate::batch::{extend, fence_first, pack, write_fenced};
 use crate::error::Failure;
-use crate::model::sql::TURN;
-use crate::model::{Listed, MessageDoc, StagedOp};
+use crate::model::{MessageDoc, StagedOp};
 use crate::store::{Fence, Store, millis};
 use crate::token::TurnToken;
-use cosmos::{PartitionKey, Query, Retry};
+use cosmos::{PartitionKey, Retry};
 use std::time::Duration;
 
 /// How often the instance may change during a release or a renewal before it counts as lost.
@@ -93,7 +92,7 @@ async fn release_unclaimed(
         lock.release(ignore_attempt);
     });
     let ops = match delay.filter(|delay| !delay.is_zero()) {
-        Some(delay) => deferrals(store, turn, &ids, delay).await?,
+        Some(delay) => deferrals(store, turn, delay)?,
         None => Vec::new(),
     };
     let mut fence = turn.fence.clone();
@@ -155,33 +154,29 @@ async fn defer_messages(
     mut fence: Fence,
     delay: Duration,
 ) -> Result<Fence, Failure> {
-    let ops = deferrals(store, turn, fence.doc.lock.claimed_messages(), delay).await?;
-    for group in pack(ops) {
+    for group in pack(deferrals(store, turn, delay)?) {
         fence = defer_group(store, turn, fence, &group).await?;
     }
     Ok(fence)
 }
 
-/// The operations that make these messages due later.
-async fn deferrals(
-    store: &Store,
-    turn: &ClaimedTurn,
-    ids: &[String],
-    delay: Duration,
-) -> Result<Vec<StagedOp>, Failure> {
+/// The operations that make the turn's messages due later.
+fn deferrals(store: &Store, turn: &ClaimedTurn, delay: Duration) -> Result<Vec<StagedOp>, Failure> {
     let due_at = store.now().saturating_add(millis(delay));
-    let query = Query::new(format!(
-        "SELECT * FROM c WHERE c.queue = {TURN} AND ARRAY_CONTAINS(@ids, c.id)"
-    ))
-    .param("@ids", ids);
-    let messages = store.container.query::<Listed<MessageDoc>>(&turn.pk, &query).await?;
-    let mut ops = Vec::new();
-    for mut message in messages.into_iter().filter_map(Listed::known) {
-        let etag = std::mem::take(&mut message.etag);
-        message.due_at = due_at;
-        ops.push(StagedOp::replace(&message.id, &etag, &message)?);
-    }
-    Ok(ops)
+    due_from(turn.messages.iter(), due_at)
+}
+
+/// The operations that make these messages due at that time.
+pub(super) fn due_from<'a>(
+    messages: impl Iterator<Item = &'a MessageDoc>,
+    due_at: u64,
+) -> Result<Vec<StagedOp>, Failure> {
+    messages
+        .map(|message| {
+            let later = message.due_from(due_at);
+            Ok(StagedOp::replace(&message.id, &message.etag, &later)?)
+        })
+        .collect()
 }
 
 async fn defer_group(

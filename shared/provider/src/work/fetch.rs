@@ -54,7 +54,16 @@ async fn claim(
     if doc.is_claimed_at(now) {
         return Ok(Fetched::Busy { until_ms: doc.until });
     }
-    if doc.due_at > now || !request.serves(doc.tag.as_deref(), doc.session.as_deref()) {
+    if let Some(blocked) = doc.blocked.as_ref().filter(|blocked| blocked.until > now)
+        && store.build.get().is_some_and(|build| build.name() == blocked.build)
+    {
+        return Ok(Fetched::Paused {
+            until_ms: blocked.until,
+        });
+    }
+    let is_parked = doc.blocked.as_ref().is_some_and(|blocked| blocked.until == doc.due_at);
+    let is_due = doc.due_at <= now || (is_parked && store.build.get().is_some());
+    if !is_due || !request.serves(doc.tag.as_deref(), doc.session.as_deref()) {
         return Ok(Fetched::Nothing);
     }
     let session = claim_session(store, doc.session.as_deref(), request, works).await?;
@@ -86,6 +95,7 @@ async fn claim(
         item,
         lock_token: token.encode()?,
         attempt: next.attempts,
+        blocked: next.blocked.clone(),
     };
     works.put(&token.nonce, Found { doc: next, etag }, now);
     Ok(Fetched::Ready(claimed))

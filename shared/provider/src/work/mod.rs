@@ -6,6 +6,7 @@
 //!
 //! Files, lowest first: `owners`, `claimed`, `fetch`, `written`; `release`; `complete`.
 
+mod block;
 mod claimed;
 mod complete;
 mod fetch;
@@ -13,6 +14,7 @@ mod owners;
 mod release;
 mod written;
 
+pub(crate) use block::block;
 pub(crate) use claimed::ClaimedWorks;
 pub(crate) use complete::complete;
 pub(crate) use fetch::{WorkRequest, fetch};

@@ -144,6 +144,7 @@ async fn claim_item(
         item: decoded(pk, &found.doc)?,
         lock_token: token.encode()?,
         attempt: found.doc.attempts,
+        blocked: found.doc.blocked.clone(),
     };
     works.put(&token.nonce, found, now);
     Ok(Some(Fetched::Ready(claimed)))
