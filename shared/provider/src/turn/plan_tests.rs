@@ -21,10 +21,9 @@ fn turn(instance: Option<InstanceDoc>, kv: Vec<KvDoc>) -> ClaimedTurn {
             instance: "i".to_owned(),
             reason: String::new(),
         };
-        MessageDoc {
-            etag: format!("\"{id}\""),
-            ..MessageDoc::new("i", envelope, &cancel).unwrap()
-        }
+        let mut message = MessageDoc::new("i", envelope, &cancel).unwrap();
+        message.etag = format!("\"{id}\"");
+        message
     };
     ClaimedTurn {
         pk: PartitionKey::new("i").unwrap(),
