@@ -147,6 +147,13 @@ impl Cloud {
             .await
     }
 
+    /// An environment of the orchestrator function with limits of its own, which name its build.
+    pub async fn another_build(&self, limits: Limits, orchestrations: OrchestrationRegistry) -> Function {
+        let base = Base::new(&self.world, &self.clock, &self.queue, &limits, "another-build").await;
+        base.function(|parts| Environment::orchestrator(parts, orchestrations))
+            .await
+    }
+
     /// One more environment of the orchestrator function, with a clock of its own.
     pub async fn another_orchestrator_at(
         &self,
