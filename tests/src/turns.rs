@@ -220,7 +220,7 @@ pub async fn written_work(provider: &CosmosProvider, instance: &str, decision: D
         work: decision.work,
         messages: decision.messages,
         metadata: decision.metadata,
-        cancelled: Vec::new(),
+        ..TurnDecision::default()
     };
     let commit = provider.commit_turn(&turn.lock_token, decision);
     commit.done.await.expect("the first turn commits");

@@ -27,6 +27,8 @@ pub struct TurnDecision {
     pub metadata: ExecutionMetadata,
     /// Activities to cancel.
     pub cancelled: Vec<ScheduledActivityIdentifier>,
+    /// Why the orchestration is given up, if it is without duroxide's word: its messages become a dead letter.
+    pub given_up: Option<String>,
 }
 
 /// Somebody who has something to do.

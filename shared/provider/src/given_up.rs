@@ -40,7 +40,21 @@ fn abridge_details(details: &mut ErrorDetails) {
 }
 
 /// What a turn's events report as given up.
-pub(crate) fn of_turn(decision: &TurnDecision) -> Option<GivenUp> {
+pub(crate) fn of_turn(decision: &TurnDecision, items: impl FnOnce() -> Vec<Box<RawValue>>) -> Option<GivenUp> {
+    if let Some(reason) = &decision.given_up {
+        let (items, omitted) = keep(items(), MOST_ITEM_BYTES);
+        return Some(GivenUp {
+            cause: DeadLetterKind::PoisonTurn,
+            reason: reason.clone(),
+            attempts: 0,
+            execution: Some(decision.execution),
+            name: decision.metadata.orchestration_name.clone(),
+            target: None,
+            message: None,
+            items,
+            omitted,
+        });
+    }
     let details = decision.events.iter().find_map(|event| match &event.kind {
         EventKind::OrchestrationFailed { details } => Some(details),
         _ => None,
@@ -205,8 +219,8 @@ mod tests {
             message: "m".to_owned(),
             retryable: false,
         };
-        assert!(of_turn(&failed(ordinary)).is_none());
-        let given_up = of_turn(&failed(poison("[1,{\"a\":2}]".to_owned()))).unwrap();
+        assert!(of_turn(&failed(ordinary), Vec::new).is_none());
+        let given_up = of_turn(&failed(poison("[1,{\"a\":2}]".to_owned())), Vec::new).unwrap();
         assert_eq!(
             (given_up.attempts, given_up.execution, given_up.items.len()),
             (11, Some(3), 2)

@@ -27,7 +27,7 @@ fn decision(decided: Decision) -> TurnDecision {
         work: decided.work,
         messages: decided.messages,
         metadata: decided.metadata,
-        cancelled: Vec::new(),
+        ..TurnDecision::default()
     }
 }
 

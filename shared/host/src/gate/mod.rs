@@ -34,7 +34,7 @@
 //!   early would throw a running activity away.
 
 mod block;
-mod cancellation;
+mod ending;
 mod open;
 mod request;
 mod step;

@@ -43,10 +43,20 @@ pub(super) struct Claim {
     pub affinity_session: Option<String>,
     /// The orchestration of an activity, if its wakeup named it.
     pub orchestration: Option<Orchestration>,
-    /// What cancels the instance of a turn whose messages ask for it, if the turn cannot be run.
-    pub cancellation: Option<Arc<TurnDecision>>,
+    /// What ends the instance of a turn that cannot be run, instead of blocking it.
+    pub ending: Option<Arc<TurnDecision>>,
+    /// The parent that waits for the instance of a turn.
+    pub parent: Option<Parent>,
     pub budget: Budget,
     pub since: Instant,
+}
+
+/// The call of a parent that a child answers.
+#[derive(Clone, Debug)]
+pub(super) struct Parent {
+    pub instance: String,
+    pub execution: u64,
+    pub call: u64,
 }
 
 /// Why a running activity was stopped.
@@ -79,6 +89,11 @@ impl OpenSteps {
 
     pub(super) fn claim(&self, token: &str) -> Option<Claim> {
         self.lock().get(token).map(|open| open.claim.clone())
+    }
+
+    /// Whether a commit of the step has failed as far as the runtime knows.
+    pub(super) fn has_failed(&self, token: &str) -> bool {
+        self.lock().get(token).is_some_and(|open| open.error.is_some())
     }
 
     /// Why the activity was stopped, if it was.

@@ -1,7 +1,7 @@
 //! One turn through the gate.
 
 use super::block;
-use super::cancellation;
+use super::ending;
 use super::open::Claim;
 use super::step::{Ended, Outcome, Step};
 use super::{Gate, TurnTarget, not_open};
@@ -9,7 +9,7 @@ use crate::budget::Budget;
 use crate::notifier::Delayed;
 use duroxide::providers::{DispatcherCapabilityFilter, OrchestrationItem, Provider as _, ProviderError};
 use duroxide::{AppErrorKind, ErrorDetails, Event, EventKind, PoisonMessageType};
-use duroxide_cosmos::{Block, Fetched, GivenUpTurn, TurnDecision, TurnItem};
+use duroxide_cosmos::{Block, BlockCause, Blocked, Fetched, GivenUpTurn, TurnDecision, TurnItem};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -48,7 +48,8 @@ impl Gate {
                         more: turn.more,
                         affinity_session: None,
                         orchestration: None,
-                        cancellation: cancellation::of(&turn.item).map(Arc::new),
+                        ending: self.ending_of(&turn).map(Arc::new),
+                        parent: ending::parent_of(&turn.item),
                         budget,
                         since,
                     };
@@ -88,6 +89,25 @@ impl Gate {
         }
     }
 
+    /// What ends the instance if the turn is blocked: a message cancels it, or nobody has registered it for long.
+    fn ending_of(&self, turn: &TurnItem) -> Option<TurnDecision> {
+        let blocked = turn.blocked.as_ref().filter(|blocked| self.is_kept_too_long(blocked));
+        let given_up = blocked.and_then(|blocked| {
+            let days = self.limits.unknown_kept.as_secs() / 86_400;
+            ending::given_up(
+                &turn.item,
+                &format!("{}; nobody did within {days} days", blocked.reason),
+            )
+        });
+        ending::cancelled(&turn.item).or(given_up)
+    }
+
+    /// Whether nobody has registered it for so long that it is given up.
+    pub(super) fn is_kept_too_long(&self, blocked: &Blocked) -> bool {
+        let kept = self.limits.unknown_kept.as_millis() as u64;
+        blocked.cause == BlockCause::UnknownName && self.clock.now_ms() >= blocked.since.saturating_add(kept)
+    }
+
     /// Why this build does not run the turn.
     fn block_before(&self, turn: &TurnItem) -> Option<Block> {
         let blocked_here = turn
@@ -97,12 +117,12 @@ impl Gate {
         block::before(turn, &self.registered.orchestrations, &self.limits, blocked_here)
     }
 
-    /// Blocks the instance of an open step, or commits its cancellation if its messages ask for it, and ends the step.
+    /// Blocks the instance of an open step, or ends it where that is asked for or due, and ends the step.
     async fn block_turn(&self, token: &str, block: &Block) {
         const OPERATION: &str = "block_turn";
         let Some(claim) = self.open.claim(token) else { return };
-        if let Some(cancellation) = &claim.cancellation {
-            if let Err(error) = self.write_turn(token, TurnDecision::clone(cancellation)).await {
+        if let Some(ending) = &claim.ending {
+            if let Err(error) = self.write_turn(token, TurnDecision::clone(ending)).await {
                 self.open.close(
                     token,
                     Outcome::Failed {
@@ -135,11 +155,15 @@ impl Gate {
         }
     }
 
-    async fn write_turn(&self, token: &str, decision: TurnDecision) -> Result<(), ProviderError> {
+    async fn write_turn(&self, token: &str, mut decision: TurnDecision) -> Result<(), ProviderError> {
         const OPERATION: &str = "ack_orchestration_item";
         let claim = self.open.claim(token).ok_or_else(|| not_open(OPERATION))?;
+        if self.open.has_failed(token) {
+            // The store refused the turn, and the runtime commits a failure in its place, without a word to the parent.
+            ending::tell_parent(&mut decision, claim.parent.as_ref());
+        }
         let ended = ended(&decision);
-        let given_up = decision.events.iter().any(is_poison);
+        let given_up = decision.given_up.is_some() || decision.events.iter().any(is_poison);
         let execution = decision.execution;
         let commit = self.store.commit_turn(token, decision);
         let done = Self::committed(claim.budget, OPERATION, commit.done, &commit.decided).await;

@@ -38,6 +38,7 @@ delegate_provider! {
                 messages: orchestrator_items,
                 metadata,
                 cancelled: cancelled_activities,
+                given_up: None,
             };
             self.commit_turn(lock_token, decision).await
         }

@@ -261,7 +261,8 @@ fn claim(target: &WorkTarget, work: &ClaimedWork, budget: Budget, since: Instant
         more: false,
         affinity_session: session_id.clone(),
         orchestration: target.orchestration.clone(),
-        cancellation: None,
+        ending: None,
+        parent: None,
         budget,
         since,
     })

@@ -74,6 +74,7 @@ impl Provider for CosmosProvider {
             messages: orchestrator_items,
             metadata,
             cancelled: cancelled_activities,
+            given_up: None,
         };
         self.commit_turn(lock_token, decision).done.await
     }

@@ -166,6 +166,7 @@ async fn failure(
             ..ExecutionMetadata::default()
         },
         cancelled: activities(store, pk).await?,
+        given_up: None,
         work: Vec::new(),
     })
 }

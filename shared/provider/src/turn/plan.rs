@@ -89,6 +89,7 @@ impl Planner<'_> {
             messages,
             metadata,
             cancelled,
+            given_up: _,
         } = decision;
         let now = self.context.now_ms;
         let mut instance = match self.turn.instance() {
@@ -153,7 +154,8 @@ impl Planner<'_> {
     /// the decisive batch.
     fn dead_letter(&mut self, decision: &TurnDecision) -> Result<(), Failure> {
         let own = self.context.given_up.take();
-        if let Some(given_up) = own.or_else(|| given_up::of_turn(decision)) {
+        let items = || self.turn.messages.iter().map(|message| message.item.clone()).collect();
+        if let Some(given_up) = own.or_else(|| given_up::of_turn(decision, items)) {
             let PlanContext {
                 commit,
                 now_ms,

@@ -1,30 +1,50 @@
-//! Cancelling an instance that this build cannot run: what duroxide would decide, from the history alone.
+//! Ending an instance that this build cannot run: what duroxide would decide, from the history alone.
 //!
 //! duroxide replays the orchestration to cancel it, and a replay that is blocked never gets there. So when a turn with a
 //! cancellation is blocked, this decision is committed in its place: the instance fails as cancelled, its activities are
-//! cancelled, its children are asked to cancel, and its parent hears of it.
+//! cancelled, its children are asked to cancel, and its parent hears of it. An instance that nobody has registered for days ends
+//! likewise, as given up, with a dead letter.
 
 use super::block::is_over;
+use super::open::Parent;
 use duroxide::providers::{ExecutionMetadata, OrchestrationItem, ScheduledActivityIdentifier, WorkItem};
 use duroxide::{AppErrorKind, ErrorDetails, Event, EventKind, build_child_instance_id};
 use duroxide_cosmos::TurnDecision;
 use std::collections::BTreeMap;
 
 /// What ends the instance, if a message of the turn cancels it.
-pub(super) fn of(item: &OrchestrationItem) -> Option<TurnDecision> {
+pub(super) fn cancelled(item: &OrchestrationItem) -> Option<TurnDecision> {
     let reason = item.messages.iter().find_map(|message| match message {
         WorkItem::CancelInstance { reason, .. } => Some(reason),
         _ => None,
     })?;
-    if item.history_error.is_some() || item.history.iter().any(is_over) {
-        return None;
-    }
-    let begin = begin(item)?;
     let details = ErrorDetails::Application {
         kind: AppErrorKind::Cancelled { reason: reason.clone() },
         message: String::new(),
         retryable: false,
     };
+    ended(item, Some(reason), details)
+}
+
+/// What ends an instance that nobody can run.
+pub(super) fn given_up(item: &OrchestrationItem, reason: &str) -> Option<TurnDecision> {
+    let details = ErrorDetails::Application {
+        kind: AppErrorKind::OrchestrationFailed,
+        message: reason.to_owned(),
+        retryable: false,
+    };
+    let decision = ended(item, None, details)?;
+    Some(TurnDecision {
+        given_up: Some(reason.to_owned()),
+        ..decision
+    })
+}
+
+fn ended(item: &OrchestrationItem, cancelled: Option<&String>, details: ErrorDetails) -> Option<TurnDecision> {
+    if item.history_error.is_some() || item.history.iter().any(is_over) {
+        return None;
+    }
+    let begin = begin(item)?;
     let open = Open::of(begin.history);
     let mut events = Vec::from_iter(begin.started.clone());
     let mut append = |kind: EventKind| {
@@ -37,7 +57,9 @@ pub(super) fn of(item: &OrchestrationItem) -> Option<TurnDecision> {
             kind,
         ));
     };
-    append(EventKind::OrchestrationCancelRequested { reason: reason.clone() });
+    if let Some(reason) = cancelled {
+        append(EventKind::OrchestrationCancelRequested { reason: reason.clone() });
+    }
     append(EventKind::OrchestrationFailed {
         details: details.clone(),
     });
@@ -46,6 +68,7 @@ pub(super) fn of(item: &OrchestrationItem) -> Option<TurnDecision> {
         .values()
         .map(|child| WorkItem::CancelInstance {
             instance: build_child_instance_id(&item.instance, child),
+            // The word of duroxide.
             reason: "parent canceled".to_owned(),
         })
         .collect();
@@ -54,33 +77,18 @@ pub(super) fn of(item: &OrchestrationItem) -> Option<TurnDecision> {
         output: Some(details.display_message()),
         ..ExecutionMetadata::default()
     };
-    let start = events
-        .first()
-        .filter(|_| begin.started.is_some())
-        .or(begin.history.first());
     if let Some(EventKind::OrchestrationStarted {
         name,
         version,
         parent_instance,
-        parent_id,
-        parent_execution_id,
         ..
-    }) = start.map(|event| &event.kind)
+    }) = begin.started.as_ref().map(|event| &event.kind)
     {
-        if begin.started.is_some() {
-            metadata.orchestration_name = Some(name.clone());
-            metadata.orchestration_version = Some(version.clone());
-            metadata.parent_instance_id = parent_instance.clone();
-        }
-        if let (Some(parent), Some(id)) = (parent_instance, parent_id) {
-            messages.push(WorkItem::SubOrchFailed {
-                parent_instance: parent.clone(),
-                parent_execution_id: parent_execution_id.unwrap_or(duroxide::INITIAL_EXECUTION_ID),
-                parent_id: *id,
-                details,
-            });
-        }
+        metadata.orchestration_name = Some(name.clone());
+        metadata.orchestration_version = Some(version.clone());
+        metadata.parent_instance_id = parent_instance.clone();
     }
+    messages.extend(parent_of(item).map(|parent| parent.failed(details)));
     let activity = |activity_id| ScheduledActivityIdentifier {
         instance: item.instance.clone(),
         execution_id: begin.execution,
@@ -93,7 +101,59 @@ pub(super) fn of(item: &OrchestrationItem) -> Option<TurnDecision> {
         metadata,
         cancelled: open.activities.into_iter().map(activity).collect(),
         work: Vec::new(),
+        given_up: None,
     })
+}
+
+/// The parent that waits for the instance of a turn.
+pub(super) fn parent_of(item: &OrchestrationItem) -> Option<Parent> {
+    let begin = begin(item)?;
+    let start = begin.started.as_ref().or(begin.history.first())?;
+    let EventKind::OrchestrationStarted {
+        parent_instance,
+        parent_id,
+        parent_execution_id,
+        ..
+    } = &start.kind
+    else {
+        return None;
+    };
+    Some(Parent {
+        instance: parent_instance.clone()?,
+        execution: parent_execution_id.unwrap_or(duroxide::INITIAL_EXECUTION_ID),
+        call: (*parent_id)?,
+    })
+}
+
+/// Adds the answer to the parent of an orchestration that fails, if it is missing.
+pub(super) fn tell_parent(decision: &mut TurnDecision, parent: Option<&Parent>) {
+    let failure = decision.events.iter().find_map(|event| match &event.kind {
+        EventKind::OrchestrationFailed { details } => Some(details.display_message()),
+        _ => None,
+    });
+    let is_told = decision
+        .messages
+        .iter()
+        .any(|message| matches!(message, WorkItem::SubOrchFailed { .. }));
+    if let (Some(parent), Some(message), false) = (parent, failure, is_told) {
+        let details = ErrorDetails::Application {
+            kind: AppErrorKind::OrchestrationFailed,
+            message,
+            retryable: false,
+        };
+        decision.messages.push(parent.failed(details));
+    }
+}
+
+impl Parent {
+    fn failed(&self, details: ErrorDetails) -> WorkItem {
+        WorkItem::SubOrchFailed {
+            parent_instance: self.instance.clone(),
+            parent_execution_id: self.execution,
+            parent_id: self.call,
+            details,
+        }
+    }
 }
 
 /// Where the execution stands that is cancelled.
