@@ -1,10 +1,11 @@
-//! What duroxide gave up after too many attempts ("poison"), as a dead letter keeps it. No I/O.
+//! What was given up after too many attempts (duroxide's "poison"), as a dead letter keeps it. No I/O.
 //!
 //! The failure itself says so: a turn's last event, or an activity's completion, has [`ErrorDetails::Poison`] with the
-//! items as JSON. An ordinary commit has no such event and no extra cost.
+//! items as JSON. An ordinary commit has no such event and no extra cost. The functions give activities up themselves
+//! ([`GivenUpWork`]), before duroxide would.
 
 use crate::due::TurnDecision;
-use crate::model::{DeadLetterKind, GivenUp, InstanceDoc};
+use crate::model::{DeadLetterKind, GivenUp, GivenUpWork, InstanceDoc, WorkDoc};
 use duroxide::providers::WorkItem;
 use duroxide::{ErrorDetails, EventKind, PoisonMessageType};
 use serde_json::value::RawValue;
@@ -99,6 +100,25 @@ pub(crate) fn of_activity(completion: &WorkItem, room: usize) -> Option<GivenUp>
         attempts: poison.attempts,
         execution: Some(*execution_id),
         name,
+        target: None,
+        message: None,
+        items,
+        omitted,
+    })
+}
+
+/// An activity that the caller gives up; its item takes at most `room` bytes.
+pub(crate) fn of_work(given_up: &GivenUpWork, work: &WorkDoc, completion: &WorkItem, room: usize) -> Option<GivenUp> {
+    let WorkItem::ActivityFailed { execution_id, .. } = completion else {
+        return None;
+    };
+    let (items, omitted) = keep(vec![work.item.clone()], MOST_ITEM_BYTES.min(room));
+    Some(GivenUp {
+        cause: DeadLetterKind::PoisonActivity,
+        reason: given_up.reason.clone(),
+        attempts: given_up.attempts,
+        execution: Some(*execution_id),
+        name: Some(given_up.name.clone()),
         target: None,
         message: None,
         items,

@@ -1,7 +1,7 @@
 //! The types of the directed calls: what a fetch returns and what a commit promises.
 
 use crate::due::{Due, Target, WorkVersion};
-use crate::model::WorkDoc;
+use crate::model::{Attempt, WorkDoc};
 use cosmos::Etag;
 use duroxide::providers::{OrchestrationItem, ProviderError, WorkItem};
 use std::collections::HashMap;
@@ -87,6 +87,8 @@ pub struct ClaimedWork {
     pub lock_token: String,
     /// How often the item has been fetched, this time included.
     pub attempt: u32,
+    /// The attempts before, as far as they are known: the newest ones, the oldest first.
+    pub earlier: Vec<Attempt>,
 }
 
 /// A commit that is about to be written.

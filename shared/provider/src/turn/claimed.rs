@@ -5,7 +5,7 @@
 //! this process only. Entries are dropped when their time is over.
 
 use crate::due::Orchestration;
-use crate::model::{InstanceDoc, KvDoc, MessageDoc, Receipt, Scope};
+use crate::model::{CompletedAttempts, InstanceDoc, KvDoc, MessageDoc, Receipt, Scope};
 use crate::read::KnownHistories;
 use crate::store::Fence;
 use cosmos::PartitionKey;
@@ -23,6 +23,7 @@ pub(crate) struct ClaimedMessage {
     pub id: String,
     pub etag: String,
     pub receipt: Receipt,
+    pub attempts: Option<CompletedAttempts>,
 }
 
 impl From<MessageDoc> for ClaimedMessage {
@@ -31,6 +32,7 @@ impl From<MessageDoc> for ClaimedMessage {
             id: doc.id,
             etag: doc.etag,
             receipt: doc.receipt,
+            attempts: doc.attempts,
         }
     }
 }
