@@ -40,13 +40,14 @@ fn abridge_details(details: &mut ErrorDetails) {
     }
 }
 
-/// What a turn's events report as given up.
+/// What a turn's events report as given up. An orchestration also fails with what was given up elsewhere, its activity or its
+/// child, which has left a dead letter there: one cause, one dead letter.
 pub(crate) fn of_turn(decision: &TurnDecision) -> Option<GivenUp> {
-    let details = decision.events.iter().find_map(|event| match &event.kind {
-        EventKind::OrchestrationFailed { details } => Some(details),
+    let (instance, details) = decision.events.iter().find_map(|event| match &event.kind {
+        EventKind::OrchestrationFailed { details } => Some((&event.instance_id, details)),
         _ => None,
     })?;
-    let poison = Poison::of(details)?;
+    let poison = Poison::of(details).filter(|poison| poison.is_turn_of(instance))?;
     let name = decision.metadata.orchestration_name.clone();
     let shown = name.as_deref().unwrap_or("(without a name)");
     let reason = match poison.kind {
@@ -166,6 +167,14 @@ impl<'a> Poison<'a> {
             _ => None,
         }
     }
+
+    fn is_turn_of(&self, own: &str) -> bool {
+        match self.kind {
+            PoisonMessageType::Orchestration { instance, .. }
+            | PoisonMessageType::FailedDeserialization { instance, .. } => instance == own,
+            PoisonMessageType::Activity { .. } => false,
+        }
+    }
 }
 
 /// The items of a failure that fit, and how many do not. What is not JSON is kept as a string.
@@ -232,6 +241,27 @@ mod tests {
             (11, Some(3), 2)
         );
         assert!(given_up.reason.contains("11 times") && given_up.reason.contains("10 are allowed"));
+    }
+
+    #[test]
+    fn what_was_given_up_elsewhere_leaves_no_dead_letter_here() {
+        let mut child = poison(String::new());
+        let mut activity = poison(String::new());
+        if let ErrorDetails::Poison { message_type, .. } = &mut child {
+            *message_type = PoisonMessageType::Orchestration {
+                instance: "child".to_owned(),
+                execution_id: 1,
+            };
+        }
+        if let ErrorDetails::Poison { message_type, .. } = &mut activity {
+            *message_type = PoisonMessageType::Activity {
+                instance: "i".to_owned(),
+                execution_id: 3,
+                activity_name: "Charge".to_owned(),
+                activity_id: 2,
+            };
+        }
+        assert!(of_turn(&failed(child)).is_none() && of_turn(&failed(activity)).is_none());
     }
 
     #[test]

@@ -29,10 +29,14 @@
 //!   as failed, even if the time ends before its messages to other instances are delivered.
 //! - Another environment commits the same turn first, where neither has claimed it: this one has written nothing. The
 //!   runtime is told that all is well, because on an error it would commit a failure of the orchestration.
+//! - An activity was tried as often as allowed: the gate completes it with a failure before the runtime sees it. The runtime
+//!   has no limit of its own.
 //! - A renewal fails because the store does not answer: it is tried again until the lock expires, because giving up
 //!   early would throw a running activity away.
 
+mod given_up;
 mod open;
+mod reason;
 mod request;
 mod step;
 mod turn;
@@ -40,7 +44,7 @@ mod verbs;
 mod work;
 
 use crate::budget::Budget;
-use crate::config::Limits;
+use crate::config::{LEAST_TIME, Limits};
 use crate::due::Schedule;
 use crate::notifier::Delayed;
 use crate::notifying_provider::NotifyingProvider;
@@ -51,12 +55,14 @@ use duroxide_cosmos::{CosmosProvider, Decided, Due, WorkTarget};
 use open::OpenSteps;
 use request::{RequestQueue, StepRequest};
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Once};
 use std::time::Duration;
 use tokio::sync::oneshot;
 
 pub use step::{Ended, Outcome, Step};
-pub(crate) use work::FIRST_RENEWAL;
+
+/// How long after its start the runtime first renews an activity's lock. From then on the gate can stop it.
+pub(crate) const FIRST_RENEWAL: Duration = LEAST_TIME;
 
 /// How long an invocation waits beyond the end of its budget: a request to the store that is cut off there still
 /// produces an error that names it.
@@ -89,6 +95,7 @@ pub struct Gate {
     turns: RequestQueue<TurnTarget>,
     works: RequestQueue<WorkTarget>,
     open: OpenSteps,
+    limits_checked: Once,
 }
 
 impl fmt::Debug for Gate {
@@ -116,6 +123,7 @@ impl Gate {
             turns: RequestQueue::default(),
             works: RequestQueue::default(),
             open: OpenSteps::default(),
+            limits_checked: Once::new(),
         }
     }
 
@@ -142,7 +150,30 @@ impl Gate {
 
     /// How much of the budget must be left when an activity begins.
     pub(crate) fn work_reserve(&self) -> Duration {
-        self.limits.cancel_grace + self.limits.commit_reserve + FIRST_RENEWAL
+        self.stop_reserve() + FIRST_RENEWAL
+    }
+
+    /// Logs once which activities may take longer by their time limit than this invocation, the first one, lets them.
+    pub(crate) fn warn_of_long_limits(&self, budget: Budget) {
+        self.limits_checked.call_once(|| {
+            let most = budget.left().saturating_sub(self.stop_reserve());
+            for (activity_name, limit) in self.limits.activities.iter() {
+                if let Some(limit) = limit.time.filter(|limit| *limit > most) {
+                    tracing::warn!(
+                        activity_name,
+                        limit_ms = limit.as_millis() as u64,
+                        most_ms = most.as_millis() as u64,
+                        "the time limit of an activity is longer than the function's timeout less its reserves, which stops it \
+                         earlier: give the worker a longer timeout, or the activity a shorter limit"
+                    );
+                }
+            }
+        });
+    }
+
+    /// How much of the budget is left when a running activity is stopped.
+    fn stop_reserve(&self) -> Duration {
+        self.limits.cancel_grace + self.limits.commit_reserve
     }
 
     /// Awaits a request to the store, within the budget of its step.

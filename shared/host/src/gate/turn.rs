@@ -45,6 +45,7 @@ impl Gate {
                         more: turn.more,
                         affinity_session: None,
                         orchestration: None,
+                        activity: None,
                         budget,
                         since,
                     };
