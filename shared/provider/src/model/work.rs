@@ -118,7 +118,11 @@ impl WorkDoc {
     /// The item with a new claim. An attempt that has no end is lost: its claim has expired.
     pub(crate) fn claimed(&self, token: &str, now_ms: u64, until: u64) -> WorkDoc {
         let mut next = self.clone();
-        next.end_attempt(self.until, AttemptEnd::Lost);
+        match &self.claim {
+            Some(_) => next.end_attempt(self.until, AttemptEnd::Lost),
+            // An older release, which does not know the field, has released it.
+            None => next.end_attempt(now_ms, AttemptEnd::Released),
+        }
         next.began = Some(now_ms);
         next.claim = Some(WorkClaim {
             token: token.to_owned(),
@@ -283,6 +287,15 @@ mod tests {
             *last.log(),
             "it was not begun"
         );
+    }
+
+    #[test]
+    fn an_attempt_that_an_older_release_released_is_not_lost() {
+        let mut released = item().claimed("t", 100, 500);
+        (released.claim, released.until) = (None, 0);
+        let next = released.claimed("u", 600, 900);
+        let attempt = &next.log().attempts()[0];
+        assert_eq!((attempt.ended, attempt.end), (600, AttemptEnd::Released));
     }
 
     #[test]
