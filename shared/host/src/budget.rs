@@ -17,6 +17,7 @@ const LENGTH_BELOW: u64 = 24 * 60 * 60 * 1000;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Budget {
     end: Instant,
+    timeout: Duration,
 }
 
 impl Budget {
@@ -27,14 +28,23 @@ impl Budget {
             moment => moment.saturating_sub(now_ms),
         };
         let left = Duration::from_millis(left_ms);
-        Budget::of(left.saturating_sub(MARGIN))
+        Budget {
+            timeout: left,
+            ..Budget::of(left.saturating_sub(MARGIN))
+        }
     }
 
     /// A budget of this much time from now.
     pub fn of(time: Duration) -> Budget {
         Budget {
             end: Instant::now() + time,
+            timeout: time,
         }
+    }
+
+    /// The time that the invocation had at its beginning: the function's timeout.
+    pub fn timeout(&self) -> Duration {
+        self.timeout
     }
 
     /// When it ends.

@@ -9,6 +9,7 @@ use crate::gate::{FIRST_RENEWAL, Gate, Registered};
 use crate::metrics::Metrics;
 use crate::notifier::{BoundedNotifier, Notifier};
 use crate::notifying_provider::NotifyingProvider;
+use crate::panics;
 use crate::waiting::Waits;
 use cosmos::Clock;
 use duroxide::OrchestrationRegistry;
@@ -145,9 +146,12 @@ impl Environment {
             // At capacity the runtime would skip activities with affinity sessions, and their wakeups would be lost.
             max_sessions_per_runtime: limits.concurrency.saturating_add(1),
             worker_node_id: Some(parts.id.clone()),
+            // The gate gives activities up, each after its own number of attempts.
+            max_attempts: u32::MAX,
             ..common(&parts)
         };
         let orchestrations = OrchestrationRegistry::builder().build();
+        let activities = panics::caught(&activities);
         Self::start(Role::Worker, parts, activities, orchestrations, options).await
     }
 

@@ -1,7 +1,7 @@
 //! The entry points for a user's `main.rs`.
 
 use crate::budget::Budget;
-use crate::config::Config;
+use crate::config::{ActivityLimits, Config};
 use crate::environment::{Environment, Parts};
 use crate::event::{BatchResponse, SqsEvent};
 use crate::function_error::{FunctionError, guarded, report_start};
@@ -16,6 +16,7 @@ use duroxide_cosmos::{CosmosProvider, Ids, RandomIds};
 use lambda_runtime::{Error, LambdaEvent, service_fn};
 use serde_json::Value;
 use std::env;
+use std::fmt;
 use std::io::Write;
 use std::sync::Arc;
 use std::time::Duration;
@@ -56,10 +57,80 @@ pub async fn orchestrator(orchestrations: OrchestrationRegistry) -> Result<(), E
 /// # Errors
 /// When the configuration is wrong, or the Lambda runtime interface fails.
 pub async fn worker(activities: ActivityRegistry) -> Result<(), Error> {
-    let (config, _, parts) = started().await?;
-    let tags = config.tags.clone();
-    let environment = Environment::worker(parts, activities, tags).await;
-    run(&environment, &config).await
+    Worker::new(activities).run().await
+}
+
+/// The worker function with limits for single activities. `DUROXIDE_ACTIVITY_ATTEMPTS` and `DUROXIDE_ACTIVITY_TIMEOUTS` come
+/// before those of the code.
+///
+/// ```no_run
+/// # use std::time::Duration;
+/// # fn my_activities() -> duroxide::runtime::registry::ActivityRegistry { unimplemented!() }
+/// #[tokio::main]
+/// async fn main() -> Result<(), duroxide_lambda::Error> {
+///     duroxide_lambda::Worker::new(my_activities())
+///         .attempts("Charge", 3)
+///         .time_limit("Charge", Duration::from_secs(2))
+///         .run()
+///         .await
+/// }
+/// ```
+#[must_use = "it serves nothing until it is run"]
+pub struct Worker {
+    activities: ActivityRegistry,
+    limits: ActivityLimits,
+}
+
+impl fmt::Debug for Worker {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Worker")
+            .field("activities", &self.activities.list_names())
+            .field("limits", &self.limits)
+            .finish()
+    }
+}
+
+impl Worker {
+    /// A worker function for these activities.
+    pub fn new(activities: ActivityRegistry) -> Worker {
+        Worker {
+            activities,
+            limits: ActivityLimits::default(),
+        }
+    }
+
+    /// Gives this activity up after so many attempts, instead of `DUROXIDE_MAX_ATTEMPTS`.
+    pub fn attempts(mut self, activity: impl Into<String>, most: u32) -> Worker {
+        self.limits = self.limits.attempts(activity, most);
+        self
+    }
+
+    /// Stops an attempt of this activity after so much time, at least a second. It counts as an attempt that timed out.
+    pub fn time_limit(mut self, activity: impl Into<String>, time: Duration) -> Worker {
+        self.limits = self.limits.time(activity, time);
+        self
+    }
+
+    /// Runs the function.
+    ///
+    /// # Errors
+    /// When the configuration is wrong, when limits name an activity that is not registered, or when the Lambda runtime
+    /// interface fails.
+    pub async fn run(self) -> Result<(), Error> {
+        let (config, _, mut parts) = started().await?;
+        let limits = parts.limits.activities.over(&self.limits);
+        limits
+            .check(self.activities.list_names())
+            .map_err(Error::from)
+            .inspect_err(|error| {
+                tracing::error!(%error, "the limits of activities cannot be used");
+                report_start(error);
+            })?;
+        parts.limits.activities = limits;
+        let tags = config.tags.clone();
+        let environment = Environment::worker(parts, self.activities, tags).await;
+        run(&environment, &config).await
+    }
 }
 
 /// Runs the maintenance function, which a schedule invokes: it repairs what crashes and lost wakeups left behind, and

@@ -64,11 +64,18 @@ impl FunctionError {
     }
 
     fn panicked(panic: &(dyn Any + Send)) -> FunctionError {
-        let text = panic.downcast_ref::<&str>().copied();
-        let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
-        let text = text.unwrap_or("no text");
-        FunctionError::new(ErrorType::Panic, format!("the function panicked: {text}"))
+        FunctionError::new(
+            ErrorType::Panic,
+            format!("the function panicked: {}", panic_text(panic)),
+        )
     }
+}
+
+/// What code said when it panicked.
+pub(crate) fn panic_text(panic: &(dyn Any + Send)) -> &str {
+    let text = panic.downcast_ref::<&str>().copied();
+    let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+    text.unwrap_or("no text")
 }
 
 impl From<MaintenanceError> for FunctionError {

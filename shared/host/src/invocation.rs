@@ -68,6 +68,9 @@ enum Taken {
 impl Environment {
     /// Serves a batch within the budget, and answers which records must come again.
     pub async fn serve(&self, event: SqsEvent, budget: Budget) -> BatchResponse {
+        if self.role == Role::Worker {
+            self.gate.warn_of_long_limits(budget);
+        }
         let mut failed = Vec::new();
         let groups = self.grouped(event.records, &mut failed);
         let probes = probes_of(&groups);
@@ -286,6 +289,9 @@ impl Environment {
         }
         if step.given_up {
             self.metrics.count(Metric::GivenUp, 1);
+            if self.role == Role::Worker {
+                self.metrics.count(Metric::ActivitiesGivenUp, 1);
+            }
             tracing::error!("given up: it was tried as often as allowed");
         }
     }

@@ -9,13 +9,13 @@
 //!                                                                                   └─> disposition of the record
 //! ```
 //!
-//! A user needs [`orchestrator`], [`worker`] and [`maintenance`](maintenance()) for three functions, and [`client`] or a
+//! A user needs [`orchestrator`], [`worker`] (or [`Worker`], with limits for single activities) and [`maintenance`](maintenance()) for three functions, and [`client`] or a
 //! [`Connection`] to start workflows. [`config`] is read from the environment; a [`Notifier`] replaces SQS.
 //!
 //! | module | role |
 //! |---|---|
 //! | `function`, `environment`, `invocation` | entry points; the warm runtime; one batch of records |
-//! | `function_error` | the names of errors that Lambda reports |
+//! | `function_error`, `panics` | the names of errors that Lambda reports; panics of activities as their errors |
 //! | `connection`, `notifying_provider` | for programs outside of the functions; a wakeup after each request of a client |
 //! | `gate`, `delegate` | the provider that gives the runtime one step per request; how it passes on the other verbs |
 //! | `wakeup`, [`notifier`], `event` | the message; how it is sent; how it arrives |
@@ -68,6 +68,7 @@ mod maintenance;
 mod metrics;
 pub mod notifier;
 mod notifying_provider;
+mod panics;
 mod secret;
 #[cfg(feature = "testing")]
 pub mod testing;
@@ -78,10 +79,10 @@ mod web_identity;
 /// For [`delegate_provider!`].
 #[doc(hidden)]
 pub use async_trait::async_trait;
-pub use config::{Config, ConfigError, Limits, MaintenanceSettings};
+pub use config::{ActivityLimits, Config, ConfigError, Limits, MaintenanceSettings};
 pub use connection::Connection;
 pub use duroxide_cosmos::{Orchestration, Target, WorkTarget, WorkVersion};
-pub use function::{client, maintenance, orchestrator, worker};
+pub use function::{Worker, client, maintenance, orchestrator, worker};
 pub use lambda_runtime::Error;
 pub use notifier::{Delayed, NotSent, Notifier};
 pub use wakeup::{Probe, Wakeup, WakeupError};

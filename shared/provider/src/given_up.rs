@@ -1,10 +1,11 @@
-//! What duroxide gave up after too many attempts ("poison"), as a dead letter keeps it. No I/O.
+//! What was given up after too many attempts (duroxide's "poison"), as a dead letter keeps it. No I/O.
 //!
 //! The failure itself says so: a turn's last event, or an activity's completion, has [`ErrorDetails::Poison`] with the
-//! items as JSON. An ordinary commit has no such event and no extra cost.
+//! items as JSON. An ordinary commit has no such event and no extra cost. The functions give activities up themselves
+//! ([`GivenUpWork`]), before duroxide would.
 
 use crate::due::TurnDecision;
-use crate::model::{DeadLetterKind, GivenUp, InstanceDoc};
+use crate::model::{DeadLetterKind, GivenUp, GivenUpWork, InstanceDoc, WorkDoc};
 use duroxide::providers::WorkItem;
 use duroxide::{ErrorDetails, EventKind, PoisonMessageType};
 use serde_json::value::RawValue;
@@ -39,7 +40,8 @@ fn abridge_details(details: &mut ErrorDetails) {
     }
 }
 
-/// What a turn's events report as given up.
+/// What a turn reports as given up. An orchestration also fails with what was given up elsewhere, its activity or its child,
+/// which has left a dead letter there: one cause, one dead letter.
 pub(crate) fn of_turn(decision: &TurnDecision, items: impl FnOnce() -> Vec<Box<RawValue>>) -> Option<GivenUp> {
     if let Some(reason) = &decision.given_up {
         let (items, omitted) = keep(items(), MOST_ITEM_BYTES);
@@ -55,11 +57,11 @@ pub(crate) fn of_turn(decision: &TurnDecision, items: impl FnOnce() -> Vec<Box<R
             omitted,
         });
     }
-    let details = decision.events.iter().find_map(|event| match &event.kind {
-        EventKind::OrchestrationFailed { details } => Some(details),
+    let (instance, details) = decision.events.iter().find_map(|event| match &event.kind {
+        EventKind::OrchestrationFailed { details } => Some((&event.instance_id, details)),
         _ => None,
     })?;
-    let poison = Poison::of(details)?;
+    let poison = Poison::of(details).filter(|poison| poison.is_turn_of(instance))?;
     let name = decision.metadata.orchestration_name.clone();
     let shown = name.as_deref().unwrap_or("(without a name)");
     let reason = match poison.kind {
@@ -120,6 +122,25 @@ pub(crate) fn of_activity(completion: &WorkItem, room: usize) -> Option<GivenUp>
     })
 }
 
+/// An activity that the caller gives up; its item takes at most `room` bytes.
+pub(crate) fn of_work(given_up: &GivenUpWork, work: &WorkDoc, completion: &WorkItem, room: usize) -> Option<GivenUp> {
+    let WorkItem::ActivityFailed { execution_id, .. } = completion else {
+        return None;
+    };
+    let (items, omitted) = keep(vec![work.item.clone()], MOST_ITEM_BYTES.min(room));
+    Some(GivenUp {
+        cause: DeadLetterKind::PoisonActivity,
+        reason: given_up.reason.clone(),
+        attempts: given_up.attempts,
+        execution: Some(*execution_id),
+        name: Some(given_up.name.clone()),
+        target: None,
+        message: None,
+        items,
+        omitted,
+    })
+}
+
 /// A turn that the provider gives up before it runs.
 pub(crate) fn of_history(reason: String, instance: &InstanceDoc, attempts: u32, items: Vec<Box<RawValue>>) -> GivenUp {
     let (items, omitted) = keep(items, MOST_ITEM_BYTES);
@@ -158,6 +179,14 @@ impl<'a> Poison<'a> {
                 items: message,
             }),
             _ => None,
+        }
+    }
+
+    fn is_turn_of(&self, own: &str) -> bool {
+        match self.kind {
+            PoisonMessageType::Orchestration { instance, .. }
+            | PoisonMessageType::FailedDeserialization { instance, .. } => instance == own,
+            PoisonMessageType::Activity { .. } => false,
         }
     }
 }
@@ -226,6 +255,27 @@ mod tests {
             (11, Some(3), 2)
         );
         assert!(given_up.reason.contains("11 times") && given_up.reason.contains("10 are allowed"));
+    }
+
+    #[test]
+    fn what_was_given_up_elsewhere_leaves_no_dead_letter_here() {
+        let mut child = poison(String::new());
+        let mut activity = poison(String::new());
+        if let ErrorDetails::Poison { message_type, .. } = &mut child {
+            *message_type = PoisonMessageType::Orchestration {
+                instance: "child".to_owned(),
+                execution_id: 1,
+            };
+        }
+        if let ErrorDetails::Poison { message_type, .. } = &mut activity {
+            *message_type = PoisonMessageType::Activity {
+                instance: "i".to_owned(),
+                execution_id: 3,
+                activity_name: "Charge".to_owned(),
+                activity_id: 2,
+            };
+        }
+        assert!(of_turn(&failed(child), Vec::new).is_none() && of_turn(&failed(activity), Vec::new).is_none());
     }
 
     #[test]

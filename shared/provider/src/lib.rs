@@ -68,8 +68,12 @@ pub use maintain::{
 };
 #[cfg(feature = "testing")]
 pub use model::testing;
-pub use model::{AwaitedProbe, Block, BlockCause, Blocked, DeadLetterKind, QueueState, RemindedSpan, UnfinishedSweep};
+pub use model::{
+    Attempt, AttemptEnd, AwaitedProbe, Block, BlockCause, Blocked, DeadLetterKind, GivenUpWork, QueueState,
+    RemindedSpan, UnfinishedSweep,
+};
 pub use page::{Cursor, PageRequest, PassOutcome};
 pub use provider::CosmosProvider;
+pub use read::{ActivityAttempts, OpenActivity};
 pub use schema::container_spec;
 pub use types::{ClaimedWork, Decided, Fetched, GivenUpTurn, PendingCommit, TurnItem};

@@ -1,7 +1,7 @@
 //! The types of the directed calls: what a fetch returns and what a commit promises.
 
 use crate::due::{Due, Target, WorkVersion};
-use crate::model::{Blocked, WorkDoc};
+use crate::model::{Attempt, Blocked, WorkDoc};
 use cosmos::Etag;
 use duroxide::providers::{OrchestrationItem, ProviderError, WorkItem};
 use std::collections::HashMap;
@@ -100,6 +100,8 @@ pub struct ClaimedWork {
     pub attempt: u32,
     /// Why it could not be run before.
     pub blocked: Option<Blocked>,
+    /// The attempts before, as far as they are known: the newest ones, the oldest first.
+    pub earlier: Vec<Attempt>,
 }
 
 /// A commit that is about to be written.

@@ -33,3 +33,13 @@ async fn a_function_that_cannot_start_reports_its_configuration() -> Result<()> 
     ensure!(said.contains("Configuration: "), "{said}");
     Ok(())
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_worker_with_limits_for_an_activity_that_it_does_not_register_does_not_start() -> Result<()> {
+    let binaries = Binaries::built().await?;
+    let mut command = binaries.with_functions(&["up", "--port", "0", "--cosmos-port", "0"]);
+    command.args(["--env", "DUROXIDE_ACTIVITY_ATTEMPTS=Chrage=3"]);
+    let said = refused(command).await?;
+    ensure!(said.contains("`Chrage`") && said.contains("registered: "), "{said}");
+    Ok(())
+}

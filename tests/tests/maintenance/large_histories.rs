@@ -7,10 +7,7 @@ use duroxide::runtime::OrchestrationStatus;
 use duroxide::runtime::registry::ActivityRegistry;
 use duroxide::{ActivityContext, ErrorDetails, EventKind, OrchestrationContext, OrchestrationRegistry};
 use duroxide_cosmos::{CosmosProvider, DeadLetterKind, Fetched, GivenUpTurn, Target};
-use duroxide_lambda::Limits;
 use std::sync::Arc;
-use std::time::Duration;
-use tests::cloud::{Cloud, CloudOptions};
 use tests::turns::*;
 use tests::{PATIENCE, connect};
 

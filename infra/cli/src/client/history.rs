@@ -1,6 +1,7 @@
 //! `duroxide-lambda history`.
 
 use super::answer::{Answer, Code, Failure};
+use super::attempts::{AttemptsView, note};
 use super::connection::Connection;
 use super::event::{described, is_failure};
 use super::instance::id_parser;
@@ -9,13 +10,15 @@ use crate::terminal::table::{Cell, Look, Table, left, right};
 use crate::terminal::text::{escape, moment, short, span};
 use clap::Args;
 use comfy_table::Color;
-use duroxide::Event;
+use duroxide::{ClientError, Event};
+use duroxide_cosmos::ActivityAttempts;
 use serde_json::json;
 
 /// Show the events of an instance.
 ///
 /// AT is the time since the first event. FOR is the id of the event that an event answers: the scheduling of an activity that
-/// completed, the creation of a timer that fired. With --json the events are as duroxide records them.
+/// completed, the creation of a timer that fired. The completion of an activity shows which attempt it was, and how earlier ones
+/// ended. With --json the events are as duroxide records them, and `attempts` has those of each activity.
 #[derive(Debug, Args)]
 #[command(after_help = examples(&["history order-7", "history order-7 --full | less", "history counter --execution 3"]))]
 pub struct History {
@@ -50,6 +53,9 @@ impl History {
             ));
         }
         let events = client.read_execution_history(&self.instance, execution).await?;
+        let attempts = connection.store().activity_attempts(&self.instance, execution).await;
+        let attempts = attempts.map_err(ClientError::from)?;
+        let views: Vec<AttemptsView> = attempts.iter().map(AttemptsView::from).collect();
         let look = match self.full {
             true => Look {
                 columns: None,
@@ -58,13 +64,19 @@ impl History {
             false => connection.look,
         };
         Ok(Answer::done(
-            json!({ "instance": self.instance, "execution": execution, "events": events }),
-            render(&self.instance, execution, &events, look, self.full),
+            json!({ "instance": self.instance, "execution": execution, "events": events, "attempts": views }),
+            render(&self.instance, execution, (&events, &attempts), look, self.full),
         ))
     }
 }
 
-fn render(instance: &str, execution: u64, events: &[Event], look: Look, full: bool) -> String {
+fn render(
+    instance: &str,
+    execution: u64,
+    (events, attempts): (&[Event], &[ActivityAttempts]),
+    look: Look,
+    full: bool,
+) -> String {
     let begin = events.first().map_or(0, |event| event.timestamp_ms);
     let mut table = Table::new([right("ID"), right("AT"), left("EVENT"), right("FOR"), left("DETAILS")]);
     for event in events {
@@ -82,7 +94,13 @@ fn render(instance: &str, execution: u64, events: &[Event], look: Look, full: bo
                 .map(|id| id.to_string())
                 .unwrap_or_default()
                 .into(),
-            short(&details, full).into(),
+            [Some(short(&details, full)), note(event, begin, attempts)]
+                .into_iter()
+                .flatten()
+                .filter(|part| !part.is_empty())
+                .collect::<Vec<_>>()
+                .join(" ")
+                .into(),
         ]);
     }
     format!(

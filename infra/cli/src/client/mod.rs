@@ -11,13 +11,14 @@
 //! |---|---|
 //! | `connection` | connects to a deployment or a local cloud; a notifier that remembers wakeups that were not sent |
 //! | `instance` | finds instances; what their status means |
-//! | `payload`, `event` | texts that come in; events of a history as text |
+//! | `payload`, `event`, `attempts` | texts that come in; events of a history as text; attempts of activities as text |
 //! | `answer` | the answer of a verb, its exit code, and how both are printed |
 //!
 //! Invariant: with `--json`, stdout holds exactly one JSON value, or nothing if the exit code says why. Errors and warnings go
 //! to stderr.
 
 mod answer;
+mod attempts;
 mod connection;
 mod dead_letters;
 mod delete;

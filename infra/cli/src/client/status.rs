@@ -1,6 +1,7 @@
 //! `duroxide-lambda status`, and the view of an instance that `wait` answers too.
 
 use super::answer::{Answer, Failure};
+use super::attempts::AttemptsView;
 use super::connection::Connection;
 use super::instance::{Status, id_parser, status_colour};
 use super::{Common, examples};
@@ -78,6 +79,8 @@ pub(super) struct View {
     pub parent: Option<String>,
     pub children: Vec<String>,
     pub key_values: BTreeMap<String, String>,
+    /// The activities of the current execution that have not completed.
+    pub activities: Vec<AttemptsView>,
     #[serde(skip)]
     created_ms: u64,
     #[serde(skip)]
@@ -89,18 +92,22 @@ impl View {
         let (client, store) = (connection.client(), connection.store());
         let id = info.instance_id.as_str();
         let from_provider = ClientError::from;
-        let (custom, execution, executions, children, values, stats) = futures::try_join!(
+        let (custom, execution, executions, children, values, stats, attempts) = futures::try_join!(
             store.get_custom_status(id, 0).map_err(from_provider),
             client.get_execution_info(id, info.current_execution_id),
             client.list_executions(id),
             store.list_children(id).map_err(from_provider),
             client.get_kv_all_values(id),
             client.get_orchestration_stats(id),
+            store
+                .activity_attempts(id, info.current_execution_id)
+                .map_err(from_provider),
         )?;
         let mut view = View::new(info, execution, stats);
         view.custom_status = custom.and_then(|(status, _)| status);
         view.executions = executions;
         view.children = children;
+        view.activities = AttemptsView::open(&attempts);
         view.key_values = values.into_iter().collect();
         Ok(view)
     }
@@ -130,6 +137,7 @@ impl View {
             parent: info.parent_instance_id,
             children: Vec::new(),
             key_values: BTreeMap::new(),
+            activities: Vec::new(),
             created_ms: info.created_at,
             updated_ms: info.updated_at,
         }
@@ -168,18 +176,23 @@ impl View {
         let carried = self.carried_messages.filter(|count| *count > 0);
         fields.maybe("carried over", carried.map(|count| format!("{count} messages")));
         fields.maybe("parent", self.parent.as_ref().map(|parent| escape(parent)));
-        self.lists(&mut fields, full);
+        self.lists(&mut fields, now_ms, full);
         fields.maybe("error", self.error.as_ref().map(|text| readable(text, full)));
         fields.maybe("output", self.output.as_ref().map(|text| readable(text, full)));
         fields.render(look)
     }
 
-    fn lists(&self, fields: &mut Fields, full: bool) {
+    fn lists(&self, fields: &mut Fields, now_ms: u64, full: bool) {
         let most = if full { usize::MAX } else { FEW };
         let values = self.key_values.iter();
         let values = values.map(|(key, value)| format!("{} = {}", escape(key), short(value, full)));
         let children = self.children.iter().map(|child| escape(child));
-        let lists: [(_, Vec<String>); 2] = [("children", children.collect()), ("key-values", values.collect())];
+        let activities = self.activities.iter().map(|activity| activity.line(now_ms));
+        let lists: [(_, Vec<String>); 3] = [
+            ("activities", activities.collect()),
+            ("children", children.collect()),
+            ("key-values", values.collect()),
+        ];
         for (label, lines) in lists.into_iter().filter(|(_, lines)| !lines.is_empty()) {
             let more = lines.len().saturating_sub(most);
             let mut shown = lines.into_iter().take(most).collect::<Vec<_>>();

@@ -3,6 +3,7 @@
 //! `variables.rs` lists the variables, `read.rs` and `credential.rs` check their values. An error lists all problems at once, each with its
 //! variable and what to set, so that a deployment is corrected in one go. No message repeats a key or a token.
 
+mod activities;
 mod credential;
 mod maintenance;
 mod read;
@@ -15,6 +16,8 @@ use std::env;
 use std::time::Duration;
 use variables::Reader;
 
+pub(crate) use activities::LEAST_TIME;
+pub use activities::{ActivityLimit, ActivityLimitError, ActivityLimits, OnActivityGivenUp};
 pub use credential::{CredentialSetting, ProofSetting};
 pub use duroxide_cosmos::Retention;
 pub use maintenance::MaintenanceSettings;
@@ -59,6 +62,10 @@ pub struct Limits {
     pub concurrency: usize,
     /// After this many attempts a turn or an activity is given up.
     pub max_attempts: u32,
+    /// The limits of single activities.
+    pub activities: ActivityLimits,
+    /// What becomes of an activity that is given up.
+    pub on_activity_given_up: OnActivityGivenUp,
     /// After this many attempts of maintenance a message to another instance becomes a dead letter.
     pub outbox_attempts: u32,
     /// How long dead letters are kept. Every function writes them.

@@ -2,7 +2,7 @@
 //! any case, so that the next group is checked too.
 
 use super::variables::Reader;
-use super::{CosmosSettings, Limits, MaintenanceSettings, OnDefect, credential};
+use super::{ActivityLimits, CosmosSettings, Limits, MaintenanceSettings, OnActivityGivenUp, OnDefect, credential};
 use crate::log;
 use crate::notifier::Queues;
 use cosmos::{ClientConfig, Key, StaticKey};
@@ -172,6 +172,8 @@ impl Limits {
             history_bytes: history_bytes(reader, concurrency),
             history_cache: reader.number("DUROXIDE_HISTORY_CACHE_BYTES", 0..=u32::MAX).into(),
             max_attempts: reader.number("DUROXIDE_MAX_ATTEMPTS", 1..=u32::MAX),
+            activities: ActivityLimits::read(reader),
+            on_activity_given_up: OnActivityGivenUp::read(reader),
             outbox_attempts: reader.number("DUROXIDE_OUTBOX_ATTEMPTS", 1..=u32::MAX),
             dead_letters_kept: Duration::from_secs(
                 u64::from(reader.number("DUROXIDE_DEAD_LETTER_DAYS", 1..=3650)) * DAY,

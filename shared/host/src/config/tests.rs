@@ -57,6 +57,8 @@ fn the_required_variables_alone_give_the_defaults_of_the_table() {
         Limits {
             concurrency: 10,
             max_attempts: 10,
+            activities: ActivityLimits::default(),
+            on_activity_given_up: OnActivityGivenUp::FailActivity,
             outbox_attempts: 12,
             dead_letters_kept: Duration::from_secs(30 * 86_400),
             orphan_grace: Duration::from_secs(86_400),
@@ -127,6 +129,9 @@ fn everything_can_be_set() {
         ("WORKER_TAGS", Some("gpu")),
         ("DUROXIDE_CONCURRENCY", Some("1000")),
         ("DUROXIDE_MAX_ATTEMPTS", Some("1")),
+        ("DUROXIDE_ACTIVITY_ATTEMPTS", Some("Charge=3, Ship=5")),
+        ("DUROXIDE_ACTIVITY_TIMEOUTS", Some("Charge=2s")),
+        ("DUROXIDE_ON_ACTIVITY_GIVEN_UP", Some("fail-orchestration")),
         ("DUROXIDE_OUTBOX_ATTEMPTS", Some("24")),
         ("DUROXIDE_DEAD_LETTER_DAYS", Some("25")),
         ("DUROXIDE_ORPHAN_GRACE_SECONDS", Some("26")),
@@ -163,6 +168,11 @@ fn everything_can_be_set() {
         Limits {
             concurrency: 1000,
             max_attempts: 1,
+            activities: ActivityLimits::default()
+                .attempts("Charge", 3)
+                .attempts("Ship", 5)
+                .time("Charge", Duration::from_secs(2)),
+            on_activity_given_up: OnActivityGivenUp::FailOrchestration,
             outbox_attempts: 24,
             dead_letters_kept: Duration::from_secs(25 * 86_400),
             orphan_grace: Duration::from_secs(26),
@@ -306,6 +316,11 @@ fn an_unusable_value_is_refused_with_what_to_set() {
         ("DUROXIDE_CONCURRENCY", "ten", "whole number"),
         ("DUROXIDE_CONCURRENCY", "-1", "whole number"),
         ("DUROXIDE_MAX_ATTEMPTS", "0", "from 1"),
+        ("DUROXIDE_ACTIVITY_ATTEMPTS", "Charge=0", "from 1"),
+        ("DUROXIDE_ACTIVITY_ATTEMPTS", "Charge", "names and values"),
+        ("DUROXIDE_ACTIVITY_TIMEOUTS", "Charge=2", "with a unit"),
+        ("DUROXIDE_ACTIVITY_TIMEOUTS", "Charge=999ms", "at least 1s"),
+        ("DUROXIDE_ON_ACTIVITY_GIVEN_UP", "ignore", "fail-activity or"),
         ("DUROXIDE_OUTBOX_ATTEMPTS", "0", "from 1"),
         ("DUROXIDE_DEAD_LETTER_DAYS", "3651", "to 3650"),
         ("DUROXIDE_ORPHAN_GRACE_SECONDS", "0", "from 1"),

@@ -112,6 +112,23 @@ pub const VARIABLES: &[Variable] = &[
         "after this many attempts an activity is given up, and a turn is blocked",
     ),
     optional(
+        "DUROXIDE_ACTIVITY_ATTEMPTS",
+        None,
+        "attempts after which single activities are given up, like Charge=3,Ship=5; the others have DUROXIDE_MAX_ATTEMPTS",
+    ),
+    optional(
+        "DUROXIDE_ACTIVITY_TIMEOUTS",
+        None,
+        "the time after which an attempt of an activity is stopped, like Charge=2s,Ship=30s, at least 1s; the others have \
+         the function's timeout less its reserves",
+    ),
+    optional(
+        "DUROXIDE_ON_ACTIVITY_GIVEN_UP",
+        Some("fail-activity"),
+        "what becomes of an activity that was tried as often as allowed: fail-activity, which its orchestration can handle, \
+         or fail-orchestration",
+    ),
+    optional(
         "DUROXIDE_OUTBOX_ATTEMPTS",
         Some("12"),
         "after this many attempts a message that cannot be delivered becomes a dead letter",

@@ -30,12 +30,16 @@
 //! - The build cannot go on with a turn (`block`): the instance is blocked instead, and the runtime is told that all is well.
 //! - Another environment commits the same turn first, where neither has claimed it: this one has written nothing. The
 //!   runtime is told that all is well, because on an error it would commit a failure of the orchestration.
+//! - An activity was tried as often as allowed: the gate completes it with a failure before the runtime sees it. The runtime
+//!   has no limit of its own.
 //! - A renewal fails because the store does not answer: it is tried again until the lock expires, because giving up
 //!   early would throw a running activity away.
 
 mod block;
 mod ending;
+mod given_up;
 mod open;
+mod reason;
 mod request;
 mod step;
 mod turn;
@@ -43,7 +47,7 @@ mod verbs;
 mod work;
 
 use crate::budget::Budget;
-use crate::config::Limits;
+use crate::config::{LEAST_TIME, Limits};
 use crate::due::Schedule;
 use crate::notifier::Delayed;
 use crate::notifying_provider::NotifyingProvider;
@@ -56,12 +60,14 @@ use duroxide_cosmos::{CosmosProvider, Decided, Due, WorkTarget};
 use open::OpenSteps;
 use request::{RequestQueue, StepRequest};
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Once};
 use std::time::Duration;
 use tokio::sync::oneshot;
 
 pub use step::{Ended, Outcome, Step};
-pub(crate) use work::FIRST_RENEWAL;
+
+/// How long after its start the runtime first renews an activity's lock. From then on the gate can stop it.
+pub(crate) const FIRST_RENEWAL: Duration = LEAST_TIME;
 
 /// How long an invocation waits beyond the end of its budget: a request to the store that is cut off there still
 /// produces an error that names it.
@@ -94,6 +100,7 @@ pub struct Gate {
     turns: RequestQueue<TurnTarget>,
     works: RequestQueue<WorkTarget>,
     open: OpenSteps,
+    limits_checked: Once,
     /// What the runtime can run: what it cannot run is blocked before it gets it.
     registered: Registered,
 }
@@ -131,6 +138,7 @@ impl Gate {
             works: RequestQueue::default(),
             open: OpenSteps::default(),
             registered,
+            limits_checked: Once::new(),
         }
     }
 
@@ -157,7 +165,30 @@ impl Gate {
 
     /// How much of the budget must be left when an activity begins.
     pub(crate) fn work_reserve(&self) -> Duration {
-        self.limits.cancel_grace + self.limits.commit_reserve + FIRST_RENEWAL
+        self.stop_reserve() + FIRST_RENEWAL
+    }
+
+    /// Logs once which activities may take longer by their time limit than this invocation, the first one, lets them.
+    pub(crate) fn warn_of_long_limits(&self, budget: Budget) {
+        self.limits_checked.call_once(|| {
+            let most = budget.left().saturating_sub(self.stop_reserve());
+            for (activity_name, limit) in self.limits.activities.iter() {
+                if let Some(limit) = limit.time.filter(|limit| *limit > most) {
+                    tracing::warn!(
+                        activity_name,
+                        limit_ms = limit.as_millis() as u64,
+                        most_ms = most.as_millis() as u64,
+                        "the time limit of an activity is longer than the function's timeout less its reserves, which stops it \
+                         earlier: give the worker a longer timeout, or the activity a shorter limit"
+                    );
+                }
+            }
+        });
+    }
+
+    /// How much of the budget is left when a running activity is stopped.
+    fn stop_reserve(&self) -> Duration {
+        self.limits.cancel_grace + self.limits.commit_reserve
     }
 
     /// Awaits a request to the store, within the budget of its step.

@@ -4,11 +4,12 @@
 //! abandons unsent, so the runtime may give a step up silently: it has, when the same dispatcher fetches again. The
 //! task also distinguishes the runtime's own reads for a step from those of user code, which runs on other tasks.
 
+use super::reason::Allowed;
 use super::request::reply;
 use super::step::{Outcome, Step};
 use crate::budget::Budget;
 use crate::notifier::Delayed;
-use duroxide_cosmos::{Orchestration, TurnDecision};
+use duroxide_cosmos::{Attempt, Orchestration, TurnDecision};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::oneshot;
@@ -47,6 +48,7 @@ pub(super) struct Claim {
     pub ending: Option<Arc<TurnDecision>>,
     /// The parent that waits for the instance of a turn.
     pub parent: Option<Parent>,
+    pub activity: Option<ActivityClaim>,
     pub budget: Budget,
     pub since: Instant,
 }
@@ -59,11 +61,31 @@ pub(super) struct Parent {
     pub call: u64,
 }
 
+/// What is known of a claimed activity, besides.
+#[derive(Clone, Debug)]
+pub(super) struct ActivityClaim {
+    pub name: String,
+    /// After this many attempts it is given up.
+    pub most_attempts: u32,
+    /// The attempts before this one.
+    pub earlier: Vec<Attempt>,
+    /// When this attempt began (Unix ms).
+    pub began_ms: u64,
+    /// When the attempt has to stop, and why.
+    pub stop_at: Instant,
+    pub stop: Stop,
+    pub allowed: Allowed,
+    /// The work item as duroxide's poison error shows it, if there is to be one.
+    pub poison: Option<String>,
+}
+
 /// Why a running activity was stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stop {
     /// The invocation ends.
     BudgetSpent,
+    /// The time limit of the activity is over.
+    TimeLimit,
     /// The lock was lost: the orchestration cancelled the activity, or another environment claimed it.
     LockLost,
     /// The lock could not be renewed in time. It may still be unclaimed.
@@ -91,14 +113,14 @@ impl OpenSteps {
         self.lock().get(token).map(|open| open.claim.clone())
     }
 
-    /// Whether a commit of the step has failed as far as the runtime knows.
-    pub(super) fn has_failed(&self, token: &str) -> bool {
-        self.lock().get(token).is_some_and(|open| open.error.is_some())
-    }
-
     /// Why the activity was stopped, if it was.
     pub(super) fn stopped(&self, token: &str) -> Option<Stop> {
         self.lock().get(token).and_then(|open| open.stopped)
+    }
+
+    /// Whether the runtime got an error for the step.
+    pub(super) fn has_failed(&self, token: &str) -> bool {
+        self.lock().get(token).is_some_and(|open| open.error.is_some())
     }
 
     pub(super) fn stop(&self, token: &str, why: Stop) {

@@ -33,7 +33,7 @@ pub enum Outcome {
         /// Not before this time has passed.
         delay: Duration,
     },
-    /// The activity outlived the invocation: it was stopped and released, to be tried again.
+    /// The activity took longer than its time limit or the invocation: it was stopped and released, to be tried again.
     TimedOut,
     /// The lock was lost: the orchestration cancelled the activity, or another environment claimed it.
     Cancelled,

@@ -50,6 +50,7 @@ impl Gate {
                         orchestration: None,
                         ending: self.ending_of(&turn).map(Arc::new),
                         parent: ending::parent_of(&turn.item),
+                        activity: None,
                         budget,
                         since,
                     };
@@ -92,14 +93,14 @@ impl Gate {
     /// What ends the instance if the turn is blocked: a message cancels it, or nobody has registered it for long.
     fn ending_of(&self, turn: &TurnItem) -> Option<TurnDecision> {
         let blocked = turn.blocked.as_ref().filter(|blocked| self.is_kept_too_long(blocked));
-        let given_up = blocked.and_then(|blocked| {
-            let days = self.limits.unknown_kept.as_secs() / 86_400;
-            ending::given_up(
-                &turn.item,
-                &format!("{}; nobody did within {days} days", blocked.reason),
-            )
-        });
+        let given_up = blocked
+            .and_then(|blocked| ending::given_up(&turn.item, &format!("{}; {}", blocked.reason, self.kept_for())));
         ending::cancelled(&turn.item).or(given_up)
+    }
+
+    /// How long nobody has registered what is given up.
+    pub(super) fn kept_for(&self) -> String {
+        format!("nobody did within {} days", self.limits.unknown_kept.as_secs() / 86_400)
     }
 
     /// Whether nobody has registered it for so long that it is given up.

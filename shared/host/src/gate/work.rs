@@ -6,26 +6,27 @@
 //! runtime then cancels the activity's token, waits for the grace period, and acks without a result, which in duroxide
 //! means "drop the work item". Only a cancelled work item may be dropped: for the other reasons to stop, the gate
 //! releases it instead.
+//!
+//! An activity that was tried as often as allowed is given up (`given_up`) before it would run once more.
 
 use super::block;
-use super::open::{Claim, Stop};
+use super::open::{ActivityClaim, Claim, Stop};
+use super::reason::Allowed;
 use super::request::reply;
 use super::step::{Outcome, Step};
 use super::turn::released;
-use super::{Gate, not_open, too_late};
+use super::{Gate, not_open};
 use crate::budget::Budget;
-use duroxide::ErrorDetails;
+use crate::config::OnActivityGivenUp;
 use duroxide::providers::{Provider as _, ProviderError, SessionFetchConfig, TagFilter, WorkItem};
-use duroxide_cosmos::{Block, ClaimedWork, Fetched, WorkTarget};
+use duroxide_cosmos::{Block, Blocked, ClaimedWork, Fetched, PendingCommit, WorkTarget};
 use std::time::Duration;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
-/// How long after its start the runtime first renews an activity's lock. From then on the gate can stop it.
-pub(crate) const FIRST_RENEWAL: Duration = Duration::from_secs(1);
 /// The pause between two attempts to renew a lock while the store does not answer.
 const RENEW_AGAIN: Duration = Duration::from_secs(1);
 /// How soon a released activity may be tried again.
-const RELEASE_DELAY: Duration = Duration::from_secs(1);
+pub(super) const RELEASE_DELAY: Duration = Duration::from_secs(1);
 
 impl Gate {
     /// Waits for a request whose activity can be claimed.
@@ -61,44 +62,53 @@ impl Gate {
                 Err(error) => request.fail(error.to_string()),
                 Ok(Fetched::Ready(work)) => {
                     let (target, budget, answer) = request.split();
-                    match claim(&target, &work, budget, since) {
-                        Some(claim) => {
-                            self.open.open(&work.lock_token, claim, answer);
-                            let Some(block) = self.block_of(&work.item) else {
-                                return (work.item, work.lock_token, work.attempt);
-                            };
-                            self.block_work(&work.lock_token, &block).await;
-                        }
+                    let Some((claim, activity)) = self.claim(&target, &work, budget, since) else {
                         // The runtime would panic on it. Its lock expires, and nobody runs it.
-                        None => reply(
-                            answer,
-                            Step::failed(format!("`{}` has a work item that is no activity", target.instance)),
-                        ),
+                        let error = format!("`{}` has a work item that is no activity", target.instance);
+                        reply(answer, Step::failed(error));
+                        continue;
+                    };
+                    self.open.open(&work.lock_token, claim.clone(), answer);
+                    if let Some(block) = block::unknown_activity(&self.registered.activities, &activity.name) {
+                        self.block_work(&work, &claim, &activity, block).await;
+                        continue;
+                    }
+                    if work.attempt <= activity.most_attempts {
+                        return (work.item, work.lock_token, work.attempt);
+                    }
+                    if let Err(error) = self.give_up(&work.lock_token, &claim, &activity, None).await {
+                        let error = error.to_string();
+                        self.open.close(&work.lock_token, Outcome::Failed { error });
                     }
                 }
             }
         }
     }
 
-    /// Why this build does not run the activity.
-    fn block_of(&self, item: &WorkItem) -> Option<Block> {
-        match item {
-            WorkItem::ActivityExecute { name, .. } => block::unknown_activity(&self.registered.activities, name),
-            _ => None,
-        }
-    }
-
-    /// Blocks the activity of an open step, and ends the step.
-    async fn block_work(&self, token: &str, block: &Block) {
-        let Some(claim) = self.open.claim(token) else { return };
-        let blocked = self.store.block_work(token, block);
-        let outcome = match Self::within(claim.budget, "block_work", blocked).await {
-            Ok(blocked) => Outcome::Blocked { block: Some(blocked) },
-            Err(error) => Outcome::Failed {
-                error: error.to_string(),
-            },
+    /// Blocks an activity that this build does not register, or gives it up if nobody has for long, and ends its step.
+    async fn block_work(&self, work: &ClaimedWork, claim: &Claim, activity: &ActivityClaim, block: Block) {
+        let (token, is_kept) = (&work.lock_token, |blocked: &Blocked| !self.is_kept_too_long(blocked));
+        let blocked = match work.blocked.as_ref().is_none_or(is_kept) {
+            true => {
+                let blocked = self.store.block_work(token, &block);
+                Self::within(claim.budget, "block_work", blocked).await.map(Some)
+            }
+            false => {
+                let reason = format!("{}; {}", block.reason, self.kept_for());
+                let tried = claim.attempt.saturating_sub(1);
+                let failed = self.fail_work(token, claim, activity, (reason, tried, None)).await;
+                failed.map(|()| None)
+            }
         };
-        self.open.close(token, outcome);
+        match blocked {
+            Ok(Some(blocked)) => self.open.close(token, Outcome::Blocked { block: Some(blocked) }),
+            // The commit has ended the step.
+            Ok(None) => {}
+            Err(error) => {
+                let error = error.to_string();
+                self.open.close(token, Outcome::Failed { error });
+            }
+        }
     }
 
     pub(super) async fn complete_work(&self, token: &str, completion: Option<WorkItem>) -> Result<(), ProviderError> {
@@ -111,9 +121,18 @@ impl Gate {
         let Some(completion) = completion else {
             return self.stop_work(token, &claim).await;
         };
-        let given_up = is_poison(&completion);
         let commit = self.store.complete_work(token, Some(completion));
-        let done = Self::committed(claim.budget, OPERATION, commit.done, &commit.decided).await;
+        self.commit_work(token, &claim, commit, false).await
+    }
+
+    pub(super) async fn commit_work(
+        &self,
+        token: &str,
+        claim: &Claim,
+        commit: PendingCommit<'_>,
+        given_up: bool,
+    ) -> Result<(), ProviderError> {
+        let done = Self::committed(claim.budget, "ack_work_item", commit.done, &commit.decided).await;
         let wakeups = self.wakeups(commit.due);
         match &done {
             Ok(()) => self.open.close_with(token, Outcome::Committed, |step| {
@@ -128,25 +147,24 @@ impl Gate {
     /// The runtime has stopped the activity and would drop its work item.
     async fn stop_work(&self, token: &str, claim: &Claim) -> Result<(), ProviderError> {
         match self.open.stopped(token) {
-            Some(Stop::BudgetSpent) => {
-                let release = self.store.abandon_work_item(token, Some(RELEASE_DELAY), false);
-                let done = Self::within(claim.budget, "ack_work_item", release).await;
-                let outcome = match &done {
-                    Ok(()) => Outcome::TimedOut,
-                    Err(error) => Outcome::Failed {
-                        error: format!("the activity outlived the invocation and was not released: {error}"),
-                    },
-                };
-                self.open.close(token, outcome);
-                done
-            }
+            Some(Stop::BudgetSpent | Stop::TimeLimit) => self.stop_late_work(token, claim).await,
             // It may be unclaimed: another wakeup tries it, and finds nothing if it is gone.
             Some(Stop::LockExpired) => {
+                tracing::warn!(
+                    instance = claim.instance,
+                    activity = claim.number,
+                    "an activity was stopped, because its lock could not be renewed in time"
+                );
                 let delay = RELEASE_DELAY;
                 self.open.close(token, Outcome::Abandoned { delay });
                 Ok(())
             }
             Some(Stop::LockLost) | None => {
+                tracing::info!(
+                    instance = claim.instance,
+                    activity = claim.number,
+                    "an activity was stopped: its orchestration does not wait for it any more, or another environment runs it"
+                );
                 self.open.close(token, Outcome::Cancelled);
                 Ok(())
             }
@@ -161,6 +179,20 @@ impl Gate {
     ) -> Result<(), ProviderError> {
         const OPERATION: &str = "abandon_work_item";
         let claim = self.open.claim(token).ok_or_else(|| not_open(OPERATION))?;
+        if let Some(activity) = claim.activity.as_ref()
+            && !ignore_attempt
+            && !self.open.has_failed(token)
+        {
+            tracing::warn!(
+                instance = claim.instance,
+                execution = claim.execution,
+                activity = claim.number,
+                activity_name = activity.name,
+                attempt = claim.attempt,
+                most_attempts = activity.most_attempts,
+                "this function does not register the activity; it is released, so that another build may run it"
+            );
+        }
         let abandon = self.store.abandon_work_item(token, delay, ignore_attempt);
         let done = Self::within(claim.budget, OPERATION, abandon).await;
         let outcome = match &done {
@@ -176,9 +208,7 @@ impl Gate {
     pub(super) async fn keep_work(&self, token: &str, extend_for: Duration) -> Result<(), ProviderError> {
         const OPERATION: &str = "renew_work_item_lock";
         let claim = self.open.claim(token).ok_or_else(|| not_open(OPERATION))?;
-        let stop_at = claim
-            .budget
-            .end_less(self.limits.cancel_grace + self.limits.commit_reserve);
+        let activity = claim.activity.as_ref().ok_or_else(|| not_open(OPERATION))?;
         let mut locked_until = claim.since + extend_for;
         let mut renew_at = claim.since + extend_for / 3;
         loop {
@@ -192,9 +222,9 @@ impl Gate {
             };
             let (sent, renewed) = tokio::select! {
                 biased;
-                () = sleep_until(stop_at) => {
-                    self.open.stop(token, Stop::BudgetSpent);
-                    return Err(too_late(OPERATION));
+                () = sleep_until(activity.stop_at) => {
+                    self.open.stop(token, activity.stop);
+                    return Err(ProviderError::permanent(OPERATION, "the activity takes longer than it may"));
                 }
                 renewed = renewal => renewed,
             };
@@ -240,32 +270,60 @@ impl Gate {
         }
         Ok(renewed)
     }
-}
 
-fn claim(target: &WorkTarget, work: &ClaimedWork, budget: Budget, since: Instant) -> Option<Claim> {
-    let WorkItem::ActivityExecute {
-        instance,
-        execution_id,
-        id,
-        session_id,
-        ..
-    } = &work.item
-    else {
-        return None;
-    };
-    Some(Claim {
-        instance: instance.clone(),
-        execution: *execution_id,
-        number: *id,
-        attempt: work.attempt,
-        more: false,
-        affinity_session: session_id.clone(),
-        orchestration: target.orchestration.clone(),
-        ending: None,
-        parent: None,
-        budget,
-        since,
-    })
+    /// What is known of the activity that was claimed; `None` if it is none.
+    fn claim(
+        &self,
+        target: &WorkTarget,
+        work: &ClaimedWork,
+        budget: Budget,
+        since: Instant,
+    ) -> Option<(Claim, ActivityClaim)> {
+        let WorkItem::ActivityExecute {
+            instance,
+            execution_id,
+            id,
+            name,
+            session_id,
+            ..
+        } = &work.item
+        else {
+            return None;
+        };
+        let limit = self.limits.activities.of(name);
+        let budget_end = budget.end_less(self.stop_reserve());
+        let limited = limit.time.map(|time| (Instant::now() + time, time));
+        let (stop_at, stop, allowed) = match limited.filter(|(end, _)| *end < budget_end) {
+            Some((end, time)) => (end, Stop::TimeLimit, Allowed::Limit(time)),
+            None => (budget_end, Stop::BudgetSpent, Allowed::WorkerTimeout(budget.timeout())),
+        };
+        let shows_item = self.limits.on_activity_given_up == OnActivityGivenUp::FailOrchestration;
+        let activity = ActivityClaim {
+            name: name.clone(),
+            most_attempts: limit.attempts.unwrap_or(self.limits.max_attempts),
+            earlier: work.earlier.clone(),
+            began_ms: self.clock.now_ms(),
+            stop_at,
+            stop,
+            allowed,
+            poison: shows_item.then(|| serde_json::to_string(&work.item).unwrap_or_default()),
+        };
+        let claim = Claim {
+            instance: instance.clone(),
+            execution: *execution_id,
+            number: *id,
+            attempt: work.attempt,
+            more: false,
+            affinity_session: session_id.clone(),
+            orchestration: target.orchestration.clone(),
+            ending: None,
+            parent: None,
+            activity: Some(activity.clone()),
+            budget,
+            since,
+        };
+        Some((claim, activity))
+    }
 }
 
 fn lock_expired(operation: &str) -> ProviderError {
@@ -283,14 +341,4 @@ fn misdirected(target: &WorkTarget, tags: &TagFilter) -> String {
 
 fn is_failure(completion: &WorkItem) -> bool {
     matches!(completion, WorkItem::ActivityFailed { .. })
-}
-
-fn is_poison(completion: &WorkItem) -> bool {
-    matches!(
-        completion,
-        WorkItem::ActivityFailed {
-            details: ErrorDetails::Poison { .. },
-            ..
-        }
-    )
 }

@@ -31,6 +31,12 @@ impl Fields {
         }
     }
 
+    /// The text of a field; empty if it has none.
+    pub(super) fn text(&self, name: &str) -> &str {
+        let found = self.0.iter().find(|(known, _)| *known == name);
+        found.and_then(|(_, value)| value.as_str()).unwrap_or_default()
+    }
+
     fn record(&mut self, field: &Field, value: impl Into<Value>) {
         self.set(name_of(field.name()), value.into());
     }

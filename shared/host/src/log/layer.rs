@@ -1,7 +1,7 @@
 //! The layer that writes one line per event.
 
 use super::fields::{Fields, MAX_TEXT, cut};
-use super::{CURRENT, Current};
+use super::{CURRENT, Current, superseded};
 use cosmos::Clock;
 use serde_json::Value;
 use std::fmt;
@@ -94,6 +94,9 @@ where
             }
         }
         event.record(&mut fields);
+        if superseded::is_superseded(event.metadata().target(), fields.text("message")) {
+            return;
+        }
         self.write(event.metadata(), &fields);
     }
 }

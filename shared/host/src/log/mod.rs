@@ -14,6 +14,7 @@
 
 mod fields;
 mod layer;
+mod superseded;
 
 use cosmos::SystemClock;
 use std::io;

@@ -64,6 +64,8 @@ metrics! {
     OrchestrationsCancelled,
     /// Turns and activities given up after the last attempt.
     GivenUp,
+    /// Activities given up after the last attempt.
+    ActivitiesGivenUp,
     /// SQS records that are not wakeups.
     MalformedWakeups,
     /// How long the invocation took.

@@ -8,7 +8,7 @@
 //! `sortKey` orders the list: the time, then a digest of the address. It is unique, so the newest-first list can continue
 //! after any dead letter, whatever was added or discarded meanwhile; and it is indexed already.
 
-use super::{Kind, MessageDoc, Queue, Schema, digest};
+use super::{AttemptEnd, Kind, MessageDoc, Queue, Schema, digest};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
@@ -72,6 +72,19 @@ pub(crate) struct GivenUp {
     /// How many items were too large to keep.
     #[serde(default)]
     pub omitted: u32,
+}
+
+/// Why a claimed activity is given up.
+#[derive(Clone, Debug)]
+pub struct GivenUpWork {
+    /// The activity's name.
+    pub name: String,
+    /// The reason that the dead letter shows.
+    pub reason: String,
+    /// How often it was tried.
+    pub attempts: u32,
+    /// How the attempt of this claim ended; `None` if it was not begun.
+    pub end: Option<AttemptEnd>,
 }
 
 impl DeadLetterDoc {

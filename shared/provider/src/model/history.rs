@@ -2,9 +2,10 @@
 //!
 //! The documents of an execution form a chain: each names the commit that wrote it and the commit before. A reader starts
 //! at the execution's `head` and walks back: a document of an undecided commit is not in the chain, and a missing one is
-//! noticed. `offset` counts the events before the document.
+//! noticed. `offset` counts the events before the document. `attempts` has those of the activities whose completions are
+//! among the events: replay does not need them, people do.
 
-use super::{Kind, Schema};
+use super::{CompletedAttempts, Kind, Schema};
 use duroxide::Event;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -24,6 +25,8 @@ pub(crate) struct HistoryDoc {
     pub commit: String,
     pub prev: String,
     pub events: Vec<Box<RawValue>>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub attempts: Vec<CompletedAttempts>,
     #[serde(flatten)]
     schema: Schema,
 }
@@ -54,8 +57,13 @@ impl HistoryDoc {
             commit: part.commit.to_owned(),
             prev: part.prev.to_owned(),
             events,
+            attempts: Vec::new(),
             schema: Schema::default(),
         }
+    }
+
+    pub(crate) fn with_attempts(self, attempts: Vec<CompletedAttempts>) -> Self {
+        HistoryDoc { attempts, ..self }
     }
 }
 

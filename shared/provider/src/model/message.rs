@@ -17,7 +17,7 @@
 //! are due at the same moment, the first to arrive is first. Starts (and continue-as-new, which is one) come before all
 //! other messages: a turn takes one page, and without its start an instance could not begin.
 
-use super::{Kind, Lane, Queue, Schema};
+use super::{CompletedAttempts, Kind, Lane, Queue, Schema};
 use duroxide::providers::WorkItem;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -54,6 +54,9 @@ pub(crate) struct MessageDoc {
     #[serde(default)]
     pub receipt: Receipt,
     pub item: Box<RawValue>,
+    /// The attempts of the activity whose completion this is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub attempts: Option<CompletedAttempts>,
     /// Filled by the service on reads.
     #[serde(rename = "_etag", default, skip_serializing)]
     pub etag: String,
@@ -118,6 +121,7 @@ impl MessageDoc {
             sort_key: order_key(item, &envelope),
             receipt: envelope.receipt,
             item: serde_json::value::to_raw_value(item)?,
+            attempts: None,
             etag: String::new(),
             schema: Schema::default(),
         })

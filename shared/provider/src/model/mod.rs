@@ -12,6 +12,7 @@
 //! | `queuedAt` | when it was queued (Unix ms); it never moves |
 //! | `lane` | `turn`: a sweep for turns finds it: a message, or something in the queue `repair` |
 
+mod attempts;
 mod blocked;
 mod dead;
 mod deletion;
@@ -29,10 +30,12 @@ mod text;
 mod version;
 mod work;
 
+pub use attempts::{Attempt, AttemptEnd};
+pub(crate) use attempts::{AttemptLog, CompletedAttempts};
 pub(crate) use blocked::noted;
 pub use blocked::{Block, BlockCause, Blocked};
-pub use dead::DeadLetterKind;
 pub(crate) use dead::{DeadLetterDoc, GivenUp};
+pub use dead::{DeadLetterKind, GivenUpWork};
 pub(crate) use deletion::DeletionDoc;
 pub(crate) use history::{
     HistoryDoc, HistoryError, HistoryLink, HistoryPart, assemble, assemble_after, first_document,

@@ -3,8 +3,11 @@
 //! The id is deterministic, so that cancelling is a point delete. The lock is part of the document: claim, renewal and
 //! completion replace or delete it with `If-Match`, so a late worker fails when the item was cancelled or claimed by
 //! another. While the item is claimed, `dueAt` is the end of the claim: an abandoned item becomes due by itself.
+//!
+//! `began` is the beginning of the attempt that has no end yet, and `log` has those that have ended (`attempts`). Only the first
+//! claim is made without a read: it finds no attempt that it would have to end.
 
-use super::{Blocked, Kind, Queue, Schema};
+use super::{Attempt, AttemptEnd, AttemptLog, Blocked, CompletedAttempts, Kind, Queue, Schema};
 use cosmos::Patch;
 use duroxide::providers::{ScheduledActivityIdentifier, WorkItem};
 use serde::{Deserialize, Serialize};
@@ -41,6 +44,11 @@ pub(crate) struct WorkDoc {
     /// When the claim expires; 0 when there is none.
     #[serde(default)]
     pub until: u64,
+    /// When the attempt began that has not ended yet, as far as anybody knows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    began: Option<u64>,
+    #[serde(default, skip_serializing_if = "AttemptLog::is_empty")]
+    log: AttemptLog,
     /// Why it could not be run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub blocked: Option<Blocked>,
@@ -76,6 +84,8 @@ impl WorkDoc {
             attempts: 0,
             claim: None,
             until: 0,
+            began: None,
+            log: AttemptLog::default(),
             blocked: None,
             item: serde_json::value::to_raw_value(item)?,
             schema: Schema::default(),
@@ -105,9 +115,15 @@ impl WorkDoc {
         self.claim.as_ref().is_some_and(|claim| claim.token == token)
     }
 
-    /// The item with a new claim.
-    pub(crate) fn claimed(&self, token: &str, until: u64) -> WorkDoc {
+    /// The item with a new claim. An attempt that has no end is lost: its claim has expired.
+    pub(crate) fn claimed(&self, token: &str, now_ms: u64, until: u64) -> WorkDoc {
         let mut next = self.clone();
+        match &self.claim {
+            Some(_) => next.end_attempt(self.until, AttemptEnd::Lost),
+            // An older release, which does not know the field, has released it.
+            None => next.end_attempt(now_ms, AttemptEnd::Released),
+        }
+        next.began = Some(now_ms);
         next.claim = Some(WorkClaim {
             token: token.to_owned(),
         });
@@ -116,10 +132,11 @@ impl WorkDoc {
     }
 
     /// The same claim of an item whose content is unknown.
-    pub(crate) fn claim_of(token: &str, until: u64) -> Patch {
+    pub(crate) fn claim_of(token: &str, now_ms: u64, until: u64) -> Patch {
         Patch::new()
             .set("/holder", json!({ "token": token }))
             .increment("/attempts", 1)
+            .set("/began", now_ms)
             .set("/until", until)
             .set("/dueAt", until)
     }
@@ -134,26 +151,63 @@ impl WorkDoc {
     }
 
     /// The item without its claim and its attempt, as a build leaves it that cannot run it.
-    pub(crate) fn blocked(&self, blocked: Blocked) -> WorkDoc {
+    pub(crate) fn blocked(&self, now_ms: u64, blocked: Blocked) -> WorkDoc {
         WorkDoc {
             blocked: Some(blocked.clone()),
-            ..self.released(blocked.until, true)
+            ..self.released(now_ms, blocked.until, None)
         }
     }
 
-    /// The item without its claim, due from `due_at` on.
-    pub(crate) fn released(&self, due_at: u64, ignore_attempt: bool) -> WorkDoc {
-        let attempts = if ignore_attempt {
-            self.attempts.saturating_sub(1)
-        } else {
-            self.attempts
-        };
+    /// The item without its claim, due from `due_at` on. Without an end, the attempt does not count.
+    pub(crate) fn released(&self, now_ms: u64, due_at: u64, end: Option<AttemptEnd>) -> WorkDoc {
+        let mut next = self.clone();
+        match end {
+            Some(end) => next.end_attempt(now_ms, end),
+            None => {
+                next.began = None;
+                next.attempts = self.attempts.saturating_sub(1);
+            }
+        }
         WorkDoc {
             claim: None,
             until: 0,
             due_at,
-            attempts,
-            ..self.clone()
+            ..next
+        }
+    }
+
+    /// The attempts that have ended.
+    pub(crate) fn log(&self) -> &AttemptLog {
+        &self.log
+    }
+
+    /// All attempts of the activity, the last of which ends now like this; without an end, it was not begun.
+    pub(crate) fn completed(&self, now_ms: u64, end: Option<AttemptEnd>) -> Option<CompletedAttempts> {
+        let (execution, activity) = Self::numbers_of(&self.id)?;
+        let mut last = self.clone();
+        if let Some(end) = end {
+            last.end_attempt(now_ms, end);
+        }
+        (!last.log.is_empty()).then_some(CompletedAttempts {
+            execution,
+            activity,
+            log: last.log,
+        })
+    }
+
+    /// When the attempt began that has not ended yet.
+    pub(crate) fn began(&self) -> Option<u64> {
+        self.began
+    }
+
+    fn end_attempt(&mut self, ended: u64, end: AttemptEnd) {
+        if let Some(began) = self.began.take() {
+            self.log.add(Attempt {
+                number: self.attempts,
+                began,
+                ended,
+                end,
+            });
         }
     }
 }
@@ -177,7 +231,7 @@ mod tests {
 
     #[test]
     fn a_claimed_item_is_due_again_when_its_claim_expires() {
-        let claimed = item().claimed("t", 500);
+        let claimed = item().claimed("t", 100, 500);
         assert_eq!((claimed.due_at, claimed.attempts), (500, 1));
         assert!(claimed.is_claimed_at(499) && !claimed.is_claimed_at(500));
     }
@@ -198,14 +252,14 @@ mod tests {
 
     #[test]
     fn an_ignored_attempt_is_subtracted_and_never_below_zero() {
-        assert_eq!(item().claimed("t", 500).released(0, true).attempts, 0);
-        assert_eq!(item().released(0, true).attempts, 0);
+        assert_eq!(item().claimed("t", 100, 500).released(200, 0, None).attempts, 0);
+        assert_eq!(item().released(200, 0, None).attempts, 0);
     }
 
     #[test]
     fn a_patch_claims_as_a_replacement_does() {
         let mut patched = serde_json::to_value(item()).unwrap();
-        let patch = serde_json::to_value(WorkDoc::claim_of("t", 500)).unwrap();
+        let patch = serde_json::to_value(WorkDoc::claim_of("t", 100, 500)).unwrap();
         for operation in patch["operations"].as_array().unwrap() {
             let field = operation["path"].as_str().unwrap().trim_start_matches('/');
             patched[field] = match operation["op"].as_str() {
@@ -213,6 +267,51 @@ mod tests {
                 _ => operation["value"].clone(),
             };
         }
-        assert_eq!(patched, serde_json::to_value(item().claimed("t", 500)).unwrap());
+        assert_eq!(patched, serde_json::to_value(item().claimed("t", 100, 500)).unwrap());
+    }
+
+    #[test]
+    fn attempts_are_noted_with_their_ends_and_one_without_an_end_is_lost() {
+        let stopped = item()
+            .claimed("t", 100, 500)
+            .released(300, 400, Some(AttemptEnd::TimedOut));
+        let given_back = stopped.claimed("u", 400, 900).released(450, 450, None);
+        let killed = given_back.claimed("v", 500, 1_000).renewed(1_500);
+        let last = killed.claimed("w", 2_000, 2_500);
+        let completed = last.completed(2_100, Some(AttemptEnd::Completed)).unwrap();
+        let ends = completed.log.attempts().iter();
+        assert_eq!(
+            ends.map(|attempt| (attempt.number, attempt.began, attempt.ended, attempt.end))
+                .collect::<Vec<_>>(),
+            [
+                (1, 100, 300, AttemptEnd::TimedOut),
+                (2, 500, 1_500, AttemptEnd::Lost),
+                (3, 2_000, 2_100, AttemptEnd::Completed)
+            ]
+        );
+        assert_eq!(completed.activity, 7);
+        assert_eq!(
+            last.completed(2_100, None).unwrap().log,
+            *last.log(),
+            "it was not begun"
+        );
+    }
+
+    #[test]
+    fn an_attempt_that_an_older_release_released_is_not_lost() {
+        let mut released = item().claimed("t", 100, 500);
+        (released.claim, released.until) = (None, 0);
+        let next = released.claimed("u", 600, 900);
+        let attempt = &next.log().attempts()[0];
+        assert_eq!((attempt.ended, attempt.end), (600, AttemptEnd::Released));
+    }
+
+    #[test]
+    fn an_item_of_an_older_release_has_no_attempts() {
+        let mut old = serde_json::to_value(item().claimed("t", 100, 500)).unwrap();
+        old.as_object_mut().unwrap().remove("began");
+        let old: WorkDoc = serde_json::from_value(old).unwrap();
+        assert!(old.claimed("u", 600, 900).log().is_empty());
+        assert_eq!(old.completed(200, Some(AttemptEnd::Completed)), None);
     }
 }

@@ -1,18 +1,18 @@
 //! The directed calls of functions: straight to one logical partition, no query across partitions.
 
-use super::{CosmosProvider, Operation as _};
+use super::{CosmosProvider, Operation as _, pk_of};
 use crate::build::Build;
 use crate::due::{Due, Target, TurnDecision, WorkTarget, WorkVersion};
 use crate::error::Failure;
-use crate::model::{Block, Blocked, WorkDoc};
+use crate::model::{AttemptEnd, Block, Blocked, GivenUpWork, WorkDoc};
 use crate::polling::WorkCandidate;
-use crate::read::KnownHistory;
+use crate::read::{self, ActivityAttempts, KnownHistory};
 use crate::recovery;
 use crate::session::{self, SessionClaim};
 use crate::token::{TurnToken, WorkToken};
 use crate::turn::{self, ClaimedTurn, Commit, Committed, Plan, TurnRequest};
 use crate::types::{ClaimedWork, Decided, Fetched, PendingCommit, TurnItem};
-use crate::work::{self, NamedWork, WorkRequest};
+use crate::work::{self, Completion, NamedWork, WorkRequest};
 use cosmos::PartitionKey;
 use duroxide::providers::{
     DispatcherCapabilityFilter, ProviderError, ScheduledActivityIdentifier, SessionFetchConfig, TagFilter, WorkItem,
@@ -197,7 +197,15 @@ impl CosmosProvider {
     /// Completes an activity: removes its work item, and queues the completion for its instance. The result names who
     /// becomes due by it before it is written.
     pub fn complete_work<'a>(&'a self, lock_token: &'a str, completion: Option<WorkItem>) -> PendingCommit<'a> {
-        let due: Vec<Due> = completion.iter().filter_map(Due::message).collect();
+        let completion = completion.map(|item| Completion { item, given_up: None });
+        self.completing(lock_token, completion)
+    }
+
+    fn completing<'a>(&'a self, lock_token: &'a str, completion: Option<Completion>) -> PendingCommit<'a> {
+        let due: Vec<Due> = completion
+            .iter()
+            .filter_map(|completion| Due::message(&completion.item))
+            .collect();
         let decided = Decided::default();
         PendingCommit {
             due: due.clone(),
@@ -212,6 +220,63 @@ impl CosmosProvider {
                 Ok(())
             }),
         }
+    }
+
+    /// Completes an activity that was tried as often as allowed: with this failure, and a dead letter in the same batch.
+    pub fn give_up_work<'a>(
+        &'a self,
+        lock_token: &'a str,
+        failure: WorkItem,
+        given_up: GivenUpWork,
+    ) -> PendingCommit<'a> {
+        self.completing(
+            lock_token,
+            Some(Completion {
+                item: failure,
+                given_up: Some(given_up),
+            }),
+        )
+    }
+
+    /// Releases an activity that was stopped because it took too long: due again after `delay`, with the attempt counted.
+    ///
+    /// # Errors
+    /// When the store cannot be reached, or the claim is lost.
+    pub async fn release_timed_out_work(&self, lock_token: &str, delay: Duration) -> Result<(), ProviderError> {
+        self.release_claimed(lock_token, Some(delay), Some(AttemptEnd::TimedOut))
+            .await
+    }
+
+    /// Releases an activity with the end of its attempt; without one, the attempt does not count.
+    pub(super) async fn release_claimed(
+        &self,
+        lock_token: &str,
+        delay: Option<Duration>,
+        end: Option<AttemptEnd>,
+    ) -> Result<(), ProviderError> {
+        let released = async {
+            let token = WorkToken::decode(lock_token)?;
+            work::release(&self.store, &token, delay, end, &self.works).await
+        };
+        let work = released.await.of("abandon_work_item")?;
+        let candidate = WorkCandidate::of(&work);
+        self.work_candidates
+            .give_back(candidate, work.due_at, self.store.now(), end.is_none());
+        Ok(())
+    }
+
+    /// The activities of an execution that were begun, with their attempts: when each began, and how it ended. Activities that
+    /// an earlier release completed have none.
+    ///
+    /// # Errors
+    /// When the store cannot be reached, or there is no such instance.
+    pub async fn activity_attempts(
+        &self,
+        instance: &str,
+        execution: u64,
+    ) -> Result<Vec<ActivityAttempts>, ProviderError> {
+        let read = async { read::attempts(&self.store, &pk_of(instance)?, execution).await };
+        read.await.of("activity_attempts")
     }
 
     /// The claimed turn of a token.

@@ -4,7 +4,7 @@ use super::{CosmosProvider, Operation as _, pk_of};
 use crate::due::TurnDecision;
 use crate::enqueue;
 use crate::maintain;
-use crate::model::SessionDoc;
+use crate::model::{AttemptEnd, SessionDoc};
 use crate::polling::{self, Turns, WorkCandidate, Works};
 use crate::read;
 use crate::session;
@@ -203,15 +203,8 @@ impl Provider for CosmosProvider {
         delay: Option<Duration>,
         ignore_attempt: bool,
     ) -> Result<(), ProviderError> {
-        let released = async {
-            let token = WorkToken::decode(token)?;
-            work::release(&self.store, &token, delay, ignore_attempt, &self.works).await
-        };
-        let work = released.await.of("abandon_work_item")?;
-        let candidate = WorkCandidate::of(&work);
-        self.work_candidates
-            .give_back(candidate, work.due_at, self.store.now(), ignore_attempt);
-        Ok(())
+        let end = (!ignore_attempt).then_some(AttemptEnd::Released);
+        self.release_claimed(token, delay, end).await
     }
 
     async fn renew_session_lock(

@@ -3,9 +3,12 @@
 //! A read during a commit sees the history before or after it, never in between: it follows the chain that the instance
 //! document names. The keys of a turn that changes more than a batch holds appear one batch after the other.
 
+mod attempts;
 mod known;
 mod load;
 
+pub(crate) use attempts::attempts;
+pub use attempts::{ActivityAttempts, OpenActivity};
 pub(crate) use known::{KnownHistories, KnownHistory};
 pub(crate) use load::{Asked, Past, View, keys, past, start_due, tail, view};
 

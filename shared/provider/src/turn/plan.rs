@@ -9,8 +9,9 @@ use crate::due::{Due, TurnDecision};
 use crate::error::Failure;
 use crate::given_up;
 use crate::model::{
-    DeadLetterDoc, Envelope, ExecutionDoc, ExecutionState, GivenUp, HistoryDoc, HistoryPart, InstanceDoc, IntentDoc,
-    KvDoc, MessageDoc, ParentCall, Receipt, ReceiptDoc, Scope, StagedOp, Status, TextDoc, WorkDoc, target_of,
+    CompletedAttempts, DeadLetterDoc, Envelope, ExecutionDoc, ExecutionState, GivenUp, HistoryDoc, HistoryPart,
+    InstanceDoc, IntentDoc, KvDoc, MessageDoc, ParentCall, Receipt, ReceiptDoc, Scope, StagedOp, Status, TextDoc,
+    WorkDoc, target_of,
 };
 use crate::store::{MAX_DOCUMENT, check_fence, check_session, check_size};
 use cosmos::PartitionKey;
@@ -21,6 +22,9 @@ use std::collections::{BTreeMap, HashSet};
 
 /// History documents are cut well below the limit, so that two of them still share a batch.
 const HISTORY_PART: usize = 900 * 1024;
+
+/// At most so many bytes of a history document are one attempt of an activity.
+const ATTEMPT_BYTES: usize = 100;
 
 /// Time and names for a plan.
 #[derive(Debug)]
@@ -69,6 +73,13 @@ impl Plan {
         }
         .plan(decision)
     }
+}
+
+/// A history document to be.
+#[derive(Default)]
+struct PendingPart {
+    events: Vec<Box<RawValue>>,
+    attempts: Vec<CompletedAttempts>,
 }
 
 struct Planner<'a> {
@@ -179,7 +190,7 @@ impl Planner<'_> {
             prev: &prev,
         };
         let mut ops = Vec::new();
-        let mut pending: Vec<Box<RawValue>> = Vec::new();
+        let mut pending = PendingPart::default();
         let (mut bytes, mut offset) = (0, state.events);
         for event in events {
             let id = event.event_id();
@@ -205,15 +216,19 @@ impl Planner<'_> {
                     limit: MAX_DOCUMENT,
                 });
             }
-            if bytes + size > HISTORY_PART && !pending.is_empty() {
+            if bytes + size > HISTORY_PART && !pending.events.is_empty() {
                 offset += self.cut(&part, offset, &mut pending, &mut ops)?;
                 bytes = 0;
             }
             bytes += size;
             state.event_bytes += size as u64;
-            pending.push(raw);
+            if let Some(attempts) = self.attempts_for(state.execution, event) {
+                bytes += ATTEMPT_BYTES * (1 + attempts.log.attempts().len());
+                pending.attempts.push(attempts.clone());
+            }
+            pending.events.push(raw);
         }
-        if !pending.is_empty() {
+        if !pending.events.is_empty() {
             offset += self.cut(&part, offset, &mut pending, &mut ops)?;
         }
         if offset > state.events {
@@ -227,12 +242,27 @@ impl Planner<'_> {
         &self,
         part: &HistoryPart<'_>,
         offset: u64,
-        pending: &mut Vec<Box<RawValue>>,
+        pending: &mut PendingPart,
         ops: &mut Vec<StagedOp>,
     ) -> Result<u64, Failure> {
-        let doc = HistoryDoc::new(part, offset, std::mem::take(pending));
+        let PendingPart { events, attempts } = std::mem::take(pending);
+        let doc = HistoryDoc::new(part, offset, events).with_attempts(attempts);
         ops.push(StagedOp::create(&doc.id, &doc)?);
         Ok(doc.events.len() as u64)
+    }
+
+    /// The attempts of the activity whose completion the event is.
+    fn attempts_for(&self, execution: u64, event: &Event) -> Option<&CompletedAttempts> {
+        if !matches!(
+            event.kind,
+            EventKind::ActivityCompleted { .. } | EventKind::ActivityFailed { .. }
+        ) {
+            return None;
+        }
+        let messages = self.turn.messages.iter();
+        messages
+            .filter_map(|message| message.attempts.as_ref())
+            .find(|of| (of.execution, Some(of.activity)) == (execution, event.source_event_id))
     }
 
     /// Name, status, output and versions, as the runtime reports them.

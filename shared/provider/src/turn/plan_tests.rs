@@ -1,7 +1,7 @@
 //! Table tests of the planner: the same turn, time and ids always make the same operations.
 
 use super::*;
-use crate::model::{InstanceDoc, StagedOpKind};
+use crate::model::{Attempt, AttemptEnd, AttemptLog, InstanceDoc, StagedOpKind};
 use crate::store::Fence;
 use cosmos::Etag;
 
@@ -403,4 +403,34 @@ fn a_long_output_or_custom_status_has_a_document_of_its_own() {
         );
         assert!(serde_json::to_string(instance).unwrap().len() < 8 * 1024);
     }
+}
+
+#[test]
+fn the_attempts_of_an_activity_are_in_the_history_document_of_its_completion() {
+    let mut turn = turn(None, Vec::new());
+    let of = |execution, activity| {
+        let mut log = AttemptLog::default();
+        log.add(Attempt {
+            number: 1,
+            began: 5,
+            ended: 6,
+            end: AttemptEnd::Completed,
+        });
+        CompletedAttempts {
+            execution,
+            activity,
+            log,
+        }
+    };
+    turn.messages[0].attempts = Some(of(9, 2));
+    turn.messages[1].attempts = Some(of(1, 2));
+    turn.messages[2].attempts = Some(of(1, 3));
+    let completed = EventKind::ActivityCompleted { result: String::new() };
+    let events = vec![
+        event(1, EventKind::KeyValuesCleared),
+        Event::with_event_id(2, "i", 1, Some(2), completed),
+    ];
+    let plan = plan_for(&turn, decided(events)).unwrap();
+    let document = serde_json::to_value(plan.history[0].body.as_ref().unwrap()).unwrap();
+    assert_eq!(document["attempts"], serde_json::json!([of(1, 2)]), "{document}");
 }

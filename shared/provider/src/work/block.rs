@@ -20,8 +20,9 @@ pub(crate) async fn block(
     let build = store.build_name()?;
     let mut work = works.of(store, token).await?;
     for _ in 0..ATTEMPTS {
-        let blocked = noted(work.doc.blocked.as_ref(), block, build, store.now());
-        let next = work.doc.blocked(blocked.clone());
+        let now = store.now();
+        let blocked = noted(work.doc.blocked.as_ref(), block, build, now);
+        let next = work.doc.blocked(now, blocked.clone());
         let replaced = store
             .container
             .replace(&token.pk, &token.id, &next, Some(&work.etag), Retry::Idempotent);

@@ -2,21 +2,23 @@
 //!
 //! A result that no document can hold becomes a failure of the activity that says so: refusing it would make the runtime
 //! run the activity again, with the same result, until it is given up. An activity that was given up leaves a dead letter
-//! in the same batch.
+//! in the same batch. The message carries the attempts of the activity, because the batch deletes the item that has them.
 
 use super::claimed::{ClaimedWorks, own};
 use crate::batch::{BATCH_BYTES, extend};
 use crate::error::Failure;
 use crate::given_up;
-use crate::model::{DeadLetterDoc, Envelope, IntentDoc, MessageDoc, Receipt, StagedOp, StagedOpKind, WorkDoc};
+use crate::model::{
+    AttemptEnd, DeadLetterDoc, Envelope, GivenUpWork, IntentDoc, MessageDoc, Receipt, StagedOp, StagedOpKind, WorkDoc,
+};
 use crate::recovery;
 use crate::session;
 use crate::store::{Store, check_size};
 use crate::token::WorkToken;
 use crate::types::Decided;
 use cosmos::{Batch, PartitionKey, Retry};
-use duroxide::ErrorDetails;
 use duroxide::providers::WorkItem;
+use duroxide::{AppErrorKind, ErrorDetails};
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -24,17 +26,25 @@ use tokio::time::Instant;
 const ATTEMPTS: u32 = 8;
 const PAUSE: Duration = Duration::from_millis(50);
 
+/// How an activity completes.
+#[derive(Clone, Debug)]
+pub(crate) struct Completion {
+    pub item: WorkItem,
+    /// The caller gives the activity up.
+    pub given_up: Option<GivenUpWork>,
+}
+
 /// Removes the claimed item, and queues `completion` for its instance. `decided` is set when that is written.
 pub(crate) async fn complete(
     store: &Store,
     token: &WorkToken,
-    completion: Option<&WorkItem>,
+    completion: Option<&Completion>,
     works: &ClaimedWorks,
     decided: &Decided,
 ) -> Result<(), Failure> {
     let pk = &token.pk;
     let mut work = works.of(store, token).await?;
-    let (ops, intent) = completion_ops(store, token, completion)?;
+    let (ops, intent) = completion_ops(store, token, &work.doc, completion)?;
     let deadline = store.expiry(work.doc.until);
     let container = store.container.within(deadline);
     for _ in 0..ATTEMPTS {
@@ -82,9 +92,14 @@ async fn after_completion(store: &Store, pk: &PartitionKey, work: &WorkDoc, inte
 fn completion_ops(
     store: &Store,
     token: &WorkToken,
-    completion: Option<&WorkItem>,
+    work: &WorkDoc,
+    completion: Option<&Completion>,
 ) -> Result<(Vec<StagedOp>, Option<IntentDoc>), Failure> {
-    let Some(completion) = completion else {
+    let Some(Completion {
+        item: completion,
+        given_up,
+    }) = completion
+    else {
         return Ok((Vec::new(), None));
     };
     let (WorkItem::ActivityCompleted { instance, .. } | WorkItem::ActivityFailed { instance, .. }) = completion else {
@@ -101,9 +116,16 @@ fn completion_ops(
         due_at: now,
         receipt: Receipt::between(pk, instance),
     };
+    let end = match given_up {
+        Some(given_up) => given_up.end,
+        None => Some(end_of(completion)),
+    };
+    let attempts = work.completed(now, end);
     let mut message = MessageDoc::new(instance, envelope.clone(), completion)?;
+    message.attempts.clone_from(&attempts);
     if let Err(failure @ Failure::TooLarge { .. }) = check_size("the result of an activity", instance, &message) {
         message = MessageDoc::new(instance, envelope, &too_large(completion, &failure))?;
+        message.attempts = attempts;
     }
     let mut ops = Vec::new();
     let mut intent = None;
@@ -116,7 +138,11 @@ fn completion_ops(
         intent = Some(outgoing);
     }
     let room = BATCH_BYTES.saturating_sub(ops.iter().map(StagedOp::bytes).sum());
-    if let Some(given_up) = given_up::of_activity(completion, room) {
+    let given_up = match given_up {
+        Some(given_up) => given_up::of_work(given_up, work, completion, room),
+        None => given_up::of_activity(completion, room),
+    };
+    if let Some(given_up) = given_up {
         let dead_letter = DeadLetterDoc::new(pk, &token.nonce, now, store.dead_letter_ttl, given_up);
         ops.push(StagedOp::create(&dead_letter.id, &dead_letter)?);
     }
@@ -133,7 +159,15 @@ async fn has_message(store: &Store, pk: &PartitionKey, ops: &[StagedOp]) -> Resu
     Ok(!ops.is_empty())
 }
 
-/// The failure that replaces a completion which is too large to store.
+fn end_of(completion: &WorkItem) -> AttemptEnd {
+    match completion {
+        WorkItem::ActivityCompleted { .. } => AttemptEnd::Completed,
+        _ => AttemptEnd::Failed,
+    }
+}
+
+/// The failure that replaces a completion which is too large to store. The orchestration can handle it like any other error of
+/// the activity; an infrastructure failure would end the turn that takes it.
 fn too_large(completion: &WorkItem, failure: &Failure) -> WorkItem {
     match completion.clone() {
         WorkItem::ActivityCompleted {
@@ -151,8 +185,8 @@ fn too_large(completion: &WorkItem, failure: &Failure) -> WorkItem {
             instance,
             execution_id,
             id,
-            details: ErrorDetails::Infrastructure {
-                operation: "ack_work_item".to_owned(),
+            details: ErrorDetails::Application {
+                kind: AppErrorKind::ActivityFailed,
                 message: failure.to_string(),
                 retryable: false,
             },

@@ -76,7 +76,7 @@ async fn claim(
         pk: pk.clone(),
         id: doc.id.clone(),
     };
-    let next = doc.claimed(&token.nonce, now.saturating_add(millis(request.lock_timeout)));
+    let next = doc.claimed(&token.nonce, now, now.saturating_add(millis(request.lock_timeout)));
     let replaced = store
         .container
         .replace(pk, &doc.id, &next, Some(&seen), Retry::Idempotent);
@@ -96,6 +96,7 @@ async fn claim(
         lock_token: token.encode()?,
         attempt: next.attempts,
         blocked: next.blocked.clone(),
+        earlier: next.log().attempts().to_vec(),
     };
     works.put(&token.nonce, Found { doc: next, etag }, now);
     Ok(Fetched::Ready(claimed))

@@ -16,7 +16,7 @@ mod written;
 
 pub(crate) use block::block;
 pub(crate) use claimed::ClaimedWorks;
-pub(crate) use complete::complete;
+pub(crate) use complete::{Completion, complete};
 pub(crate) use fetch::{WorkRequest, fetch};
 pub(crate) use release::{give_back, release, renew};
 pub(crate) use written::{NamedWork, fetch_candidate, fetch_written};

@@ -2,7 +2,7 @@
 
 use super::claimed::ClaimedWorks;
 use crate::error::Failure;
-use crate::model::WorkDoc;
+use crate::model::{AttemptEnd, WorkDoc};
 use crate::session;
 use crate::store::{Store, millis};
 use crate::token::WorkToken;
@@ -31,17 +31,18 @@ pub(crate) async fn renew(
     Ok(())
 }
 
-/// Releases the item, due again after `delay`. Returns the released item.
+/// Releases the item, due again after `delay`, with the end of its attempt; without one, the attempt does not count. Returns the
+/// released item.
 pub(crate) async fn release(
     store: &Store,
     token: &WorkToken,
     delay: Option<Duration>,
-    ignore_attempt: bool,
+    end: Option<AttemptEnd>,
     works: &ClaimedWorks,
 ) -> Result<WorkDoc, Failure> {
     let released = rewrite(store, token, works, |doc| {
-        let due_at = store.now().saturating_add(delay.map_or(0, millis));
-        Some(doc.released(due_at, ignore_attempt))
+        let now = store.now();
+        Some(doc.released(now, now.saturating_add(delay.map_or(0, millis)), end))
     })
     .await?;
     works.forget(&token.nonce);
@@ -53,7 +54,7 @@ pub(crate) async fn release(
 pub(crate) async fn give_back(store: &Store, lock_token: &str, owner: Option<&str>, works: &ClaimedWorks) {
     let given_back = async {
         let token = WorkToken::decode(lock_token)?;
-        release(store, &token, None, true, works).await
+        release(store, &token, None, None, works).await
     };
     let released = match given_back.await {
         Ok(released) => released,

@@ -115,7 +115,7 @@ async fn claim_item(
         id: work.id.to_owned(),
     };
     let now = store.now();
-    let patch = WorkDoc::claim_of(&token.nonce, now.saturating_add(millis(request.lock_timeout)));
+    let patch = WorkDoc::claim_of(&token.nonce, now, now.saturating_add(millis(request.lock_timeout)));
     let patched = store.container.patch(pk, work.id, &patch, etag, Retry::Idempotent);
     let found: Found<WorkDoc> = match patched.await {
         Ok(found) => found,
@@ -145,6 +145,7 @@ async fn claim_item(
         lock_token: token.encode()?,
         attempt: found.doc.attempts,
         blocked: found.doc.blocked.clone(),
+        earlier: found.doc.log().attempts().to_vec(),
     };
     works.put(&token.nonce, found, now);
     Ok(Some(Fetched::Ready(claimed)))

@@ -1,0 +1,90 @@
+//! The attempts of the activities of one execution: of completed ones from the history documents, of open ones from their work
+//! items.
+
+use crate::error::Failure;
+use crate::model::sql::{HISTORY, WORK_ITEM};
+use crate::model::{Attempt, CompletedAttempts, Listed, WorkDoc};
+use crate::store::Store;
+use cosmos::{PartitionKey, Query};
+use duroxide::providers::WorkItem;
+use std::collections::BTreeMap;
+
+/// What is known of the attempts of one activity.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ActivityAttempts {
+    /// The activity's id in its execution.
+    pub activity: u64,
+    /// The attempts that have ended: the newest ones, the oldest first.
+    pub ended: Vec<Attempt>,
+    /// What is known of an activity that has not completed.
+    pub open: Option<OpenActivity>,
+}
+
+/// An activity that has not completed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OpenActivity {
+    /// Its name.
+    pub name: String,
+    /// How often it was begun.
+    pub attempts: u32,
+    /// When the attempt began that runs now (Unix ms).
+    pub began: Option<u64>,
+    /// When it is due, or when the lock of the attempt that runs expires (Unix ms).
+    pub due_at: u64,
+}
+
+/// The activities of an execution that were begun, by id.
+pub(crate) async fn attempts(
+    store: &Store,
+    pk: &PartitionKey,
+    execution: u64,
+) -> Result<Vec<ActivityAttempts>, Failure> {
+    let completed = Query::new(format!(
+        "SELECT VALUE c.attempts FROM c WHERE c.type = {HISTORY} AND c.execution = @execution AND IS_DEFINED(c.attempts)"
+    ))
+    .param("@execution", execution);
+    let open = Query::new(format!("SELECT * FROM c WHERE c.type = {WORK_ITEM}"));
+    let (completed, open) = futures::try_join!(
+        store.container.query::<Vec<CompletedAttempts>>(pk, &completed),
+        store.container.query::<Listed<WorkDoc>>(pk, &open)
+    )?;
+    let now = store.now();
+    // An activity that completes between the two reads is in both, or in neither until the next turn.
+    let mut activities: BTreeMap<u64, ActivityAttempts> = open
+        .into_iter()
+        .filter_map(|item| match item {
+            Listed::Known(work) => open_activity(&work, execution, now),
+            // A newer release shows it.
+            Listed::Foreign(_) => None,
+        })
+        .map(|activity| (activity.activity, activity))
+        .collect();
+    activities.extend(completed.into_iter().flatten().map(|of| {
+        let ended = of.log.attempts().to_vec();
+        let activity = ActivityAttempts {
+            activity: of.activity,
+            ended,
+            open: None,
+        };
+        (of.activity, activity)
+    }));
+    Ok(activities.into_values().collect())
+}
+
+fn open_activity(work: &WorkDoc, execution: u64, now_ms: u64) -> Option<ActivityAttempts> {
+    let (of, activity) = WorkDoc::numbers_of(&work.id)?;
+    let name = match serde_json::from_str(work.item.get()) {
+        Ok(WorkItem::ActivityExecute { name, .. }) => name,
+        _ => return None,
+    };
+    (of == execution).then(|| ActivityAttempts {
+        activity,
+        ended: work.log().attempts().to_vec(),
+        open: Some(OpenActivity {
+            name,
+            attempts: work.attempts,
+            began: work.began().filter(|_| work.is_claimed_at(now_ms)),
+            due_at: work.due_at,
+        }),
+    })
+}
