@@ -270,6 +270,9 @@ impl Environment {
             self.metrics.count(Metric::OrchestrationsFailed, 1);
             tracing::error!(error, "an orchestration failed");
         }
+        if let Some(Ended::Cancelled { reason }) = &step.ended {
+            tracing::info!(reason, "an orchestration was cancelled");
+        }
         if step.given_up {
             self.metrics.count(Metric::GivenUp, 1);
             tracing::error!("given up: it was tried as often as allowed");

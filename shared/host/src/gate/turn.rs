@@ -5,9 +5,7 @@ use super::step::{Ended, Outcome, Step};
 use super::{Gate, TurnTarget, not_open};
 use crate::budget::Budget;
 use crate::notifier::Delayed;
-use duroxide::providers::{
-    DispatcherCapabilityFilter, ExecutionMetadata, OrchestrationItem, Provider as _, ProviderError,
-};
+use duroxide::providers::{DispatcherCapabilityFilter, OrchestrationItem, Provider as _, ProviderError};
 use duroxide::{ErrorDetails, Event, EventKind, PoisonMessageType};
 use duroxide_cosmos::{Fetched, GivenUpTurn, TurnDecision, TurnItem};
 use std::time::Duration;
@@ -84,7 +82,7 @@ impl Gate {
     pub(super) async fn commit_turn(&self, token: &str, decision: TurnDecision) -> Result<(), ProviderError> {
         const OPERATION: &str = "ack_orchestration_item";
         let claim = self.open.claim(token).ok_or_else(|| not_open(OPERATION))?;
-        let ended = ended(&decision.metadata);
+        let ended = ended(&decision);
         let given_up = decision.events.iter().any(is_poison);
         let execution = decision.execution;
         let commit = self.store.commit_turn(token, decision);
@@ -150,12 +148,12 @@ pub(super) fn released(done: &Result<(), ProviderError>, delay: Option<Duration>
     }
 }
 
-fn ended(metadata: &ExecutionMetadata) -> Option<Ended> {
-    match metadata.status.as_deref()? {
+fn ended(decision: &TurnDecision) -> Option<Ended> {
+    let output = || decision.metadata.output.clone().unwrap_or_default();
+    match decision.metadata.status.as_deref()? {
         "Completed" => Some(Ended::Completed),
-        "Failed" => Some(Ended::Failed {
-            error: metadata.output.clone().unwrap_or_default(),
-        }),
+        "Failed" if decision.is_cancelled() => Some(Ended::Cancelled { reason: output() }),
+        "Failed" => Some(Ended::Failed { error: output() }),
         "ContinuedAsNew" => Some(Ended::ContinuedAsNew),
         _ => None,
     }
