@@ -3,7 +3,7 @@
 
 use cosmos::{PartitionKey, Retry};
 use cosmos_emulator::ServerOptions;
-use duroxide::providers::{Provider as _, ProviderAdmin, WorkItem};
+use duroxide::providers::{ProviderAdmin, WorkItem};
 use duroxide::{AppErrorKind, ErrorDetails, EventKind};
 use duroxide_cosmos::{BlockCause, Clock, CosmosProvider, InstanceStatus, InstanceSummary};
 use serde_json::json;
@@ -237,9 +237,9 @@ async fn the_newest_of_many_instances_are_listed_and_all_are_counted() {
             orchestration: "Sample".to_owned(),
             input: "{}".to_owned(),
             version: None,
-            parent_instance: None,
-            parent_id: None,
-            parent_execution_id: None,
+            parent_instance: Some("parent".to_owned()),
+            parent_id: Some(1),
+            parent_execution_id: Some(1),
             execution_id: 1,
         };
         enqueue(&provider, start).await;
@@ -254,6 +254,8 @@ async fn the_newest_of_many_instances_are_listed_and_all_are_counted() {
         );
     }
     assert_eq!(provider.instance_counts().await.expect("counts").pending, COUNT);
+    let pending = summary(&provider, "order-000").await;
+    assert_eq!(pending.parent.as_deref(), Some("parent"), "its start says so");
 }
 
 /// Texts that are too long for the instance document are read from their own.

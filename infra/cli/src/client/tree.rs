@@ -101,6 +101,7 @@ mod tests {
             version: None,
             status: InstanceStatus::Running,
             custom_status: None,
+            custom_status_version: 0,
             input: None,
             output: None,
             error: None,

@@ -9,7 +9,6 @@ use crate::terminal::program;
 use crate::terminal::text::{escape, short};
 use clap::Args;
 use duroxide::ClientError;
-use duroxide::providers::Provider as _;
 use duroxide_cosmos::{InstanceStatus, InstanceSummary};
 use std::str::FromStr;
 use std::time::Duration;
@@ -135,10 +134,10 @@ async fn read(connection: &Connection, instance: &str, seen: &mut u64) -> Result
     let Some(summary) = connection.find(instance).await? else {
         return Ok(None);
     };
-    if let Some((status, version)) = connection.store().get_custom_status(instance, *seen).await? {
-        *seen = version;
-        if let Some(status) = status {
-            warn(&format!("{}: {}", escape(instance), short(&status, false)));
+    if summary.custom_status_version > *seen {
+        *seen = summary.custom_status_version;
+        if let Some(status) = &summary.custom_status {
+            warn(&format!("{}: {}", escape(instance), short(status, false)));
         }
     }
     Ok(Some(summary))

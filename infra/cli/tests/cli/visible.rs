@@ -48,6 +48,14 @@ async fn a_started_instance_is_pending_everywhere_at_once() {
         .await
         .exits(5)
         .warns("has no history yet: Pending");
+    fixture.run(&["delete", "p"]).await.exits(1).warns("has not finished");
+    assert_eq!(fixture.json(&["delete", "p", "--force"]).await["instances"], 1);
+    fixture.run(&["status", "p"]).await.exits(5);
+    assert_eq!(
+        fixture.json(&["stats"]).await["queues"]["orchestrator"],
+        0,
+        "the start is gone"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -106,6 +106,8 @@ pub struct InstanceSummary {
     pub status: InstanceStatus,
     /// What it says of itself.
     pub custom_status: Option<String>,
+    /// How often it has set that.
+    pub custom_status_version: u64,
     /// What it was started with, as long as it is pending; later that is in its history. `None` in lists.
     pub input: Option<String>,
     /// What it has completed with. `None` in lists.
@@ -126,7 +128,7 @@ pub struct InstanceSummary {
     pub completed_at: Option<u64>,
     /// How many events the current execution has.
     pub events: u64,
-    /// The instance that started it, if one did; known from the first turn on.
+    /// The instance that started it, if one did. Lists know it from the first turn on.
     pub parent: Option<String>,
 }
 
@@ -142,6 +144,7 @@ impl InstanceSummary {
             orchestration,
             version: doc.version.clone(),
             custom_status: None,
+            custom_status_version: doc.custom_status_version,
             input: None,
             output: None,
             error: None,
@@ -200,7 +203,11 @@ pub(crate) async fn instance_summary(store: &Store, pk: &PartitionKey) -> Result
     match summary.status {
         InstanceStatus::Completed => summary.output = output,
         InstanceStatus::Failed | InstanceStatus::Cancelled => summary.error = output,
-        _ if summary.started_at.is_none() => summary.input = input(store, pk).await?,
+        _ if summary.started_at.is_none() => {
+            if let Some((input, parent)) = start(store, pk).await? {
+                (summary.input, summary.parent) = (Some(input), parent);
+            }
+        }
         _ => {}
     }
     Ok(Some(summary))
@@ -214,15 +221,17 @@ async fn found(store: &Store, pk: &PartitionKey) -> Result<Option<(InstanceDoc, 
     }))
 }
 
-/// The input of a start that no turn has taken.
-async fn input(store: &Store, pk: &PartitionKey) -> Result<Option<String>, Failure> {
+/// The input and the parent of a start that no turn has taken.
+async fn start(store: &Store, pk: &PartitionKey) -> Result<Option<(String, Option<String>)>, Failure> {
     let query = Query::new(format!(
         "SELECT VALUE c.item FROM c WHERE c.queue = {TURN} AND c.sortKey < @others ORDER BY c.sortKey"
     ))
     .param("@others", MessageDoc::AFTER_STARTS);
     let items = store.container.query::<Box<RawValue>>(pk, &query).await?;
     Ok(items.iter().find_map(|item| match serde_json::from_str(item.get()) {
-        Ok(WorkItem::StartOrchestration { input, .. }) => Some(input),
+        Ok(WorkItem::StartOrchestration {
+            input, parent_instance, ..
+        }) => Some((input, parent_instance)),
         // A newer duroxide may have queued what this one cannot read.
         _ => None,
     }))
