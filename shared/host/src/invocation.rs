@@ -283,9 +283,9 @@ impl Environment {
             self.metrics.count(Metric::OrchestrationsFailed, 1);
             tracing::error!(error, "an orchestration failed");
         }
-        if step.ended == Some(Ended::Cancelled) {
+        if let Some(Ended::Cancelled { reason }) = &step.ended {
             self.metrics.count(Metric::OrchestrationsCancelled, 1);
-            tracing::info!("an orchestration was cancelled");
+            tracing::info!(reason, "an orchestration was cancelled");
         }
         if step.given_up {
             self.metrics.count(Metric::GivenUp, 1);

@@ -6,10 +6,10 @@
 //!
 //! The polling runtime turns the list into candidates, the functions turn it into wakeups.
 
-use crate::model::{WorkDoc, schema_version, target_of};
+use crate::model::{Status, WorkDoc, schema_version, target_of};
 use cosmos::Etag;
 use duroxide::providers::{ExecutionMetadata, ScheduledActivityIdentifier, WorkItem};
-use duroxide::{Event, EventKind};
+use duroxide::{AppErrorKind, ErrorDetails, Event, EventKind};
 use std::collections::HashSet;
 
 /// What the runtime decided in one turn.
@@ -179,7 +179,8 @@ impl TurnDecision {
         let started = Orchestration::started(&self.events);
         let orchestration = started.as_ref().or(running);
         let cancelled: HashSet<String> = self.cancelled.iter().map(WorkDoc::id_of).collect();
-        let messages = self.messages.iter().filter_map(|item| {
+        let messages = self.messages.iter().filter(|item| !self.is_void(item));
+        let messages = messages.filter_map(|item| {
             let due = Due::message(item)?;
             // The next execution begins with a turn that still sees this one.
             let execution = match item {
@@ -195,6 +196,37 @@ impl TurnDecision {
         };
         messages.chain(work).filter(wanted).collect()
     }
+
+    /// Whether the execution ends with this turn.
+    fn ends(&self) -> bool {
+        let status = self.metadata.status.clone().map(Status::from);
+        status.is_some_and(|status| status.is_terminal())
+    }
+
+    /// Whether the orchestration ends because it was cancelled: for duroxide it has failed.
+    pub fn is_cancelled(&self) -> bool {
+        is_cancellation(&self.events)
+    }
+
+    /// Whether nobody will wait for this message: it is a timer of the execution that ends with this turn.
+    pub(crate) fn is_void(&self, item: &WorkItem) -> bool {
+        self.ends() && matches!(item, WorkItem::TimerFired { execution_id, .. } if *execution_id == self.execution)
+    }
+}
+
+/// Whether an orchestration ends with these events because it was cancelled.
+pub(crate) fn is_cancellation(events: &[Event]) -> bool {
+    events.iter().any(|event| {
+        matches!(
+            &event.kind,
+            EventKind::OrchestrationFailed {
+                details: ErrorDetails::Application {
+                    kind: AppErrorKind::Cancelled { .. },
+                    ..
+                }
+            }
+        )
+    })
 }
 
 impl Due {

@@ -22,7 +22,7 @@
 //! | 4 | `types`, `given_up`, `batch`, `read`, `page`, `session`, `enqueue` | public types of the directed calls; pure: what a dead letter keeps; batches of operations; reads of one instance; pages of a pass; affinity sessions; enqueueing from outside |
 //! | 5 | `recovery` | delivers intents, rolls commits and deletions forward, removes orphans |
 //! | 6 | `turn`, `work` | fetch, commit or complete, release and renew: one turn, one activity |
-//! | 7 | `admin`, `polling` | lists, infos, deletion, pruning; what to try next without a wakeup |
+//! | 7 | `admin`, `polling` | lists, infos, summaries, deletion, pruning; what to try next without a wakeup |
 //! | 8 | `maintain` | the passes of the scheduled function: due items, sessions, retention, dead letters, report |
 //! | 9 | `provider` | the public face: `Provider`, `ProviderAdmin`, the directed calls, the passes |
 //!
@@ -55,6 +55,7 @@ mod turn;
 mod types;
 mod work;
 
+pub use admin::{InstanceCounts, InstanceList, InstanceStatus, InstanceSummary};
 pub use build::Build;
 pub use clock::{Ids, RandomIds};
 pub use config::{CosmosConfig, CosmosConfigBuilder, Outbox};

@@ -5,9 +5,9 @@
 
 use super::kill::{AFTERWARDS, BOTH, nothing_is_left_behind, provider_through};
 use cosmos_emulator::{CrashPoint, ServerOptions};
-use duroxide::providers::{Provider, TagFilter};
+use duroxide::providers::{Provider, TagFilter, WorkItem};
 use duroxide::{Event, EventKind};
-use duroxide_cosmos::{CosmosProvider, Fetched, TurnItem};
+use duroxide_cosmos::{Clock as _, CosmosProvider, Fetched, TurnItem};
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
@@ -180,6 +180,54 @@ async fn a_turn_whose_events_exceed_two_megabytes_is_committed_whole_or_not_at_a
         assert_eq!(scene.count("work").await, 1, "{context}");
     };
     sweep("8 large events", async |_| (), large, check).await;
+}
+
+/// The last turn of an execution with 150 open timers: a timer is there as long as its execution runs, and gone with it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_last_turn_removes_all_open_timers_or_does_not_happen() {
+    const TIMERS: u64 = 150;
+    const HOUR_MS: u64 = 3_600_000;
+    let prepare = async |scene: &Scene| {
+        let first = fetch(&scene.safe).await.expect("the first turn");
+        let fire_at_ms = scene.clock.now_ms() + HOUR_MS;
+        let created = |id| event(INSTANCE, 1, id, EventKind::TimerCreated { fire_at_ms });
+        let fires = |id| WorkItem::TimerFired {
+            instance: INSTANCE.to_owned(),
+            execution_id: 1,
+            id,
+            fire_at_ms,
+        };
+        let timers = 2..2 + TIMERS;
+        let decision = Decision {
+            messages: timers.clone().map(fires).collect(),
+            ..Decision::of(
+                std::iter::once(started(INSTANCE, 1))
+                    .chain(timers.map(created))
+                    .collect(),
+            )
+        };
+        let committed = commit(&scene.safe, &first.lock_token, decision).await;
+        committed.expect("the first turn commits");
+        assert_eq!(scene.count("message").await as u64, TIMERS);
+        enqueue(&scene.safe, raised(INSTANCE, "end")).await;
+    };
+    let last = || {
+        let output = "out".to_owned();
+        Decision {
+            metadata: ended("Completed", &output),
+            ..Decision::of(vec![event(
+                INSTANCE,
+                1,
+                2 + TIMERS,
+                EventKind::OrchestrationCompleted { output },
+            )])
+        }
+    };
+    let check = async |scene: &Scene, context: &str| {
+        assert_eq!(scene.count("message").await, 0, "{context}");
+        assert_eq!(scene.history().await.len() as u64, TIMERS + 2, "{context}");
+    };
+    sweep("150 open timers", prepare, last, check).await;
 }
 
 /// While a commit of 1,000 activities runs, a reader sees no event of it, or all.

@@ -14,6 +14,7 @@ mod hangs;
 mod long_work;
 mod malformed;
 mod notifiers;
+mod open_timers;
 mod optimistic;
 mod outages;
 mod panics;

@@ -16,6 +16,7 @@
 //! | `instance_ids`, `sizes`, `clocks` | any name, any size within the limits, clocks that differ |
 //! | `claims_without_read`, `session_claims` | a claim in the version that a wakeup names takes nothing from anybody |
 //! | `schema_versions`, `newer_documents` | two releases on one store |
+//! | `summaries` | instances as we show them, from their acceptance on |
 //! | `connection_errors`, `secrets` | errors that say what to do; no key in any log |
 
 mod admin;
@@ -37,3 +38,4 @@ mod secrets;
 mod session_claims;
 mod sizes;
 mod starvation;
+mod summaries;

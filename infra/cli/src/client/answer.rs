@@ -59,7 +59,7 @@ impl Failure {
 
     pub(super) fn unknown(instance: &str) -> Failure {
         let message = format!(
-            "instance '{instance}' was not found. An instance appears with its first turn; `{} list` shows those that have",
+            "instance '{instance}' was not found. `{} list` shows the instances that were started",
             program()
         );
         Failure::new(Code::NotFound, message)

@@ -6,7 +6,9 @@ use super::instance::id_parser;
 use super::{Common, examples};
 use crate::terminal::text::escape;
 use clap::Args;
-use duroxide::providers::PruneOptions;
+use duroxide::ClientError;
+use duroxide::providers::{DeleteInstanceResult, ProviderAdmin as _, PruneOptions};
+use duroxide_cosmos::InstanceSummary;
 use serde_json::json;
 
 /// Delete a finished instance, with its children.
@@ -39,7 +41,11 @@ pub struct Prune {
 
 impl Delete {
     pub(super) async fn act(self, connection: &Connection) -> Result<Answer, Failure> {
-        let deleted = connection.client().delete_instance(&self.instance, self.force).await?;
+        let summary = connection.find(&self.instance).await?;
+        let deleted = match summary.filter(|summary| summary.started_at.is_none()) {
+            Some(pending) => self.delete_pending(connection, pending).await?,
+            None => connection.client().delete_instance(&self.instance, self.force).await?,
+        };
         Ok(Answer::done(
             json!({
                 "instance": self.instance,
@@ -57,6 +63,28 @@ impl Delete {
                 deleted.queue_messages_deleted
             ),
         ))
+    }
+}
+
+impl Delete {
+    /// Deletes an instance that has not had a turn: for duroxide it does not exist.
+    async fn delete_pending(
+        &self,
+        connection: &Connection,
+        pending: InstanceSummary,
+    ) -> Result<DeleteInstanceResult, ClientError> {
+        let instance_id = self.instance.clone();
+        if pending.parent.is_some() {
+            return Err(ClientError::CannotDeleteSubOrchestration { instance_id });
+        }
+        if !self.force {
+            return Err(ClientError::InstanceStillRunning { instance_id });
+        }
+        let deleted = connection.store().delete_instances_atomic(&[instance_id], true).await?;
+        Ok(DeleteInstanceResult {
+            instances_deleted: 1,
+            ..deleted
+        })
     }
 }
 

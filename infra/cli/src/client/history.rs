@@ -4,7 +4,7 @@ use super::answer::{Answer, Code, Failure};
 use super::attempts::{AttemptsView, note};
 use super::connection::Connection;
 use super::event::{described, is_failure};
-use super::instance::id_parser;
+use super::instance::{id_parser, waits_for};
 use super::{Common, examples};
 use crate::terminal::table::{Cell, Look, Table, left, right};
 use crate::terminal::text::{escape, moment, short, span};
@@ -37,9 +37,19 @@ pub struct History {
 
 impl History {
     pub(super) async fn act(self, connection: &Connection) -> Result<Answer, Failure> {
-        let info = connection.get(&self.instance).await?;
+        let summary = connection.get(&self.instance).await?;
         let client = connection.client();
-        let execution = self.execution.unwrap_or(info.current_execution_id);
+        if summary.started_at.is_none() {
+            return Err(Failure::new(
+                Code::NotFound,
+                format!(
+                    "instance '{}' has no history yet: {}",
+                    self.instance,
+                    waits_for(&summary, connection.now_ms())
+                ),
+            ));
+        }
+        let execution = self.execution.unwrap_or(summary.execution);
         let kept = client.list_executions(&self.instance).await?;
         if !kept.contains(&execution) {
             let kept: Vec<String> = kept.iter().map(u64::to_string).collect();

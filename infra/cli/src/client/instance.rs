@@ -2,94 +2,146 @@
 
 use super::answer::Failure;
 use super::connection::Connection;
+use crate::terminal::text::{moment, span};
 use clap::ValueEnum;
 use clap::builder::NonEmptyStringValueParser;
 use comfy_table::Color;
 use duroxide::ClientError;
-use duroxide::OrchestrationStatus;
-use duroxide::providers::InstanceInfo;
+use duroxide_cosmos::{Blocked, InstanceStatus, InstanceSummary};
+use duroxide_lambda::log::rfc3339;
 use futures::{StreamExt as _, TryStreamExt as _, stream};
+use serde::Serialize;
 
 /// How many instances are read concurrently.
-pub(super) const CONCURRENT_READS: usize = 8;
+const CONCURRENT_READS: usize = 8;
 
 /// Parses an id on the command line.
 pub(super) fn id_parser() -> NonEmptyStringValueParser {
     NonEmptyStringValueParser::new()
 }
 
-/// duroxide's statuses of an instance.
+/// The statuses that can be asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum Status {
+    /// Started, and without a turn so far
+    Pending,
     Running,
+    /// No deployed build can go on with it
+    Blocked,
     Completed,
     Failed,
+    Cancelled,
     /// Between two executions
     ContinuedAsNew,
 }
 
-impl Status {
-    const ALL: [Status; 4] = [
-        Status::Running,
-        Status::Completed,
-        Status::Failed,
-        Status::ContinuedAsNew,
-    ];
-
-    /// As duroxide writes it.
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Status::Running => "Running",
-            Status::Completed => "Completed",
-            Status::Failed => "Failed",
-            Status::ContinuedAsNew => "ContinuedAsNew",
+impl From<Status> for InstanceStatus {
+    fn from(status: Status) -> InstanceStatus {
+        match status {
+            Status::Pending => InstanceStatus::Pending,
+            Status::Running => InstanceStatus::Running,
+            Status::Blocked => InstanceStatus::Blocked,
+            Status::Completed => InstanceStatus::Completed,
+            Status::Failed => InstanceStatus::Failed,
+            Status::Cancelled => InstanceStatus::Cancelled,
+            Status::ContinuedAsNew => InstanceStatus::ContinuedAsNew,
         }
-    }
-
-    /// The status of this name; `None` for one of another version of duroxide.
-    pub(super) fn named(name: &str) -> Option<Status> {
-        Status::ALL.into_iter().find(|status| status.name() == name)
     }
 }
 
 /// The colour of a status.
-pub(super) fn status_colour(name: &str) -> Color {
-    match Status::named(name) {
-        Some(Status::Completed) => Color::Green,
-        Some(Status::Failed) => Color::Red,
-        Some(Status::Running | Status::ContinuedAsNew) | None => Color::Yellow,
+pub(super) fn status_colour(status: &InstanceStatus) -> Color {
+    match status {
+        InstanceStatus::Completed => Color::Green,
+        InstanceStatus::Failed | InstanceStatus::Blocked => Color::Red,
+        _ => Color::Yellow,
     }
 }
 
-/// Whether nothing more will happen to it. An instance that continued as new has another execution.
-pub(super) fn is_finished(info: &InstanceInfo) -> bool {
-    matches!(Status::named(&info.status), Some(Status::Completed | Status::Failed))
+/// The version for people: a pending instance has none.
+pub(super) fn version_of(summary: &InstanceSummary) -> &str {
+    summary.version.as_deref().unwrap_or_default()
+}
+
+/// Why an instance is blocked, as JSON. An interface: fields may be added, not renamed.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct BlockedView {
+    /// `unknown-name`, `nondeterminism`, `panic`, `crash`, `history` or `unknown`.
+    pub cause: &'static str,
+    pub reason: String,
+    /// The build that cannot go on.
+    pub build: String,
+    pub since: String,
+    pub tries: u32,
+    /// When the same build tries again.
+    pub next_try: String,
+}
+
+impl From<&Blocked> for BlockedView {
+    fn from(blocked: &Blocked) -> BlockedView {
+        BlockedView {
+            cause: blocked.cause.name(),
+            reason: blocked.reason.clone(),
+            build: blocked.build.clone(),
+            since: rfc3339(blocked.since),
+            tries: blocked.tries,
+            next_try: rfc3339(blocked.until),
+        }
+    }
+}
+
+/// Why an instance is blocked, in lines for people.
+pub(super) fn blocked_lines(blocked: &Blocked, now_ms: u64) -> String {
+    let next = match blocked.until.checked_sub(now_ms) {
+        Some(wait) if wait > 0 => format!("next in {}", span(wait)),
+        _ => "next one is due".to_owned(),
+    };
+    format!(
+        "{}, since {} ({} ago)\nbuild {}; tries so far: {}, {next}\n{}",
+        blocked.cause.name(),
+        moment(blocked.since),
+        span(now_ms.saturating_sub(blocked.since)),
+        blocked.build,
+        blocked.tries,
+        blocked.reason
+    )
+}
+
+/// What an instance that has not finished waits for.
+pub(super) fn waits_for(summary: &InstanceSummary, now_ms: u64) -> String {
+    let since = |ms: u64| span(now_ms.saturating_sub(ms));
+    match (&summary.status, &summary.blocked) {
+        (InstanceStatus::Pending, _) => format!(
+            "Pending: accepted {} ago, it waits for its first turn",
+            since(summary.accepted_at)
+        ),
+        (InstanceStatus::Blocked, Some(blocked)) => format!(
+            "Blocked for {} ({}, build {}): {}",
+            since(blocked.since),
+            blocked.cause.name(),
+            blocked.build,
+            blocked.reason
+        ),
+        (status, _) => status.to_string(),
+    }
 }
 
 impl Connection {
-    /// The instance; `None` if no turn of it has run.
-    pub(super) async fn find(&self, instance: &str) -> Result<Option<InstanceInfo>, ClientError> {
-        match self.client().get_instance_info(instance).await {
-            Ok(info) => Ok(Some(info)),
-            Err(error) if error.is_retryable() => Err(error),
-            // duroxide has no kind of error for an unknown instance, but it has a status.
-            Err(_) => match self.client().get_orchestration_status(instance).await? {
-                OrchestrationStatus::NotFound => Ok(None),
-                // It had its first turn in between.
-                _ => self.client().get_instance_info(instance).await.map(Some),
-            },
-        }
+    /// The instance, from the moment that its start was accepted.
+    pub(super) async fn find(&self, instance: &str) -> Result<Option<InstanceSummary>, ClientError> {
+        Ok(self.store().instance_summary(instance).await?)
     }
 
     /// The instance, or a failure that says that it was not found.
-    pub(super) async fn get(&self, instance: &str) -> Result<InstanceInfo, Failure> {
+    pub(super) async fn get(&self, instance: &str) -> Result<InstanceSummary, Failure> {
         self.find(instance).await?.ok_or_else(|| Failure::unknown(instance))
     }
 
     /// These instances, in their order, without those that were deleted meanwhile.
-    pub(super) async fn find_all(&self, instances: &[String]) -> Result<Vec<InstanceInfo>, Failure> {
+    pub(super) async fn find_all(&self, instances: &[String]) -> Result<Vec<InstanceSummary>, Failure> {
         let reads: Vec<_> = instances.iter().map(|instance| self.find(instance)).collect();
-        let found: Vec<Option<InstanceInfo>> = stream::iter(reads).buffered(CONCURRENT_READS).try_collect().await?;
+        let found: Vec<Option<InstanceSummary>> = stream::iter(reads).buffered(CONCURRENT_READS).try_collect().await?;
         Ok(found.into_iter().flatten().collect())
     }
 }

@@ -2,24 +2,23 @@
 
 use super::answer::{Answer, Failure};
 use super::connection::Connection;
-use super::instance::{CONCURRENT_READS, Status, status_colour};
+use super::instance::{BlockedView, Status, status_colour, version_of};
 use super::{Common, examples};
 use crate::terminal::table::{Cell, Table, ids, left, right};
 use crate::terminal::text::{moment, short, span};
 use clap::Args;
-use duroxide::ClientError;
-use duroxide::providers::{InstanceInfo, Provider as _};
+use duroxide_cosmos::{InstanceList, InstanceStatus, InstanceSummary};
 use duroxide_lambda::log::rfc3339;
-use futures::{StreamExt as _, TryStreamExt as _, stream};
 use serde_json::{Value, json};
 
 /// List instances, newest first.
 ///
-/// An instance appears with its first turn. The table is cut to the width of a terminal, and complete in a pipe.
+/// An instance appears when its start is accepted. The table is cut to the width of a terminal, and complete in a pipe.
 #[derive(Debug, Args)]
 #[command(after_help = examples(&[
     "list",
     "list --status failed --limit 100",
+    "list --status blocked",
     "list --json | jq -r '.instances[].instance'",
 ]))]
 pub struct List {
@@ -33,59 +32,38 @@ pub struct List {
     pub(super) common: Common,
 }
 
-struct Row {
-    info: InstanceInfo,
-    custom_status: Option<String>,
-}
-
 impl List {
     pub(super) async fn act(self, connection: &Connection) -> Result<Answer, Failure> {
-        let client = connection.client();
-        let found = match self.status {
-            Some(status) => client.list_instances_by_status(status.name()).await?,
-            None => client.list_all_instances().await?,
-        };
-        let (total, most) = (found.len(), self.limit as usize);
-        let shown = &found[..total.min(most)];
-        let infos = connection.find_all(shown).await?;
-        let rows: Vec<_> = infos.into_iter().map(|info| row(connection, info)).collect();
-        let rows: Vec<Row> = stream::iter(rows).buffered(CONCURRENT_READS).try_collect().await?;
-        let instances: Vec<Value> = rows.iter().map(Row::json).collect();
+        let status = self.status.map(InstanceStatus::from);
+        let store = connection.store();
+        let list = store.newest_instances(status.as_ref(), self.limit as usize).await?;
+        let instances: Vec<Value> = list.newest.iter().map(row).collect();
         Ok(Answer::done(
-            json!({ "total": total, "instances": instances }),
-            render(connection, &rows, total),
+            json!({ "total": list.total, "instances": instances }),
+            render(connection, &list),
         ))
     }
 }
 
-async fn row(connection: &Connection, info: InstanceInfo) -> Result<Row, Failure> {
-    let custom = connection.store().get_custom_status(&info.instance_id, 0).await;
-    let custom = custom.map_err(ClientError::from)?;
-    Ok(Row {
-        info,
-        custom_status: custom.and_then(|(status, _)| status),
+fn row(summary: &InstanceSummary) -> Value {
+    json!({
+        "instance": summary.instance,
+        "orchestration": summary.orchestration,
+        "version": summary.version,
+        "status": summary.status.name(),
+        "customStatus": summary.custom_status,
+        "blocked": summary.blocked.as_ref().map(BlockedView::from),
+        "execution": summary.execution,
+        "createdAt": rfc3339(summary.accepted_at),
+        "updatedAt": rfc3339(summary.updated_at),
+        "completedAt": summary.completed_at.map(rfc3339),
+        "durationMs": summary.took_ms(),
+        "parent": summary.parent,
     })
 }
 
-impl Row {
-    fn json(&self) -> Value {
-        let info = &self.info;
-        json!({
-            "instance": info.instance_id,
-            "orchestration": info.orchestration_name,
-            "version": info.orchestration_version,
-            "status": info.status,
-            "customStatus": self.custom_status,
-            "execution": info.current_execution_id,
-            "createdAt": rfc3339(info.created_at),
-            "updatedAt": rfc3339(info.updated_at),
-            "parent": info.parent_instance_id,
-        })
-    }
-}
-
-fn render(connection: &Connection, rows: &[Row], total: usize) -> String {
-    if rows.is_empty() {
+fn render(connection: &Connection, list: &InstanceList) -> String {
+    if list.newest.is_empty() {
         return "no instances".to_owned();
     }
     let now = connection.now_ms();
@@ -98,20 +76,32 @@ fn render(connection: &Connection, rows: &[Row], total: usize) -> String {
         right("AGE"),
         left("CUSTOM STATUS"),
     ]);
-    for Row { info, custom_status } in rows {
+    for summary in &list.newest {
         table.row([
-            info.instance_id.as_str().into(),
-            info.orchestration_name.as_str().into(),
-            info.orchestration_version.as_str().into(),
-            Cell::from(&info.status).coloured(status_colour(&info.status)),
-            moment(info.created_at).into(),
-            span(now.saturating_sub(info.created_at)).into(),
-            short(custom_status.as_deref().unwrap_or_default(), false).into(),
+            summary.instance.as_str().into(),
+            summary.orchestration.as_str().into(),
+            version_of(summary).into(),
+            Cell::from(summary.status.name()).coloured(status_colour(&summary.status)),
+            moment(summary.accepted_at).into(),
+            span(now.saturating_sub(summary.accepted_at)).into(),
+            short(&remark(summary), false).into(),
         ]);
     }
     let mut text = table.render(connection.look);
-    if total > rows.len() {
-        text.push_str(&format!("{} of {total}: --limit shows more\n", rows.len()));
+    if list.total > list.newest.len() {
+        text.push_str(&format!(
+            "{} of {}: --limit shows more\n",
+            list.newest.len(),
+            list.total
+        ));
     }
     text
+}
+
+/// What the instance says of itself, or why it says nothing more.
+fn remark(summary: &InstanceSummary) -> String {
+    match &summary.blocked {
+        Some(blocked) => format!("{}: {}", blocked.cause.name(), blocked.reason),
+        None => summary.custom_status.clone().unwrap_or_default(),
+    }
 }

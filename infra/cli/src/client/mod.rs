@@ -45,7 +45,7 @@ Exit codes:
   0: done
   1: error, for example store unreachable
   2: wrong usage
-  3: the orchestration failed
+  3: the orchestration failed or was cancelled
   4: timed out
   5: not found";
 

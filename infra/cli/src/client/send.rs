@@ -2,16 +2,16 @@
 
 use super::answer::{Answer, Failure};
 use super::connection::Connection;
-use super::instance::{id_parser, is_finished};
+use super::instance::id_parser;
 use super::{Common, examples, payload};
 use crate::terminal::text::escape;
 use clap::Args;
-use duroxide::providers::InstanceInfo;
+use duroxide_cosmos::InstanceStatus;
 use serde_json::json;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
-/// How long to wait for an unknown instance, which may have been started a moment ago.
+/// How long to wait for an unknown instance, which may be started in a moment, and for the first turn of a pending one.
 const PATIENCE: Duration = Duration::from_secs(3);
 const PAUSE: Duration = Duration::from_millis(100);
 
@@ -127,15 +127,17 @@ impl Cancel {
     }
 }
 
-/// Checks that the instance exists and is running: a message for any other would stay in the store for ever.
+/// Checks that the instance exists and has not finished: a message for any other would stay in the store for ever. An event
+/// that comes before the first turn could be lost, so a pending instance gets some time for it.
 async fn check_receiver(connection: &Connection, instance: &str, force: bool) -> Result<(), Failure> {
     if force {
         return Ok(());
     }
     let deadline = Instant::now() + PATIENCE;
-    let info: InstanceInfo = loop {
-        match connection.find(instance).await? {
-            Some(info) => break info,
+    let status = loop {
+        match connection.find(instance).await?.map(|summary| summary.status) {
+            Some(InstanceStatus::Pending) if Instant::now() < deadline => sleep(PAUSE).await,
+            Some(status) => break status,
             None if Instant::now() < deadline => sleep(PAUSE).await,
             None => {
                 let mut failure = Failure::unknown(instance);
@@ -144,10 +146,9 @@ async fn check_receiver(connection: &Connection, instance: &str, force: bool) ->
             }
         }
     };
-    if is_finished(&info) {
+    if status.is_finished() {
         return Err(Failure::error(format!(
-            "instance '{instance}' has finished ({}) and would not receive it; --force queues it anyway",
-            info.status
+            "instance '{instance}' has finished ({status}) and would not receive it; --force queues it anyway"
         )));
     }
     Ok(())

@@ -16,8 +16,7 @@ const RANDOM: usize = 12;
 
 /// Start an orchestration.
 ///
-/// Prints the id of the instance. An id that exists is refused. An instance that was started a moment ago and has not had its
-/// first turn is not seen yet; duroxide then ignores the second start.
+/// Prints the id of the instance. An id that exists is refused. Of two starts at the same moment duroxide ignores the second.
 #[derive(Debug, Args)]
 #[command(after_help = examples(&[
     "start fulfil-order --id order-7 --wait 30 --input '{\"id\": \"7\", \"customer\": \"ada\", \"total_cents\": 4200,
@@ -72,7 +71,7 @@ impl Start {
             None => client.start_orchestration(&instance, orchestration, input).await?,
         }
         match self.wait {
-            Some(timeout) => wait::for_started(connection, &instance, timeout).await,
+            Some(timeout) => wait::for_end(connection, &instance, timeout).await,
             None => Ok(Answer::done(
                 json!({
                     "instance": instance,
@@ -89,12 +88,12 @@ impl Start {
 async fn refuse_existing(connection: &Connection, id: &str) -> Result<(), Failure> {
     match connection.find(id).await? {
         None => Ok(()),
-        Some(info) => Err(Failure::new(
+        Some(summary) => Err(Failure::new(
             Code::Error,
             format!(
                 "instance '{id}' exists already: {}, {}. Choose another --id, or delete it first (`{} delete`)",
-                info.orchestration_name,
-                info.status,
+                summary.orchestration,
+                summary.status,
                 program()
             ),
         )),

@@ -21,29 +21,29 @@ pub struct Stats {
 
 impl Stats {
     pub(super) async fn act(self, connection: &Connection) -> Result<Answer, Failure> {
-        let client = connection.client();
-        let (metrics, queues, dead_letters) = futures::try_join!(
-            client.get_system_metrics(),
+        let (client, store) = (connection.client(), connection.store());
+        let (counts, queues, dead_letters) = futures::try_join!(
+            store.instance_counts().map_err(ClientError::from),
             client.get_queue_depths(),
-            connection.store().dead_letter_count().map_err(ClientError::from),
+            store.dead_letter_count().map_err(ClientError::from),
         )?;
         let mut fields = Fields::default();
         fields.add(
             "instances",
             format!(
-                "{}: {} running, {} completed, {} failed",
-                metrics.total_instances,
-                metrics.running_instances,
-                metrics.completed_instances,
-                metrics.failed_instances
+                "{}: {} pending, {} running, {} blocked, {} completed, {} failed, {} cancelled",
+                counts.total,
+                counts.pending,
+                counts.running,
+                counts.blocked,
+                counts.completed,
+                counts.failed,
+                counts.cancelled
             ),
         );
         fields.add(
             "history",
-            format!(
-                "{} executions, {} events",
-                metrics.total_executions, metrics.total_events
-            ),
+            format!("{} executions, {} events", counts.executions, counts.events),
         );
         fields.add(
             "queued",
@@ -55,13 +55,16 @@ impl Stats {
         fields.add("dead letters", dead_letters.to_string());
         let json = json!({
             "instances": {
-                "total": metrics.total_instances,
-                "running": metrics.running_instances,
-                "completed": metrics.completed_instances,
-                "failed": metrics.failed_instances,
+                "total": counts.total,
+                "pending": counts.pending,
+                "running": counts.running,
+                "blocked": counts.blocked,
+                "completed": counts.completed,
+                "failed": counts.failed,
+                "cancelled": counts.cancelled,
             },
-            "executions": metrics.total_executions,
-            "events": metrics.total_events,
+            "executions": counts.executions,
+            "events": counts.events,
             "queues": {
                 "orchestrator": queues.orchestrator_queue,
                 "worker": queues.worker_queue,

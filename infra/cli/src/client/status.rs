@@ -3,13 +3,14 @@
 use super::answer::{Answer, Failure};
 use super::attempts::AttemptsView;
 use super::connection::Connection;
-use super::instance::{Status, id_parser, status_colour};
+use super::instance::{BlockedView, blocked_lines, id_parser, status_colour, version_of};
 use super::{Common, examples};
 use crate::terminal::table::{Fields, Look};
 use crate::terminal::text::{escape, moment, short, span};
 use clap::Args;
-use duroxide::providers::{ExecutionInfo, InstanceInfo, Provider as _, ProviderAdmin as _};
-use duroxide::{ClientError, SystemStats};
+use duroxide::ClientError;
+use duroxide::providers::ProviderAdmin as _;
+use duroxide_cosmos::InstanceSummary;
 use duroxide_lambda::log::rfc3339;
 use futures::TryFutureExt as _;
 use serde::Serialize;
@@ -20,6 +21,8 @@ use std::collections::BTreeMap;
 const FEW: usize = 10;
 
 /// Show one instance: its status, output and children.
+///
+/// It is shown from the moment that its start is accepted. What keeps a blocked one from going on is part of its status.
 #[derive(Debug, Args)]
 #[command(after_help = examples(&[
     "status order-7",
@@ -39,8 +42,8 @@ pub struct ShowStatus {
 
 impl ShowStatus {
     pub(super) async fn act(self, connection: &Connection) -> Result<Answer, Failure> {
-        let info = connection.get(&self.instance).await?;
-        let view = View::read(connection, info).await?;
+        let summary = connection.get(&self.instance).await?;
+        let view = View::read(connection, summary).await?;
         Ok(Answer::done(
             view.json()?,
             view.render(connection.now_ms(), connection.look, self.full),
@@ -54,23 +57,29 @@ impl ShowStatus {
 pub(super) struct View {
     pub instance: String,
     pub orchestration: String,
-    pub version: String,
-    /// `Running`, `Completed`, `Failed` or `ContinuedAsNew`.
+    /// `null` while it is pending.
+    pub version: Option<String>,
+    /// `Pending`, `Running`, `Blocked`, `Completed`, `Failed`, `Cancelled` or `ContinuedAsNew`.
     pub status: String,
     pub custom_status: Option<String>,
+    /// What a pending instance was started with: text.
+    pub input: Option<String>,
     /// The output of a completed instance: text.
     pub output: Option<String>,
-    /// The error of a failed instance.
+    /// The error of a failed instance, or the reason of a cancelled one.
     pub error: Option<String>,
+    /// Why it is blocked.
+    pub blocked: Option<BlockedView>,
     pub execution: u64,
     /// The executions that still exist.
     pub executions: Vec<u64>,
-    /// RFC 3339, as all times.
+    /// When its start was accepted. RFC 3339, as all times.
     pub created_at: String,
     pub updated_at: String,
-    /// When the current execution began.
-    pub started_at: String,
+    /// When the current execution began; `null` while it is pending.
+    pub started_at: Option<String>,
     pub completed_at: Option<String>,
+    /// From its acceptance to its end.
     pub duration_ms: Option<u64>,
     pub events: u64,
     pub history_bytes: Option<u64>,
@@ -82,65 +91,48 @@ pub(super) struct View {
     /// The activities of the current execution that have not completed.
     pub activities: Vec<AttemptsView>,
     #[serde(skip)]
-    created_ms: u64,
-    #[serde(skip)]
-    updated_ms: u64,
+    summary: InstanceSummary,
 }
 
 impl View {
-    pub(super) async fn read(connection: &Connection, info: InstanceInfo) -> Result<View, Failure> {
+    pub(super) async fn read(connection: &Connection, summary: InstanceSummary) -> Result<View, Failure> {
         let (client, store) = (connection.client(), connection.store());
-        let id = info.instance_id.as_str();
-        let from_provider = ClientError::from;
-        let (custom, execution, executions, children, values, stats, attempts) = futures::try_join!(
-            store.get_custom_status(id, 0).map_err(from_provider),
-            client.get_execution_info(id, info.current_execution_id),
+        let id = summary.instance.as_str();
+        let (executions, children, values, stats, attempts) = futures::try_join!(
             client.list_executions(id),
-            store.list_children(id).map_err(from_provider),
+            store.list_children(id).map_err(ClientError::from),
             client.get_kv_all_values(id),
             client.get_orchestration_stats(id),
             store
-                .activity_attempts(id, info.current_execution_id)
-                .map_err(from_provider),
+                .activity_attempts(id, summary.execution)
+                .map_err(ClientError::from),
         )?;
-        let mut view = View::new(info, execution, stats);
-        view.custom_status = custom.and_then(|(status, _)| status);
-        view.executions = executions;
-        view.children = children;
-        view.activities = AttemptsView::open(&attempts);
-        view.key_values = values.into_iter().collect();
-        Ok(view)
-    }
-
-    fn new(info: InstanceInfo, execution: ExecutionInfo, stats: Option<SystemStats>) -> View {
-        let status = Status::named(&info.status);
-        View {
-            output: info.output.clone().filter(|_| status == Some(Status::Completed)),
-            error: info.output.filter(|_| status == Some(Status::Failed)),
-            instance: info.instance_id,
-            orchestration: info.orchestration_name,
-            version: info.orchestration_version,
-            status: info.status,
-            custom_status: None,
-            execution: info.current_execution_id,
-            executions: Vec::new(),
-            created_at: rfc3339(info.created_at),
-            updated_at: rfc3339(info.updated_at),
-            started_at: rfc3339(execution.started_at),
-            completed_at: execution.completed_at.map(rfc3339),
-            duration_ms: execution
-                .completed_at
-                .map(|end| end.saturating_sub(execution.started_at)),
-            events: execution.event_count as u64,
+        Ok(View {
+            instance: summary.instance.clone(),
+            orchestration: summary.orchestration.clone(),
+            version: summary.version.clone(),
+            status: summary.status.to_string(),
+            custom_status: summary.custom_status.clone(),
+            input: summary.input.clone(),
+            output: summary.output.clone(),
+            error: summary.error.clone(),
+            blocked: summary.blocked.as_ref().map(BlockedView::from),
+            execution: summary.execution,
+            executions,
+            created_at: rfc3339(summary.accepted_at),
+            updated_at: rfc3339(summary.updated_at),
+            started_at: summary.started_at.map(rfc3339),
+            completed_at: summary.completed_at.map(rfc3339),
+            duration_ms: summary.took_ms(),
+            events: summary.events,
             history_bytes: stats.as_ref().map(|stats| stats.history_size_bytes),
             carried_messages: stats.as_ref().map(|stats| stats.queue_pending_count),
-            parent: info.parent_instance_id,
-            children: Vec::new(),
-            key_values: BTreeMap::new(),
-            activities: Vec::new(),
-            created_ms: info.created_at,
-            updated_ms: info.updated_at,
-        }
+            parent: summary.parent.clone(),
+            children,
+            key_values: values.into_iter().collect(),
+            activities: AttemptsView::open(&attempts),
+            summary,
+        })
     }
 
     pub(super) fn json(&self) -> Result<Value, Failure> {
@@ -154,15 +146,25 @@ impl View {
         fields.add("instance", escape(&self.instance));
         fields.add(
             "orchestration",
-            escape(&format!("{} {}", self.orchestration, self.version)),
+            escape(format!("{} {}", self.orchestration, version_of(&self.summary)).trim_end()),
         );
-        fields.coloured("status", &self.status, status_colour(&self.status));
+        fields.coloured("status", &self.status, status_colour(&self.summary.status));
+        let blocked = self.summary.blocked.as_ref();
+        fields.maybe("blocked", blocked.map(|blocked| blocked_lines(blocked, now_ms)));
         fields.maybe(
             "custom status",
             self.custom_status.as_ref().map(|text| short(text, full)),
         );
-        fields.add("created", ago(self.created_ms));
-        fields.add("updated", ago(self.updated_ms));
+        // For a pending instance this is all that has happened.
+        let accepted = if self.started_at.is_none() {
+            "accepted"
+        } else {
+            "created"
+        };
+        fields.add(accepted, ago(self.summary.accepted_at));
+        if self.started_at.is_some() {
+            fields.add("updated", ago(self.summary.updated_at));
+        }
         fields.maybe("took", self.duration_ms.map(span));
         if self.execution > 1 {
             let kept = self.executions.len();
@@ -177,6 +179,7 @@ impl View {
         fields.maybe("carried over", carried.map(|count| format!("{count} messages")));
         fields.maybe("parent", self.parent.as_ref().map(|parent| escape(parent)));
         self.lists(&mut fields, now_ms, full);
+        fields.maybe("input", self.input.as_ref().map(|text| readable(text, full)));
         fields.maybe("error", self.error.as_ref().map(|text| readable(text, full)));
         fields.maybe("output", self.output.as_ref().map(|text| readable(text, full)));
         fields.render(look)

@@ -2,11 +2,11 @@
 
 use super::answer::{Answer, Failure};
 use super::connection::Connection;
-use super::instance::{id_parser, status_colour};
+use super::instance::{BlockedView, id_parser, status_colour, version_of};
 use super::{Common, examples};
 use crate::terminal::table::{Cell, Table, left};
 use clap::Args;
-use duroxide::providers::InstanceInfo;
+use duroxide_cosmos::InstanceSummary;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
@@ -35,20 +35,21 @@ impl Tree {
             left("STATUS"),
         ]);
         let mut instances: Vec<Value> = Vec::new();
-        for (depth, branch, info) in &lines {
+        for (depth, branch, summary) in &lines {
             table.row([
-                format!("{branch}{}", info.instance_id).into(),
-                info.orchestration_name.as_str().into(),
-                info.orchestration_version.as_str().into(),
-                Cell::from(&info.status).coloured(status_colour(&info.status)),
+                format!("{branch}{}", summary.instance).into(),
+                summary.orchestration.as_str().into(),
+                version_of(summary).into(),
+                Cell::from(summary.status.name()).coloured(status_colour(&summary.status)),
             ]);
             instances.push(json!({
-                "instance": info.instance_id,
-                "parent": info.parent_instance_id,
+                "instance": summary.instance,
+                "parent": summary.parent,
                 "depth": depth,
-                "orchestration": info.orchestration_name,
-                "version": info.orchestration_version,
-                "status": info.status,
+                "orchestration": summary.orchestration,
+                "version": summary.version,
+                "status": summary.status.name(),
+                "blocked": summary.blocked.as_ref().map(BlockedView::from),
             }));
         }
         Ok(Answer::done(
@@ -59,21 +60,20 @@ impl Tree {
 }
 
 /// Each instance after its parent, with its depth and the branch that is drawn before it.
-fn ordered(root: InstanceInfo, infos: Vec<InstanceInfo>) -> Vec<(usize, String, InstanceInfo)> {
-    let mut children: BTreeMap<String, Vec<InstanceInfo>> = BTreeMap::new();
-    for info in infos {
-        let parent = info.parent_instance_id.clone().unwrap_or_default();
-        children.entry(parent).or_default().push(info);
+fn ordered(root: InstanceSummary, others: Vec<InstanceSummary>) -> Vec<(usize, String, InstanceSummary)> {
+    let mut children: BTreeMap<String, Vec<InstanceSummary>> = BTreeMap::new();
+    for summary in others {
+        let parent = summary.parent.clone().unwrap_or_default();
+        children.entry(parent).or_default().push(summary);
     }
     let mut lines = Vec::new();
     // A stack instead of recursion, because a chain of children may be long. Removing children prevents endless loops.
     let mut open = vec![(0, String::new(), String::new(), root)];
-    while let Some((depth, branch, beneath, info)) = open.pop() {
-        let mut below = children.remove(&info.instance_id).unwrap_or_default();
+    while let Some((depth, branch, beneath, summary)) = open.pop() {
+        let mut below = children.remove(&summary.instance).unwrap_or_default();
         below.sort_by(|a, b| {
-            a.created_at
-                .cmp(&b.created_at)
-                .then_with(|| a.instance_id.cmp(&b.instance_id))
+            let by_age = a.accepted_at.cmp(&b.accepted_at);
+            by_age.then_with(|| a.instance.cmp(&b.instance))
         });
         let last = below.len().saturating_sub(1);
         for (index, child) in below.into_iter().enumerate().rev() {
@@ -84,7 +84,7 @@ fn ordered(root: InstanceInfo, infos: Vec<InstanceInfo>) -> Vec<(usize, String, 
             };
             open.push((depth + 1, format!("{beneath}{tee}"), format!("{beneath}{line}"), child));
         }
-        lines.push((depth, branch, info));
+        lines.push((depth, branch, summary));
     }
     lines
 }
@@ -92,34 +92,43 @@ fn ordered(root: InstanceInfo, infos: Vec<InstanceInfo>) -> Vec<(usize, String, 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use duroxide_cosmos::InstanceStatus;
 
-    fn info(id: &str, parent: Option<&str>) -> InstanceInfo {
-        InstanceInfo {
-            instance_id: id.to_owned(),
-            orchestration_name: String::new(),
-            orchestration_version: String::new(),
-            current_execution_id: 1,
-            status: String::new(),
+    fn summary(id: &str, parent: Option<&str>) -> InstanceSummary {
+        InstanceSummary {
+            instance: id.to_owned(),
+            orchestration: String::new(),
+            version: None,
+            status: InstanceStatus::Running,
+            custom_status: None,
+            custom_status_version: 0,
+            input: None,
             output: None,
-            created_at: 0,
+            error: None,
+            blocked: None,
+            execution: 1,
+            accepted_at: 0,
+            started_at: None,
             updated_at: 0,
-            parent_instance_id: parent.map(str::to_owned),
+            completed_at: None,
+            events: 0,
+            parent: parent.map(str::to_owned),
         }
     }
 
     #[test]
     fn children_follow_their_parents() {
-        let infos = vec![
-            info("b", Some("root")),
-            info("a", Some("root")),
-            info("a2", Some("a")),
-            info("a1", Some("a")),
-            info("b1", Some("b")),
+        let others = vec![
+            summary("b", Some("root")),
+            summary("a", Some("root")),
+            summary("a2", Some("a")),
+            summary("a1", Some("a")),
+            summary("b1", Some("b")),
         ];
-        let lines = ordered(info("root", Some("elsewhere")), infos);
+        let lines = ordered(summary("root", Some("elsewhere")), others);
         let shown: Vec<String> = lines
             .iter()
-            .map(|(depth, branch, info)| format!("{depth} {branch}{}", info.instance_id))
+            .map(|(depth, branch, summary)| format!("{depth} {branch}{}", summary.instance))
             .collect();
         let expected = ["0 root", "1 ├─ a", "2 │  ├─ a1", "2 │  └─ a2", "1 └─ b", "2    └─ b1"];
         assert_eq!(shown, expected);

@@ -2,14 +2,14 @@
 
 use super::answer::{Answer, Code, Failure, warn};
 use super::connection::Connection;
-use super::instance::{Status, id_parser, is_finished};
+use super::instance::{id_parser, waits_for};
 use super::status::View;
 use super::{Common, examples};
 use crate::terminal::program;
 use crate::terminal::text::{escape, short};
 use clap::Args;
 use duroxide::ClientError;
-use duroxide::providers::{InstanceInfo, Provider as _};
+use duroxide_cosmos::{InstanceStatus, InstanceSummary};
 use std::str::FromStr;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
@@ -20,10 +20,10 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 /// How many consecutive reads may fail with a retryable error.
 const MOST_FAILURES: u32 = 5;
 
-/// Wait until an instance has completed or failed.
+/// Wait until an instance has completed, failed or been cancelled.
 ///
-/// Prints custom-status changes to stderr. The instance may be started later; it is not found if it does not appear within
-/// the timeout.
+/// Prints custom-status changes to stderr. A pending or blocked instance is waited for like a running one. The instance may be
+/// started later; it is not found if it does not appear within the timeout.
 #[derive(Debug, Args)]
 #[command(after_help = examples(&["wait order-7", "wait order-7 --timeout 600 && echo done"]))]
 pub struct Wait {
@@ -57,44 +57,38 @@ impl FromStr for Timeout {
 
 impl Wait {
     pub(super) async fn act(self, connection: &Connection) -> Result<Answer, Failure> {
-        match until_finished(connection, &self.instance, self.timeout).await? {
-            Waited::Finished(info) => finished(connection, info).await,
-            Waited::NotYet(status) => Err(timed_out(&self.instance, &status, self.timeout)),
-            Waited::NeverSeen => Err(Failure::unknown(&self.instance)),
-        }
+        for_end(connection, &self.instance, self.timeout).await
     }
 }
 
-/// The same for an instance that was started a moment ago.
-pub(super) async fn for_started(connection: &Connection, instance: &str, timeout: Timeout) -> Result<Answer, Failure> {
+/// Waits for the end of an instance.
+pub(super) async fn for_end(connection: &Connection, instance: &str, timeout: Timeout) -> Result<Answer, Failure> {
     match until_finished(connection, instance, timeout).await? {
-        Waited::Finished(info) => finished(connection, info).await,
-        Waited::NotYet(status) => Err(timed_out(instance, &status, timeout)),
-        Waited::NeverSeen => Err(timed_out(
-            instance,
-            "started, but it has not had its first turn",
-            timeout,
-        )),
+        Waited::Finished(summary) => finished(connection, summary).await,
+        Waited::NotYet(summary) => Err(timed_out(&summary, connection.now_ms(), timeout)),
+        Waited::NeverSeen => Err(Failure::unknown(instance)),
     }
 }
 
-fn timed_out(instance: &str, status: &str, timeout: Timeout) -> Failure {
+fn timed_out(summary: &InstanceSummary, now_ms: u64, timeout: Timeout) -> Failure {
     Failure::new(
         Code::TimedOut,
         format!(
-            "instance '{instance}' has not finished after {} s: {status}. `{} wait` continues to wait",
+            "instance '{}' has not finished after {} s: {}. `{} wait` continues to wait",
+            summary.instance,
             timeout.0.as_secs_f64(),
+            waits_for(summary, now_ms),
             program()
         ),
     )
 }
 
-async fn finished(connection: &Connection, info: InstanceInfo) -> Result<Answer, Failure> {
-    let code = match Status::named(&info.status) {
-        Some(Status::Failed) => Code::Failed,
+async fn finished(connection: &Connection, summary: InstanceSummary) -> Result<Answer, Failure> {
+    let code = match summary.status {
+        InstanceStatus::Failed | InstanceStatus::Cancelled => Code::Failed,
         _ => Code::Done,
     };
-    let view = View::read(connection, info).await?;
+    let view = View::read(connection, summary).await?;
     Ok(Answer {
         code,
         json: view.json()?,
@@ -103,9 +97,8 @@ async fn finished(connection: &Connection, info: InstanceInfo) -> Result<Answer,
 }
 
 enum Waited {
-    Finished(InstanceInfo),
-    /// With its status.
-    NotYet(String),
+    Finished(InstanceSummary),
+    NotYet(InstanceSummary),
     NeverSeen,
 }
 
@@ -116,10 +109,10 @@ async fn until_finished(connection: &Connection, instance: &str, timeout: Timeou
     let mut reached = false;
     loop {
         match read(connection, instance, &mut seen).await {
-            Ok(Some(info)) if is_finished(&info) => return Ok(Waited::Finished(info)),
+            Ok(Some(summary)) if summary.status.is_finished() => return Ok(Waited::Finished(summary)),
             Ok(found) => {
                 (reached, failures) = (true, 0);
-                last = found.map_or(last, |info| Waited::NotYet(info.status));
+                last = found.map_or(last, Waited::NotYet);
             }
             Err(error) if reached && error.is_retryable() && failures < MOST_FAILURES => {
                 failures += 1;
@@ -137,17 +130,17 @@ async fn until_finished(connection: &Connection, instance: &str, timeout: Timeou
 }
 
 /// Reads the instance; prints its custom status if that has changed.
-async fn read(connection: &Connection, instance: &str, seen: &mut u64) -> Result<Option<InstanceInfo>, ClientError> {
-    let Some(info) = connection.find(instance).await? else {
+async fn read(connection: &Connection, instance: &str, seen: &mut u64) -> Result<Option<InstanceSummary>, ClientError> {
+    let Some(summary) = connection.find(instance).await? else {
         return Ok(None);
     };
-    if let Some((status, version)) = connection.store().get_custom_status(instance, *seen).await? {
-        *seen = version;
-        if let Some(status) = status {
-            warn(&format!("{}: {}", escape(instance), short(&status, false)));
+    if summary.custom_status_version > *seen {
+        *seen = summary.custom_status_version;
+        if let Some(status) = &summary.custom_status {
+            warn(&format!("{}: {}", escape(instance), short(status, false)));
         }
     }
-    Ok(Some(info))
+    Ok(Some(summary))
 }
 
 #[cfg(test)]

@@ -87,8 +87,7 @@ async fn events_messages_and_cancellations_reach_the_instance() {
     for (orchestration, id) in [("Await", "waits"), ("Mailbox", "reads"), ("Await", "goes")] {
         fixture.json(&["start", orchestration, "--id", id]).await;
     }
-    // Not before its first turn: an event that comes too early could be lost.
-    fixture.until_listed(3).await;
+    // `raise` waits for the first turn: an event that comes too early could be lost.
     let raised = fixture.json(&["raise", "waits", "go", "{\"by\": \"Ada\"}"]).await;
     assert_eq!(raised, json!({ "instance": "waits", "event": "go", "notified": false }));
     let queued = fixture
@@ -109,8 +108,29 @@ async fn events_messages_and_cancellations_reach_the_instance() {
         .exits(3)
         .warns("goes: waiting");
     assert!(
-        cancelled.out.contains("Failed") && cancelled.out.contains("enough"),
+        cancelled.out.contains("Cancelled") && cancelled.out.contains("enough"),
         "{cancelled:?}"
+    );
+    let view = fixture.json(&["status", "goes"]).await;
+    assert_eq!((&view["status"], &view["output"]), (&json!("Cancelled"), &json!(null)));
+    for (status, ids) in [("cancelled", json!(["goes"])), ("failed", json!([]))] {
+        let list = fixture.json(&["list", "--status", status]).await;
+        let listed: Vec<&serde_json::Value> = list["instances"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|one| &one["instance"])
+            .collect();
+        assert_eq!(json!(listed), ids, "{status}");
+    }
+    let stats = fixture.json(&["stats"]).await;
+    assert_eq!(
+        (&stats["instances"]["cancelled"], &stats["instances"]["failed"]),
+        (&json!(1), &json!(0))
+    );
+    assert_eq!(
+        fixture.json(&["tree", "goes"]).await["instances"][0]["status"],
+        "Cancelled"
     );
     let shown = fixture.run(&["status", "waits"]).await.exits(0).out;
     assert!(
@@ -228,7 +248,9 @@ async fn history_tree_stats_and_delete_work_on_a_family() {
     let stats = fixture.json(&["stats"]).await;
     assert_eq!(
         stats["instances"],
-        json!({ "total": 2, "running": 0, "completed": 2, "failed": 0 })
+        json!({
+            "total": 2, "pending": 0, "running": 0, "blocked": 0, "completed": 2, "failed": 0, "cancelled": 0,
+        })
     );
     assert_eq!(
         (&stats["queues"]["orchestrator"], &stats["deadLetters"]),
@@ -240,7 +262,7 @@ async fn history_tree_stats_and_delete_work_on_a_family() {
             .await
             .exits(0)
             .out
-            .contains("2: 0 running, 2 completed, 0 failed")
+            .contains("2: 0 pending, 0 running, 0 blocked, 2 completed, 0 failed, 0 cancelled")
     );
     fixture.run(&["delete", child]).await.exits(1).warns("is a child");
     assert_eq!(fixture.json(&["delete", "p"]).await["instances"], 2);

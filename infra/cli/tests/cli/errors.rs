@@ -56,7 +56,12 @@ async fn an_unfinished_instance_times_out_and_is_deleted_only_by_force() {
         .exits(4);
     assert_eq!(ran.out, "");
     fixture.json(&["raise", "--force", "nobody-yet", "go"]).await;
-    fixture.until_listed(1).await;
+    fixture.until_running("w").await;
+    assert_eq!(
+        fixture.json(&["list"]).await["total"],
+        1,
+        "an event for nobody is no instance"
+    );
     fixture
         .run(&["wait", "w", "--timeout", "0.1"])
         .await

@@ -1,13 +1,13 @@
 //! The Cosmos DB emulator, a runtime with some orchestrations, and the binary with the variables that connect it.
 
-use cosmos::{Key, StaticKey, Throughput};
+use cosmos::{ClientConfig, CosmosClient, Key, PartitionKey, Retry, StaticKey, Throughput};
 use cosmos_emulator::{CosmosServer, ServerOptions};
 use duroxide::providers::Provider;
 use duroxide::runtime::registry::ActivityRegistry;
 use duroxide::runtime::{OrchestrationRegistry, Runtime};
 use duroxide::{ActivityContext, Client, OrchestrationContext};
 use duroxide_cosmos::{CosmosConfig, CosmosProvider};
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::io::Write as _;
 use std::process::{Command, Stdio};
@@ -102,12 +102,29 @@ impl Fixture {
         serde_json::from_str(&ran.out).unwrap_or_else(|error| panic!("{error}: {ran:?}"))
     }
 
-    /// Waits until this many instances have had their first turn.
-    pub async fn until_listed(&self, count: usize) {
+    /// Waits until an instance has had its first turn.
+    pub async fn until_running(&self, instance: &str) {
         let begun = Instant::now();
-        while self.json(&["list"]).await["total"] != count {
-            assert!(begun.elapsed() < LONG, "{count} instances never appeared");
+        while self.json(&["status", instance]).await["status"] == "Pending" {
+            assert!(begun.elapsed() < LONG, "{instance} never had a turn");
         }
+    }
+
+    /// Writes what a build that cannot go on with an instance writes.
+    pub async fn block(&self, instance: &str) {
+        let endpoint = self.server.listener().endpoint();
+        let key = StaticKey::new(Key::from_base64(&self.server.listener().key()).unwrap());
+        let client = CosmosClient::new(ClientConfig::new(&endpoint, key).unwrap());
+        let container = client.container("duroxide", "workflows");
+        let pk = PartitionKey::new(instance).unwrap();
+        let found = container.read::<Value>(&pk, "instance").await.unwrap();
+        let mut doc = found.expect("an instance").doc;
+        doc["blocked"] = json!({
+            "cause": "unknown-name", "reason": "no deployed function registers `Echo`", "build": "b7",
+            "since": 1_700_000_000_000_u64, "tries": 3, "until": 1_700_000_300_000_u64,
+        });
+        let replaced = container.replace(&pk, "instance", &doc, None, Retry::Idempotent).await;
+        replaced.unwrap();
     }
 
     pub async fn stop(self) {

@@ -10,3 +10,4 @@ mod errors;
 mod fake_cloud;
 mod fixture;
 mod output;
+mod visible;

@@ -77,8 +77,11 @@ pub enum Ended {
         /// Why.
         error: String,
     },
-    /// The orchestration was cancelled.
-    Cancelled,
+    /// The orchestration was cancelled. For duroxide it has failed.
+    Cancelled {
+        /// Why.
+        reason: String,
+    },
     /// The execution ended, and another follows.
     ContinuedAsNew,
 }

@@ -8,7 +8,7 @@ use super::{Gate, TurnTarget, not_open};
 use crate::budget::Budget;
 use crate::notifier::Delayed;
 use duroxide::providers::{DispatcherCapabilityFilter, OrchestrationItem, Provider as _, ProviderError};
-use duroxide::{AppErrorKind, ErrorDetails, Event, EventKind, PoisonMessageType};
+use duroxide::{ErrorDetails, Event, EventKind, PoisonMessageType};
 use duroxide_cosmos::{Block, BlockCause, Blocked, Fetched, GivenUpTurn, TurnDecision, TurnItem};
 use std::sync::Arc;
 use std::time::Duration;
@@ -230,28 +230,14 @@ pub(super) fn released(done: &Result<(), ProviderError>, delay: Option<Duration>
 }
 
 fn ended(decision: &TurnDecision) -> Option<Ended> {
-    let metadata = &decision.metadata;
-    match metadata.status.as_deref()? {
+    let output = || decision.metadata.output.clone().unwrap_or_default();
+    match decision.metadata.status.as_deref()? {
         "Completed" => Some(Ended::Completed),
-        "Failed" if decision.events.iter().any(is_cancelled) => Some(Ended::Cancelled),
-        "Failed" => Some(Ended::Failed {
-            error: metadata.output.clone().unwrap_or_default(),
-        }),
+        "Failed" if decision.is_cancelled() => Some(Ended::Cancelled { reason: output() }),
+        "Failed" => Some(Ended::Failed { error: output() }),
         "ContinuedAsNew" => Some(Ended::ContinuedAsNew),
         _ => None,
     }
-}
-
-fn is_cancelled(event: &Event) -> bool {
-    matches!(
-        &event.kind,
-        EventKind::OrchestrationFailed {
-            details: ErrorDetails::Application {
-                kind: AppErrorKind::Cancelled { .. },
-                ..
-            }
-        }
-    )
 }
 
 /// An orchestration that fails because its activity was given up was not itself given up: the activity was counted.

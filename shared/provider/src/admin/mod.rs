@@ -10,6 +10,7 @@ mod list;
 mod prune;
 mod prune_plan;
 mod prune_run;
+mod summary;
 
 pub(crate) use delete::{delete_bulk, delete_expired, delete_group};
 pub(crate) use info::{execution_info, instance_info, known_instance};
@@ -18,3 +19,5 @@ pub(crate) use list::{
     tree_of,
 };
 pub(crate) use prune::{prune, prune_bulk, prune_until};
+pub use summary::{InstanceCounts, InstanceList, InstanceStatus, InstanceSummary};
+pub(crate) use summary::{instance_counts, instance_summary, newest_instances};

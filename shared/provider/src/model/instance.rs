@@ -93,7 +93,16 @@ pub(crate) struct ExecutionState {
     /// Unconsumed events that the execution inherited from the one before.
     #[serde(default)]
     pub carried: u64,
+    /// It has failed because it was cancelled. duroxide has no status of its own for that.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub cancelled: bool,
+    /// The timers whose messages wait, by the ids of their events: the last turn deletes them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub open_timers: Vec<u64>,
 }
+
+/// How many open timers an execution keeps track of, so that its document stays small. Messages of further ones outlast it.
+const MOST_OPEN_TIMERS: usize = 500;
 
 impl ExecutionState {
     /// A running execution without events.
@@ -111,6 +120,15 @@ impl ExecutionState {
             head: String::new(),
             pinned: None,
             carried: 0,
+            cancelled: false,
+            open_timers: Vec::new(),
+        }
+    }
+
+    /// Notes a timer whose message is about to be written.
+    pub(crate) fn open_timer(&mut self, timer: u64) {
+        if self.open_timers.len() < MOST_OPEN_TIMERS && !self.open_timers.contains(&timer) {
+            self.open_timers.push(timer);
         }
     }
 

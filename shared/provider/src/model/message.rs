@@ -1,4 +1,6 @@
 //! Messages: id `m:{unique}`, one work item for the instance's next turn; and receipts, which replace consumed messages.
+//! The id of a timer that a turn creates is `m:t:{execution}:{timer}`, so that the last turn of the execution can delete it
+//! without reading it.
 //!
 //! A message from outside its partition may be written twice: an intent is delivered again, or a client's create is
 //! retried because its response was lost. Both use the same id, so the second write conflicts. When such a message is
@@ -198,6 +200,16 @@ impl MessageDoc {
             Ok(WorkItem::StartOrchestration { orchestration, .. }) => Some(orchestration),
             _ => None,
         }
+    }
+
+    /// The id of the message of a timer.
+    pub(crate) fn timer_id(execution: u64, timer: u64) -> String {
+        format!("m:{}", Self::timer_name(execution, timer))
+    }
+
+    /// The same without the prefix.
+    pub(crate) fn timer_name(execution: u64, timer: u64) -> String {
+        format!("t:{execution}:{timer}")
     }
 
     /// The part of the id after the prefix.

@@ -212,6 +212,18 @@ pub(crate) async fn custom_status(
     Ok(Some((text, status.custom_status_version)))
 }
 
+/// The custom status of an instance.
+pub(crate) async fn custom_status_of(
+    store: &Store,
+    pk: &PartitionKey,
+    instance: &InstanceDoc,
+) -> Result<Option<String>, Failure> {
+    match instance.long_custom_status {
+        true => text(store, pk, TextDoc::CUSTOM_STATUS).await.map(Some),
+        false => Ok(instance.custom_status.clone()),
+    }
+}
+
 /// The newest value of a key.
 pub(crate) async fn key_value(store: &Store, pk: &PartitionKey, key: &str) -> Result<Option<String>, Failure> {
     let found = store.read::<KvDoc>(pk, &KvDoc::id(key)).await?;

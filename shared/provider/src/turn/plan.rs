@@ -5,7 +5,7 @@
 
 use super::claimed::ClaimedTurn;
 use crate::clock::Sequence;
-use crate::due::{Due, TurnDecision};
+use crate::due::{Due, TurnDecision, is_cancellation};
 use crate::error::Failure;
 use crate::given_up;
 use crate::model::{
@@ -54,7 +54,7 @@ pub(crate) struct Plan {
     /// Earlier execution, long texts and keys: they go into the decisive batch, if they fit.
     pub state: Vec<StagedOp>,
     pub history: Vec<StagedOp>,
-    /// Messages, work items, intents, consumed messages, cancelled activities.
+    /// Messages, work items, intents, consumed messages, cancelled activities, timers of an execution that has ended.
     pub rest: Vec<StagedOp>,
     pub intents: Vec<IntentDoc>,
     /// The new activities.
@@ -93,14 +93,15 @@ impl Planner<'_> {
     fn plan(mut self, mut decision: TurnDecision) -> Result<Plan, Failure> {
         self.dead_letter(&decision)?;
         given_up::abridge(&mut decision);
+        let mut messages = std::mem::take(&mut decision.messages);
+        messages.retain(|item| !decision.is_void(item));
         let TurnDecision {
             execution,
             events,
             work,
-            messages,
             metadata,
             cancelled,
-            given_up: _,
+            ..
         } = decision;
         let now = self.context.now_ms;
         let mut instance = match self.turn.instance() {
@@ -128,6 +129,7 @@ impl Planner<'_> {
         let history = self.history(&mut state, &events)?;
         self.describe(&mut instance, &mut state, &events, &metadata)?;
         self.keys(&mut instance, &state, &events)?;
+        let closed_timers = self.timers(&mut state, &messages);
         if execution == instance.current.execution {
             instance.current = state;
         } else {
@@ -142,7 +144,10 @@ impl Planner<'_> {
         }
         let work = self.work(work, &cancelled)?;
         let intents = self.messages(messages)?;
-        let consumed = self.consume()?;
+        let mut consumed = self.consume()?;
+        // Last, so that they are what is staged when not all fit one batch.
+        self.rest.extend(closed_timers.iter().map(|id| StagedOp::discard(id)));
+        consumed.extend(closed_timers);
         instance.lock.commit(self.context.commit, &consumed);
         check_fence(&instance)?;
         Ok(Plan {
@@ -288,6 +293,7 @@ impl Planner<'_> {
             let long = state.set_output(&instance.pk, metadata.output.as_deref());
             self.text("the output", long)?;
             state.completed_at = Some(self.context.now_ms);
+            state.cancelled = state.status == Status::Failed && is_cancellation(events);
         }
         let mut custom_status = None;
         for event in events {
@@ -411,6 +417,27 @@ impl Planner<'_> {
         Ok(docs)
     }
 
+    /// Keeps track of the open timers of the execution. Returns the ids of the messages that wait for nobody, because the
+    /// execution has ended.
+    fn timers(&self, state: &mut ExecutionState, messages: &[WorkItem]) -> Vec<String> {
+        let consumed: HashSet<&str> = self.turn.messages.iter().map(|message| message.id.as_str()).collect();
+        let id_of = |timer: u64| MessageDoc::timer_id(state.execution, timer);
+        let mut open = std::mem::take(&mut state.open_timers);
+        open.retain(|timer| !consumed.contains(id_of(*timer).as_str()));
+        if state.status.is_terminal() {
+            return open.into_iter().map(id_of).collect();
+        }
+        state.open_timers = open;
+        for item in messages {
+            if let Some((execution, timer)) = timer_of(item)
+                && execution == state.execution
+            {
+                state.open_timer(timer);
+            }
+        }
+        Vec::new()
+    }
+
     /// Messages to this instance, and intents for those to others.
     fn messages(&mut self, items: Vec<WorkItem>) -> Result<Vec<IntentDoc>, Failure> {
         let mut intents = Vec::new();
@@ -418,7 +445,11 @@ impl Planner<'_> {
             let Some(target) = target_of(item) else { continue };
             let own = target == self.pk();
             let due_at = Due::message(item).and_then(|due| due.at_ms);
-            let name = format!("{}-{n}", self.context.commit);
+            let timer = timer_of(item).filter(|_| own);
+            let name = match timer {
+                Some((execution, timer)) => MessageDoc::timer_name(execution, timer),
+                None => format!("{}-{n}", self.context.commit),
+            };
             let message = MessageDoc::new(
                 target,
                 Envelope {
@@ -431,7 +462,10 @@ impl Planner<'_> {
                 item,
             )?;
             check_size("a message", target, &message)?;
-            if own {
+            if timer.is_some() {
+                // One timer has one message, whoever wrote it: nothing is lost when it is there already.
+                self.rest.push(StagedOp::upsert(&message.id, &message)?);
+            } else if own {
                 self.rest.push(StagedOp::create(&message.id, &message)?);
             } else {
                 // An id that cannot be a partition key is refused now, while the turn can still fail with it.
@@ -458,6 +492,14 @@ impl Planner<'_> {
             });
         }
         Ok(turn.messages.iter().map(|message| message.id.clone()).collect())
+    }
+}
+
+/// The execution and the id of a timer.
+fn timer_of(item: &WorkItem) -> Option<(u64, u64)> {
+    match item {
+        WorkItem::TimerFired { execution_id, id, .. } => Some((*execution_id, *id)),
+        _ => None,
     }
 }
 

@@ -4,6 +4,7 @@ use super::*;
 use crate::model::{Attempt, AttemptEnd, AttemptLog, InstanceDoc, StagedOpKind};
 use crate::store::Fence;
 use cosmos::Etag;
+use duroxide::{AppErrorKind, ErrorDetails};
 
 const NOW: u64 = 1_000;
 const ACCEPTED: u64 = 900;
@@ -166,7 +167,7 @@ fn a_message_to_this_instance_is_a_document_and_one_to_another_is_an_intent() {
         messages: vec![timer, child_start("child")],
         ..decided(vec![])
     });
-    assert_eq!(ids(&plan.rest)[..2], ["m:c1-0", "o:c1-1"]);
+    assert_eq!(ids(&plan.rest)[..2], ["m:t:1:2", "o:c1-1"]);
     let [intent] = &plan.intents[..] else {
         panic!("one intent")
     };
@@ -433,4 +434,100 @@ fn the_attempts_of_an_activity_are_in_the_history_document_of_its_completion() {
     let plan = plan_for(&turn, decided(events)).unwrap();
     let document = serde_json::to_value(plan.history[0].body.as_ref().unwrap()).unwrap();
     assert_eq!(document["attempts"], serde_json::json!([of(1, 2)]), "{document}");
+}
+
+fn timer(id: u64) -> WorkItem {
+    WorkItem::TimerFired {
+        instance: "i".to_owned(),
+        execution_id: 1,
+        id,
+        fire_at_ms: NOW + 500,
+    }
+}
+
+fn ending(status: &str, events: Vec<Event>) -> TurnDecision {
+    TurnDecision {
+        metadata: ExecutionMetadata {
+            status: Some(status.to_owned()),
+            ..named()
+        },
+        ..decided(events)
+    }
+}
+
+/// A turn of an instance with these open timers, which consumes the first of them.
+fn turn_with_timers(timers: &[u64]) -> ClaimedTurn {
+    let messages = timers.iter().map(|id| timer(*id)).collect();
+    let created = plan(TurnDecision { messages, ..first(1) });
+    let mut turn = turn(Some(created.instance), vec![]);
+    turn.messages[0].id = MessageDoc::timer_id(1, timers[0]);
+    turn
+}
+
+#[test]
+fn a_timer_is_open_until_its_message_is_consumed() {
+    let turn = turn_with_timers(&[2, 3]);
+    assert_eq!(turn.fence.doc.current.open_timers, [2, 3]);
+    let plan = plan_for(
+        &turn,
+        TurnDecision {
+            messages: vec![timer(4)],
+            ..decided(vec![])
+        },
+    )
+    .unwrap();
+    assert_eq!(plan.instance.current.open_timers, [3, 4]);
+    assert_eq!(ids(&plan.rest), ["m:t:1:4", "m:t:1:2", "m:foreign", "m:client"]);
+}
+
+#[test]
+fn the_last_turn_deletes_the_open_timers_and_writes_no_new_ones() {
+    for status in ["Completed", "Failed", "ContinuedAsNew"] {
+        let decision = TurnDecision {
+            messages: vec![timer(5)],
+            ..ending(status, vec![])
+        };
+        assert_eq!(decision.due(None), [], "{status}");
+        let mut turn = turn_with_timers(&[2, 3, 4]);
+        turn.fence.doc.lock.attempts.insert("m:t:1:3".to_owned(), 1);
+        let plan = plan_for(&turn, decision).unwrap();
+        assert_eq!(
+            ids(&plan.rest),
+            ["m:t:1:2", "m:foreign", "m:client", "m:t:1:3", "m:t:1:4"],
+            "{status}"
+        );
+        assert!(matches!(plan.rest[3].op, StagedOpKind::Discard), "{status}");
+        assert!(plan.instance.current.open_timers.is_empty(), "{status}");
+        assert!(plan.instance.lock.attempts.is_empty(), "{status}");
+    }
+}
+
+#[test]
+fn the_number_of_timers_that_are_tracked_is_bounded() {
+    let timers: Vec<u64> = (2..1_002).collect();
+    let turn = turn_with_timers(&timers);
+    assert_eq!(turn.fence.doc.current.open_timers.len(), 500);
+    let plan = plan_for(&turn, ending("Completed", vec![])).unwrap();
+    let discards = plan.rest.iter().filter(|op| matches!(op.op, StagedOpKind::Discard));
+    assert_eq!(discards.count(), 499);
+}
+
+#[test]
+fn a_cancelled_execution_is_marked_and_has_failed_for_duroxide() {
+    let failed = |kind| {
+        let details = ErrorDetails::Application {
+            kind,
+            message: String::new(),
+            retryable: false,
+        };
+        ending("Failed", vec![event(1, EventKind::OrchestrationFailed { details })])
+    };
+    let reason = "enough".to_owned();
+    for (kind, cancelled) in [
+        (AppErrorKind::Cancelled { reason }, true),
+        (AppErrorKind::OrchestrationFailed, false),
+    ] {
+        let state = plan(failed(kind)).instance.current;
+        assert_eq!((state.status, state.cancelled), (Status::Failed, cancelled));
+    }
 }
