@@ -1,9 +1,13 @@
 //! Names that a build does not register: it says so, and waits for a build that does.
 
 use crate::support::*;
-use duroxide::OrchestrationRegistry;
 use duroxide::providers::TagFilter;
 use duroxide::runtime::OrchestrationStatus;
+use duroxide::{OrchestrationContext, OrchestrationRegistry};
+use std::time::Duration;
+
+/// How long what nobody registers is kept.
+const WEEK: Duration = Duration::from_secs(7 * 86_400);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_orchestration_that_nobody_registers_is_blocked_and_says_why() {
@@ -27,10 +31,9 @@ async fn an_orchestration_that_nobody_registers_is_blocked_and_says_why() {
     }
     assert_eq!(delay.as_millis().div_ceil(1000), 300, "the pauses grow to five minutes");
     assert!(cloud.world.documents_of("dead-letter").await.is_empty());
-    let newer = OrchestrationRegistry::builder()
-        .register("Ordre", |ctx: duroxide::OrchestrationContext, _: String| async move {
-            ctx.schedule_activity("Ship", "").await
-        });
+    let newer = OrchestrationRegistry::builder().register("Ordre", |ctx: OrchestrationContext, _: String| async move {
+        ctx.schedule_activity("Ship", "").await
+    });
     let newer = cloud.another_build(limits("two"), newer.build()).await;
     serve(&newer, &wakeup).await;
     serve(&cloud.worker, &only(&cloud)).await;
@@ -86,4 +89,72 @@ async fn an_activity_that_nobody_registers_is_blocked_and_another_worker_runs_it
     serve(&newer, &early).await;
     assert_eq!(effects.all().get("Charge"), Some(&1));
     assert!(cloud.world.documents_of("work").await.is_empty());
+}
+
+/// Nothing stays blocked for ever: whoever waits for it hears of it, and the dead letter has what was accepted.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_child_that_nobody_registers_for_days_is_given_up_and_its_parent_compensates() {
+    let parent = |ctx: OrchestrationContext, _: String| async move {
+        match ctx.schedule_sub_orchestration_with_id("Ordre", "child", "").await {
+            Ok(output) => Ok(output),
+            Err(error) => Ok(format!("compensated: {error}")),
+        }
+    };
+    let first = OrchestrationRegistry::builder().register("Parent", parent).build();
+    let (cloud, clock) = cloud(first, Effects::default().activities(&NAMES)).await;
+    serve(&cloud.orchestrator, &start(&cloud, "parent", "Parent").await).await;
+    let child = only(&cloud);
+    serve(&cloud.orchestrator, &child).await;
+    clock.advance(WEEK - Duration::from_secs(60));
+    serve(&cloud.orchestrator, &child).await;
+    assert_eq!(block_of(&cloud, "child").await["tries"], 2);
+    clock.advance(Duration::from_secs(120));
+    cloud.queue.take();
+    serve(&cloud.orchestrator, &child).await;
+    let counts = counted(&cloud.orchestrator);
+    assert_eq!(
+        (counts.get("GivenUp"), counts.get("OrchestrationsFailed")),
+        (Some(&1), Some(&1))
+    );
+    cloud.drain().await;
+    let OrchestrationStatus::Completed { output, .. } = status(&cloud, "parent").await else {
+        panic!("the parent goes on");
+    };
+    assert!(
+        output.starts_with("compensated: ") && output.ends_with("nobody did within 7 days"),
+        "{output}"
+    );
+    let letters = cloud.world.documents_of("dead-letter").await;
+    assert_eq!(letters.len(), 1, "one cause, one letter: {letters:#?}");
+    assert_eq!(letters[0]["pk"], "child");
+    assert_eq!(
+        letters[0]["givenUp"]["items"][0]["StartOrchestration"]["orchestration"],
+        "Ordre"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_activity_that_nobody_registers_for_days_is_given_up_and_its_workflow_compensates() {
+    let order = |ctx: OrchestrationContext, _: String| async move {
+        match ctx.schedule_activity("Charge", "").await {
+            Ok(output) => Ok(output),
+            Err(error) => Ok(format!("compensated: {error}")),
+        }
+    };
+    let orders = OrchestrationRegistry::builder().register("Order", order).build();
+    let (cloud, clock) = cloud(orders, Effects::default().activities(&["Ship"])).await;
+    serve(&cloud.orchestrator, &start(&cloud, "order", "Order").await).await;
+    serve(&cloud.worker, &only(&cloud)).await;
+    let again = only(&cloud);
+    clock.advance(WEEK);
+    serve(&cloud.worker, &again).await;
+    assert_eq!(counted(&cloud.worker).get("ActivitiesGivenUp"), Some(&1));
+    cloud.drain().await;
+    let OrchestrationStatus::Completed { output, .. } = status(&cloud, "order").await else {
+        panic!("the workflow goes on");
+    };
+    let expected = "compensated: no deployed function registers activity `Charge`; registered here: `Ship`; nobody did within \
+                    7 days";
+    assert_eq!(output, expected);
+    assert_eq!(cloud.world.documents_of("dead-letter").await.len(), 1);
 }

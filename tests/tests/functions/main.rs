@@ -7,7 +7,7 @@ mod busy;
 mod clients;
 mod deadlines;
 mod early;
-mod failures;
+mod failing_activities;
 mod fan_in;
 mod freeze;
 mod hangs;
