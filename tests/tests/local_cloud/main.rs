@@ -1,5 +1,6 @@
 //! The local cloud: the real `duroxide-lambda` binary with real function binaries.
 
+mod builds;
 mod children;
 mod demo;
 mod documents;
