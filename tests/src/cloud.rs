@@ -18,6 +18,8 @@ use duroxide_lambda::testing::{NotifyingProvider, SqsAttributes, SqsEvent, SqsRe
 use duroxide_lambda::{Delayed, Limits, Notifier, Target, Wakeup};
 use futures::StreamExt as _;
 use futures::stream::FuturesUnordered;
+use serde_json::Value;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -232,6 +234,16 @@ fn arrival(delayed: Delayed, now: Instant) -> (Instant, Wakeup) {
 }
 
 impl Function {
+    /// What it counted since the last call, as far as it is not zero.
+    pub fn counted(&self) -> BTreeMap<String, u64> {
+        let line = self.metrics.flush("tests", Duration::ZERO, 0).expect("a namespace");
+        let line: Value = serde_json::from_str(&line).expect("JSON");
+        let metrics = line.as_object().expect("an object").iter();
+        metrics
+            .filter_map(|(name, value)| Some((name.clone(), value.as_u64().filter(|value| *value > 0)?)))
+            .collect()
+    }
+
     /// One invocation with these wakeups.
     pub async fn invoke(&self, wakeups: &[Wakeup]) -> BatchResponse {
         self.invoke_within(wakeups, INVOCATION).await

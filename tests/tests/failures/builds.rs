@@ -29,7 +29,7 @@ async fn a_rollback_lets_a_blocked_instance_go_on() {
         "nothing was committed"
     );
     assert!(cloud.world.documents_of("dead-letter").await.is_empty());
-    let counts = counted(&careless);
+    let counts = careless.counted();
     assert_eq!(
         (counts.get("Blocked"), counts.get("BlockedNondeterminism")),
         (Some(&1), Some(&1))
@@ -78,7 +78,7 @@ async fn a_panic_blocks_until_a_build_does_not_panic() {
     assert_eq!(block["cause"], "panic");
     let reason = block["reason"].as_str().expect("a reason");
     assert!(reason.contains("a text that is never there"), "{reason}");
-    assert_eq!(counted(&cloud.orchestrator).get("BlockedPanic"), Some(&1));
+    assert_eq!(cloud.orchestrator.counted().get("BlockedPanic"), Some(&1));
     cloud.queue.take();
     let fixed = cloud.another_build(limits("two"), first_build()).await;
     serve(&fixed, &wakeup).await;

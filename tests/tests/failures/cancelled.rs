@@ -51,7 +51,7 @@ async fn a_blocked_instance_is_cancelled_with_its_activity_and_its_child() {
     cancel(&cloud, "parent").await;
     serve(&other, &only(&cloud)).await;
     assert_cancelled(&status(&cloud, "parent").await);
-    let counts = counted(&other);
+    let counts = other.counted();
     assert_eq!(
         (
             counts.get("OrchestrationsCancelled"),

@@ -32,7 +32,7 @@ async fn a_turn_that_kills_its_process_is_blocked_for_that_build() {
         serve(&cloud.orchestrator, &again).await;
     }
     assert_eq!(effects.all().get("Ship"), None);
-    let counts = counted(&cloud.orchestrator);
+    let counts = cloud.orchestrator.counted();
     assert_eq!((counts.get("BlockedCrash"), counts.get("Committed")), (Some(&6), None));
     cloud.queue.take();
     let other = cloud.another_build(limits("two"), first_build()).await;

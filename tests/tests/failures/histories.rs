@@ -52,7 +52,7 @@ async fn a_history_over_the_limit_is_blocked_and_a_function_with_more_memory_goe
     assert_eq!(block["cause"], "history");
     let reason = block["reason"].as_str().expect("a reason");
     assert!(reason.contains("over the limit of 100000"), "{reason}");
-    assert_eq!(counted(&cloud.orchestrator).get("BlockedHistory"), Some(&1));
+    assert_eq!(cloud.orchestrator.counted().get("BlockedHistory"), Some(&1));
     assert!(matches!(status(&cloud, "g").await, OrchestrationStatus::Running { .. }));
     // The same build with more memory waits for the end of the pause, because only its configuration has changed.
     let larger = cloud.another_build(limits("one"), orchestrations).await;

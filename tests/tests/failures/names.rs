@@ -21,7 +21,7 @@ async fn an_orchestration_that_nobody_registers_is_blocked_and_says_why() {
         block["reason"],
         "no deployed function registers orchestration `Ordre`; registered here: `Order`"
     );
-    assert_eq!(counted(&cloud.orchestrator).get("BlockedUnknownName"), Some(&1));
+    assert_eq!(cloud.orchestrator.counted().get("BlockedUnknownName"), Some(&1));
     // For hours.
     let (mut again, mut delay) = only_delayed(&cloud);
     for _ in 0..60 {
@@ -72,7 +72,7 @@ async fn an_activity_that_nobody_registers_is_blocked_and_another_worker_runs_it
         "no deployed function registers activity `Charge`; registered here: `Ship`"
     );
     assert_eq!(work["attempts"], 0, "it was not tried");
-    let counts = counted(&cloud.worker);
+    let counts = cloud.worker.counted();
     assert_eq!(
         (counts.get("Blocked"), counts.get("BlockedUnknownName")),
         (Some(&1), Some(&1))
@@ -111,7 +111,7 @@ async fn a_child_that_nobody_registers_for_days_is_given_up_and_its_parent_compe
     clock.advance(Duration::from_secs(120));
     cloud.queue.take();
     serve(&cloud.orchestrator, &child).await;
-    let counts = counted(&cloud.orchestrator);
+    let counts = cloud.orchestrator.counted();
     assert_eq!(
         (counts.get("GivenUp"), counts.get("OrchestrationsFailed")),
         (Some(&1), Some(&1))
@@ -148,7 +148,7 @@ async fn an_activity_that_nobody_registers_for_days_is_given_up_and_its_workflow
     let again = only(&cloud);
     clock.advance(WEEK);
     serve(&cloud.worker, &again).await;
-    assert_eq!(counted(&cloud.worker).get("ActivitiesGivenUp"), Some(&1));
+    assert_eq!(cloud.worker.counted().get("ActivitiesGivenUp"), Some(&1));
     cloud.drain().await;
     let OrchestrationStatus::Completed { output, .. } = status(&cloud, "order").await else {
         panic!("the workflow goes on");

@@ -69,7 +69,7 @@ pub async fn waiting_order() -> (Cloud, Arc<ShiftedClock>, Effects) {
     let (cloud, clock) = cloud(first_build(), effects.activities(&NAMES)).await;
     serve(&cloud.orchestrator, &start(&cloud, "order", "Order").await).await;
     cloud.drain().await;
-    counted(&cloud.orchestrator);
+    cloud.orchestrator.counted();
     (cloud, clock, effects)
 }
 
@@ -157,14 +157,4 @@ pub async fn completes(cloud: &Cloud, instance: &str, expected: &str) {
         OrchestrationStatus::Completed { output, .. } => assert_eq!(output, expected),
         other => panic!("{instance} did not complete: {other:?}"),
     }
-}
-
-/// What a function counted since the last call, as far as it is not zero.
-pub fn counted(function: &Function) -> BTreeMap<String, u64> {
-    let line = function.metrics.flush("tests", Duration::ZERO, 0).expect("a namespace");
-    let line: Value = serde_json::from_str(&line).expect("JSON");
-    let metrics = line.as_object().expect("an object").iter();
-    metrics
-        .filter_map(|(name, value)| Some((name.clone(), value.as_u64().filter(|value| *value > 0)?)))
-        .collect()
 }

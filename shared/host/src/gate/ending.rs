@@ -165,53 +165,53 @@ struct Begin<'a> {
 }
 
 fn begin(item: &OrchestrationItem) -> Option<Begin<'_>> {
-    let start = item.messages.iter().find_map(|message| match message {
-        WorkItem::ContinueAsNew {
-            orchestration,
-            version,
-            input,
-            parent_instance,
-            parent_id,
-            parent_execution_id,
-            ..
-        } => Some((
-            item.execution_id + 1,
-            orchestration,
-            version,
-            input,
-            parent_instance,
-            parent_id,
-            parent_execution_id,
-        )),
-        WorkItem::StartOrchestration {
-            orchestration,
-            version,
-            input,
-            parent_instance,
-            parent_id,
-            parent_execution_id,
-            execution_id,
-            ..
-        } if item.history.is_empty() => Some((
-            *execution_id,
-            orchestration,
-            version,
-            input,
-            parent_instance,
-            parent_id,
-            parent_execution_id,
-        )),
+    let started = item.messages.iter().find_map(|message| match message {
+        WorkItem::ContinueAsNew { .. } => Some((item.execution_id + 1, started_by(message)?)),
+        WorkItem::StartOrchestration { .. } if item.history.is_empty() => {
+            Some((item.execution_id, started_by(message)?))
+        }
         _ => None,
     });
-    let Some((execution, name, version, input, parent_instance, parent_id, parent_execution_id)) = start else {
-        return (!item.history.is_empty()).then(|| Begin {
+    match started {
+        Some((execution, started)) => Some(Begin {
+            execution,
+            history: &[],
+            started: Some(Event::with_event_id(1, &item.instance, execution, None, started)),
+        }),
+        None if item.history.is_empty() => None,
+        None => Some(Begin {
             execution: item.execution_id,
             history: &item.history,
             started: None,
-        });
+        }),
+    }
+}
+
+/// The first event of the execution that a message begins.
+fn started_by(message: &WorkItem) -> Option<EventKind> {
+    let (WorkItem::ContinueAsNew {
+        orchestration,
+        version,
+        input,
+        parent_instance,
+        parent_id,
+        parent_execution_id,
+        ..
+    }
+    | WorkItem::StartOrchestration {
+        orchestration,
+        version,
+        input,
+        parent_instance,
+        parent_id,
+        parent_execution_id,
+        ..
+    }) = message
+    else {
+        return None;
     };
-    let started = EventKind::OrchestrationStarted {
-        name: name.clone(),
+    Some(EventKind::OrchestrationStarted {
+        name: orchestration.clone(),
         // No build has chosen one.
         version: version.clone().unwrap_or_else(|| "0.0.0".to_owned()),
         input: input.clone(),
@@ -220,11 +220,6 @@ fn begin(item: &OrchestrationItem) -> Option<Begin<'_>> {
         parent_execution_id: *parent_execution_id,
         carry_forward_events: None,
         initial_custom_status: None,
-    };
-    Some(Begin {
-        execution,
-        history: &[],
-        started: Some(Event::with_event_id(1, &item.instance, execution, None, started)),
     })
 }
 
