@@ -6,4 +6,5 @@ mod cost;
 mod crashes;
 mod histories;
 mod names;
+mod refused;
 mod support;

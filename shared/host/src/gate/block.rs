@@ -11,6 +11,8 @@ use duroxide::runtime::registry::Registry;
 use duroxide::{AppErrorKind, ConfigErrorKind, ErrorDetails, Event, EventKind, OrchestrationRegistry};
 use duroxide_cosmos::{Block, BlockCause, TurnDecision, TurnItem};
 
+/// A build that has crashed too often runs the turn again after so many pauses: they are five minutes long then.
+const TRIES_BEFORE_ANOTHER_CRASH: u32 = 10;
 /// How many registered names a reason lists.
 const MOST_NAMES: usize = 20;
 /// The activities that duroxide registers itself begin with this.
@@ -26,15 +28,18 @@ pub(super) fn before(
     blocked_here: bool,
 ) -> Option<Block> {
     let item = &turn.item;
+    // A crash may have been the store's outage, so the build tries again, when its pauses have grown long.
     if let Some(blocked) = turn.blocked.as_ref().filter(|_| blocked_here)
         && blocked.cause == BlockCause::Crash
+        && blocked.tries < TRIES_BEFORE_ANOTHER_CRASH
     {
         return Some(Block {
             cause: blocked.cause,
             reason: blocked.reason.clone(),
         });
     }
-    if turn.attempt > limits.max_attempts {
+    let is_over = item.history.iter().any(is_over);
+    if turn.attempt > limits.max_attempts && !is_over {
         let reason = format!(
             "turn {} of orchestration `{}` was begun {} times and never committed: it kills its process (out of memory?), or \
              outlives its invocation; the log has these invocations; a build that gets through goes on",
@@ -62,6 +67,12 @@ pub(super) fn after(decision: &TurnDecision, limits: &Limits) -> Option<Block> {
         EventKind::OrchestrationFailed { details } => Some(details),
         _ => None,
     })?;
+    // It fails with the error of a child, which no build can change.
+    let is_of_child =
+        |event: &Event| matches!(&event.kind, EventKind::SubOrchestrationFailed { details: of } if of == details);
+    if decision.events.iter().any(is_of_child) {
+        return None;
+    }
     match details {
         ErrorDetails::Configuration {
             kind: ConfigErrorKind::Nondeterminism,

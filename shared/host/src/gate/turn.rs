@@ -122,7 +122,8 @@ impl Gate {
     async fn block_turn(&self, token: &str, block: &Block) {
         const OPERATION: &str = "block_turn";
         let Some(claim) = self.open.claim(token) else { return };
-        if let Some(ending) = &claim.ending {
+        let is_due = |ending: &&Arc<TurnDecision>| ending.given_up.is_none() || block.cause == BlockCause::UnknownName;
+        if let Some(ending) = claim.ending.as_ref().filter(is_due) {
             if let Err(error) = self.write_turn(token, TurnDecision::clone(ending)).await {
                 self.open.close(
                     token,

@@ -70,7 +70,8 @@ impl Gate {
                     };
                     self.open.open(&work.lock_token, claim.clone(), answer);
                     if let Some(block) = block::unknown_activity(&self.registered.activities, &activity.name) {
-                        self.block_work(&work, &claim, &activity, block).await;
+                        let owner = session.map(|session| session.owner_id.as_str());
+                        self.block_work(&work, &claim, &activity, (block, owner)).await;
                         continue;
                     }
                     if work.attempt <= activity.most_attempts {
@@ -86,11 +87,17 @@ impl Gate {
     }
 
     /// Blocks an activity that this build does not register, or gives it up if nobody has for long, and ends its step.
-    async fn block_work(&self, work: &ClaimedWork, claim: &Claim, activity: &ActivityClaim, block: Block) {
+    async fn block_work(
+        &self,
+        work: &ClaimedWork,
+        claim: &Claim,
+        activity: &ActivityClaim,
+        (block, owner): (Block, Option<&str>),
+    ) {
         let (token, is_kept) = (&work.lock_token, |blocked: &Blocked| !self.is_kept_too_long(blocked));
         let blocked = match work.blocked.as_ref().is_none_or(is_kept) {
             true => {
-                let blocked = self.store.block_work(token, &block);
+                let blocked = self.store.block_work(token, &block, owner);
                 Self::within(claim.budget, "block_work", blocked).await.map(Some)
             }
             false => {

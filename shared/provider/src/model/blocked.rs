@@ -53,9 +53,9 @@ pub struct Blocked {
     pub reason: String,
     /// The build that could not go on.
     pub build: String,
-    /// Since when (Unix ms); another build that cannot go on either does not change it.
+    /// Since when, for this cause (Unix ms); another build that cannot go on either does not change it.
     pub since: u64,
-    /// How often it was tried.
+    /// How often it was tried, by any build.
     pub tries: u32,
     /// When the same build tries again (Unix ms).
     pub until: u64,
@@ -72,8 +72,9 @@ pub struct Block {
 
 /// What is noted when `block` keeps `build` from going on, now.
 pub(crate) fn noted(before: Option<&Blocked>, block: &Block, build: &str, now_ms: u64) -> Blocked {
-    let before_here = before.filter(|before| before.build == build);
-    let tries = before_here.map_or(0, |before| before.tries) + 1;
+    // Of all builds: two that cannot go on, side by side, must not try in turns.
+    let tries = before.map_or(0, |before| before.tries).saturating_add(1);
+    let same_cause = before.filter(|before| before.cause == block.cause);
     let mut reason = block.reason.clone();
     if reason.len() > MOST_REASON {
         reason.truncate(reason.floor_char_boundary(MOST_REASON));
@@ -83,7 +84,7 @@ pub(crate) fn noted(before: Option<&Blocked>, block: &Block, build: &str, now_ms
         cause: block.cause,
         reason,
         build: build.to_owned(),
-        since: before.map_or(now_ms, |before| before.since),
+        since: same_cause.map_or(now_ms, |before| before.since),
         tries,
         until: now_ms.saturating_add(pause_ms(tries)),
     }
@@ -114,13 +115,18 @@ mod tests {
     }
 
     #[test]
-    fn tries_are_counted_for_each_build_and_the_time_since_for_all() {
+    fn tries_and_the_time_since_are_counted_over_all_builds_and_the_time_for_each_cause() {
         let first = noted(None, &block(), "a", 1_000);
         assert_eq!((first.since, first.tries, first.until), (1_000, 1, 2_000));
         let second = noted(Some(&first), &block(), "a", 5_000);
         assert_eq!((second.since, second.tries, second.until), (1_000, 2, 7_000));
         let other = noted(Some(&second), &block(), "b", 8_000);
-        assert_eq!((other.since, other.tries, other.until), (1_000, 1, 9_000));
+        assert_eq!((other.since, other.tries, other.until), (1_000, 3, 12_000));
+        let unknown = Block {
+            cause: BlockCause::UnknownName,
+            ..block()
+        };
+        assert_eq!(noted(Some(&other), &unknown, "b", 20_000).since, 20_000);
     }
 
     #[test]

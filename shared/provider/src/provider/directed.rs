@@ -185,12 +185,21 @@ impl CosmosProvider {
         blocked.await.of("block_turn")
     }
 
-    /// Blocks an activity instead of completing it: its work item is given back, to be tried again after a pause.
+    /// Blocks an activity instead of completing it: its work item is given back, to be tried again after a pause, and the affinity
+    /// session that this owner took for it.
     ///
     /// # Errors
     /// When the store cannot be reached, or the claim is lost.
-    pub async fn block_work(&self, lock_token: &str, block: &Block) -> Result<Blocked, ProviderError> {
-        let blocked = async { work::block(&self.store, &WorkToken::decode(lock_token)?, block, &self.works).await };
+    pub async fn block_work(
+        &self,
+        lock_token: &str,
+        block: &Block,
+        session_owner: Option<&str>,
+    ) -> Result<Blocked, ProviderError> {
+        let blocked = async {
+            let token = WorkToken::decode(lock_token)?;
+            work::block(&self.store, &token, block, session_owner, &self.works).await
+        };
         blocked.await.of("block_work")
     }
 

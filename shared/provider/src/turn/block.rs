@@ -3,19 +3,19 @@
 //! Nothing of the turn is committed. One fenced write notes in the instance document why, which build it was, and when the same
 //! build tries again; the same write moves the messages to that time (*parks* them), so that neither a sweep nor maintenance
 //! takes them for overdue. The pauses grow from a second to five minutes. Another build does not wait: it takes the parked
-//! messages at once. So does a turn with a cancellation, which can be committed without the orchestration's code. The next
-//! commit ends the block.
+//! messages at once. So does a turn with a cancellation, which can be committed without the orchestration's code (unless nobody can
+//! read its history). The next commit that leaves no parked message behind ends the block.
 //!
 //! What can go wrong: the process ends between the batches of many messages (the rest is parked by whoever comes next); a message
 //! comes during the pause (whoever fetches it parks it); another process commits first (nothing is written).
 
 use super::release::due_from;
-use crate::batch::{extend, pack, write_fenced};
+use crate::batch::{pack, write_fenced};
 use crate::error::Failure;
 use crate::model::{Block, BlockCause, Blocked, MessageDoc, noted};
 use crate::read::{self, Asked, View};
 use crate::store::{Fence, Store};
-use cosmos::{Batch, PartitionKey, Retry};
+use cosmos::PartitionKey;
 
 /// Blocks an instance with these messages, instead of committing a turn that takes them.
 pub(crate) async fn block(
@@ -31,7 +31,7 @@ pub(crate) async fn block(
     let mut next = instance.with(|lock| {
         lock.release(true);
         if block.cause == BlockCause::Crash {
-            // Another build begins to count anew; this one does not run it again.
+            // Whoever tries it next begins to count anew.
             messages.iter().for_each(|message| lock.forget(&message.id));
         }
     });
@@ -44,7 +44,11 @@ pub(crate) async fn block(
     for group in groups {
         match write_fenced(store, pk, &fence, &next, group).await? {
             Some(written) => fence = written.fence,
-            None => return Err(Failure::raced(pk)),
+            // Our own write, whose response was lost, or another turn.
+            None => match store.fence(pk).await? {
+                Some(now) if now.doc.blocked.as_ref() == Some(&blocked) => fence = now,
+                _ => return Err(Failure::raced(pk)),
+            },
         }
     }
     Ok(blocked)
@@ -57,9 +61,11 @@ pub(super) enum Pause {
     Over(View),
     /// The build waits until then.
     Until(u64),
+    /// Another process has written the instance meanwhile: look again.
+    Changed,
 }
 
-/// Looks whether this build waits.
+/// Looks whether this build waits. A process without a build (duroxide's polling runtime) waits for nobody.
 pub(super) async fn pause_of(
     store: &Store,
     pk: &PartitionKey,
@@ -67,34 +73,55 @@ pub(super) async fn pause_of(
     asked: Asked,
     now_ms: u64,
 ) -> Result<Pause, Failure> {
-    let blocked = view.fence.as_ref().and_then(|fence| fence.doc.blocked.clone());
-    let (Some(blocked), Some(build)) = (blocked, store.build.get()) else {
+    let Some(fence) = view.fence.clone() else {
         return Ok(Pause::Over(view));
     };
-    if blocked.until <= now_ms {
+    let Some(blocked) = fence.doc.blocked.as_ref().filter(|blocked| blocked.until > now_ms) else {
         return Ok(Pause::Over(view));
-    }
-    if blocked.build == build.name() && !view.messages.iter().any(MessageDoc::cancels) {
-        park(store, pk, &view.messages, blocked.until).await?;
-        return Ok(Pause::Until(blocked.until));
+    };
+    let is_here = store.build.get().is_some_and(|build| build.name() == blocked.build);
+    let cancels: Vec<MessageDoc> = view
+        .messages
+        .iter()
+        .filter(|message| message.cancels())
+        .cloned()
+        .collect();
+    if is_here && cancels.is_empty() {
+        return Ok(match park(store, pk, &fence, &view.messages, blocked.until).await? {
+            true => Pause::Until(blocked.until),
+            false => Pause::Changed,
+        });
     }
     // What is parked is due in fact: its place among the messages says since when.
-    let mut view = read::view(store, pk, blocked.until, asked).await?;
-    view.messages.retain(|message| message.first_due_ms() <= now_ms);
-    Ok(Pause::Over(view))
-}
-
-/// Parks messages that came during the pause. Whoever has written one since was faster: it is parked by the next fetch.
-async fn park(store: &Store, pk: &PartitionKey, messages: &[MessageDoc], until_ms: u64) -> Result<(), Failure> {
-    for group in pack(due_from(messages.iter(), until_ms)?) {
-        let batch = extend(Batch::new(), &group)?;
-        match store.container.batch(pk, &batch, Retry::Idempotent).await {
-            Ok(_) => {}
-            Err(error) if error.is_precondition_failed() || error.is_not_found() => {
-                tracing::debug!(instance = pk.as_str(), %error, "a message was written before it was parked");
-            }
-            Err(error) => return Err(error.into()),
+    let mut parked = read::view(store, pk, blocked.until, asked).await?;
+    if parked.fence.as_ref().is_none_or(|now| now.etag != fence.etag) || parked.foreign.is_some() {
+        return Ok(Pause::Changed);
+    }
+    parked.messages.retain(|message| message.first_due_ms() <= now_ms);
+    // A turn takes a page of messages. A cancellation behind it must not wait for the others.
+    for cancel in cancels {
+        if parked.messages.iter().all(|message| message.id != cancel.id) {
+            parked.messages.push(cancel);
         }
     }
-    Ok(())
+    Ok(Pause::Over(parked))
+}
+
+/// Parks messages that came during the pause. Returns `false` when another process has written the instance: it may take them.
+async fn park(
+    store: &Store,
+    pk: &PartitionKey,
+    fence: &Fence,
+    messages: &[MessageDoc],
+    until_ms: u64,
+) -> Result<bool, Failure> {
+    let mut fence = fence.clone();
+    for group in pack(due_from(messages.iter(), until_ms)?) {
+        let same = fence.doc.clone();
+        match write_fenced(store, pk, &fence, &same, group).await? {
+            Some(written) => fence = written.fence,
+            None => return Ok(false),
+        }
+    }
+    Ok(true)
 }

@@ -135,6 +135,7 @@ pub(crate) async fn look(
         view = match pause_of(store, pk, view, asked, now).await? {
             Pause::Over(view) => view,
             Pause::Until(until_ms) => return Ok(Looked::not_due(Fetched::Paused { until_ms })),
+            Pause::Changed => continue,
         };
         let items = decode(pk, &view.messages);
         let begins = view.instance().is_some() || items.iter().any(|(_, item)| is_start(item));
@@ -145,7 +146,7 @@ pub(crate) async fn look(
         if let Some(fence) = view
             .fence
             .as_ref()
-            .filter(|_| store.build.get().is_some() && !items.is_empty())
+            .filter(|fence| store.build.get().is_some() && !items.is_empty() && !fence.doc.current.status.is_over())
             && let Some(reason) = unsupported(request.filter, &view)
         {
             let cause = BlockCause::History;
@@ -238,7 +239,7 @@ pub(crate) async fn claim(
             let cause = BlockCause::History;
             let messages: Vec<MessageDoc> = items.into_iter().map(|(message, _)| message).collect();
             let blocked = block(store, pk, &fence, &messages, &Block { cause, reason }).await;
-            blocked.map(Fetched::Blocked)
+            blocked.map(Fetched::Blocked).or_else(busy_if_raced)
         }
         Ok(_) if is_oversized => {
             let given_up = give_up(store, turns, claim, &items).await;

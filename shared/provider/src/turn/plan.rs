@@ -137,7 +137,8 @@ impl Planner<'_> {
             archived = archived.map(|earlier| earlier.with(state));
         }
         instance.updated_at = now;
-        instance.blocked = None;
+        // What is still parked is taken in its order by those who know of the pause.
+        instance.blocked = instance.blocked.filter(|_| self.turn.more);
         if let Some(doc) = archived {
             self.state
                 .insert(0, StagedOp::upsert(&ExecutionDoc::id(doc.state.execution), &doc)?);

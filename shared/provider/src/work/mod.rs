@@ -6,7 +6,6 @@
 //!
 //! Files, lowest first: `owners`, `claimed`, `fetch`, `written`; `release`; `complete`.
 
-mod block;
 mod claimed;
 mod complete;
 mod fetch;
@@ -14,9 +13,8 @@ mod owners;
 mod release;
 mod written;
 
-pub(crate) use block::block;
 pub(crate) use claimed::ClaimedWorks;
 pub(crate) use complete::{Completion, complete};
 pub(crate) use fetch::{WorkRequest, fetch};
-pub(crate) use release::{give_back, release, renew};
+pub(crate) use release::{block, give_back, release, renew};
 pub(crate) use written::{NamedWork, fetch_candidate, fetch_written};

@@ -2,7 +2,7 @@
 
 use super::claimed::ClaimedWorks;
 use crate::error::Failure;
-use crate::model::{AttemptEnd, WorkDoc};
+use crate::model::{AttemptEnd, Block, Blocked, WorkDoc, noted};
 use crate::session;
 use crate::store::{Store, millis};
 use crate::token::WorkToken;
@@ -68,6 +68,28 @@ pub(crate) async fn give_back(store: &Store, lock_token: &str, owner: Option<&st
     {
         session::release(store, &session, &taken).await;
     }
+}
+
+/// Blocks an activity that this build does not register: gives it back, to be tried again after a pause. The attempt does not
+/// count, and only the work item says why: the fence of the instance stays. The affinity session that `owner` took for it is
+/// released, because another environment may run it.
+pub(crate) async fn block(
+    store: &Store,
+    token: &WorkToken,
+    block: &Block,
+    owner: Option<&str>,
+    works: &ClaimedWorks,
+) -> Result<Blocked, Failure> {
+    let (build, now) = (store.build_name()?, store.now());
+    let of = |doc: &WorkDoc| noted(doc.blocked.as_ref(), block, build, now);
+    let written = rewrite(store, token, works, |doc| Some(doc.blocked(now, of(doc)))).await?;
+    works.forget(&token.nonce);
+    if let (Some(session), Some(owner)) = (&written.doc.session, owner)
+        && let Some(taken) = works.owners.forget(session, owner)
+    {
+        session::release(store, session, &taken).await;
+    }
+    written.doc.blocked.ok_or_else(|| token.lost())
 }
 
 /// Writes the next version of a claimed item. `next` returns `None` when the claim has expired.
