@@ -29,7 +29,7 @@ fn orchestrations() -> OrchestrationRegistry {
 
 async fn ship(ctx: &OrchestrationContext) -> Result<String, String> {
     ctx.schedule_activity("Charge", "").await?;
-    let day = ctx.schedule_wait("delivery").await;
+    let day = ctx.dequeue_event("delivery").await;
     ctx.schedule_activity("Ship", day).await
 }
 
