@@ -7,7 +7,6 @@
 use duroxide::runtime::registry::Registry;
 use duroxide_cosmos::Build;
 use sha2::{Digest as _, Sha256};
-use std::fmt::Write as _;
 use std::sync::OnceLock;
 use std::{env, fs, io};
 
@@ -23,16 +22,15 @@ pub(crate) fn build(label: Option<String>, registered: String) -> Build {
 pub(crate) fn registered<H: ?Sized>(registry: &Registry<H>) -> String {
     let mut names = registry.list_names();
     names.sort();
-    let mut text = String::new();
-    for name in names {
-        let mut versions = registry.list_versions(&name);
+    let versions = |name: &String| {
+        let mut versions = registry.list_versions(name);
         versions.sort();
-        for version in versions {
-            // Writing to a string cannot fail.
-            let _ = writeln!(text, "{name} {version}");
-        }
-    }
-    text
+        versions
+            .into_iter()
+            .map(|version| format!("{name} {version}\n"))
+            .collect::<String>()
+    };
+    names.iter().map(versions).collect()
 }
 
 /// A digest of this process's executable.

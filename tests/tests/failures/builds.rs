@@ -65,9 +65,9 @@ async fn a_fixed_third_build_goes_on() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_panic_blocks_until_a_build_does_not_panic() {
-    let panics = |_: OrchestrationContext, _: String| async move {
-        let text: Option<String> = None;
-        Ok(text.expect("a text that is never there"))
+    let panics = |_: OrchestrationContext, input: String| async move {
+        let number: u32 = input.parse().expect("an input that is a number");
+        Ok(number.to_string())
     };
     let panicking = OrchestrationRegistry::builder().register("Order", panics).build();
     let effects = Effects::default();
@@ -77,7 +77,7 @@ async fn a_panic_blocks_until_a_build_does_not_panic() {
     let block = block_of(&cloud, "order").await;
     assert_eq!(block["cause"], "panic");
     let reason = block["reason"].as_str().expect("a reason");
-    assert!(reason.contains("a text that is never there"), "{reason}");
+    assert!(reason.contains("an input that is a number"), "{reason}");
     assert_eq!(cloud.orchestrator.counted().get("BlockedPanic"), Some(&1));
     cloud.queue.take();
     let fixed = cloud.another_build(limits("two"), first_build()).await;

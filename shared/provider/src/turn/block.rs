@@ -58,7 +58,7 @@ pub(crate) async fn block(
 #[derive(Debug)]
 pub(super) enum Pause {
     /// Run what is due, as it was read.
-    Over(View),
+    Over(Box<View>),
     /// The build waits until then.
     Until(u64),
     /// Another process has written the instance meanwhile: look again.
@@ -74,10 +74,10 @@ pub(super) async fn pause_of(
     now_ms: u64,
 ) -> Result<Pause, Failure> {
     let Some(fence) = view.fence.clone() else {
-        return Ok(Pause::Over(view));
+        return Ok(Pause::Over(Box::new(view)));
     };
     let Some(blocked) = fence.doc.blocked.as_ref().filter(|blocked| blocked.until > now_ms) else {
-        return Ok(Pause::Over(view));
+        return Ok(Pause::Over(Box::new(view)));
     };
     let is_here = store.build.get().is_some_and(|build| build.name() == blocked.build);
     let cancels: Vec<MessageDoc> = view
@@ -104,7 +104,7 @@ pub(super) async fn pause_of(
             parked.messages.push(cancel);
         }
     }
-    Ok(Pause::Over(parked))
+    Ok(Pause::Over(Box::new(parked)))
 }
 
 /// Parks messages that came during the pause. Returns `false` when another process has written the instance: it may take them.

@@ -133,7 +133,7 @@ pub(crate) async fn look(
             }
         }
         view = match pause_of(store, pk, view, asked, now).await? {
-            Pause::Over(view) => view,
+            Pause::Over(view) => *view,
             Pause::Until(until_ms) => return Ok(Looked::not_due(Fetched::Paused { until_ms })),
             Pause::Changed => continue,
         };
