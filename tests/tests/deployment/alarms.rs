@@ -93,6 +93,7 @@ async fn written(stack: &Stack) -> Result<BTreeSet<Series>> {
                     Metric::Failed,
                     Metric::OrchestrationsFailed,
                     Metric::GivenUp,
+                    Metric::Blocked,
                 ] {
                     metrics.count(metric, 1);
                 }
@@ -101,7 +102,7 @@ async fn written(stack: &Stack) -> Result<BTreeSet<Series>> {
                 busy().measure(&metrics);
             }
             _ => {
-                for metric in [Metric::Activities, Metric::Failed, Metric::GivenUp] {
+                for metric in [Metric::Activities, Metric::Failed, Metric::GivenUp, Metric::Blocked] {
                     metrics.count(metric, 1);
                 }
             }
