@@ -146,7 +146,7 @@ pub const VARIABLES: &[Variable] = &[
     optional(
         "DUROXIDE_BUILD",
         None,
-        "how people call this build, like a version or a commit; what a build has blocked names it",
+        "a name for this build, such as a version or a commit; whatever it blocks shows that name",
     ),
     optional(
         "DUROXIDE_ON_NONDETERMINISM",

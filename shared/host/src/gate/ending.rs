@@ -105,24 +105,47 @@ fn ended(item: &OrchestrationItem, cancelled: Option<&String>, details: ErrorDet
     })
 }
 
-/// The parent that waits for the instance of a turn.
+/// The parent that waits for the instance of a turn. Every turn asks for it, so nothing but its id is copied.
 pub(super) fn parent_of(item: &OrchestrationItem) -> Option<Parent> {
-    let begin = begin(item)?;
-    let start = begin.started.as_ref().or(begin.history.first())?;
-    let EventKind::OrchestrationStarted {
-        parent_instance,
-        parent_id,
-        parent_execution_id,
-        ..
-    } = &start.kind
-    else {
-        return None;
+    let (instance, execution, call) = match item.messages.iter().find(|message| begins(item, message)) {
+        Some(
+            WorkItem::ContinueAsNew {
+                parent_instance,
+                parent_execution_id,
+                parent_id,
+                ..
+            }
+            | WorkItem::StartOrchestration {
+                parent_instance,
+                parent_execution_id,
+                parent_id,
+                ..
+            },
+        ) => (parent_instance, parent_execution_id, parent_id),
+        _ => match &item.history.first()?.kind {
+            EventKind::OrchestrationStarted {
+                parent_instance,
+                parent_execution_id,
+                parent_id,
+                ..
+            } => (parent_instance, parent_execution_id, parent_id),
+            _ => return None,
+        },
     };
     Some(Parent {
-        instance: parent_instance.clone()?,
-        execution: parent_execution_id.unwrap_or(duroxide::INITIAL_EXECUTION_ID),
-        call: (*parent_id)?,
+        instance: instance.clone()?,
+        execution: execution.unwrap_or(duroxide::INITIAL_EXECUTION_ID),
+        call: (*call)?,
     })
+}
+
+/// Whether the message begins the execution that the turn would run.
+fn begins(item: &OrchestrationItem, message: &WorkItem) -> bool {
+    match message {
+        WorkItem::ContinueAsNew { .. } => true,
+        WorkItem::StartOrchestration { .. } => item.history.is_empty(),
+        _ => false,
+    }
 }
 
 /// Adds the answer to the parent of an orchestration that fails, if it is missing.
@@ -165,12 +188,10 @@ struct Begin<'a> {
 }
 
 fn begin(item: &OrchestrationItem) -> Option<Begin<'_>> {
-    let started = item.messages.iter().find_map(|message| match message {
-        WorkItem::ContinueAsNew { .. } => Some((item.execution_id + 1, started_by(message)?)),
-        WorkItem::StartOrchestration { .. } if item.history.is_empty() => {
-            Some((item.execution_id, started_by(message)?))
-        }
-        _ => None,
+    let message = item.messages.iter().find(|message| begins(item, message));
+    let started = message.and_then(|message| {
+        let is_next = matches!(message, WorkItem::ContinueAsNew { .. });
+        Some((item.execution_id + u64::from(is_next), started_by(message)?))
     });
     match started {
         Some((execution, started)) => Some(Begin {
