@@ -1,6 +1,7 @@
 //! Instances, alone and in lists.
 
 use super::Payload;
+use super::payload::present;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -102,8 +103,11 @@ pub struct Instance {
     /// How often it has set that.
     #[serde(default)]
     pub custom_status_version: u64,
+    /// What it was started with, while it is pending and `includeInput=true` is given; later it is in the history.
+    #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
+    pub input: Option<Payload>,
     /// What it has completed with; with `raw=true`, the text as a string. Not in lists.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
     pub output: Option<Payload>,
     /// What it has failed with, or why it was cancelled. Not in lists.
     #[serde(default, skip_serializing_if = "Option::is_none")]

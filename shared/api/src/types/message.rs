@@ -1,6 +1,7 @@
 //! What a running instance is sent: events, queue messages, a cancellation; and what removes it.
 
 use super::Payload;
+use super::payload::present;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -9,7 +10,7 @@ use utoipa::ToSchema;
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct EventRequest {
     /// The data, any JSON value: the workflow gets its JSON text.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
     pub data: Option<Payload>,
     /// The data as the very text that the workflow gets. Instead of `data`.
     #[serde(default, skip_serializing_if = "Option::is_none")]

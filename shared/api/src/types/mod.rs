@@ -13,7 +13,7 @@ mod problem;
 mod start;
 pub mod time;
 
-pub use attention::{Count, Counts, Health, Overview, StatusCount};
+pub use attention::{Count, Counts, Health, Overview, StatusCount, StoreStats};
 pub use dead_letter::{DeadLetter, DeadLetterList, DeadLetterSummary, Discarded, Redriven};
 pub use history::{
     ActivityAttempts, EndedAttempt, Execution, ExecutionList, History, KeyValue, KeyValueList, Stats, Tree,

@@ -1,6 +1,6 @@
 //! An input or output: a text for duroxide, a JSON value here if that text is JSON, else a string.
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
 use std::borrow::Cow;
 use std::fmt;
@@ -38,6 +38,11 @@ impl Payload {
             Err(_) => Cow::Borrowed(self.json()),
         }
     }
+}
+
+/// For an optional field, where `null` is a value and not its absence.
+pub(super) fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Payload>, D::Error> {
+    Payload::deserialize(deserializer).map(Some)
 }
 
 impl PartialEq for Payload {
@@ -91,6 +96,12 @@ mod tests {
             assert_eq!(Payload::of_text(text).text(), text);
             assert_eq!(Payload::string(text).text(), text);
         }
+    }
+
+    #[test]
+    fn null_is_a_value() {
+        let request: crate::types::StartRequest = serde_json::from_str("{\"input\": null}").unwrap();
+        assert_eq!(request.input, Some(Payload::of_text("null")));
     }
 
     #[test]

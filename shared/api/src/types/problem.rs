@@ -18,6 +18,8 @@ pub enum ProblemType {
     NoSuchRoute,
     MethodNotAllowed,
     InstanceExists,
+    StillRunning,
+    IsChild,
     WrongState,
     InstanceEnded,
     TooLarge,
@@ -30,7 +32,7 @@ pub enum ProblemType {
 
 impl ProblemType {
     /// All of them.
-    pub const ALL: [ProblemType; 15] = [
+    pub const ALL: [ProblemType; 17] = [
         ProblemType::InvalidRequest,
         ProblemType::Unauthenticated,
         ProblemType::Forbidden,
@@ -38,6 +40,8 @@ impl ProblemType {
         ProblemType::NoSuchRoute,
         ProblemType::MethodNotAllowed,
         ProblemType::InstanceExists,
+        ProblemType::StillRunning,
+        ProblemType::IsChild,
         ProblemType::WrongState,
         ProblemType::InstanceEnded,
         ProblemType::TooLarge,
@@ -84,6 +88,8 @@ impl ProblemType {
             NoSuchRoute => ("no-such-route", 404, "The API has no such path"),
             MethodNotAllowed => ("method-not-allowed", 405, "The path does not have this method"),
             InstanceExists => ("instance-exists", 409, "The id belongs to another instance"),
+            StillRunning => ("still-running", 409, "The instance has not ended"),
+            IsChild => ("is-a-child", 409, "The instance belongs to another one"),
             WrongState => ("wrong-state", 409, "The instance is in another state"),
             InstanceEnded => ("instance-ended", 410, "The instance has ended"),
             TooLarge => ("too-large", 413, "The request is too large"),

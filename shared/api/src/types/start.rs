@@ -1,5 +1,6 @@
 //! Starting an instance.
 
+use super::payload::present;
 use super::{Instance, Payload};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -14,7 +15,7 @@ pub struct StartRequest {
     #[schema(min_length = 1, max_length = 1024)]
     pub id: Option<String>,
     /// The input, any JSON value: the workflow gets its JSON text.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
     pub input: Option<Payload>,
     /// The input as the very text that the workflow gets, which need not be JSON. Instead of `input`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
