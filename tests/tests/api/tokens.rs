@@ -1,9 +1,8 @@
 //! Bearer tokens: what is refused, with the same answer each time and nothing read; and how keys are rotated.
 
 use crate::support::*;
-use aws_lc_rs::encoding::AsBigEndian as _;
 use aws_lc_rs::rand::SystemRandom;
-use aws_lc_rs::rsa::{KeyPair as RsaKeyPair, KeySize, PublicKeyComponents};
+use aws_lc_rs::rsa::{KeyPair as RsaKeyPair, KeySize};
 use aws_lc_rs::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPair as _, RSA_PKCS1_SHA256};
 use aws_lc_rs::{hmac, signature};
 use base64::Engine as _;
@@ -105,8 +104,9 @@ impl Signer {
     fn jwk(&self) -> Value {
         match self {
             Signer::Rsa(kid, key) => {
-                let PublicKeyComponents { n, e } = PublicKeyComponents::<Vec<u8>>::from(key.public_key());
-                json!({"kty": "RSA", "kid": kid, "use": "sig", "alg": "RS256", "n": encode(n), "e": encode(e)})
+                // SEQUENCE { INTEGER 0 n, INTEGER 65537 } in DER: n has 256 bytes.
+                let n = &key.public_key().as_ref()[9..265];
+                json!({"kty": "RSA", "kid": kid, "use": "sig", "alg": "RS256", "n": encode(n), "e": "AQAB"})
             }
             Signer::P256(kid, key) => {
                 let point = key.public_key().as_ref();

@@ -294,7 +294,7 @@ mod tests {
             json!({}),
             json!({"aud": ["other", "api"]}),
             json!({"exp": NOW - 59}),
-            json!({"nbf": NOW + 59.5}),
+            json!({"nbf": NOW as f64 + 59.5}),
         ] {
             assert_eq!(check(changes).unwrap().who, "ada");
         }
