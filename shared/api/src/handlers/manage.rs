@@ -37,7 +37,10 @@ pub(crate) async fn verb(
             let Body(request) = Body::from_request(request, &()).await?;
             prune(&api, &id, &request).await
         }
-        _ => Err(Refusal::new(ProblemType::NoSuchRoute, "the verbs of an instance are cancel and prune")),
+        _ => Err(Refusal::new(
+            ProblemType::NoSuchRoute,
+            "the verbs of an instance are cancel and prune",
+        )),
     }
 }
 
@@ -81,7 +84,9 @@ pub(crate) async fn cancel(api: &Api, id: &str, request: CancelRequest) -> Answe
 pub(crate) async fn prune(api: &Api, id: &str, request: &PruneRequest) -> Answer {
     let keep = request.keep.unwrap_or(1);
     if keep == 0 {
-        return Err(Refusal::invalid("keep is at least 1: the current execution cannot be deleted"));
+        return Err(Refusal::invalid(
+            "keep is at least 1: the current execution cannot be deleted",
+        ));
     }
     if found(api, id).await?.started_at.is_none() {
         return ok(&Pruned::default());
@@ -110,7 +115,11 @@ pub(crate) async fn prune(api: &Api, id: &str, request: &PruneRequest) -> Answer
     ))]
 pub(crate) async fn delete(State(api): State<Api>, Segment(id): Segment<2>, RawQuery(query): RawQuery) -> Answer {
     let force = Query::read(query.as_deref(), &["force"])?.flag("force")?;
-    let summary = api.store().instance_summary(&id).await?.ok_or_else(|| Refusal::no_instance(&id))?;
+    let summary = api
+        .store()
+        .instance_summary(&id)
+        .await?
+        .ok_or_else(|| Refusal::no_instance(&id))?;
     // duroxide's client knows these cases by the text of an error.
     if summary.parent.is_some() {
         return Err(ClientError::CannotDeleteSubOrchestration { instance_id: id }.into());
