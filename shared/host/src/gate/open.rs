@@ -42,7 +42,7 @@ pub(super) struct Claim {
     pub more: bool,
     /// The affinity session of an activity.
     pub affinity_session: Option<String>,
-    /// The orchestration of an activity, if its wakeup named it.
+    /// The orchestration of an activity, if its work item names it.
     pub orchestration: Option<Orchestration>,
     /// What ends the instance of a turn that cannot be run, instead of blocking it.
     pub ending: Option<Arc<TurnDecision>>,

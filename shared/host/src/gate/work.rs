@@ -63,7 +63,7 @@ impl Gate {
                 Err(error) => request.fail(error.to_string()),
                 Ok(Fetched::Ready(work)) => {
                     let (target, budget, answer) = request.split();
-                    let Some((claim, activity)) = self.claim(&target, &work, budget, since) else {
+                    let Some((claim, activity)) = self.claim(&work, budget, since) else {
                         // The runtime would panic on it. Its lock expires, and nobody runs it.
                         let error = format!("`{}` has a work item that is no activity", target.instance);
                         answer.reply(Step::failed(error));
@@ -280,13 +280,7 @@ impl Gate {
     }
 
     /// What is known of the activity that was claimed; `None` if it is none.
-    fn claim(
-        &self,
-        target: &WorkTarget,
-        work: &ClaimedWork,
-        budget: Budget,
-        since: Instant,
-    ) -> Option<(Claim, ActivityClaim)> {
+    fn claim(&self, work: &ClaimedWork, budget: Budget, since: Instant) -> Option<(Claim, ActivityClaim)> {
         let WorkItem::ActivityExecute {
             instance,
             execution_id,
@@ -323,7 +317,7 @@ impl Gate {
             attempt: work.attempt,
             more: false,
             affinity_session: session_id.clone(),
-            orchestration: target.orchestration.clone(),
+            orchestration: work.orchestration.clone(),
             ending: None,
             parent: None,
             activity: Some(activity.clone()),
