@@ -230,6 +230,17 @@ pub(crate) fn is_cancellation(events: &[Event]) -> bool {
 }
 
 impl Due {
+    /// The next turn of an instance is due now.
+    pub fn turn(instance: &str) -> Due {
+        Due {
+            target: Target::Turn {
+                instance: instance.to_owned(),
+            },
+            at_ms: None,
+            execution: None,
+        }
+    }
+
     /// Who has something to do when a turn or an activity makes this message: a timer is due when it fires. `None` for an
     /// activity, which is no message.
     pub fn message(item: &WorkItem) -> Option<Due> {

@@ -25,6 +25,11 @@ pub enum Fetched<T> {
         /// When the claim expires, unless it is released earlier (Unix ms).
         until_ms: u64,
     },
+    /// The fetch has completed a commit that another process left unfinished: wake these, and fetch again.
+    RolledForward {
+        /// Who has something to do now.
+        due: Vec<Due>,
+    },
     /// The turn was given up, and its orchestration has failed: its history is too large to be loaded. The fetch has
     /// committed that.
     GivenUp(GivenUpTurn),
@@ -49,6 +54,7 @@ impl<T> Fetched<T> {
             Fetched::Ready(item) => Fetched::Ready(f(item)),
             Fetched::Nothing => Fetched::Nothing,
             Fetched::Busy { until_ms } => Fetched::Busy { until_ms },
+            Fetched::RolledForward { due } => Fetched::RolledForward { due },
             Fetched::GivenUp(turn) => Fetched::GivenUp(turn),
             Fetched::Blocked(blocked) => Fetched::Blocked(blocked),
             Fetched::Paused { until_ms } => Fetched::Paused { until_ms },

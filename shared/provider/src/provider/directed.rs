@@ -390,7 +390,7 @@ impl CosmosProvider {
         }
     }
 
-    fn add_turn_candidates(&self, due: Vec<Due>) {
+    pub(super) fn add_turn_candidates(&self, due: Vec<Due>) {
         let now = self.store.now();
         for Due { target, at_ms, .. } in due {
             if let Target::Turn { instance } = target {
