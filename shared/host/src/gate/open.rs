@@ -45,12 +45,20 @@ pub(super) struct Claim {
     /// The orchestration of an activity, if its wakeup named it.
     pub orchestration: Option<Orchestration>,
     /// What ends the instance of a turn that cannot be run, instead of blocking it.
-    pub ending: Option<Arc<TurnDecision>>,
+    pub ending: Option<Ending>,
     /// The parent that waits for the instance of a turn.
     pub parent: Option<Parent>,
     pub activity: Option<ActivityClaim>,
     pub budget: Budget,
     pub since: Instant,
+}
+
+/// What ends an instance that cannot be run.
+#[derive(Clone, Debug)]
+pub(super) enum Ending {
+    Decided(Arc<TurnDecision>),
+    /// A message cancels it for this reason, and nobody here can read its history: the store knows the rest.
+    Unread(String),
 }
 
 /// The call of a parent that a child answers.

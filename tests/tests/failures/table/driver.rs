@@ -185,6 +185,7 @@ impl Scene {
                 self.rewrite(&future).await;
                 self.spoiled = Some(part);
             }
+            Fault::Turn(TurnFault::PinnedHistory) => self.pin("99.0.0").await,
             Fault::Turn(TurnFault::StrayCompletion) => {
                 let execution_id = match self.case.place {
                     Place::AfterContinueAsNew => 2,
@@ -201,6 +202,24 @@ impl Scene {
             }
             _ => {}
         }
+    }
+
+    /// Undoes what was done to documents.
+    async fn repair(&self) {
+        if let Some(readable) = &self.spoiled {
+            self.rewrite(readable).await;
+        }
+        if self.case.fault == Fault::Turn(TurnFault::PinnedHistory) {
+            self.pin("0.1.32").await;
+        }
+    }
+
+    /// Says of the victim that this duroxide has made its history.
+    async fn pin(&self, version: &str) {
+        let instance = self.cloud.world.document(&self.case.place.instance(), "instance").await;
+        let mut instance = instance.expect("the instance has a document");
+        instance["pinned"] = version.into();
+        self.rewrite(&instance).await;
     }
 
     /// The newest part of the victim's history.
@@ -353,7 +372,7 @@ pub(super) async fn check_unknown_activity(place: Place) {
     }
 }
 
-pub(super) async fn check_blocked_turn(row: &BlockedRow, case: Case) {
+pub(super) async fn check_blocked_turn(row: &BlockedRow, case: Case, rescue: Rescue) {
     let mut scene = Scene::start(case).await;
     let wakeup = scene.take_bad_turn().await;
     let victim = case.place.instance();
@@ -372,11 +391,9 @@ pub(super) async fn check_blocked_turn(row: &BlockedRow, case: Case) {
     assert_eq!(scene.metrics(), counts(&[("Blocked", 1), (row.metric, 1)]), "{case:?}");
     // The workflow.
     scene.cloud.queue.take();
-    match row.rescue {
+    match rescue {
         Rescue::AnotherBuild => {
-            if let Some(readable) = &scene.spoiled {
-                scene.rewrite(readable).await;
-            }
+            scene.repair().await;
             serve(&scene.cloud.orchestrator, &wakeup).await;
             scene.drain().await;
             scene.expect_went_on().await;
@@ -384,6 +401,9 @@ pub(super) async fn check_blocked_turn(row: &BlockedRow, case: Case) {
         Rescue::Cancellation => {
             let cancelled = scene.cloud.client.cancel_instance(&victim, "enough").await;
             cancelled.expect("it is accepted");
+            // By the build that cannot go on.
+            let bad = scene.bad.as_ref().expect("it is deployed");
+            serve(bad, &only(&scene.cloud)).await;
             scene.drain().await;
             expect_cancelled(&scene).await;
         }

@@ -91,6 +91,8 @@ pub enum TurnFault {
     /// Its history has an event that no duroxide knows.
     CorruptHistory,
     HugeHistory,
+    /// Its history is of a duroxide that no build has.
+    PinnedHistory,
     /// A message says that an activity has completed that was never scheduled.
     StrayCompletion,
     ProcessDies,
@@ -207,8 +209,9 @@ const fn changed(change: Change, reason: &'static str) -> BlockedRow {
 }
 
 /// The faults in turns that block. The workflow sees nothing; the operator sees `Blocked`, the cause and the reason, and no dead
-/// letter; the metrics count `Blocked` and that of the cause. After the rescue the workflow goes on as if nothing had been.
-const BLOCKED_TURNS: [BlockedRow; 14] = {
+/// letter; the metrics count `Blocked` and that of the cause. After the rescue the workflow goes on as if nothing had been. Each
+/// of them can be cancelled, too.
+const BLOCKED_TURNS: [BlockedRow; 15] = {
     use Rescue::{AnotherBuild, Cancellation};
     use TurnFault::*;
     [
@@ -227,6 +230,13 @@ const BLOCKED_TURNS: [BlockedRow; 14] = {
             "history",
             "BlockedHistory",
             "over the limit of 1",
+            AnotherBuild,
+        ),
+        blocked(
+            PinnedHistory,
+            "history",
+            "BlockedHistory",
+            "pinned to duroxide 99.0.0",
             AnotherBuild,
         ),
         blocked(
@@ -316,9 +326,14 @@ async fn check_activities(faults: &[ActivityFault]) {
 async fn check_blocked(is_wanted: impl Fn(TurnFault) -> bool) {
     let rows: Vec<&BlockedRow> = BLOCKED_TURNS.iter().filter(|row| is_wanted(row.fault)).collect();
     assert!(rows.len() > 1, "there are rows");
-    let cases = rows.into_iter().flat_map(|row| Place::ALL.map(|place| (row, place)));
+    let cases = rows
+        .iter()
+        .flat_map(|row| Place::ALL.map(|place| (*row, place, row.rescue)));
+    // Whatever blocks, a cancellation ends it.
+    let cancelled = rows.iter().map(|row| (*row, Place::Child, Rescue::Cancellation));
     let all: Vec<_> = cases
-        .map(|(row, place)| check_blocked_turn(row, case_of(row.fault, place)))
+        .chain(cancelled)
+        .map(|(row, place, rescue)| check_blocked_turn(row, case_of(row.fault, place), rescue))
         .collect();
     stream::iter(all).buffer_unordered(SIDE_BY_SIDE).collect::<()>().await;
 }
