@@ -60,7 +60,7 @@ pub use build::Build;
 pub use clock::{Ids, RandomIds};
 pub use config::{CosmosConfig, CosmosConfigBuilder, Outbox};
 pub use cosmos::{Clock, SystemClock};
-pub use due::{Due, Orchestration, Target, TurnDecision, WorkTarget, WorkVersion};
+pub use due::{Due, Target, TurnDecision, WorkTarget, WorkVersion};
 pub use error::ConnectError;
 pub use maintain::{
     Backlog, BacklogQuery, DeadLetter, DeadLetterCursor, DeadLetterFilter, DeadLetterId, DeadLetterPage,
@@ -70,8 +70,8 @@ pub use maintain::{
 #[cfg(feature = "testing")]
 pub use model::testing;
 pub use model::{
-    Attempt, AttemptEnd, AwaitedProbe, Block, BlockCause, Blocked, DeadLetterKind, GivenUpWork, QueueState,
-    RemindedSpan, UnfinishedSweep,
+    Attempt, AttemptEnd, AwaitedProbe, Block, BlockCause, Blocked, DeadLetterKind, GivenUpWork, Orchestration,
+    QueueState, RemindedSpan, UnfinishedSweep,
 };
 pub use page::{Cursor, PageRequest, PassOutcome};
 pub use provider::CosmosProvider;

@@ -1,7 +1,7 @@
 //! The types of the directed calls: what a fetch returns and what a commit promises.
 
 use crate::due::{Due, Target, WorkVersion};
-use crate::model::{Attempt, Blocked, WorkDoc};
+use crate::model::{Attempt, Blocked, Orchestration, WorkDoc};
 use cosmos::Etag;
 use duroxide::providers::{OrchestrationItem, ProviderError, WorkItem};
 use std::collections::HashMap;
@@ -108,6 +108,8 @@ pub struct ClaimedWork {
     pub attempt: u32,
     /// Why it could not be run before.
     pub blocked: Option<Blocked>,
+    /// The orchestration that scheduled it, if its writer noted it.
+    pub orchestration: Option<Orchestration>,
     /// The attempts before, as far as they are known: the newest ones, the oldest first.
     pub earlier: Vec<Attempt>,
 }

@@ -3,6 +3,7 @@
 use super::block;
 use super::ending;
 use super::open::{Claim, Ending};
+use super::others::Kindred;
 use super::request::StepRequest;
 use super::step::{Ended, Outcome, Step};
 use super::{Gate, TurnTarget, not_open};
@@ -58,6 +59,7 @@ impl Gate {
                         ending: self.ending_of(&turn),
                         parent: ending::parent_of(&turn.item),
                         activity: None,
+                        kindred: self.kindred(turn.blocked.as_ref(), Kindred::Turns),
                         budget,
                         since,
                     };
@@ -220,14 +222,20 @@ impl Gate {
             self.open.close(token, Outcome::Raced);
             return Ok(());
         }
-        let wakeups = self.wakeups(commit.decided.with_versions(commit.due));
+        let mut wakeups = self.wakeups(commit.decided.with_versions(commit.due));
         match &done {
-            Ok(()) => self.open.close_with(token, Outcome::Committed, |step| {
-                step.execution = Some(execution);
-                step.ended = ended;
-                step.given_up = given_up;
-                step.wakeups.extend(wakeups);
-            }),
+            Ok(()) => {
+                // Any build can end an instance that it cannot run.
+                if !given_up && !matches!(ended, Some(Ended::Cancelled { .. })) {
+                    wakeups.extend(self.wakeups_of_others(&claim).await);
+                }
+                self.open.close_with(token, Outcome::Committed, |step| {
+                    step.execution = Some(execution);
+                    step.ended = ended;
+                    step.given_up = given_up;
+                    step.wakeups.extend(wakeups);
+                });
+            }
             Err(error) => self.commit_failed(token, claim.budget, error, wakeups),
         }
         done

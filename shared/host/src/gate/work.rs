@@ -11,6 +11,7 @@
 
 use super::block;
 use super::open::{ActivityClaim, Claim, Stop};
+use super::others::Kindred;
 use super::reason::Allowed;
 use super::step::{Outcome, Step};
 use super::turn::released;
@@ -63,7 +64,7 @@ impl Gate {
                 Err(error) => request.fail(error.to_string()),
                 Ok(Fetched::Ready(work)) => {
                     let (target, budget, answer) = request.split();
-                    let Some((claim, activity)) = self.claim(&target, &work, budget, since) else {
+                    let Some((claim, activity)) = self.claim(&work, budget, since) else {
                         // The runtime would panic on it. Its lock expires, and nobody runs it.
                         let error = format!("`{}` has a work item that is no activity", target.instance);
                         answer.reply(Step::failed(error));
@@ -141,12 +142,17 @@ impl Gate {
         given_up: bool,
     ) -> Result<(), ProviderError> {
         let done = Self::committed(claim.budget, "ack_work_item", commit.done, &commit.decided).await;
-        let wakeups = self.wakeups(commit.due);
+        let mut wakeups = self.wakeups(commit.due);
         match &done {
-            Ok(()) => self.open.close_with(token, Outcome::Committed, |step| {
-                step.given_up = given_up;
-                step.wakeups = wakeups;
-            }),
+            Ok(()) => {
+                if !given_up {
+                    wakeups.extend(self.wakeups_of_others(claim).await);
+                }
+                self.open.close_with(token, Outcome::Committed, |step| {
+                    step.given_up = given_up;
+                    step.wakeups = wakeups;
+                });
+            }
             Err(error) => self.commit_failed(token, claim.budget, error, wakeups),
         }
         done
@@ -280,19 +286,14 @@ impl Gate {
     }
 
     /// What is known of the activity that was claimed; `None` if it is none.
-    fn claim(
-        &self,
-        target: &WorkTarget,
-        work: &ClaimedWork,
-        budget: Budget,
-        since: Instant,
-    ) -> Option<(Claim, ActivityClaim)> {
+    fn claim(&self, work: &ClaimedWork, budget: Budget, since: Instant) -> Option<(Claim, ActivityClaim)> {
         let WorkItem::ActivityExecute {
             instance,
             execution_id,
             id,
             name,
             session_id,
+            tag,
             ..
         } = &work.item
         else {
@@ -323,10 +324,11 @@ impl Gate {
             attempt: work.attempt,
             more: false,
             affinity_session: session_id.clone(),
-            orchestration: target.orchestration.clone(),
+            orchestration: work.orchestration.clone(),
             ending: None,
             parent: None,
             activity: Some(activity.clone()),
+            kindred: self.kindred(work.blocked.as_ref(), Kindred::Works { tag: tag.clone() }),
             budget,
             since,
         };

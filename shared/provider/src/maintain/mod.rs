@@ -9,11 +9,13 @@
 //! | retention | `retention`, `lone_children` | instances that ended long ago, earlier executions |
 //! | report | `backlog`, `numbers` | numbers: counted by the service; derived from a look |
 //! | all | `look` | everything that waits: which passes have something to do |
+//! | none | `blocked` | what other builds have blocked, for a build that goes on with one of them |
 //!
 //! A pass works in pages (see `page`), so that a caller can alternate between passes and stop when its budget ends.
 //! Everything is idempotent: the next run continues a pass that was killed at any write, and two runs at once do no harm.
 
 mod backlog;
+mod blocked;
 mod dead_letters;
 mod due;
 mod lone_children;
@@ -28,6 +30,7 @@ mod state;
 
 pub(crate) use backlog::backlog;
 pub use backlog::{Backlog, BacklogQuery};
+pub(crate) use blocked::blocked_by_others;
 pub use dead_letters::{
     DeadLetter, DeadLetterCursor, DeadLetterFilter, DeadLetterId, DeadLetterPage, DeadLetterSummary,
 };

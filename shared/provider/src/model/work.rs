@@ -55,9 +55,21 @@ pub(crate) struct WorkDoc {
     /// Its due time is the end of the pause of the build that has blocked it; another build takes it before. A claim ends this.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub parked: bool,
+    /// The orchestration that scheduled it, if the writer knew it: duroxide would read the whole history to learn it.
+    #[serde(rename = "of", default, skip_serializing_if = "Option::is_none")]
+    pub orchestration: Option<Orchestration>,
     pub item: Box<RawValue>,
     #[serde(flatten)]
     schema: Schema,
+}
+
+/// The name and version of an orchestration.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Orchestration {
+    /// Its name.
+    pub name: String,
+    /// Its version.
+    pub version: String,
 }
 
 impl WorkDoc {
@@ -91,9 +103,16 @@ impl WorkDoc {
             log: AttemptLog::default(),
             blocked: None,
             parked: false,
+            orchestration: None,
             item: serde_json::value::to_raw_value(item)?,
             schema: Schema::default(),
         }))
+    }
+
+    /// The same, with the orchestration that schedules it.
+    pub(crate) fn scheduled_by(mut self, orchestration: Option<Orchestration>) -> Self {
+        self.orchestration = orchestration;
+        self
     }
 
     pub(crate) fn id(execution: u64, activity: u64) -> String {

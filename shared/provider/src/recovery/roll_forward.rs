@@ -8,9 +8,9 @@
 
 use super::deletion;
 use crate::batch;
-use crate::due::{Due, Orchestration, Target, WorkVersion};
+use crate::due::{Due, Target, WorkVersion};
 use crate::error::Failure;
-use crate::model::{InstanceDoc, StagedDoc, StagedHead, StagedOp, Unfinished, WorkDoc};
+use crate::model::{StagedDoc, StagedHead, StagedOp, Unfinished, WorkDoc};
 use crate::store::{Fence, Store, Stored};
 use cosmos::{Etag, PartitionKey};
 use duroxide::providers::WorkItem;
@@ -108,7 +108,7 @@ pub(crate) async fn publish(
             fence = now;
             continue;
         };
-        let due = if is_own { Vec::new() } else { due_of(&fence.doc, &ops) };
+        let due = if is_own { Vec::new() } else { due_of(&ops) };
         let mut next = fence.doc.clone();
         ops.push(StagedOp::discard(&id));
         if unfinished.next + 1 < unfinished.total {
@@ -142,21 +142,14 @@ pub(crate) async fn publish(
 
 /// Who has something to do once these operations are published: the workers of new activities, and the instance when its
 /// timers fire. Messages to other instances are intents, which the outbox delivers.
-fn due_of(instance: &InstanceDoc, ops: &[StagedOp]) -> Vec<Due> {
-    let orchestration = match (&instance.name, &instance.version) {
-        (Some(name), Some(version)) => Some(Orchestration {
-            name: name.clone(),
-            version: version.clone(),
-        }),
-        _ => None,
-    };
+fn due_of(ops: &[StagedOp]) -> Vec<Due> {
     let due = |op: &StagedOp| {
         let body = op.body.as_ref()?;
         // What a newer release has staged and this one cannot decode is left to the sweep.
         if WorkDoc::numbers_of(&op.id).is_some() {
             let work: WorkDoc = serde_json::from_str(body.get()).ok()?;
             let item: WorkItem = serde_json::from_str(work.item.get()).ok()?;
-            return Due::activity(&item, orchestration.as_ref());
+            return Due::activity(&item);
         }
         let Stored::Message(message) = Stored::decode(body).ok()? else {
             return None;

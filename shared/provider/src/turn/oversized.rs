@@ -87,7 +87,7 @@ pub(super) async fn give_up(
     let kept = items.iter().map(|(message, _)| message.item.clone()).collect();
     let given_up = given_up::of_history(error.clone(), instance, attempt, kept);
     let decision = unread::failed(store, pk, instance, &error).await?;
-    let due = decision.due(None);
+    let due = decision.due();
     let turn = ClaimedTurn {
         pk: pk.clone(),
         nonce,
@@ -95,7 +95,6 @@ pub(super) async fn give_up(
         kv: Vec::new(),
         messages: items.iter().map(|(message, _)| message.clone()).collect(),
         more,
-        orchestration: None,
         until,
         expires,
     };

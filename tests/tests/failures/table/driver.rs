@@ -356,8 +356,16 @@ pub(super) async fn check_unknown_activity(place: Place) {
         let again = again.await.expect("it is tried again after a pause");
         let expected = counts(&[("Blocked", 1), ("BlockedUnknownName", 1)]);
         assert_eq!(scene.metrics(), expected, "{case:?}");
-        let work = scene.cloud.world.documents_of("work").await.remove(0);
-        assert_eq!(work["blocked"]["reason"], UNKNOWN, "{case:?}");
+        // The instance runs, and says what its activity waits for.
+        let victim = scene.summary(&place.instance()).await;
+        let attempts = scene.cloud.silent.activity_attempts(&victim.instance, victim.execution);
+        let attempts = attempts.await.expect("attempts");
+        let blocked = attempts[0].open.as_ref().and_then(|open| open.blocked.as_ref());
+        assert_eq!(
+            blocked.map(|blocked| blocked.reason.as_str()),
+            Some(UNKNOWN),
+            "{case:?}"
+        );
         assert_eq!(
             scene.summary(&place.instance()).await.status,
             InstanceStatus::Running,
