@@ -8,6 +8,7 @@ use duroxide::{AppErrorKind, ErrorDetails, OrchestrationContext, OrchestrationRe
 use duroxide_cosmos::InstanceStatus;
 use duroxide_lambda::Limits;
 use serde_json::json;
+use tests::log::LogLines;
 
 #[track_caller]
 fn assert_cancelled(status: &OrchestrationStatus) {
@@ -111,6 +112,25 @@ async fn a_parent_hears_that_its_blocked_child_was_cancelled() {
         OrchestrationStatus::Completed { output, .. } => assert!(output.contains("enough"), "{output}"),
         other => panic!("{other:?}"),
     }
+}
+
+/// duroxide takes it for a failure of the application, and says so before it is committed.
+#[tokio::test]
+async fn a_cancelled_orchestration_is_not_logged_as_failed() {
+    let (lines, _guard) = LogLines::capture();
+    let (cloud, _) = cloud(first_build(), Effects::default().activities(&NAMES)).await;
+    serve(&cloud.orchestrator, &start(&cloud, "order", "Order").await).await;
+    cloud.queue.take();
+    cancel(&cloud, "order").await;
+    serve(&cloud.orchestrator, &only(&cloud)).await;
+    assert_cancelled(&status(&cloud, "order").await);
+    let lines = lines.read();
+    let has = |text: &str| {
+        let mut messages = lines.iter().filter_map(|line| line["message"].as_str());
+        messages.any(|message| message.to_lowercase().contains(text))
+    };
+    assert!(has("an orchestration was cancelled"), "{lines:#?}");
+    assert!(!has("orchestration failed"), "{lines:#?}");
 }
 
 /// Nothing of its history is read for that: its activity, its children (one of which no turn has begun) and its parent are found
