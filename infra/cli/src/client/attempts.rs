@@ -1,5 +1,6 @@
 //! The attempts of activities, for `history` and `status`.
 
+use super::instance::BlockedView;
 use crate::terminal::text::{escape, span};
 use duroxide::{Event, EventKind};
 use duroxide_cosmos::{ActivityAttempts, Attempt};
@@ -22,6 +23,11 @@ pub(super) struct AttemptsView {
     pub running_since: Option<String>,
     /// The newest attempts that have ended.
     pub ended: Vec<EndedAttempt>,
+    /// Why no worker runs it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub blocked: Option<BlockedView>,
+    #[serde(skip)]
+    blocked_since_ms: Option<u64>,
     #[serde(skip)]
     running_since_ms: Option<u64>,
 }
@@ -47,12 +53,15 @@ impl From<&ActivityAttempts> for AttemptsView {
         });
         let last = of.ended.last().map_or(0, |attempt| attempt.number);
         let running_since_ms = of.open.as_ref().and_then(|open| open.began);
+        let blocked = of.open.as_ref().and_then(|open| open.blocked.as_ref());
         AttemptsView {
             activity: of.activity,
             name: of.open.as_ref().map(|open| open.name.clone()),
             attempts: of.open.as_ref().map_or(last, |open| open.attempts),
             running_since: running_since_ms.map(rfc3339),
             ended: ended.collect(),
+            blocked: blocked.map(BlockedView::from),
+            blocked_since_ms: blocked.map(|blocked| blocked.since),
             running_since_ms,
         }
     }
@@ -68,6 +77,14 @@ impl AttemptsView {
     /// One line of `status`.
     pub(super) fn line(&self, now_ms: u64) -> String {
         let name = escape(self.name.as_deref().unwrap_or_default());
+        if let (Some(blocked), Some(since)) = (&self.blocked, self.blocked_since_ms) {
+            let (since, cause) = (span(now_ms.saturating_sub(since)), blocked.cause);
+            let (build, reason) = (&blocked.build, &blocked.reason);
+            return format!(
+                "{name} ({}): blocked for {since} ({cause}, build {build}): {reason}",
+                self.activity
+            );
+        }
         let now = match (self.running_since_ms, self.attempts) {
             (Some(since), number) => format!("attempt {number} runs for {}", span(now_ms.saturating_sub(since))),
             (None, 0) => "waits for its first attempt".to_owned(),
@@ -113,7 +130,7 @@ fn end_of(attempt: &Attempt) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use duroxide_cosmos::{AttemptEnd, OpenActivity};
+    use duroxide_cosmos::{AttemptEnd, BlockCause, Blocked, OpenActivity};
 
     fn attempt(number: u32, end: AttemptEnd) -> Attempt {
         let began = 10_000 * u64::from(number);
@@ -155,6 +172,7 @@ mod tests {
                 attempts,
                 began,
                 due_at: 0,
+                blocked: None,
             }),
         };
         let line = |of: &ActivityAttempts| AttemptsView::from(of).line(23_000);
@@ -166,6 +184,21 @@ mod tests {
         assert_eq!(
             line(&open(1, None)),
             "Charge (2): waits after attempt 1; earlier: 1 timed-out"
+        );
+        let mut blocked = open(1, None);
+        if let Some(open) = &mut blocked.open {
+            open.blocked = Some(Blocked {
+                cause: BlockCause::UnknownName,
+                reason: "nobody registers it".to_owned(),
+                build: "v7".to_owned(),
+                since: 20_000,
+                tries: 2,
+                until: 25_000,
+            });
+        }
+        assert_eq!(
+            line(&blocked),
+            format!("Charge (2): blocked for {runs} (unknown-name, build v7): nobody registers it")
         );
     }
 }
