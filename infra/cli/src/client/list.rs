@@ -7,7 +7,7 @@ use super::{Common, examples};
 use crate::terminal::table::{Cell, Table, ids, left, right};
 use crate::terminal::text::{moment, short, span};
 use clap::Args;
-use duroxide_cosmos::{InstanceList, InstanceStatus, InstanceSummary};
+use duroxide_cosmos::{InstanceFilter, InstanceStatus, InstanceSummary, SearchError};
 use duroxide_lambda::log::rfc3339;
 use serde_json::{Value, json};
 
@@ -34,14 +34,45 @@ pub struct List {
 
 impl List {
     pub(super) async fn act(self, connection: &Connection) -> Result<Answer, Failure> {
-        let status = self.status.map(InstanceStatus::from);
+        let filter = InstanceFilter {
+            status: self.status.map(InstanceStatus::from),
+            ..InstanceFilter::default()
+        };
         let store = connection.store();
-        let list = store.newest_instances(status.as_ref(), self.limit as usize).await?;
-        let instances: Vec<Value> = list.newest.iter().map(row).collect();
+        let (newest, counts) = futures::try_join!(newest(connection, &filter, self.limit as usize), async {
+            Ok(store.counts().await?)
+        })?;
+        let matching = counts
+            .iter()
+            .filter(|count| filter.status.as_ref().is_none_or(|status| *status == count.status));
+        let total = matching.map(|count| count.count).sum();
+        let instances: Vec<Value> = newest.iter().map(row).collect();
         Ok(Answer::done(
-            json!({ "total": list.total, "instances": instances }),
-            render(connection, &list),
+            json!({ "total": total, "instances": instances }),
+            render(connection, &newest, total),
         ))
+    }
+}
+
+/// The newest instances that match, from as many pages as it takes.
+async fn newest(
+    connection: &Connection,
+    filter: &InstanceFilter,
+    limit: usize,
+) -> Result<Vec<InstanceSummary>, Failure> {
+    let (mut found, mut cursor) = (Vec::new(), None);
+    loop {
+        let left = limit - found.len();
+        let page = connection.store().search(filter, cursor.as_deref(), left).await;
+        let page = page.map_err(|error| match error {
+            SearchError::Store(error) => Failure::from(error),
+            other => Failure::error(other.to_string()),
+        })?;
+        found.extend(page.instances);
+        cursor = page.next;
+        if cursor.is_none() || found.len() >= limit {
+            return Ok(found);
+        }
     }
 }
 
@@ -62,8 +93,8 @@ fn row(summary: &InstanceSummary) -> Value {
     })
 }
 
-fn render(connection: &Connection, list: &InstanceList) -> String {
-    if list.newest.is_empty() {
+fn render(connection: &Connection, newest: &[InstanceSummary], total: u64) -> String {
+    if newest.is_empty() {
         return "no instances".to_owned();
     }
     let now = connection.now_ms();
@@ -76,7 +107,7 @@ fn render(connection: &Connection, list: &InstanceList) -> String {
         right("AGE"),
         left("CUSTOM STATUS"),
     ]);
-    for summary in &list.newest {
+    for summary in newest {
         table.row([
             summary.instance.as_str().into(),
             summary.orchestration.as_str().into(),
@@ -88,12 +119,8 @@ fn render(connection: &Connection, list: &InstanceList) -> String {
         ]);
     }
     let mut text = table.render(connection.look);
-    if list.total > list.newest.len() {
-        text.push_str(&format!(
-            "{} of {}: --limit shows more\n",
-            list.newest.len(),
-            list.total
-        ));
+    if total > newest.len() as u64 {
+        text.push_str(&format!("{} of {total}: --limit shows more\n", newest.len()));
     }
     text
 }

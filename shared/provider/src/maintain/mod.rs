@@ -8,6 +8,7 @@
 //! | dead letters | `dead_letters`, `redrive`, `redrives` | what was given up: listed, read, discarded, redriven |
 //! | retention | `retention`, `lone_children` | instances that ended long ago, earlier executions |
 //! | report | `backlog`, `numbers` | numbers: counted by the service; derived from a look |
+//! | (operators) | `overview` | what needs attention |
 //! | all | `look` | everything that waits: which passes have something to do |
 //! | none | `blocked` | what other builds have blocked, for a build that goes on with one of them |
 //!
@@ -21,6 +22,7 @@ mod due;
 mod lone_children;
 mod look;
 mod numbers;
+mod overview;
 mod probes;
 mod redrive;
 mod redrives;
@@ -40,6 +42,8 @@ pub use due::{DueItem, DueKinds, DuePage, DueWindow};
 pub(crate) use look::look;
 pub use look::{Look, LookRequest, Searched};
 pub(crate) use numbers::backlog_of_look;
+pub(crate) use overview::overview;
+pub use overview::{Overview, OverviewQuery};
 pub use probes::PassedProbe;
 pub(crate) use probes::{note_probe, passed_probes};
 pub use redrive::Redriven;
