@@ -127,6 +127,7 @@ impl CloudArguments {
                 orchestrator: orchestrator.clone(),
                 worker: worker.clone(),
                 maintenance: maintenance.clone(),
+                api: None,
             });
         }
         let build = Build::like_this_program(self.release);
@@ -135,6 +136,7 @@ impl CloudArguments {
             orchestrator: self.orchestrator.clone().unwrap_or(orchestrator),
             worker: self.worker.clone().unwrap_or(worker),
             maintenance: self.maintenance.clone().unwrap_or(maintenance),
+            api: None,
         })
     }
 

@@ -43,6 +43,7 @@ impl Binaries {
                 orchestrator,
                 worker,
                 maintenance,
+                api: None,
             };
             anyhow::Ok(Binaries {
                 local,
@@ -277,11 +278,12 @@ pub async fn refused(mut command: Command) -> Result<String> {
 /// The fake function, a binary of this package; its variable `BEHAVIOUR` says what it does.
 pub const FAKE_FUNCTION: &str = env!("CARGO_BIN_EXE_fake_function");
 
-/// The fake function in all three places.
+/// The fake function in all places.
 pub fn fake_functions() -> Functions {
     Functions {
         orchestrator: FAKE_FUNCTION.into(),
         worker: FAKE_FUNCTION.into(),
         maintenance: FAKE_FUNCTION.into(),
+        api: Some(FAKE_FUNCTION.into()),
     }
 }

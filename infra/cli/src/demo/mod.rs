@@ -84,7 +84,7 @@ impl Demo {
     async fn run_on(&self, options: CloudOptions, turns: &TurnCounter) -> anyhow::Result<Option<Report>> {
         let demo = self.demo_options(&options);
         let cloud = tokio::select! {
-            started = Cloud::start(options) => started.map_err(|error| with_advice(error, 0, 0))?,
+            started = Cloud::start(options) => started.map_err(|error| with_advice(error, 0))?,
             stop = stop_requested() => return stop.map(|()| None),
         };
         println!(

@@ -11,7 +11,7 @@ use crate::terminal::program;
 use anyhow::{Context, anyhow};
 use clap::Args;
 use cosmos_emulator::{CosmosServer, StartError};
-use local_cloud::{Cloud, CloudError, LogSink, Store};
+use local_cloud::{Cloud, CloudError, LogSink, Server, Store};
 use std::process::ExitCode;
 
 /// The port that clients try.
@@ -46,7 +46,7 @@ impl Up {
         });
         let embedded = matches!(options.store, Store::Embedded(_));
         let cloud = tokio::select! {
-            started = Cloud::start(options) => started.map_err(|error| with_advice(error, self.port, self.cosmos_port))?,
+            started = Cloud::start(options) => started.map_err(|error| with_advice(error, self.cosmos_port))?,
             stop = stop_requested() => return stop.map(|()| ExitCode::SUCCESS),
         };
         stdout.line(&self.welcome(&cloud, embedded));
@@ -96,10 +96,14 @@ impl Up {
 }
 
 /// The error of a cloud that did not start, with what to do about it.
-pub(crate) fn with_advice(error: CloudError, port: u16, cosmos_port: u16) -> anyhow::Error {
+pub(crate) fn with_advice(error: CloudError, cosmos_port: u16) -> anyhow::Error {
     let advice = match &error {
-        CloudError::Listen { source, .. } if is_taken(source) => {
-            format!("port {port} is taken: is another local cloud running? Stop it, or choose another port with --port")
+        CloudError::Listen { what, port, source } if is_taken(source) => {
+            let option = match what {
+                Server::Aws => "--port",
+                Server::Api => "--api-port",
+            };
+            format!("port {port} is taken: is another local cloud running? Stop it, or choose another port with {option}")
         }
         CloudError::Cosmos(StartError::Listen { source, .. }) if is_taken(source) => format!(
             "port {cosmos_port} is taken: is another local cloud or emulator running? Stop it, or choose another port with \
