@@ -35,7 +35,7 @@ use std::sync::Arc;
 pub struct Connection {
     client: Client,
     store: Arc<CosmosProvider>,
-    parts: Parts,
+    pub(crate) parts: Parts,
 }
 
 impl Connection {
@@ -51,11 +51,16 @@ impl Connection {
         let store = Arc::new(CosmosProvider::connect(cosmos).await?);
         let metrics = Arc::new(Metrics::new(None));
         let parts = Parts::of(Arc::clone(&store), notifier, metrics, limits, RandomIds.unique());
-        Ok(Connection {
+        Ok(Connection::of(store, parts))
+    }
+
+    /// A connection of these parts.
+    pub(crate) fn of(store: Arc<CosmosProvider>, parts: Parts) -> Connection {
+        Connection {
             client: Client::new(Arc::new(parts.notifying())),
             store,
             parts,
-        })
+        }
     }
 
     /// The client: it starts, raises and cancels, which wakes the functions, and it manages (list, delete, prune).
