@@ -33,7 +33,7 @@ struct Arguments {
 enum Command {
     /// Run thirty orders through the functions while function processes are killed (default)
     Demo(demo::Demo),
-    /// Start everything and stay up: Cosmos DB, SQS, the functions, the schedule
+    /// Start everything and stay up: Cosmos DB, SQS, the functions, the HTTP API, the schedule
     Up(up::Up),
     #[command(flatten)]
     Client(client::Command),

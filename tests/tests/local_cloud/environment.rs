@@ -23,6 +23,7 @@ async fn a_function_runs_the_deployable_binary_with_known_variables_only() -> Re
         std::fs::read(&binaries.functions.orchestrator)?,
         std::fs::read(&binaries.functions.worker)?,
         std::fs::read(&binaries.functions.maintenance)?,
+        std::fs::read(binaries.api())?,
     ];
     let children = up.children().await?;
     ensure!(children.len() >= 3, "{children:?}");

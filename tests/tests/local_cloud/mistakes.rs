@@ -52,6 +52,7 @@ async fn an_unusable_binary_is_named() -> Result<()> {
         command.arg("--worker").arg(&path);
         command.arg("--orchestrator").arg(&binaries.functions.orchestrator);
         command.arg("--maintenance").arg(&binaries.functions.maintenance);
+        command.arg("--api").arg(binaries.api());
         let said = refused(command).await?;
         ensure!(
             said.contains("the function worker") && said.contains(why) && said.contains("correct the path"),

@@ -83,6 +83,7 @@ async fn your_own_workflow_runs_as_pasted_from_the_readme() -> Result<()> {
     let mut command = binaries.local(&[]);
     command.args(arguments(up)?).args(["--port", "0", "--cosmos-port", "0"]);
     command.arg("--maintenance").arg(&binaries.functions.maintenance);
+    command.arg("--api").arg(binaries.api());
     let up = Up::of(command, &binaries).await?;
     let [start] = second.as_slice() else {
         anyhow::bail!("one command in the second terminal: {second:?}");

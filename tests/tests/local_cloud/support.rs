@@ -37,13 +37,14 @@ impl Binaries {
                 "orchestrator",
                 "worker",
                 "maintenance",
+                "api",
             ];
-            let [local, emulator, orchestrator, worker, maintenance] = build(names).await?;
+            let [local, emulator, orchestrator, worker, maintenance, api] = build(names).await?;
             let functions = Functions {
                 orchestrator,
                 worker,
                 maintenance,
-                api: None,
+                api: Some(api),
             };
             anyhow::Ok(Binaries {
                 local,
@@ -66,6 +67,7 @@ impl Binaries {
             let binary = if name == role { Path::new(FAKE_FUNCTION) } else { binary };
             command.arg(format!("--{name}")).arg(binary);
         }
+        command.arg("--api").arg(self.api());
         command
     }
 
@@ -85,6 +87,11 @@ impl Binaries {
         command
     }
 
+    /// The binary of the HTTP API.
+    pub fn api(&self) -> &Path {
+        self.functions.api.as_deref().expect("it was built")
+    }
+
     /// The same, of `demo` or `up`, which then need not build anything.
     pub fn with_functions(&self, arguments: &[&str]) -> Command {
         let mut command = self.local(arguments);
@@ -94,7 +101,9 @@ impl Binaries {
             .arg("--worker")
             .arg(&self.functions.worker)
             .arg("--maintenance")
-            .arg(&self.functions.maintenance);
+            .arg(&self.functions.maintenance)
+            .arg("--api")
+            .arg(self.api());
         command
     }
 }
@@ -113,6 +122,8 @@ pub fn fresh_directory(name: &str) -> Result<PathBuf> {
 pub struct Up {
     pub process: Process,
     pub endpoint: String,
+    /// The address of the HTTP API.
+    pub api: String,
     /// The key that client commands are given.
     pub key: Option<String>,
     /// The token that client commands are given instead.
@@ -131,15 +142,18 @@ impl Up {
     /// Starts it by this command.
     pub async fn of(mut command: Command, binaries: &Binaries) -> Result<Up> {
         let mut process = Process::spawn("local up", &mut command)?;
-        let endpoint = process
-            .wait_for(PATIENCE, |line| {
-                let address = line.trim().strip_prefix("SQS and Lambda")?;
+        let named = |name: &'static str| {
+            move |line: &str| {
+                let address = line.trim().strip_prefix(name)?;
                 Some(address.trim().to_owned())
-            })
-            .await?;
+            }
+        };
+        let api = process.wait_for(PATIENCE, named("HTTP API")).await?;
+        let endpoint = process.wait_for(PATIENCE, named("SQS and Lambda")).await?;
         Ok(Up {
             process,
             endpoint,
+            api,
             key: None,
             token: None,
             binaries: binaries.clone(),

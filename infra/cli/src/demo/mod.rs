@@ -88,8 +88,9 @@ impl Demo {
             stop = stop_requested() => return stop.map(|()| None),
         };
         println!(
-            "The local cloud is up: Cosmos DB at {}, SQS and Lambda at {}.\n\
+            "The local cloud is up: HTTP API at {}, Cosmos DB at {}, SQS and Lambda at {}.\n\
              {} orders; {} function processes will be killed, {} % of the wakeups lost. Seed {}.\n",
+            cloud.api().unwrap_or_default(),
             cloud.variables()["COSMOS_ENDPOINT"],
             cloud.endpoint(),
             demo.orders,

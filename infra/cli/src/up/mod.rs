@@ -18,7 +18,7 @@ use std::process::ExitCode;
 const PORT: u16 = 9400;
 const SAMPLE_ORDER: &str = r#"{"id":"A-1","customer":"ada","total_cents":4200,"lines":[{"sku":"teapot","quantity":1}],"parcels":[{"address":"12 Mill Lane"}]}"#;
 
-/// Start everything and stay up: Cosmos DB, SQS, the functions, the schedule.
+/// Start everything and stay up: Cosmos DB, SQS, the functions, the HTTP API, the schedule.
 #[derive(Args, Debug)]
 pub(crate) struct Up {
     #[command(flatten)]
@@ -26,6 +26,9 @@ pub(crate) struct Up {
     /// The port of SQS and Lambda on 127.0.0.1; 0 takes any free one
     #[arg(long, default_value_t = PORT)]
     port: u16,
+    /// The port of the HTTP API on 127.0.0.1 [default: the one after --port; 0 takes any free one]
+    #[arg(long, value_name = "PORT")]
+    api_port: Option<u16>,
     /// The port of the embedded Cosmos DB on 127.0.0.1; 0 takes any free one
     #[arg(long, default_value_t = 8081)]
     cosmos_port: u16,
@@ -38,6 +41,7 @@ impl Up {
     pub(crate) async fn run(self, stdout: &Output) -> anyhow::Result<ExitCode> {
         let mut options = self.cloud.options(self.cosmos_port).await?;
         options.port = self.port;
+        options.api_port = self.api_port();
         let (shown, quiet) = (stdout.clone(), self.quiet);
         options.logs = LogSink::new(move |line| {
             if line.report || !quiet && !log_lines::is_idle(line) {
@@ -60,6 +64,12 @@ impl Up {
         Ok(ExitCode::SUCCESS)
     }
 
+    /// With any free port for SQS and Lambda, any free port.
+    fn api_port(&self) -> u16 {
+        let next = if self.port == 0 { 0 } else { self.port.saturating_add(1) };
+        self.api_port.unwrap_or(next)
+    }
+
     fn welcome(&self, cloud: &Cloud, embedded: bool) -> String {
         let mut text = "The local cloud is up.\n\n".to_owned();
         let kept = match (&self.cloud.data, embedded) {
@@ -68,6 +78,7 @@ impl Up {
             (None, false) => "--cosmos".to_owned(),
         };
         let endpoint = &cloud.variables()["COSMOS_ENDPOINT"];
+        text += &format!("  HTTP API        {}\n", cloud.api().unwrap_or_default());
         text += &format!("  Cosmos DB       {endpoint}  ({kept})\n");
         text += &format!("  SQS and Lambda  {}\n\n", cloud.endpoint());
         if let (Some(data), Some(found)) = (&self.cloud.data, cloud.cosmos().and_then(CosmosServer::recovered)) {
