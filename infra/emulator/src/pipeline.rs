@@ -104,7 +104,7 @@ impl Listener {
         let mut reply = service.answer(call, &checked, stale, &self.inner.endpoint).await;
         if reply.is_success() {
             outcome.documents_written = checked.documents;
-            outcome.examined = service.examined(call, &checked).await;
+            outcome.examined = service.examined(call, &checked, &reply).await;
         }
         if outcome.examined > 0 {
             service.charge_examined(call, &mut reply, outcome.examined).await;

@@ -117,3 +117,26 @@ async fn the_documents_that_an_index_finds_are_counted_as_examined() {
         "within one partition nothing is counted"
     );
 }
+
+#[tokio::test]
+async fn a_page_in_the_order_of_an_index_examines_what_it_returns() {
+    let options = ServerOptions {
+        count_examined: true,
+        partitions: 1,
+        ..ServerOptions::default()
+    };
+    let (server, client) = filled(options).await;
+    let ranges = server.partition_ids("db", "items").await;
+    for (condition, examined) in [
+        ("c.queue = 'turn'", 3),
+        ("c.queue = 'turn' AND c.due <= 5 AND (c.due < 5 OR c.due = 5)", 3),
+        // What narrows makes the service read on until the page is full.
+        ("c.queue = 'turn' AND c.tag = 'gpu'", 10),
+    ] {
+        server.listener().reset();
+        let sql = format!("SELECT * FROM c WHERE {condition} ORDER BY c.queue DESC, c.due DESC");
+        let page = client.query(&sql).range(&ranges[0]).header("x-ms-max-item-count", "3");
+        page.ok().await.is(200);
+        assert_eq!(server.listener().counts().examined, examined, "{sql}");
+    }
+}

@@ -9,7 +9,7 @@ use sha2::{Digest as _, Sha256};
 use std::sync::OnceLock;
 use utoipa::openapi::path::Operation;
 use utoipa::openapi::security::{Http, HttpAuthScheme, SecurityScheme};
-use utoipa::openapi::{Content, OpenApi, PathItem, Ref, ResponseBuilder};
+use utoipa::openapi::{Content, OpenApi, PathItem, Ref, RefOr, ResponseBuilder};
 use utoipa::OpenApi as _;
 
 #[derive(utoipa::OpenApi)]
@@ -72,14 +72,19 @@ fn add_problems(path: &str, operation: &mut Operation) {
     if operation.request_body.is_some() {
         kinds.extend([ProblemType::TooLarge, ProblemType::UnsupportedMediaType]);
     }
+    let responses = &mut operation.responses.responses;
     for kind in kinds {
+        let response = ResponseBuilder::new().description(kind.title());
         let status = kind.status().to_string();
-        let content = Content::new(Some(Ref::from_schema_name("Problem")));
-        let response = ResponseBuilder::new()
-            .description(kind.title())
-            .content("application/problem+json", content);
-        let responses = &mut operation.responses.responses;
         responses.entry(status).or_insert_with(|| response.build().into());
+    }
+    for (status, response) in responses {
+        if status.as_str() >= "400"
+            && let RefOr::T(response) = response
+        {
+            let problem = Content::new(Some(Ref::from_schema_name("Problem")));
+            response.content.insert("application/problem+json".to_owned(), problem.into());
+        }
     }
 }
 

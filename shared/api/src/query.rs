@@ -39,7 +39,7 @@ impl Query {
     }
 
     /// All texts of a parameter.
-    pub(crate) fn all<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
+    pub(crate) fn all<'a>(&'a self, name: &str) -> impl Iterator<Item = &'a str> {
         self.0.iter().filter(move |(is, _)| is == name).map(|(_, value)| value.as_str())
     }
 

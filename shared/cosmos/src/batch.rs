@@ -43,6 +43,9 @@ pub struct BatchResult {
     /// The ETag of the document as it is now.
     #[serde(default, rename = "eTag")]
     pub etag: Option<Etag>,
+    /// The document, of an operation that reads it. The service may leave it out: have another way to read it.
+    #[serde(default)]
+    pub resource_body: Option<Box<RawValue>>,
 }
 
 #[derive(Default, Serialize)]
@@ -93,6 +96,15 @@ impl Batch {
             id: Some(id),
             if_match,
             resource_body: Some(serialise(id, doc)?),
+        })
+    }
+
+    /// Reads a document that must exist, as it is when the other operations are applied.
+    pub fn read(&mut self, id: &str) -> Result<&mut Self, Error> {
+        self.add(Operation {
+            operation_type: "Read",
+            id: Some(id),
+            ..Operation::default()
         })
     }
 
@@ -215,9 +227,11 @@ mod tests {
             .replace("b", &json!({"id": "b"}), Some(etag))
             .unwrap()
             .delete("c", None)
+            .unwrap()
+            .read("d")
             .unwrap();
         assert_eq!(batch.bytes(), batch.body().len());
-        assert_eq!(batch.len(), 3);
+        assert_eq!(batch.len(), 4);
         let sent: serde_json::Value = serde_json::from_slice(&batch.body()).unwrap();
         assert_eq!(
             sent,
@@ -225,6 +239,7 @@ mod tests {
                 {"operationType": "Create", "resourceBody": {"id": "a", "text": "日本"}},
                 {"operationType": "Replace", "id": "b", "ifMatch": "\"1\"", "resourceBody": {"id": "b"}},
                 {"operationType": "Delete", "id": "c"},
+                {"operationType": "Read", "id": "d"},
             ])
         );
     }

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use reqwest::Method;
-use reqwest::header::{ETAG, HeaderMap, IF_MATCH};
+use reqwest::header::{ETAG, HeaderMap, IF_MATCH, IF_NONE_MATCH};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
@@ -30,6 +30,8 @@ use crate::send::Transport;
 
 /// The largest document that the service stores.
 pub const MAX_ITEM_BYTES: usize = 2 * 1024 * 1024;
+
+const NOT_MODIFIED: u16 = 304;
 
 /// The version of a document, which changes with each write.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -61,6 +63,17 @@ pub struct Found<T> {
     pub doc: T,
     /// Its version.
     pub etag: Etag,
+}
+
+/// What a conditional read found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Changed<T> {
+    /// The document is still the one whose ETag was given.
+    Unchanged,
+    /// Another version of it.
+    Newer(Found<T>),
+    /// There is no such document.
+    Missing,
 }
 
 /// A container of documents.
@@ -163,6 +176,28 @@ impl Container {
             Err(error) => return Err(error),
         };
         found_in(&request, &answer).map(Some)
+    }
+
+    /// Reads a document unless it still has this ETag.
+    pub async fn read_if_changed<T: DeserializeOwned>(
+        &self,
+        pk: &PartitionKey,
+        id: &str,
+        seen: &Etag,
+    ) -> Result<Changed<T>, Error> {
+        let mut map = partition_headers(pk)?;
+        headers::insert(&mut map, IF_NONE_MATCH, seen.as_str())?;
+        let request = Request {
+            headers: map,
+            consistency: Consistency::Full(self.consistency()),
+            ..self.of_document(RequestKind::Read, Method::GET, pk, id)?
+        };
+        match self.send(&request).await {
+            Ok(answer) if answer.status == NOT_MODIFIED => Ok(Changed::Unchanged),
+            Ok(answer) => found_in(&request, &answer).map(Changed::Newer),
+            Err(Error::NotFound { .. }) => Ok(Changed::Missing),
+            Err(error) => Err(error),
+        }
     }
 
     /// Replaces a document that exists and, if given, still has the ETag `if_match`.

@@ -89,7 +89,7 @@ pub use bootstrap::Ensured;
 pub use client::CosmosClient;
 pub use clock::{Clock, SystemClock};
 pub use config::ClientConfig;
-pub use container::{Container, Etag, Found, MAX_ITEM_BYTES};
+pub use container::{Changed, Container, Etag, Found, MAX_ITEM_BYTES};
 pub use credential::{Credential, CredentialSource, StaticKey, StaticToken, Token};
 pub use difference::Difference;
 pub use entra::{EntraSettings, EntraTokens};

@@ -8,9 +8,13 @@ use crate::config::Limits;
 use crate::environment::Parts;
 use crate::metrics::Metrics;
 use crate::notifier::{Delayed, NotSent, Notifier};
+use crate::notifying_provider::NotifyingProvider;
 use crate::wakeup::{Wakeup, recent_consistency_token};
 use duroxide::Client;
-use duroxide_cosmos::{ConnectError, CosmosConfig, CosmosProvider, Ids as _, RandomIds};
+use duroxide::providers::{Provider, ProviderError};
+use duroxide_cosmos::{
+    ConnectError, CosmosConfig, CosmosProvider, EventRequest, Ids as _, Raised, RandomIds, StartRequest, Started,
+};
 use std::fmt;
 use std::sync::Arc;
 
@@ -34,6 +38,7 @@ use std::sync::Arc;
 /// ```
 pub struct Connection {
     client: Client,
+    notifying: Arc<NotifyingProvider>,
     store: Arc<CosmosProvider>,
     pub(crate) parts: Parts,
 }
@@ -56,8 +61,10 @@ impl Connection {
 
     /// A connection of these parts.
     pub(crate) fn of(store: Arc<CosmosProvider>, parts: Parts) -> Connection {
+        let notifying = Arc::new(parts.notifying());
         Connection {
-            client: Client::new(Arc::new(parts.notifying())),
+            client: Client::new(Arc::clone(&notifying) as Arc<dyn Provider>),
+            notifying,
             store,
             parts,
         }
@@ -71,6 +78,23 @@ impl Connection {
     /// The store: dead letters, and everything else that duroxide's client does not offer.
     pub fn store(&self) -> &Arc<CosmosProvider> {
         &self.store
+    }
+
+    /// Starts an instance, if its id is free, and wakes the functions. A wakeup that cannot be sent is no error: maintenance finds
+    /// the instance.
+    ///
+    /// # Errors
+    /// As [`CosmosProvider::start`].
+    pub async fn start(&self, request: StartRequest<'_>) -> Result<Started, ProviderError> {
+        self.notifying.start(request).await
+    }
+
+    /// Raises an event, or puts it into a queue, if the instance is there and has not ended, and wakes the functions.
+    ///
+    /// # Errors
+    /// As [`CosmosProvider::raise`].
+    pub async fn raise(&self, request: EventRequest<'_>) -> Result<Raised, ProviderError> {
+        self.notifying.raise(request).await
     }
 
     /// Wakes an instance, after something was queued past the client (a redriven dead letter). Returns the wakeup if it was

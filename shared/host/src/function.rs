@@ -196,6 +196,11 @@ pub async fn connected() -> Result<(Config, Connection), Error> {
     start.await.inspect_err(report_start)
 }
 
+/// When an invocation with this deadline (Unix ms, from its context) must have been answered.
+pub fn end_of_invocation(deadline_ms: u64) -> Instant {
+    Budget::until(deadline_ms, SystemClock.now_ms()).end()
+}
+
 /// The parts of a function. An error is reported to Lambda.
 async fn started() -> Result<(Config, Arc<CosmosProvider>, Parts), Error> {
     let start = async {

@@ -82,7 +82,7 @@ pub use async_trait::async_trait;
 pub use config::{ActivityLimits, Config, ConfigError, Limits, MaintenanceSettings};
 pub use connection::Connection;
 pub use duroxide_cosmos::{Orchestration, Target, WorkTarget, WorkVersion};
-pub use function::{Worker, client, connected, maintenance, orchestrator, worker};
+pub use function::{Worker, client, connected, end_of_invocation, maintenance, orchestrator, worker};
 pub use lambda_runtime::Error;
 pub use maintenance::{Report as MaintenanceReport, RequestError as MaintenanceRequestError};
 pub use notifier::{Delayed, NotSent, Notifier};

@@ -1,6 +1,6 @@
 //! A provider that wakes the functions for what it queues: what a `duroxide::Client` needs where nobody polls.
 //!
-//! Only the two `enqueue_*` send wakeups. For what the runtime commits, the invocation that ran it sends them. Requests for
+//! Only the two `enqueue_*`, `start` and `raise` send wakeups. For what the runtime commits, the invocation that ran it sends them. Requests for
 //! one instance at the same moment share a wakeup (`notifier/coalesce.rs`).
 
 use crate::delegate_provider;
@@ -9,7 +9,7 @@ use crate::notifier::{BoundedNotifier, Coalescer, UnderWay};
 use crate::wakeup::recent_consistency_token;
 use cosmos::Clock;
 use duroxide::providers::{Provider, ProviderError, WorkItem};
-use duroxide_cosmos::{CosmosProvider, Due};
+use duroxide_cosmos::{CosmosProvider, Due, EventRequest, Raised, StartRequest, Started, Target};
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -46,6 +46,27 @@ impl NotifyingProvider {
         }
     }
 
+    /// Starts an instance and wakes the functions. A repetition wakes them again: the wakeup of the first may have been lost with its
+    /// answer.
+    pub(crate) async fn start(&self, request: StartRequest<'_>) -> Result<Started, ProviderError> {
+        let under_way = self.wakeups.enter();
+        let started = self.store.start(request).await?;
+        if matches!(started, Started::Accepted | Started::Repeated) {
+            self.notify(under_way, Some(turn_of(request.instance))).await;
+        }
+        Ok(started)
+    }
+
+    /// Raises an event and wakes the functions, likewise.
+    pub(crate) async fn raise(&self, request: EventRequest<'_>) -> Result<Raised, ProviderError> {
+        let under_way = self.wakeups.enter();
+        let raised = self.store.raise(request).await?;
+        if matches!(raised, Raised::Accepted | Raised::Repeated) {
+            self.notify(under_way, Some(turn_of(request.instance))).await;
+        }
+        Ok(raised)
+    }
+
     /// Sends a wakeup. The caller's request was stored, so a wakeup that cannot be sent is no error of the request:
     /// maintenance finds its target.
     async fn notify(&self, request: UnderWay, due: Option<Due>) {
@@ -56,6 +77,17 @@ impl NotifyingProvider {
         };
         let wakeups = schedule.wakeups(due.into_iter().collect());
         request.notify(Duration::MAX, wakeups).await;
+    }
+}
+
+/// The next turn of an instance, at once.
+fn turn_of(instance: &str) -> Due {
+    Due {
+        target: Target::Turn {
+            instance: instance.to_owned(),
+        },
+        at_ms: None,
+        execution: None,
     }
 }
 

@@ -19,10 +19,10 @@
 //! | 1 | `build`, `clock`, `error`, `schema` | the build that a process runs; injected time and ids; errors; the definition of the container |
 //! | 2 | `model`, `config`, `token` | one file per document type: its id, its fields, its serde; settings; lock tokens |
 //! | 3 | `due`, `store` | pure: who has something to do after a write; the container, the clock, the instance's fence |
-//! | 4 | `types`, `given_up`, `batch`, `read`, `page`, `session`, `enqueue` | public types of the directed calls; pure: what a dead letter keeps; batches of operations; reads of one instance; pages of a pass; affinity sessions; enqueueing from outside |
+//! | 4 | `types`, `given_up`, `batch`, `read`, `page`, `session`, `enqueue` | public types of the directed calls; pure: what a dead letter keeps; batches of operations; reads of one instance; pages of a pass; affinity sessions; enqueueing from outside, with tags and idempotency keys |
 //! | 5 | `recovery` | delivers intents, rolls commits and deletions forward, removes orphans |
 //! | 6 | `turn`, `work` | fetch, commit or complete, release and renew: one turn, one activity |
-//! | 7 | `admin`, `polling` | lists, infos, summaries, deletion, pruning; what to try next without a wakeup |
+//! | 7 | `admin`, `polling` | lists, infos, summaries, search, counts, deletion, pruning; what to try next without a wakeup |
 //! | 8 | `maintain` | the passes of the scheduled function: due items, sessions, retention, dead letters, report |
 //! | 9 | `provider` | the public face: `Provider`, `ProviderAdmin`, the directed calls, the passes |
 //!
@@ -55,23 +55,26 @@ mod turn;
 mod types;
 mod work;
 
-pub use admin::{InstanceCounts, InstanceList, InstanceStatus, InstanceSummary};
+pub use admin::{
+    Count, InstanceCounts, InstanceFilter, InstancePage, InstanceStatus, InstanceSummary, SearchError, SummaryChange,
+};
 pub use build::Build;
 pub use clock::{Ids, RandomIds};
 pub use config::{CosmosConfig, CosmosConfigBuilder, Outbox};
 pub use cosmos::{Clock, SystemClock};
 pub use due::{Due, Orchestration, Target, TurnDecision, WorkTarget, WorkVersion};
+pub use enqueue::{EventRequest, EventTarget, Raised, StartRequest, Started, instance_id_of_key};
 pub use error::ConnectError;
 pub use maintain::{
     Backlog, BacklogQuery, DeadLetter, DeadLetterCursor, DeadLetterFilter, DeadLetterId, DeadLetterPage,
-    DeadLetterSummary, DueItem, DueKinds, DuePage, DueWindow, Look, LookRequest, MaintenanceState, PassedProbe,
-    Redriven, Redrives, Retention, Searched, Tried,
+    DeadLetterSummary, DueItem, DueKinds, DuePage, DueWindow, Look, LookRequest, MaintenanceState, Overview,
+    OverviewQuery, PassedProbe, Redriven, Redrives, Retention, Searched, Tried,
 };
 #[cfg(feature = "testing")]
 pub use model::testing;
 pub use model::{
     Attempt, AttemptEnd, AwaitedProbe, Block, BlockCause, Blocked, DeadLetterKind, GivenUpWork, QueueState,
-    RemindedSpan, UnfinishedSweep,
+    RemindedSpan, TagError, Tags, UnfinishedSweep,
 };
 pub use page::{Cursor, PageRequest, PassOutcome};
 pub use provider::CosmosProvider;

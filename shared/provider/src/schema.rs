@@ -16,7 +16,18 @@
 //! | `type`, `until` | claims that are live; affinity sessions that have expired |
 //! | `type`, `completedAt` | instances that retention deletes |
 //! | `type`, `executions` | instances that retention prunes |
+//! | `type`, `pk` | instances whose id has a prefix |
+//! | `type`, `createdAt`, `pk` | a search without a filter, or with one that has no index of its own |
+//! | `type`, `status`, `createdAt`, `pk` | a search by status |
+//! | `type`, `cancelled`, `createdAt`, `pk` | a search for cancelled instances, which duroxide calls failed |
+//! | `type`, `blocked.listed`, `createdAt`, `pk` | a search for blocked instances |
+//! | `type`, `name`, `createdAt`, `pk` and `type`, `startName`, `createdAt`, `pk` | a search by name: what has begun, and what is pending |
+//! | `type`, `name`, `status`, `createdAt`, `pk` | a search by name and status |
+//! | `type`, `name`, `version`, `createdAt`, `pk` | a search by name and version |
+//! | `type`, `parent`, `createdAt`, `pk` | a search by parent |
 //!
+//! A search orders by acceptance; the id decides between those of one millisecond, so that a position in the order is unique.
+//! Instances with a tag are found by `tags` alone.
 //! What is blocked is found by `blocked.since` alone: only what is blocked has it.
 //! What is due in a window of time, whatever its queue, is found by `dueAt` alone: only what waits has one. So is everything that a
 //! maintenance run may have to do (`maintain::look`).
@@ -26,7 +37,7 @@ use cosmos::{ContainerSpec, IndexingPolicy, Order, Throughput};
 /// Every document has the id of its instance (or, for an affinity session, of that session) under this path.
 const PARTITION_KEY_PATH: &str = "/pk";
 
-const INDEXED: [&str; 19] = [
+const INDEXED: [&str; 25] = [
     "/pk/?",
     "/type/?",
     "/queue/?",
@@ -46,10 +57,16 @@ const INDEXED: [&str; 19] = [
     "/timer/?",
     "/givenUp/cause/?",
     "/blocked/since/?",
+    "/blocked/listed/?",
+    "/createdAt/?",
+    "/cancelled/?",
+    "/startName/?",
+    "/version/?",
+    "/tags/[]/?",
 ];
 
 /// All in ascending order; the service reads them backwards as well.
-const COMPOSITE: [&[&str]; 8] = [
+const COMPOSITE: [&[&str]; 18] = [
     &["/lane", "/dueAt"],
     &["/queue", "/dueAt"],
     &["/queue", "/type", "/dueAt"],
@@ -58,6 +75,16 @@ const COMPOSITE: [&[&str]; 8] = [
     &["/type", "/until"],
     &["/type", "/completedAt"],
     &["/type", "/executions"],
+    &["/type", "/pk"],
+    &["/type", "/createdAt", "/pk"],
+    &["/type", "/status", "/createdAt", "/pk"],
+    &["/type", "/cancelled", "/createdAt", "/pk"],
+    &["/type", "/blocked/listed", "/createdAt", "/pk"],
+    &["/type", "/name", "/createdAt", "/pk"],
+    &["/type", "/startName", "/createdAt", "/pk"],
+    &["/type", "/name", "/status", "/createdAt", "/pk"],
+    &["/type", "/name", "/version", "/createdAt", "/pk"],
+    &["/type", "/parent", "/createdAt", "/pk"],
 ];
 
 /// The container's definition: partition key, index policy, and TTL per item (receipts and dead letters use it).

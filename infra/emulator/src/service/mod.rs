@@ -48,7 +48,7 @@ use super::catalog::Catalog;
 use super::charge::{self, Footprints, QueryPage};
 use super::emulator::{Emulator, Region};
 use super::expiry::{self, Expiry};
-use super::http::{ACTIVITY_ID, CONTINUATION, Call, MAX_ITEM_COUNT, RANGE_ID, Refusal, Reply};
+use super::http::{ACTIVITY_ID, CONTINUATION, Call, ITEM_COUNT, MAX_ITEM_COUNT, RANGE_ID, Refusal, Reply};
 use super::kind::RequestKind;
 use super::options::{ServerOptions, StartError};
 use super::paging::Pages;
@@ -284,12 +284,21 @@ impl Service {
         reply.headers.insert(ACTIVITY_ID, activity);
     }
 
-    /// How many documents a query over several partitions examines; 0 for its later pages, and when they are not counted.
-    pub(crate) async fn examined(&self, call: &Call, checked: &Checked) -> u64 {
-        let counted = self.count_examined && !call.headers.contains_key(CONTINUATION);
-        let (Some(seek), true) = (&checked.seek, counted) else {
+    /// How many documents a page of a query over several partitions examines; 0 when they are not counted. Where a page examines more
+    /// than it returns, the first page counts for all.
+    pub(crate) async fn examined(&self, call: &Call, checked: &Checked, reply: &Reply) -> u64 {
+        let (Some(seek), true) = (&checked.seek, self.count_examined) else {
             return 0;
         };
+        if seek.is_exact() {
+            return reply
+                .header(ITEM_COUNT)
+                .and_then(|count| count.parse().ok())
+                .unwrap_or_default();
+        }
+        if call.headers.contains_key(CONTINUATION) {
+            return 0;
+        }
         let Ok(mut body) = serde_json::from_slice::<Value>(&call.body) else {
             return 0;
         };

@@ -61,7 +61,7 @@ pub(crate) async fn list(State(api): State<Api>, RawQuery(query): RawQuery) -> A
     ),
     responses(
         (status = 200, description = "The dead letter", body = DeadLetter),
-        (status = 404, description = "There is no such dead letter", body = Problem, content_type = "application/problem+json"),
+        (status = 404, description = "There is no such dead letter"),
     ))]
 pub(crate) async fn get(
     State(api): State<Api>,
@@ -108,8 +108,8 @@ pub(crate) async fn verb(
     ),
     responses(
         (status = 200, description = "It runs again", body = Redriven),
-        (status = 404, description = "There is no such dead letter", body = Problem, content_type = "application/problem+json"),
-        (status = 409, description = "It cannot run again; the dead letter stays", body = Problem, content_type = "application/problem+json"),
+        (status = 404, description = "There is no such dead letter"),
+        (status = 409, description = "It cannot run again; the dead letter stays"),
     ))]
 pub(crate) async fn redrive(api: &Api, id: DeadLetterId) -> Answer {
     let redriven = api.store().redrive(&id).await.map_err(|error| match error.is_retryable() {
@@ -137,7 +137,7 @@ pub(crate) async fn redrive(api: &Api, id: DeadLetterId) -> Answer {
     ),
     responses(
         (status = 200, description = "It is gone", body = Discarded),
-        (status = 404, description = "There is no such dead letter", body = Problem, content_type = "application/problem+json"),
+        (status = 404, description = "There is no such dead letter"),
     ))]
 pub(crate) async fn discard(
     State(api): State<Api>,

@@ -33,7 +33,7 @@ const SIDE_BY_SIDE: usize = 8;
     ),
     responses(
         (status = 200, description = "A page; pages also end before they are too large", body = History),
-        (status = 404, description = "There is no such instance or execution", body = Problem, content_type = "application/problem+json"),
+        (status = 404, description = "There is no such instance or execution"),
     ))]
 pub(crate) async fn history(State(api): State<Api>, Segment(id): Segment<2>, RawQuery(query): RawQuery) -> Answer {
     let query = Query::read(query.as_deref(), &["execution", "after", "limit"])?;
@@ -92,7 +92,7 @@ fn event(event: &Event) -> Result<Payload, Refusal> {
     ),
     responses(
         (status = 200, description = "A page", body = Tree),
-        (status = 404, description = "There is no such instance", body = Problem, content_type = "application/problem+json"),
+        (status = 404, description = "There is no such instance"),
     ))]
 pub(crate) async fn tree(State(api): State<Api>, Segment(id): Segment<2>, RawQuery(query): RawQuery) -> Answer {
     let query = Query::read(query.as_deref(), &["after", "limit"])?;
@@ -141,7 +141,7 @@ pub(crate) async fn tree(State(api): State<Api>, Segment(id): Segment<2>, RawQue
     ),
     responses(
         (status = 200, description = "A page, by key", body = KeyValueList),
-        (status = 404, description = "There is no such instance", body = Problem, content_type = "application/problem+json"),
+        (status = 404, description = "There is no such instance"),
     ))]
 pub(crate) async fn key_values(State(api): State<Api>, Segment(id): Segment<2>, RawQuery(query): RawQuery) -> Answer {
     let query = Query::read(query.as_deref(), &["after", "limit"])?;
@@ -170,7 +170,7 @@ pub(crate) async fn key_values(State(api): State<Api>, Segment(id): Segment<2>, 
     ),
     responses(
         (status = 200, description = "A page, the oldest first", body = ExecutionList),
-        (status = 404, description = "There is no such instance", body = Problem, content_type = "application/problem+json"),
+        (status = 404, description = "There is no such instance"),
     ))]
 pub(crate) async fn executions(State(api): State<Api>, Segment(id): Segment<2>, RawQuery(query): RawQuery) -> Answer {
     let query = Query::read(query.as_deref(), &["after", "limit"])?;
@@ -197,7 +197,7 @@ pub(crate) async fn executions(State(api): State<Api>, Segment(id): Segment<2>, 
     params(("id" = String, Path, description = "The instance")),
     responses(
         (status = 200, description = "The sizes", body = Stats),
-        (status = 404, description = "There is no such instance", body = Problem, content_type = "application/problem+json"),
+        (status = 404, description = "There is no such instance"),
     ))]
 pub(crate) async fn stats(State(api): State<Api>, Segment(id): Segment<2>, RawQuery(query): RawQuery) -> Answer {
     Query::read(query.as_deref(), &[])?;

@@ -5,7 +5,7 @@ use crate::api::{Api, Invocation};
 use crate::path::Segment;
 use crate::query::Query;
 use crate::refusal::Refusal;
-use crate::types::{InstanceList, Status};
+use crate::types::{Instance, InstanceList, Status};
 use crate::wait::{self, Seen};
 use crate::view;
 use axum::Extension;
@@ -34,7 +34,7 @@ const MOST_LISTED: usize = 200;
     responses(
         (status = 200, description = "The instance", body = Instance, headers(("ETag" = String, description = "Changes with the instance"))),
         (status = 304, description = "It has not changed"),
-        (status = 404, description = "There is no such instance", body = Problem, content_type = "application/problem+json"),
+        (status = 404, description = "There is no such instance"),
     ))]
 pub(crate) async fn get(
     State(api): State<Api>,

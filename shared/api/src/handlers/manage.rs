@@ -49,8 +49,8 @@ pub(crate) async fn verb(
     request_body = CancelRequest,
     responses(
         (status = 202, description = "Accepted", body = Accepted),
-        (status = 404, description = "There is no such instance", body = Problem, content_type = "application/problem+json"),
-        (status = 409, description = "It has ended", body = Problem, content_type = "application/problem+json"),
+        (status = 404, description = "There is no such instance"),
+        (status = 409, description = "It has ended"),
     ))]
 pub(crate) async fn cancel(api: &Api, id: &str, request: CancelRequest) -> Answer {
     let reason = request.reason.unwrap_or_else(|| NO_REASON.to_owned());
@@ -76,7 +76,7 @@ pub(crate) async fn cancel(api: &Api, id: &str, request: CancelRequest) -> Answe
     request_body = PruneRequest,
     responses(
         (status = 200, description = "What was deleted", body = Pruned),
-        (status = 404, description = "There is no such instance", body = Problem, content_type = "application/problem+json"),
+        (status = 404, description = "There is no such instance"),
     ))]
 pub(crate) async fn prune(api: &Api, id: &str, request: &PruneRequest) -> Answer {
     let keep = request.keep.unwrap_or(1);
@@ -105,8 +105,8 @@ pub(crate) async fn prune(api: &Api, id: &str, request: &PruneRequest) -> Answer
     ),
     responses(
         (status = 200, description = "What was deleted", body = Deleted),
-        (status = 404, description = "There is no such instance", body = Problem, content_type = "application/problem+json"),
-        (status = 409, description = "It has not ended, or it is a child", body = Problem, content_type = "application/problem+json"),
+        (status = 404, description = "There is no such instance"),
+        (status = 409, description = "It has not ended, or it is a child"),
     ))]
 pub(crate) async fn delete(State(api): State<Api>, Segment(id): Segment<2>, RawQuery(query): RawQuery) -> Answer {
     let force = Query::read(query.as_deref(), &["force"])?.flag("force")?;

@@ -28,9 +28,9 @@ const MOST_NAME: usize = 512;
     request_body = EventRequest,
     responses(
         (status = 202, description = "Accepted", body = Accepted),
-        (status = 404, description = "There is no such instance", body = Problem, content_type = "application/problem+json"),
-        (status = 410, description = "The instance has ended", body = Problem, content_type = "application/problem+json"),
-        (status = 422, description = "The key was used for another request", body = Problem, content_type = "application/problem+json"),
+        (status = 404, description = "There is no such instance"),
+        (status = 410, description = "The instance has ended"),
+        (status = 422, description = "The key was used for another request"),
     ))]
 pub(crate) async fn event(
     State(api): State<Api>,
@@ -54,9 +54,9 @@ pub(crate) async fn event(
     request_body = EventRequest,
     responses(
         (status = 202, description = "Accepted", body = Accepted),
-        (status = 404, description = "There is no such instance", body = Problem, content_type = "application/problem+json"),
-        (status = 410, description = "The instance has ended", body = Problem, content_type = "application/problem+json"),
-        (status = 422, description = "The key was used for another request", body = Problem, content_type = "application/problem+json"),
+        (status = 404, description = "There is no such instance"),
+        (status = 410, description = "The instance has ended"),
+        (status = 422, description = "The key was used for another request"),
     ))]
 pub(crate) async fn queue(
     State(api): State<Api>,

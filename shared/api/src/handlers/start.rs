@@ -39,8 +39,8 @@ const MOST_VERSION: usize = 128;
             headers(("Location" = String, description = "The path of the instance"))),
         (status = 200, description = "It has ended within the time waited, or the request was accepted before", body = Started,
             headers(("Location" = String, description = "The path of the instance"))),
-        (status = 409, description = "The id belongs to another instance", body = Problem, content_type = "application/problem+json"),
-        (status = 422, description = "The key was used for another request", body = Problem, content_type = "application/problem+json"),
+        (status = 409, description = "The id belongs to another instance"),
+        (status = 422, description = "The key was used for another request"),
     ))]
 pub(crate) async fn start(
     State(api): State<Api>,

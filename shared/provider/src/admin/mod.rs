@@ -10,6 +10,7 @@ mod list;
 mod prune;
 mod prune_plan;
 mod prune_run;
+mod search;
 mod summary;
 
 pub(crate) use delete::{delete_bulk, delete_expired, delete_group};
@@ -19,5 +20,7 @@ pub(crate) use list::{
     tree_of,
 };
 pub(crate) use prune::{prune, prune_bulk, prune_until};
-pub use summary::{InstanceCounts, InstanceList, InstanceStatus, InstanceSummary};
-pub(crate) use summary::{instance_counts, instance_summary, newest_instances};
+pub use search::{Count, InstanceCounts, InstanceFilter, InstancePage, SearchError};
+pub(crate) use search::{SearchFailure, counts, instance_counts, search};
+pub use summary::{InstanceStatus, InstanceSummary, SummaryChange};
+pub(crate) use summary::{instance_summary, instance_summary_if_changed};

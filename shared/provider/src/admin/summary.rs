@@ -4,19 +4,15 @@
 //! A document that only fences its partition, without a start, is no instance: it has no summary and is in no list.
 
 use crate::error::Failure;
-use crate::model::sql::{ENDED, INSTANCE, PENDING, TURN};
-use crate::model::{Blocked, InstanceDoc, MessageDoc, Status};
+use crate::model::sql::TURN;
+use crate::model::{Blocked, InstanceDoc, Listed, MessageDoc, Status};
 use crate::read;
-use crate::store::Store;
-use cosmos::{PartitionKey, Query};
+use crate::store::{Fence, Store};
+use cosmos::{Changed, Etag, PartitionKey, Query};
 use duroxide::providers::WorkItem;
-use futures::{StreamExt as _, TryStreamExt as _, stream};
-use serde::Deserialize;
 use serde_json::value::RawValue;
+use std::collections::BTreeMap;
 use std::fmt;
-
-/// How many instances of a list are read side by side.
-const SIDE_BY_SIDE: usize = 8;
 
 /// What an instance is.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -40,7 +36,7 @@ pub enum InstanceStatus {
 }
 
 impl InstanceStatus {
-    fn of(status: &Status, is_cancelled: bool, is_blocked: bool) -> InstanceStatus {
+    pub(super) fn of(status: &Status, is_cancelled: bool, is_blocked: bool) -> InstanceStatus {
         match status {
             Status::Completed => InstanceStatus::Completed,
             Status::Failed if is_cancelled => InstanceStatus::Cancelled,
@@ -74,17 +70,6 @@ impl InstanceStatus {
             InstanceStatus::Other(text) => text,
         }
     }
-
-    /// The condition by which an index finds at least these instances. The rest is decided by [`Row::status`]: no index
-    /// knows which of the failed ones were cancelled.
-    fn condition(&self) -> String {
-        match self {
-            InstanceStatus::Blocked => " AND IS_DEFINED(c.blocked.since)".to_owned(),
-            InstanceStatus::Cancelled => format!(" AND c.status = '{}'", Status::Failed),
-            InstanceStatus::Other(_) => format!(" AND NOT (c.status IN ({ENDED},{PENDING}))"),
-            known => format!(" AND c.status = '{}'", known.name()),
-        }
-    }
 }
 
 impl fmt::Display for InstanceStatus {
@@ -104,7 +89,7 @@ pub struct InstanceSummary {
     pub version: Option<String>,
     /// What it is.
     pub status: InstanceStatus,
-    /// What it says of itself.
+    /// What it says of itself. Lists leave out what is longer than 8 KB.
     pub custom_status: Option<String>,
     /// How often it has set that.
     pub custom_status_version: u64,
@@ -130,11 +115,15 @@ pub struct InstanceSummary {
     pub events: u64,
     /// The instance that started it, if one did. Lists know it from the first turn on.
     pub parent: Option<String>,
+    /// Its tags.
+    pub tags: BTreeMap<String, String>,
+    /// The version of what is stored, for [`CosmosProvider::instance_summary_if_changed`](crate::CosmosProvider::instance_summary_if_changed).
+    pub etag: String,
 }
 
 impl InstanceSummary {
     /// The instance of a document; `None` when the document only fences.
-    fn of(doc: &InstanceDoc) -> Option<InstanceSummary> {
+    fn of(Fence { doc, etag }: &Fence) -> Option<InstanceSummary> {
         let orchestration = doc.name.as_ref().or(doc.start_name.as_ref())?.clone();
         let current = &doc.current;
         let is_begun = current.status != Status::Pending;
@@ -157,6 +146,8 @@ impl InstanceSummary {
             completed_at: current.completed_at,
             events: current.events,
             parent: doc.parent.clone(),
+            tags: doc.tags.as_map().clone(),
+            etag: etag.as_str().to_owned(),
         })
     }
 
@@ -167,58 +158,78 @@ impl InstanceSummary {
     }
 }
 
-/// The newest instances.
-#[derive(Clone, Debug)]
-pub struct InstanceList {
-    /// How many instances match in all.
-    pub total: usize,
-    /// The newest of them, by acceptance.
-    pub newest: Vec<InstanceSummary>,
-}
-
-/// How many instances there are.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[allow(missing_docs, reason = "each counts the instances of the status of that name")]
-pub struct InstanceCounts {
-    pub total: usize,
-    pub pending: usize,
-    pub running: usize,
-    pub blocked: usize,
-    pub completed: usize,
-    pub failed: usize,
-    pub cancelled: usize,
-    /// Executions that are kept.
-    pub executions: u64,
-    /// Their events.
-    pub events: u64,
+/// What has become of an instance since its summary was read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SummaryChange {
+    /// Nothing.
+    Unchanged,
+    /// It has changed.
+    Changed(Box<InstanceSummary>),
+    /// There is no such instance.
+    Missing,
 }
 
 /// One instance: one request, one more for its input while it is pending, and one for each of its texts that is long.
 pub(crate) async fn instance_summary(store: &Store, pk: &PartitionKey) -> Result<Option<InstanceSummary>, Failure> {
-    let Some((doc, mut summary)) = found(store, pk).await? else {
+    let Some(fence) = store.fence(pk).await? else {
         return Ok(None);
     };
-    summary.custom_status = read::custom_status_of(store, pk, &doc).await?;
-    let output = read::output(store, pk, &doc.current).await?;
-    match summary.status {
-        InstanceStatus::Completed => summary.output = output,
-        InstanceStatus::Failed | InstanceStatus::Cancelled => summary.error = output,
-        _ if summary.started_at.is_none() => {
-            if let Some((input, parent)) = start(store, pk).await? {
-                (summary.input, summary.parent) = (Some(input), parent);
-            }
-        }
-        _ => {}
+    let Some(mut summary) = with_texts(store, pk, &fence).await? else {
+        return Ok(None);
+    };
+    if summary.started_at.is_none()
+        && let Some((input, parent)) = start(store, pk).await?
+    {
+        (summary.input, summary.parent) = (Some(input), parent);
     }
     Ok(Some(summary))
 }
 
-async fn found(store: &Store, pk: &PartitionKey) -> Result<Option<(InstanceDoc, InstanceSummary)>, Failure> {
-    let doc = store.fence(pk).await?.map(|fence| fence.doc);
-    Ok(doc.and_then(|doc| {
-        let summary = InstanceSummary::of(&doc)?;
-        Some((doc, summary))
+/// One instance, unless it is as it was: one request, and one for each of its texts that is long. It has no input.
+pub(crate) async fn instance_summary_if_changed(
+    store: &Store,
+    pk: &PartitionKey,
+    seen: &str,
+) -> Result<SummaryChange, Failure> {
+    let seen = version_of(seen);
+    let read = store
+        .container
+        .read_if_changed::<Listed<InstanceDoc>>(pk, InstanceDoc::ID, &seen);
+    let (doc, etag) = match read.await? {
+        Changed::Unchanged => return Ok(SummaryChange::Unchanged),
+        Changed::Missing => return Ok(SummaryChange::Missing),
+        Changed::Newer(found) => (found.doc, found.etag),
+    };
+    let fence = match doc {
+        Listed::Known(doc) => Fence { doc, etag },
+        Listed::Foreign(foreign) => return Err(foreign.in_partition(pk)),
+    };
+    let summary = with_texts(store, pk, &fence).await?;
+    Ok(summary.map_or(SummaryChange::Missing, |summary| {
+        SummaryChange::Changed(Box::new(summary))
     }))
+}
+
+/// A version as the service writes them. Anything else, such as `*`, is none that a document ever has.
+fn version_of(seen: &str) -> Etag {
+    let quoted = seen.strip_prefix('"').and_then(|tag| tag.strip_suffix('"'));
+    let is_version = quoted.is_some_and(|tag| tag.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'"'));
+    Etag::new(if is_version { seen } else { "\"none\"" })
+}
+
+/// An instance with its output or error and its custom status; `None` when the document only fences.
+async fn with_texts(store: &Store, pk: &PartitionKey, fence: &Fence) -> Result<Option<InstanceSummary>, Failure> {
+    let Some(mut summary) = InstanceSummary::of(fence) else {
+        return Ok(None);
+    };
+    summary.custom_status = read::custom_status_of(store, pk, &fence.doc).await?;
+    let output = read::output(store, pk, &fence.doc.current).await?;
+    match summary.status {
+        InstanceStatus::Completed => summary.output = output,
+        InstanceStatus::Failed | InstanceStatus::Cancelled => summary.error = output,
+        _ => {}
+    }
+    Ok(Some(summary))
 }
 
 /// The input and the parent of a start that no turn has taken.
@@ -237,96 +248,6 @@ async fn start(store: &Store, pk: &PartitionKey) -> Result<Option<(String, Optio
     }))
 }
 
-/// An instance as lists and counts need it.
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Row {
-    pk: String,
-    status: Status,
-    name: Option<String>,
-    start_name: Option<String>,
-    #[serde(default)]
-    cancelled: bool,
-    blocked_since: Option<u64>,
-    created_at: u64,
-    executions: u64,
-    events: u64,
-    #[serde(default)]
-    earlier_events: u64,
-}
-
-impl Row {
-    fn status(&self) -> InstanceStatus {
-        InstanceStatus::of(&self.status, self.cancelled, self.blocked_since.is_some())
-    }
-}
-
-/// All instances (of one status), in any order.
-async fn rows(store: &Store, status: Option<&InstanceStatus>) -> Result<Vec<Row>, Failure> {
-    let condition = status.map(InstanceStatus::condition).unwrap_or_default();
-    let query = Query::new(format!(
-        "SELECT c.pk, c.status, c.name, c.startName, c.cancelled, c.blocked.since AS blockedSince, c.createdAt, \
-         c.executions, c.events, c.earlierEvents FROM c WHERE c.type = {INSTANCE}{condition}"
-    ));
-    let mut rows = store.container.scan::<Row>(&query).await?;
-    rows.retain(|row| row.name.is_some() || row.start_name.is_some());
-    if let Some(status) = status {
-        rows.retain(|row| row.status() == *status);
-    }
-    Ok(rows)
-}
-
-/// The newest instances (of one status), at most so many.
-pub(crate) async fn newest_instances(
-    store: &Store,
-    status: Option<&InstanceStatus>,
-    most: usize,
-) -> Result<InstanceList, Failure> {
-    let mut rows = rows(store, status).await?;
-    let total = rows.len();
-    rows.sort_by(|a, b| b.created_at.cmp(&a.created_at).then_with(|| a.pk.cmp(&b.pk)));
-    rows.truncate(most);
-    let reads: Vec<_> = rows.iter().map(|row| listed(store, &row.pk)).collect();
-    let newest: Vec<Option<InstanceSummary>> = stream::iter(reads).buffered(SIDE_BY_SIDE).try_collect().await?;
-    Ok(InstanceList {
-        total,
-        // Those that were not deleted meanwhile.
-        newest: newest.into_iter().flatten().collect(),
-    })
-}
-
-/// An instance of a list.
-async fn listed(store: &Store, instance: &str) -> Result<Option<InstanceSummary>, Failure> {
-    let pk = PartitionKey::new(instance)?;
-    let Some((doc, mut summary)) = found(store, &pk).await? else {
-        return Ok(None);
-    };
-    summary.custom_status = read::custom_status_of(store, &pk, &doc).await?;
-    Ok(Some(summary))
-}
-
-/// Counts over everything.
-pub(crate) async fn instance_counts(store: &Store) -> Result<InstanceCounts, Failure> {
-    let mut counts = InstanceCounts::default();
-    for row in rows(store, None).await? {
-        counts.total += 1;
-        match row.status() {
-            InstanceStatus::Pending => counts.pending += 1,
-            InstanceStatus::Running => counts.running += 1,
-            InstanceStatus::Blocked => counts.blocked += 1,
-            InstanceStatus::Completed => counts.completed += 1,
-            InstanceStatus::Failed => counts.failed += 1,
-            InstanceStatus::Cancelled => counts.cancelled += 1,
-            InstanceStatus::ContinuedAsNew | InstanceStatus::Other(_) => {}
-        }
-        if row.name.is_some() {
-            counts.executions += row.executions;
-            counts.events += row.events + row.earlier_events;
-        }
-    }
-    Ok(counts)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -343,10 +264,15 @@ mod tests {
         }
     }
 
+    fn shown(doc: InstanceDoc) -> Option<InstanceSummary> {
+        let etag = Etag::new("\"1\"");
+        InstanceSummary::of(&Fence { doc, etag })
+    }
+
     #[test]
     fn a_blank_document_is_no_instance_and_a_start_is_a_pending_one() {
-        assert_eq!(InstanceSummary::of(&InstanceDoc::absent("i", 1)), None);
-        let pending = InstanceSummary::of(&InstanceDoc::pending("i", "Hello", 7)).unwrap();
+        assert_eq!(shown(InstanceDoc::absent("i", 1)), None);
+        let pending = shown(InstanceDoc::pending("i", "Hello", 7)).unwrap();
         assert_eq!(
             (pending.status, pending.orchestration.as_str(), pending.accepted_at),
             (InstanceStatus::Pending, "Hello", 7)
@@ -363,24 +289,24 @@ mod tests {
             Status::Completed,
             Status::Failed,
         ];
-        let shown = |cancelled: bool, is_blocked: bool| {
-            let statuses = stored.iter().map(|status| {
+        let statuses = |cancelled: bool, is_blocked: bool| {
+            let each = stored.iter().map(|status| {
                 let mut doc = InstanceDoc::pending("i", "Hello", 7);
                 doc.current.status = status.clone();
                 doc.current.cancelled = cancelled;
                 doc.blocked = is_blocked.then(blocked);
-                let summary = InstanceSummary::of(&doc).unwrap();
+                let summary = shown(doc).unwrap();
                 assert_eq!(summary.blocked.is_some(), summary.status == InstanceStatus::Blocked);
                 summary.status.to_string()
             });
-            statuses.collect::<Vec<_>>()
+            each.collect::<Vec<_>>()
         };
         assert_eq!(
-            shown(false, false),
+            statuses(false, false),
             ["Pending", "Running", "ContinuedAsNew", "Completed", "Failed"]
         );
         assert_eq!(
-            shown(true, true),
+            statuses(true, true),
             ["Blocked", "Blocked", "Blocked", "Completed", "Cancelled"]
         );
     }
@@ -396,7 +322,7 @@ mod tests {
             (Status::ContinuedAsNew, None),
         ] {
             doc.current.status = status;
-            assert_eq!(InstanceSummary::of(&doc).unwrap().took_ms(), took);
+            assert_eq!(shown(doc.clone()).unwrap().took_ms(), took);
         }
     }
 }

@@ -8,6 +8,7 @@
 //! | dead letters | `dead_letters`, `redrive`, `redrives` | what was given up: listed, read, discarded, redriven |
 //! | retention | `retention`, `lone_children` | instances that ended long ago, earlier executions |
 //! | report | `backlog`, `numbers` | numbers: counted by the service; derived from a look |
+//! | (operators) | `overview` | what needs attention |
 //! | all | `look` | everything that waits: which passes have something to do |
 //!
 //! A pass works in pages (see `page`), so that a caller can alternate between passes and stop when its budget ends.
@@ -19,6 +20,7 @@ mod due;
 mod lone_children;
 mod look;
 mod numbers;
+mod overview;
 mod probes;
 mod redrive;
 mod redrives;
@@ -37,6 +39,8 @@ pub use due::{DueItem, DueKinds, DuePage, DueWindow};
 pub(crate) use look::look;
 pub use look::{Look, LookRequest, Searched};
 pub(crate) use numbers::backlog_of_look;
+pub(crate) use overview::overview;
+pub use overview::{Overview, OverviewQuery};
 pub use probes::PassedProbe;
 pub(crate) use probes::{note_probe, passed_probes};
 pub use redrive::Redriven;

@@ -9,8 +9,8 @@
 //! changes anything carries the document, so it stays small: a longer output or custom status has a document of its own
 //! (`text`), and the input is only in the history.
 
-use super::{Blocked, Kind, Lock, Schema, TextDoc};
-use serde::{Deserialize, Serialize};
+use super::{Blocked, Kind, Lock, Schema, Tags, TextDoc};
+use serde::{Deserialize, Serialize, Serializer};
 use std::fmt;
 
 /// The status of an execution, in duroxide's words.
@@ -193,12 +193,27 @@ pub(crate) struct InstanceDoc {
     #[serde(default)]
     pub kv_rev: u64,
     /// Why the last turn could not be committed, until one is.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none", serialize_with = "listed")]
     pub blocked: Option<Blocked>,
+    #[serde(default, skip_serializing_if = "Tags::is_empty")]
+    pub tags: Tags,
     #[serde(flatten)]
     pub lock: Lock,
     #[serde(flatten)]
     schema: Schema,
+}
+
+/// Adds `listed: true`, by which an index finds what is blocked in the order of acceptance. It is inside of `blocked` so that it goes
+/// with it: a release that does not know it can neither keep it too long nor make it wrong.
+fn listed<S: Serializer>(blocked: &Option<Blocked>, serializer: S) -> Result<S::Ok, S::Error> {
+    #[derive(Serialize)]
+    struct Listed<'a> {
+        #[serde(flatten)]
+        blocked: &'a Blocked,
+        listed: bool,
+    }
+    let listed = blocked.as_ref().map(|blocked| Listed { blocked, listed: true });
+    listed.serialize(serializer)
 }
 
 impl InstanceDoc {
@@ -229,6 +244,7 @@ impl InstanceDoc {
             custom_status_version: 0,
             kv_rev: 0,
             blocked: None,
+            tags: Tags::default(),
             lock: Lock::default(),
             schema: Schema::default(),
         }
@@ -240,6 +256,22 @@ impl InstanceDoc {
             start_name: Some(name.to_owned()),
             ..Self::absent(pk, now_ms)
         }
+    }
+
+    /// The same with a start that was accepted now: this was only the fence.
+    pub(crate) fn accepted(&self, name: &str, tags: &Tags, now_ms: u64) -> Self {
+        InstanceDoc {
+            start_name: Some(name.to_owned()),
+            tags: tags.clone(),
+            created_at: now_ms,
+            updated_at: now_ms,
+            ..self.clone()
+        }
+    }
+
+    /// Whether an instance has this id, begun or not.
+    pub(crate) fn is_taken(&self) -> bool {
+        self.exists() || self.start_name.is_some() || self.name.is_some()
     }
 
     /// Whether a turn was committed.

@@ -1,11 +1,48 @@
-//! Instances as we show them: what duroxide's own answers do not say.
+//! Instances as we show them, and the requests of our API: what duroxide's own calls do not answer.
 
 use super::{CosmosProvider, Operation as _};
-use crate::admin::{self, InstanceCounts, InstanceList, InstanceStatus, InstanceSummary};
+use crate::admin::{
+    self, Count, InstanceCounts, InstanceFilter, InstancePage, InstanceSummary, SearchError, SearchFailure,
+    SummaryChange,
+};
+use crate::enqueue::{self, EventRequest, Raised, StartRequest, Started};
+use crate::maintain::{self, Overview, OverviewQuery};
 use cosmos::PartitionKey;
 use duroxide::providers::ProviderError;
 
 impl CosmosProvider {
+    /// Starts an instance, if its id is free: one request. With a key, a repetition within a day is recognised, whatever became of the
+    /// instance.
+    ///
+    /// # Errors
+    /// When the store cannot be reached, the id or the input is too long, or the instance of that id is being deleted.
+    pub async fn start(&self, request: StartRequest<'_>) -> Result<Started, ProviderError> {
+        let started = enqueue::start(&self.store, &request).await.of("start")?;
+        if started == Started::Accepted {
+            self.queued(request.instance);
+        }
+        Ok(started)
+    }
+
+    /// Raises an event, or puts it into a queue, if the instance is there and has not ended: one request. With a key, a repetition
+    /// within a day is recognised.
+    ///
+    /// # Errors
+    /// When the store cannot be reached, or the event is too large.
+    pub async fn raise(&self, request: EventRequest<'_>) -> Result<Raised, ProviderError> {
+        let raised = enqueue::raise(&self.store, &request).await.of("raise")?;
+        if raised == Raised::Accepted {
+            self.queued(request.instance);
+        }
+        Ok(raised)
+    }
+
+    /// For the polling runtime of this process.
+    fn queued(&self, instance: &str) {
+        let now = self.store.now();
+        self.turn_candidates.push_at(now, now, instance.to_owned());
+    }
+
     /// One instance, from the moment that its start was accepted; `None` when there is none. One request, one more for the
     /// input of a pending instance, and one for each long text.
     pub async fn instance_summary(&self, instance: &str) -> Result<Option<InstanceSummary>, ProviderError> {
@@ -16,19 +53,54 @@ impl CosmosProvider {
         admin::instance_summary(&self.store, &pk).await.of("instance_summary")
     }
 
-    /// The newest instances, at most so many, of one status or of all. It reads a part of every instance that matches, and
-    /// then those that it returns.
-    pub async fn newest_instances(
+    /// The same, if it is not as it was when its summary had this `etag`, and without the input of a pending instance: one request, and
+    /// one for each long text. For those who wait.
+    pub async fn instance_summary_if_changed(
         &self,
-        status: Option<&InstanceStatus>,
-        most: usize,
-    ) -> Result<InstanceList, ProviderError> {
-        let list = admin::newest_instances(&self.store, status, most).await;
-        list.of("newest_instances")
+        instance: &str,
+        etag: &str,
+    ) -> Result<SummaryChange, ProviderError> {
+        let Ok(pk) = PartitionKey::new(instance) else {
+            return Ok(SummaryChange::Missing);
+        };
+        admin::instance_summary_if_changed(&self.store, &pk, etag)
+            .await
+            .of("instance_summary_if_changed")
     }
 
-    /// How many instances of each status there are. It reads a part of every instance.
+    /// A page of the instances that match, newest first; `cursor` continues after another page of the same filter. One request per
+    /// physical partition where an index decides the filter, and a limited number otherwise: then a page may be short, or empty, and
+    /// still continue. The list has no inputs and outputs.
+    ///
+    /// # Errors
+    /// When the cursor cannot be used, no index serves the filter, or the store cannot be read.
+    pub async fn search(
+        &self,
+        filter: &InstanceFilter,
+        cursor: Option<&str>,
+        limit: usize,
+    ) -> Result<InstancePage, SearchError> {
+        let found = admin::search(&self.store, filter, cursor, limit).await;
+        found.map_err(|failure| match failure {
+            SearchFailure::BadCursor(why) => SearchError::BadCursor(why),
+            SearchFailure::Unsupported(why) => SearchError::Unsupported(why),
+            SearchFailure::Store(failure) => SearchError::Store(failure.of("search")),
+        })
+    }
+
+    /// How many instances there are, by name and status. Two requests per physical partition; the service reads the indexed fields of
+    /// every instance.
+    pub async fn counts(&self) -> Result<Vec<Count>, ProviderError> {
+        admin::counts(&self.store).await.of("counts")
+    }
+
+    /// How many instances of each status there are, and what they keep. It costs as much as [`counts`](Self::counts).
     pub async fn instance_counts(&self) -> Result<InstanceCounts, ProviderError> {
         admin::instance_counts(&self.store).await.of("instance_counts")
+    }
+
+    /// What needs attention. Each number is counted by an index, in one request per physical partition.
+    pub async fn overview(&self, query: &OverviewQuery) -> Result<Overview, ProviderError> {
+        maintain::overview(&self.store, query).await.of("overview")
     }
 }

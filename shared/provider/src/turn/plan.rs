@@ -375,6 +375,10 @@ impl Planner<'_> {
         if changed.is_empty() {
             return Ok(());
         }
+        let keys = self.turn.kv.iter().filter(|doc| doc.newest().is_some());
+        instance.tags = instance
+            .tags
+            .after(&instance.pk, events, keys.map(|doc| doc.key.as_str()));
         instance.kv_rev += 1;
         for (key, mut doc) in known {
             if !changed.contains(key) && doc.is_gone(scope) {

@@ -106,7 +106,8 @@ mod tests {
     fn conditions_that_an_index_serves_are_understood() {
         let found = tests(
             "c.a = 1 AND 'x' <= c.b.c AND c['d'] IN ('y', @p) AND ARRAY_CONTAINS(@q, c.e) AND IS_DEFINED(c.f) \
-             AND c.g BETWEEN -1 AND @r AND (c.h = true) AND c.i AND ARRAY_CONTAINS(['a', 'b'], c.j) AND STARTSWITH(c.k, 'x')",
+             AND c.g BETWEEN -1 AND @r AND (c.h = true) AND c.i AND ARRAY_CONTAINS(['a', 'b'], c.j) AND STARTSWITH(c.k, 'x') \
+             AND ARRAY_CONTAINS(c.l, @s)",
         );
         let found: Vec<(&str, TestKind)> = found.iter().map(|(path, kind)| (path.as_str(), *kind)).collect();
         use TestKind::*;
@@ -122,7 +123,8 @@ mod tests {
                 ("h", One),
                 ("i", One),
                 ("j", Many),
-                ("k", Range)
+                ("k", Range),
+                ("l/[]", One)
             ]
         );
     }

@@ -11,7 +11,7 @@
 //!
 //! | condition | seeks as |
 //! |---|---|
-//! | `c.a = value`, `c.a` alone | equality |
+//! | `c.a = value`, `c.a` alone, `ARRAY_CONTAINS(c.a, value)` (path `/a/[]`) | equality |
 //! | `c.a IN (...)`, `ARRAY_CONTAINS(@list, c.a)`, `c.a = x OR c.a = y` | list |
 //! | `<`, `<=`, `>`, `>=`, `BETWEEN`, `STARTSWITH(c.a, 'x')`, an `OR` or `AND` of these on one path | range |
 //! | `IS_DEFINED(c.a)` and the type checks | presence |
@@ -24,6 +24,7 @@
 //! 3. With `ORDER BY` of one path, no other path has an equality, a list, a range or a union. An `ORDER BY` of several paths needs a
 //!    composite index of exactly these (see `index`); the first has an equality, and a list or a range may be on the first path
 //!    without one. Conditions on other paths then only narrow.
+//!    A union on paths of such an order only is a position in it, as SDKs write it to continue (`c.b < 2 OR c.d < 3`): it seeks.
 //!    So `WHERE c.a = 1 AND c.b > 2 ORDER BY c.b` is refused, and `ORDER BY c.a, c.b` is served by the composite index (a, b).
 //! 4. Without `ORDER BY`, a range beside an equality or a list on another path needs a composite index that begins with paths of
 //!    equalities or lists, followed by the path of the range.
@@ -32,8 +33,9 @@
 //!
 //! [`Seek::counting`] is a query for the number of documents that the seek finds: with an `ORDER BY`, those that meet the conditions on
 //! its paths (the service reads one index in its order); without one, those that meet every condition that seeks (the service
-//! intersects indexes). Conditions that only narrow do not count. A query that scans examines everything. A page that ends early
-//! examines fewer.
+//! intersects indexes). Conditions that only narrow do not count. A query that scans examines everything. A page of an `ORDER BY` whose
+//! conditions all seek examines what it returns ([`Seek::is_exact`]); of other queries, a page that ends early examines fewer than are
+//! counted.
 
 mod clause;
 mod filter;
@@ -53,6 +55,8 @@ pub(crate) struct Seek {
     root: String,
     /// The texts of the conditions by which documents are found; none without a filter.
     conditions: Vec<String>,
+    /// The index has the documents in the order of the query, and none that the query does not return.
+    is_exact: bool,
 }
 
 impl Seek {
@@ -61,7 +65,13 @@ impl Seek {
         Seek {
             root: clause::parse(query).root,
             conditions: Vec::new(),
+            is_exact: false,
         }
+    }
+
+    /// Whether a page examines only what it returns.
+    pub(crate) fn is_exact(&self) -> bool {
+        self.is_exact
     }
 
     /// The text of a query for the number of documents that the seek finds.
@@ -116,6 +126,7 @@ pub(super) fn check(policy: &IndexPolicy, query: &str, order: &[OrderItem]) -> R
         return Ok(Seek {
             root: parsed.root,
             conditions: Vec::new(),
+            is_exact: !order.is_empty(),
         });
     }
     for condition in &conditions {
@@ -137,6 +148,7 @@ pub(super) fn check(policy: &IndexPolicy, query: &str, order: &[OrderItem]) -> R
     };
     Ok(Seek {
         root: parsed.root,
+        is_exact: !order.is_empty() && found.len() == roles.len(),
         conditions: found.iter().map(text).collect(),
     })
 }
@@ -228,7 +240,10 @@ fn check_order<'r, 'f>(
     for one in roles {
         let path = match &one.0 {
             Role::Presence | Role::Narrows => continue,
-            Role::Union if is_anchored => continue,
+            Role::Union if is_anchored => {
+                found.extend(Some(one).filter(|(_, condition)| is_position(condition, order)));
+                continue;
+            }
             Role::Union => return Err(scans(format!("it orders, and '{}' is on several paths", one.1.text))),
             Role::Equality(path) | Role::List(path) | Role::Range(path) => path,
         };
@@ -251,6 +266,12 @@ fn check_order<'r, 'f>(
         }
     }
     Ok(found)
+}
+
+/// Whether a union is a position in the order.
+fn is_position(union: &Condition, order: &[OrderItem]) -> bool {
+    let mut tests = Vec::new();
+    positive_tests(union, &mut tests) && tests.iter().all(|test| order.iter().any(|item| item.path == test.path))
 }
 
 /// Rule 4.
@@ -335,6 +356,12 @@ mod tests {
                 "c.a = 1 AND c.b > 2",
             ),
             ("IS_DEFINED(c.d)", &[], "IS_DEFINED(c.d)"),
+            (
+                "c.a = 1 AND c.d <= 3 AND (c.d < 3 OR c.b < 7)",
+                &["a", "d", "b"],
+                "c.a = 1 AND c.d <= 3 AND ((c.d < 3 OR c.b < 7))",
+            ),
+            ("c.a = 1 AND (c.b < 3 OR c.d < 7)", &["a", "b"], "c.a = 1"),
             ("c.id = 'x'", &[], "c.id = 'x'"),
             ("true", &["a"], ""),
             ("c.a = 1 AND (true)", &["a"], "c.a = 1"),

@@ -16,6 +16,9 @@ const DEFINED: [&str; 9] = [
     "IS_INTEGER",
 ];
 
+/// The name of all elements of an array, as in an index path.
+const ELEMENTS: &str = "[]";
+
 /// One side of a comparison.
 enum Operand {
     Property(Vec<String>),
@@ -154,6 +157,11 @@ impl<'q> Parser<'q> {
         match arguments.as_slice() {
             [Operand::Property(path)] if DEFINED.iter().any(|known| is(known)) => test(path, TestKind::Defined),
             [Operand::Constant, Operand::Property(path)] if is("ARRAY_CONTAINS") => test(path, TestKind::Many),
+            // An array of the document that has a value: the index of its elements (`/a/[]/?`).
+            [Operand::Property(path), Operand::Constant] if is("ARRAY_CONTAINS") => {
+                let elements = path.iter().cloned().chain([ELEMENTS.to_owned()]);
+                test(&elements.collect::<Vec<_>>(), TestKind::One)
+            }
             [Operand::Property(path), Operand::Constant] if is("STARTSWITH") => test(path, TestKind::Range),
             _ => Filter::Opaque,
         }

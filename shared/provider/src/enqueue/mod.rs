@@ -3,6 +3,17 @@
 //!
 //! A start also creates the instance document, in the same batch, so that the instance can be seen before its first turn.
 //! If there is one already, the message alone is created: for duroxide a second start is one more message.
+//!
+//! These are duroxide's own requests. Those of our API (`start`, `raise`) answer what became of them, and may have an idempotency key.
+
+mod keyed;
+mod raise;
+mod start;
+
+pub(crate) use raise::raise;
+pub use raise::{EventRequest, EventTarget, Raised};
+pub(crate) use start::start;
+pub use start::{StartRequest, Started, instance_id_of_key};
 
 use crate::error::Failure;
 use crate::model::{Envelope, InstanceDoc, MessageDoc, Receipt, WorkDoc, target_of};

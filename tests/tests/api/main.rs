@@ -1,0 +1,16 @@
+//! The HTTP API: its router on the real provider and the emulator, with the functions beside it.
+
+mod audit;
+mod cost;
+mod dead_letters;
+mod ids;
+mod idempotency;
+mod limits;
+mod lists;
+mod loopback;
+mod roles;
+mod routes;
+mod support;
+mod tokens;
+mod trouble;
+mod waiting;
