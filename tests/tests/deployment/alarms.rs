@@ -137,13 +137,7 @@ async fn throttle(metrics: Arc<Metrics>) -> Result<()> {
 fn of_services(stack: &Stack) -> BTreeSet<Series> {
     let mut metrics = BTreeSet::new();
     for function in stack.made["functions"].as_object().unwrap().keys() {
-        for name in [
-            "Errors",
-            "Duration",
-            "Invocations",
-            "Throttles",
-            "ConcurrentExecutions",
-        ] {
+        for name in ["Errors", "Duration", "Invocations", "Throttles", "ConcurrentExecutions"] {
             metrics.insert(metric("AWS/Lambda", name, "FunctionName", function));
         }
     }

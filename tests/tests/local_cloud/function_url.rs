@@ -66,7 +66,10 @@ async fn json_of(response: Response) -> Result<Value> {
 async fn a_request_becomes_an_event_in_payload_format_2() -> Result<()> {
     let stage = Stage::set(|_| {}).await?;
     let request = stage
-        .request(Method::PUT, "/v1/instances/a%2Fb%20%22%F0%9F%8E%81?tag=k%3Av&tag=x&empty=")?
+        .request(
+            Method::PUT,
+            "/v1/instances/a%2Fb%20%22%F0%9F%8E%81?tag=k%3Av&tag=x&empty=",
+        )?
         .header("X-Many", "one")
         .header("X-Many", "two")
         .header("cookie", "a=1; b=2")
@@ -126,7 +129,11 @@ async fn an_answer_becomes_a_response() -> Result<()> {
         "{response:?}"
     );
     ensure!(json_of(response).await? == json!({ "message": "hello" }));
-    for invalid in ["no JSON", r#"{"statusCode": "many"}"#, r#"{"statusCode": 200, "body": 7}"#] {
+    for invalid in [
+        "no JSON",
+        r#"{"statusCode": "many"}"#,
+        r#"{"statusCode": 200, "body": 7}"#,
+    ] {
         let response = stage.reply(invalid).await?;
         ensure!(response.status() == 502, "{invalid}: {response:?}");
         ensure!(response.bytes().await? == "Internal Server Error");
@@ -172,10 +179,7 @@ async fn requests_beyond_the_limit_of_environments_are_429() -> Result<()> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_request_that_takes_too_long_is_504() -> Result<()> {
     let stage = Stage::set(|options| options.timeout = Duration::from_secs(2)).await?;
-    let response = stage
-        .request(Method::GET, "/?do=sleep&seconds=600")?
-        .send()
-        .await?;
+    let response = stage.request(Method::GET, "/?do=sleep&seconds=600")?.send().await?;
     ensure!(response.status() == 504, "{response:?}");
     ensure!(stage.counts().timeouts == 1, "{:?}", stage.counts());
     Ok(())
@@ -189,10 +193,7 @@ async fn a_request_that_does_not_fit_an_event_is_413_and_no_invocation() -> Resu
         Ok(request.header("content-type", kind).body(vec![b'x'; bytes]))
     };
     // In base64 it would be larger than the limit; as text it is not.
-    for (bytes, kind, status) in [
-        (5 * MB, "application/octet-stream", 413),
-        (7 * MB, "text/plain", 413),
-    ] {
+    for (bytes, kind, status) in [(5 * MB, "application/octet-stream", 413), (7 * MB, "text/plain", 413)] {
         let response = post(bytes, kind)?.send().await?;
         ensure!(response.status() == status, "{bytes} {kind}: {response:?}");
         ensure!(

@@ -76,10 +76,10 @@ impl Binaries {
         let mut command = Command::new(&self.local);
         command.args(arguments);
         for name in [
-            "COSMOS_ENDPOINT",
             "COSMOS_KEY",
-            "COSMOS_TOKEN",
-            "LOCAL_CLOUD",
+            "DUROXIDE_LAMBDA_PROFILE",
+            "DUROXIDE_LAMBDA_TOKEN",
+            "DUROXIDE_LAMBDA_URL",
             "RUST_LOG",
         ] {
             command.env_remove(name);
@@ -124,10 +124,6 @@ pub struct Up {
     pub endpoint: String,
     /// The address of the HTTP API.
     pub api: String,
-    /// The key that client commands are given.
-    pub key: Option<String>,
-    /// The token that client commands are given instead.
-    pub token: Option<String>,
     binaries: Binaries,
 }
 
@@ -154,8 +150,6 @@ impl Up {
             process,
             endpoint,
             api,
-            key: None,
-            token: None,
             binaries: binaries.clone(),
         })
     }
@@ -163,9 +157,7 @@ impl Up {
     /// A client command, and what it answered.
     pub fn client(&self, arguments: &[&str]) -> Result<Output> {
         let mut command = self.binaries.local(arguments);
-        command.env("LOCAL_CLOUD", &self.endpoint);
-        command.envs(self.key.iter().map(|key| ("COSMOS_KEY", key)));
-        command.envs(self.token.iter().map(|token| ("COSMOS_TOKEN", token)));
+        command.env("DUROXIDE_LAMBDA_URL", &self.api);
         let output = command.output()?;
         Ok(output)
     }

@@ -149,7 +149,9 @@ fn access(url: &Url, profile: Profile, token: Option<Token>) -> Result<Access, F
         (Some(Auth::Token), None) => {
             return Err(Failure::new(
                 Code::Usage,
-                format!("the profile needs a token: pass --token, or set {TOKEN} or the variable that the profile names"),
+                format!(
+                    "the profile needs a token: pass --token, or set {TOKEN} or the variable that the profile names"
+                ),
             ));
         }
         (None, None) if is_here(url) => Access::None,
@@ -238,15 +240,25 @@ mod tests {
             target.url.host_str().unwrap_or_default().to_owned()
         };
         assert_eq!(host(url("https://argument.example"), &all), "argument.example");
-        assert_eq!(host(profile("people"), &[("MY_TOKEN", "t"), all[0], all[1]]), "workflows.example.com");
+        assert_eq!(
+            host(profile("people"), &[("MY_TOKEN", "t"), all[0], all[1]]),
+            "workflows.example.com"
+        );
         assert_eq!(host(Given::default(), &all), "variable.example");
         assert_eq!(host(Given::default(), &all[1..]), "abc.lambda-url.eu-central-1.on.aws");
         let local = choose(Given::default(), &[(URL, " ")]).unwrap();
-        assert_eq!((local.url.as_str(), local.access), ("http://127.0.0.1:9401/", Access::None));
+        assert_eq!(
+            (local.url.as_str(), local.access),
+            ("http://127.0.0.1:9401/", Access::None)
+        );
         assert!(local.is_default);
         let failure = choose(profile("prodution"), &[]).unwrap_err();
         assert_eq!(failure.code, Code::Usage);
-        assert!(failure.message.contains("people, production, tunnel"), "{}", failure.message);
+        assert!(
+            failure.message.contains("people, production, tunnel"),
+            "{}",
+            failure.message
+        );
     }
 
     #[test]
@@ -266,18 +278,35 @@ mod tests {
             access(url("https://abc.execute-api.eu-west-1.amazonaws.com"), &[]),
             aws(Some("eu-west-1"), "execute-api", None)
         );
-        assert_eq!(access(url("https://workflows.example.com"), &[]), aws(None, "lambda", None));
+        assert_eq!(
+            access(url("https://workflows.example.com"), &[]),
+            aws(None, "lambda", None)
+        );
         assert_eq!(access(url("https://workflows.example.com"), &[(TOKEN, "t")]), token());
         assert_eq!(access(url(LOCAL), &[(TOKEN, "t")]), token());
-        assert_eq!(access(profile("production"), &[]), aws(Some("eu-central-1"), "lambda", Some("ops")));
-        assert_eq!(access(profile("tunnel"), &[(TOKEN, "t")]), aws(Some("us-east-2"), "lambda", None));
+        assert_eq!(
+            access(profile("production"), &[]),
+            aws(Some("eu-central-1"), "lambda", Some("ops"))
+        );
+        assert_eq!(
+            access(profile("tunnel"), &[(TOKEN, "t")]),
+            aws(Some("us-east-2"), "lambda", None)
+        );
         assert_eq!(access(profile("people"), &[("MY_TOKEN", "t")]), token());
-        assert_eq!(choose(profile("people"), &[(TOKEN, "t")]).unwrap_err().code, Code::Usage);
+        assert_eq!(
+            choose(profile("people"), &[(TOKEN, "t")]).unwrap_err().code,
+            Code::Usage
+        );
     }
 
     #[test]
     fn an_api_on_another_machine_needs_https() {
-        for fine in [LOCAL, "http://localhost:1/", "http://[::1]:9401", "https://api.example/x"] {
+        for fine in [
+            LOCAL,
+            "http://localhost:1/",
+            "http://[::1]:9401",
+            "https://api.example/x",
+        ] {
             assert!(address(fine).is_ok(), "{fine}");
         }
         for (wrong, why) in [

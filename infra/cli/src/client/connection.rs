@@ -92,9 +92,11 @@ impl Connection {
     }
 
     pub(super) async fn list(&self, filter: &[(&'static str, String)], limit: u32) -> Result<InstanceList, Failure> {
-        let request = filter.iter().fold(Request::get(&["instances"]), |request, (name, value)| {
-            request.query(name, value)
-        });
+        let request = filter
+            .iter()
+            .fold(Request::get(&["instances"]), |request, (name, value)| {
+                request.query(name, value)
+            });
         Ok(self.transport.ask(request.query("limit", limit)).await?)
     }
 
@@ -184,7 +186,9 @@ impl Connection {
             data: None,
             data_text: Some(data),
         };
-        self.transport.ask(Request::post(segments, &body)?.once(new_key())).await
+        self.transport
+            .ask(Request::post(segments, &body)?.once(new_key()))
+            .await
     }
 
     pub(super) async fn cancel(&self, instance: &str, reason: &str) -> Result<Accepted, Refused> {
@@ -197,7 +201,8 @@ impl Connection {
 
     pub(super) async fn prune(&self, instance: &str, keep: u32) -> Result<Pruned, Failure> {
         let body = PruneRequest { keep: Some(keep) };
-        self.of(instance, Request::verb(&["instances", instance], "prune", &body)?).await
+        self.of(instance, Request::verb(&["instances", instance], "prune", &body)?)
+            .await
     }
 
     pub(super) async fn delete(&self, instance: &str, force: bool) -> Result<Deleted, Failure> {
@@ -210,7 +215,9 @@ impl Connection {
     }
 
     pub(super) async fn dead_letters(&self, limit: u32, cursor: Option<&str>) -> Result<DeadLetterList, Failure> {
-        let request = Request::get(&["dead-letters"]).query("limit", limit).maybe("cursor", cursor);
+        let request = Request::get(&["dead-letters"])
+            .query("limit", limit)
+            .maybe("cursor", cursor);
         Ok(self.transport.ask(request).await?)
     }
 
@@ -225,7 +232,9 @@ impl Connection {
     }
 
     pub(super) async fn discard(&self, instance: &str, id: &str) -> Result<Discarded, Refused> {
-        self.transport.ask(Request::delete(&["dead-letters", instance, id])).await
+        self.transport
+            .ask(Request::delete(&["dead-letters", instance, id]))
+            .await
     }
 
     /// A request about an instance, which may not be there.

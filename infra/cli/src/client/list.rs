@@ -198,7 +198,10 @@ mod tests {
     fn tags_and_times_are_passed_as_the_api_takes_them() {
         assert_eq!(tag("customer=a=b"), Ok("customer:a=b".to_owned()));
         assert!(tag("customer").is_err() && tag("=a").is_err() && tag("a=").is_err());
-        assert_eq!(time("2026-01-31T13:00:00+01:00"), Ok("2026-01-31T12:00:00.000Z".to_owned()));
+        assert_eq!(
+            time("2026-01-31T13:00:00+01:00"),
+            Ok("2026-01-31T12:00:00.000Z".to_owned())
+        );
         assert!(time("yesterday").is_err());
     }
 }

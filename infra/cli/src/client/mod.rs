@@ -103,7 +103,12 @@ pub struct Common {
     #[arg(long, value_name = "TOKEN", help_heading = "Connection and output")]
     token: Option<Token>,
     /// A deployment of the file of profiles [default: $DUROXIDE_LAMBDA_PROFILE]
-    #[arg(long, value_name = "NAME", help_heading = "Connection and output", conflicts_with = "url")]
+    #[arg(
+        long,
+        value_name = "NAME",
+        help_heading = "Connection and output",
+        conflicts_with = "url"
+    )]
     profile: Option<String>,
     /// Print the answer as one JSON value
     #[arg(long, help_heading = "Connection and output")]

@@ -110,14 +110,26 @@ mod tests {
     #[test]
     fn the_file_is_in_the_users_directory_of_settings() {
         let with = |variables: &[(&str, &str)]| {
-            let variables: BTreeMap<String, String> =
-                variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+            let variables: BTreeMap<String, String> = variables
+                .iter()
+                .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+                .collect();
             path(|name| variables.get(name).cloned()).map(|path| path.display().to_string())
         };
         assert_eq!(with(&[]), None);
-        let home = [("HOME", "/home/ada"), ("XDG_CONFIG_HOME", "/settings"), (CONFIG, "/a/file")];
-        assert_eq!(with(&home[..1]).as_deref(), Some("/home/ada/.config/duroxide-lambda/config.toml"));
-        assert_eq!(with(&home[..2]).as_deref(), Some("/settings/duroxide-lambda/config.toml"));
+        let home = [
+            ("HOME", "/home/ada"),
+            ("XDG_CONFIG_HOME", "/settings"),
+            (CONFIG, "/a/file"),
+        ];
+        assert_eq!(
+            with(&home[..1]).as_deref(),
+            Some("/home/ada/.config/duroxide-lambda/config.toml")
+        );
+        assert_eq!(
+            with(&home[..2]).as_deref(),
+            Some("/settings/duroxide-lambda/config.toml")
+        );
         assert_eq!(with(&home).as_deref(), Some("/a/file"));
     }
 

@@ -4,15 +4,16 @@ use super::answer::{Answer, Failure};
 use super::connection::Connection;
 use super::instance::id_parser;
 use super::transport::Refused;
+use super::wait::Changes;
 use super::{Common, examples, payload};
 use crate::terminal::text::escape;
 use clap::Args;
-use duroxide_lambda_api::types::{Accepted, ProblemType};
+use duroxide_lambda_api::types::{Accepted, ProblemType, Status};
 use serde_json::json;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
-/// How long to wait for an unknown instance, which may be started in a moment.
+/// How long to wait for an unknown instance, which may be started in a moment, and for the first turn of a pending one.
 const PATIENCE: Duration = Duration::from_secs(3);
 const PAUSE: Duration = Duration::from_millis(100);
 
@@ -82,6 +83,7 @@ impl Raise {
     pub(super) async fn act(self, connection: &Connection) -> Result<Answer, Failure> {
         let data = payload::read(&self.data)?;
         let (instance, event) = (self.instance.as_str(), self.event.as_str());
+        until_begun(connection, instance).await?;
         patiently(instance, async || connection.raise(instance, event, data.clone()).await).await?;
         Ok(Answer::done(
             json!({ "instance": instance, "event": event }),
@@ -94,7 +96,10 @@ impl Enqueue {
     pub(super) async fn act(self, connection: &Connection) -> Result<Answer, Failure> {
         let message = payload::read(&self.message)?;
         let (instance, queue) = (self.instance.as_str(), self.queue.as_str());
-        patiently(instance, async || connection.enqueue(instance, queue, message.clone()).await).await?;
+        patiently(instance, async || {
+            connection.enqueue(instance, queue, message.clone()).await
+        })
+        .await?;
         Ok(Answer::done(
             json!({ "instance": instance, "queue": queue }),
             format!("put a message into queue {} of {}", escape(queue), escape(instance)),
@@ -113,11 +118,19 @@ impl Cancel {
     }
 }
 
+/// Gives a pending instance some time for its first turn: an event that comes before it could be lost.
+async fn until_begun(connection: &Connection, instance: &str) -> Result<(), Failure> {
+    let mut changes = Changes::of(connection, instance, Some(PATIENCE));
+    while let Some(now) = changes.next().await? {
+        if now.status != Status::Pending {
+            break;
+        }
+    }
+    Ok(())
+}
+
 /// Sends a message, again if the instance does not exist yet.
-async fn patiently(
-    instance: &str,
-    send: impl AsyncFn() -> Result<Accepted, Refused>,
-) -> Result<(), Failure> {
+async fn patiently(instance: &str, send: impl AsyncFn() -> Result<Accepted, Refused>) -> Result<(), Failure> {
     let deadline = Instant::now() + PATIENCE;
     loop {
         match send().await {

@@ -76,6 +76,8 @@ impl Signer {
         let signed = sign(signable, &parameters).map_err(|error| failed(&error))?;
         let (instructions, _) = signed.into_parts();
         let headers = instructions.headers();
-        Ok(headers.map(|(name, value)| (name.to_owned(), value.to_owned())).collect())
+        Ok(headers
+            .map(|(name, value)| (name.to_owned(), value.to_owned()))
+            .collect())
     }
 }

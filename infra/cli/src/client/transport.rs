@@ -89,7 +89,9 @@ impl From<Failure> for Refused {
 
 /// The path of these segments, each encoded.
 pub(super) fn path(segments: &[&str]) -> String {
-    let encoded = segments.iter().map(|segment| utf8_percent_encode(segment, ENCODED).to_string());
+    let encoded = segments
+        .iter()
+        .map(|segment| utf8_percent_encode(segment, ENCODED).to_string());
     encoded.fold("/v1".to_owned(), |path, segment| path + "/" + &segment)
 }
 
@@ -175,7 +177,11 @@ impl Transport {
             .redirect(reqwest::redirect::Policy::none())
             .user_agent(concat!("duroxide-lambda/", env!("CARGO_PKG_VERSION")));
         // Plain HTTP stays on this machine.
-        let http = if target.url.scheme() == "https" { http } else { http.no_proxy() };
+        let http = if target.url.scheme() == "https" {
+            http
+        } else {
+            http.no_proxy()
+        };
         let http = http
             .build()
             .map_err(|error| Failure::error(format!("the HTTP client cannot be created: {error}")))?;
@@ -213,8 +219,8 @@ impl Transport {
     pub(super) async fn send<T: DeserializeOwned>(&self, request: Request) -> Result<Reply<T>, Refused> {
         let url = self.url_of(&request)?;
         let mut pause = FIRST_PAUSE;
-        for tries in 1.. {
-            let is_last = tries >= MOST_TRIES || !request.is_repeatable();
+        for tries in 1..=MOST_TRIES {
+            let is_last = tries == MOST_TRIES || !request.is_repeatable();
             let response = self.send_once(&url, &request).await;
             let (status, headers, body) = match response {
                 Ok(response) => response,
@@ -258,7 +264,9 @@ impl Transport {
                     url: url.as_str(),
                     body: &request.body,
                 };
-                let headers = signer.headers(unsigned, SystemTime::now()).map_err(SendError::Signing)?;
+                let headers = signer
+                    .headers(unsigned, SystemTime::now())
+                    .map_err(SendError::Signing)?;
                 for (name, value) in headers {
                     sending = sending.header(name, value);
                 }
@@ -271,7 +279,9 @@ impl Transport {
             sending = sending.header("idempotency-key", key);
         }
         if request.method == Method::POST {
-            sending = sending.header(CONTENT_TYPE, "application/json").body(request.body.clone());
+            sending = sending
+                .header(CONTENT_TYPE, "application/json")
+                .body(request.body.clone());
         }
         let response = sending.send().await.map_err(SendError::Http)?;
         let (status, headers) = (response.status(), response.headers().clone());
@@ -279,7 +289,12 @@ impl Transport {
         Ok((status, headers, body))
     }
 
-    fn reply<T: DeserializeOwned>(&self, status: StatusCode, headers: &HeaderMap, body: &[u8]) -> Result<Reply<T>, Refused> {
+    fn reply<T: DeserializeOwned>(
+        &self,
+        status: StatusCode,
+        headers: &HeaderMap,
+        body: &[u8],
+    ) -> Result<Reply<T>, Refused> {
         if status == StatusCode::NOT_MODIFIED {
             return Ok(Reply::Unchanged);
         }
@@ -306,7 +321,10 @@ impl Transport {
             StatusCode::UNAUTHORIZED => "does not know who you are (401)".to_owned(),
             StatusCode::TOO_MANY_REQUESTS => "is overloaded (429): try again later, or raise ApiConcurrency".to_owned(),
             StatusCode::BAD_GATEWAY | StatusCode::GATEWAY_TIMEOUT => {
-                format!("has failed ({}): the log of its function has the reason", status.as_u16())
+                format!(
+                    "has failed ({}): the log of its function has the reason",
+                    status.as_u16()
+                )
             }
             StatusCode::PAYLOAD_TOO_LARGE => {
                 "refuses a request of that size (413): keep large payloads outside, and pass a reference".to_owned()
@@ -380,7 +398,10 @@ mod tests {
 
     #[test]
     fn an_id_is_one_segment_of_the_path() {
-        assert_eq!(path(&["instances", "a/b \"☃\"?#%", "kv"]), "/v1/instances/a%2Fb%20%22%E2%98%83%22%3F%23%25/kv");
+        assert_eq!(
+            path(&["instances", "a/b \"☃\"?#%", "kv"]),
+            "/v1/instances/a%2Fb%20%22%E2%98%83%22%3F%23%25/kv"
+        );
         let cancel = Request::verb(&["instances", "x:y"], "cancel", &()).unwrap();
         assert_eq!(cancel.path, "/v1/instances/x%3Ay:cancel");
     }

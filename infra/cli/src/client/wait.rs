@@ -18,6 +18,8 @@ use tokio::time::{Instant as Moment, sleep};
 const LONG_POLL: Duration = Duration::from_secs(20);
 /// The pause between two looks for an instance that does not exist yet.
 const PAUSE: Duration = Duration::from_millis(500);
+/// How many looks in a row may fail, once one has succeeded.
+const MOST_FAILURES: u32 = 5;
 
 /// Wait until an instance has completed, failed or been cancelled.
 ///
@@ -104,6 +106,7 @@ pub(super) struct Changes<'a> {
     deadline: Option<Moment>,
     etag: Option<HeaderValue>,
     last: Option<Instance>,
+    failures: u32,
 }
 
 impl<'a> Changes<'a> {
@@ -114,6 +117,7 @@ impl<'a> Changes<'a> {
             deadline: timeout.map(|timeout| Moment::now() + timeout),
             etag: None,
             last: None,
+            failures: 0,
         }
     }
 
@@ -131,8 +135,23 @@ impl<'a> Changes<'a> {
                 // Waits of the API are whole seconds.
                 sleep(wait).await;
             }
+            if self.etag.is_none() && self.last.is_some() {
+                // Without an ETag the API answers at once.
+                sleep(PAUSE.min(left)).await;
+            }
             let whole = Duration::from_secs(wait.as_secs());
-            match self.connection.look_at(self.instance, self.etag.as_ref(), whole).await? {
+            let seen = match self.connection.look_at(self.instance, self.etag.as_ref(), whole).await {
+                Ok(seen) => seen,
+                Err(failure) if self.last.is_some() && self.failures < MOST_FAILURES => {
+                    self.failures += 1;
+                    warn(&format!("warning: {}; retrying", failure.message));
+                    sleep(PAUSE * self.failures).await;
+                    continue;
+                }
+                Err(failure) => return Err(failure),
+            };
+            self.failures = 0;
+            match seen {
                 Seen::Instance(now, etag) => {
                     self.etag = etag;
                     self.last = Some((*now).clone());
@@ -148,7 +167,9 @@ impl<'a> Changes<'a> {
     }
 
     fn left(&self) -> Duration {
-        let deadline = self.deadline.map(|deadline| deadline.saturating_duration_since(Moment::now()));
+        let deadline = self
+            .deadline
+            .map(|deadline| deadline.saturating_duration_since(Moment::now()));
         deadline.unwrap_or(LONG_POLL)
     }
 

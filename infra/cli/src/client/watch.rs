@@ -111,7 +111,12 @@ impl Watch {
         Answer {
             code: code_of(now.status),
             json: json!({ "instance": now }),
-            text: format!("{}{}{}", now.status, took.unwrap_or_default(), result.unwrap_or_default()),
+            text: format!(
+                "{}{}{}",
+                now.status,
+                took.unwrap_or_default(),
+                result.unwrap_or_default()
+            ),
         }
     }
 }
@@ -165,12 +170,17 @@ mod tests {
             tag: None,
         };
         assert_eq!(shown.take(&event(1, None, 1_000, scheduled.clone())), None);
-        let failed = EventKind::ActivityCompleted { result: "hi".to_owned() };
+        let failed = EventKind::ActivityCompleted {
+            result: "hi".to_owned(),
+        };
         let completed = event(2, Some(1), 3_500, failed);
         let took = shown.take(&completed);
         assert_eq!((took, shown.after, shown.begin()), (Some(2_500), 2, 1_000));
         let text = described_line(&completed, shown.begin(), took, &[]);
-        assert_eq!(text, "1970-01-01T00:00:03Z    +2.5 s   ActivityCompleted took 2.5 s  hi");
+        assert_eq!(
+            text,
+            "1970-01-01T00:00:03Z    +2.5 s   ActivityCompleted took 2.5 s  hi"
+        );
         let text = described_line(&event(1, None, 1_000, scheduled), 1_000, None, &[]);
         assert!(text.ends_with("ActivityScheduled  Greet: Kyoto\\u{1b}"), "{text}");
     }

@@ -10,7 +10,6 @@ use crate::terminal::table::Look;
 use crate::up::with_advice;
 use anyhow::Context as _;
 use clap::Args;
-use duroxide_cosmos::{Ids as _, RandomIds};
 use local_cloud::demo::{self, DemoOptions, Report, TurnCounter};
 use local_cloud::{Cloud, CloudOptions, Loss, Store};
 use progress::ProgressView;
@@ -122,7 +121,7 @@ impl Demo {
             // A store that is kept may have the orders of an earlier demo.
             id_prefix: match fresh {
                 true => "order".to_owned(),
-                false => format!("order-{}", RandomIds.unique()),
+                false => format!("order-{}", uuid::Uuid::new_v4().simple()),
             },
             limit: Duration::from_secs(self.limit),
         }

@@ -14,7 +14,7 @@ use cosmos_emulator::{CosmosServer, StartError};
 use local_cloud::{Cloud, CloudError, LogSink, Server, Store};
 use std::process::ExitCode;
 
-/// The port that clients try.
+/// The default port of SQS and Lambda; clients try the next one, of the HTTP API.
 const PORT: u16 = 9400;
 const SAMPLE_ORDER: &str = r#"{"id":"A-1","customer":"ada","total_cents":4200,"lines":[{"sku":"teapot","quantity":1}],"parcels":[{"address":"12 Mill Lane"}]}"#;
 
@@ -84,12 +84,17 @@ impl Up {
         if let (Some(data), Some(found)) = (&self.cloud.data, cloud.cosmos().and_then(CosmosServer::recovered)) {
             text += &format!("{}\n\n", found.describe(data));
         }
+        let api = cloud.api().unwrap_or_default();
         text += "Start a workflow, in another terminal:\n";
-        if self.port != PORT {
-            text += &format!("    export LOCAL_CLOUD={}\n", cloud.endpoint());
+        text += &format!(
+            "    curl {api}/v1/orchestrations/fulfil-order/instances -H 'Content-Type: application/json' -H 'Prefer: wait=20' \\\n      \
+             -d '{{\"id\": \"A-1\", \"input\": {SAMPLE_ORDER}}}'\n\nThe command line does the same:\n"
+        );
+        if self.api_port() != PORT + 1 {
+            text += &format!("    export DUROXIDE_LAMBDA_URL={api}\n");
         }
         text += &format!(
-            "    {} start fulfil-order --id A-1 --wait --input '{SAMPLE_ORDER}'\n\n",
+            "    {} start fulfil-order --id A-2 --wait --input '{SAMPLE_ORDER}'\n\n",
             program()
         );
         text +=
@@ -114,7 +119,9 @@ pub(crate) fn with_advice(error: CloudError, cosmos_port: u16) -> anyhow::Error 
                 Server::Aws => "--port",
                 Server::Api => "--api-port",
             };
-            format!("port {port} is taken: is another local cloud running? Stop it, or choose another port with {option}")
+            format!(
+                "port {port} is taken: is another local cloud running? Stop it, or choose another port with {option}"
+            )
         }
         CloudError::Cosmos(StartError::Listen { source, .. }) if is_taken(source) => format!(
             "port {cosmos_port} is taken: is another local cloud or emulator running? Stop it, or choose another port with \

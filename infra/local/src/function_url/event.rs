@@ -106,10 +106,7 @@ fn cookies(headers: &HeaderMap) -> Vec<String> {
         .map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned())
         .collect();
     let cookies = texts.iter().flat_map(|text| text.split(';')).map(str::trim);
-    cookies
-        .filter(|cookie| !cookie.is_empty())
-        .map(str::to_owned)
-        .collect()
+    cookies.filter(|cookie| !cookie.is_empty()).map(str::to_owned).collect()
 }
 
 /// The parameters of a query string, decoded; the values of one that occurs repeatedly are joined.

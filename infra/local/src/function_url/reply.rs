@@ -13,7 +13,13 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 /// Headers about the connection, which is this server's.
-const OF_THE_CONNECTION: [&str; 5] = ["connection", "content-length", "keep-alive", "transfer-encoding", "upgrade"];
+const OF_THE_CONNECTION: [&str; 5] = [
+    "connection",
+    "content-length",
+    "keep-alive",
+    "transfer-encoding",
+    "upgrade",
+];
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
 /// Why an answer is no response.
@@ -142,7 +148,10 @@ mod tests {
         ];
         assert_eq!(headers, expected);
         let (status, headers, body) = replied(json!({ "statusCode": 204, "headers": { "content-type": "x/y" } })).await;
-        assert_eq!((status, headers, body), (204, vec![pair("content-type", "x/y")], vec![]));
+        assert_eq!(
+            (status, headers, body),
+            (204, vec![pair("content-type", "x/y")], vec![])
+        );
     }
 
     #[tokio::test]
