@@ -74,7 +74,10 @@ fn adapted(request: Request) -> axum::extract::Request {
 fn caller(context: &RequestContext) -> Option<String> {
     match context {
         RequestContext::ApiGatewayV2(context) => context.authorizer.as_ref()?.iam.as_ref()?.user_arn.clone(),
-        #[allow(unreachable_patterns, reason = "other kinds of events are other features of lambda_http")]
+        #[allow(
+            unreachable_patterns,
+            reason = "other kinds of events are other features of lambda_http"
+        )]
         _ => None,
     }
 }
@@ -116,7 +119,10 @@ mod tests {
             "/v1/instances/a%5Cb%22%3F%23",
         ] {
             let request = adapted(from_str(&event(path, "")).unwrap());
-            assert_eq!((request.uri().path(), request.uri().query()), (path, Some("raw=true&tag=a%3Ab")));
+            assert_eq!(
+                (request.uri().path(), request.uri().query()),
+                (path, Some("raw=true&tag=a%3Ab"))
+            );
             assert_eq!(request.method(), "POST");
         }
     }

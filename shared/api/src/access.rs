@@ -9,7 +9,10 @@ use axum::response::{IntoResponse as _, Response};
 
 /// Refuses a caller who is not known, or whose role does not suffice.
 pub(crate) async fn allow(State(api): State<Api>, mut request: Request, next: Next) -> Response {
-    let path = request.extensions().get::<MatchedPath>().map(|path| path.as_str().to_owned());
+    let path = request
+        .extensions()
+        .get::<MatchedPath>()
+        .map(|path| path.as_str().to_owned());
     let needed = path.as_deref().map(|path| role_of(request.method(), path));
     if needed == Some(Ok(None)) {
         return next.run(request).await;

@@ -34,7 +34,13 @@ pub(crate) struct Parts {
 impl Api {
     /// An API on this connection.
     pub fn new(connection: Connection, settings: &ApiSettings, maintenance: MaintenanceSettings) -> Api {
-        Api::with(connection, settings, maintenance, Arc::new(SystemClock), Arc::new(TokioTimer))
+        Api::with(
+            connection,
+            settings,
+            maintenance,
+            Arc::new(SystemClock),
+            Arc::new(TokioTimer),
+        )
     }
 
     /// The same, with the clock by which tokens expire and the timer of long polls.
@@ -87,7 +93,9 @@ pub struct Invocation {
 impl Invocation {
     /// The time in which a handler may work.
     pub(crate) fn time_left(&self) -> Duration {
-        let left = self.deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+        let left = self
+            .deadline
+            .map(|deadline| deadline.saturating_duration_since(Instant::now()));
         left.unwrap_or(USUAL_TIME).saturating_sub(RESERVE)
     }
 }

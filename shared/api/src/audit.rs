@@ -19,11 +19,17 @@ pub(crate) async fn line(request: Request, next: Next) -> Response {
     if method == Method::GET || method == Method::HEAD || method == Method::OPTIONS {
         return next.run(request).await;
     }
-    let matched = request.extensions().get::<MatchedPath>().map(|path| path.as_str().to_owned());
+    let matched = request
+        .extensions()
+        .get::<MatchedPath>()
+        .map(|path| path.as_str().to_owned());
     let (action, named) = described(&method, matched.as_deref(), request.uri().path());
     let response = next.run(request).await;
     let caller = response.extensions().get::<Caller>();
-    let chosen = response.extensions().get::<Concerns>().map(|Concerns(instance)| instance.clone());
+    let chosen = response
+        .extensions()
+        .get::<Concerns>()
+        .map(|Concerns(instance)| instance.clone());
     tracing::info!(
         target: "audit",
         who = caller.map_or("unknown", |caller| caller.who.as_str()),
@@ -46,7 +52,9 @@ fn described(method: &Method, matched: Option<&str>, uri: &str) -> (String, Opti
     let verb = path::verbed(last).ok().map(|(_, verb)| verb);
     // Only verbs that exist: the text comes from the caller.
     let known = crate::routes::ROUTES.iter().find(|route: &&Route| {
-        let has_verb = verb.as_deref().is_some_and(|verb| route.path.ends_with(&format!("}}:{verb}")));
+        let has_verb = verb
+            .as_deref()
+            .is_some_and(|verb| route.path.ends_with(&format!("}}:{verb}")));
         route.method == *method && route.matched_path() == matched && has_verb
     });
     let action = format!("{method} {}", known.map_or(matched, |route| route.path));
@@ -112,7 +120,13 @@ mod tests {
                 "POST /v1/dead-letters/{instance}/{letter}:redrive",
                 Some("a"),
             ),
-            (Method::POST, "/v1/maintenance", "/v1/maintenance", "POST /v1/maintenance", None),
+            (
+                Method::POST,
+                "/v1/maintenance",
+                "/v1/maintenance",
+                "POST /v1/maintenance",
+                None,
+            ),
         ] {
             let (is, of) = described(&method, Some(matched), uri);
             assert_eq!((is.as_str(), of.as_deref()), (action, instance), "{uri}");

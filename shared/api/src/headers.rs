@@ -9,7 +9,10 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 
 const SECURITY: [(HeaderName, &str); 5] = [
     (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
-    (header::CONTENT_SECURITY_POLICY, "default-src 'none'; frame-ancestors 'none'"),
+    (
+        header::CONTENT_SECURITY_POLICY,
+        "default-src 'none'; frame-ancestors 'none'",
+    ),
     (header::X_FRAME_OPTIONS, "DENY"),
     (header::REFERRER_POLICY, "no-referrer"),
     (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
@@ -27,8 +30,8 @@ pub(crate) async fn add(State(api): State<Api>, request: Request, next: Next) ->
         let configured = api.parts.cors_origin.as_deref();
         configured.is_some_and(|configured| origin.as_bytes() == configured.as_bytes())
     });
-    let is_preflight = request.method() == Method::OPTIONS
-        && request.headers().contains_key(header::ACCESS_CONTROL_REQUEST_METHOD);
+    let is_preflight =
+        request.method() == Method::OPTIONS && request.headers().contains_key(header::ACCESS_CONTROL_REQUEST_METHOD);
     let mut response = match (&allowed, is_preflight) {
         (Some(_), true) => preflight(),
         _ => next.run(request).await,

@@ -18,8 +18,15 @@ impl<S: Sync> FromRequestParts<S> for Key {
         let mut values = parts.headers.get_all("idempotency-key").iter();
         let (first, second) = (values.next(), values.next());
         let Some(value) = first else { return Ok(Key(None)) };
-        let key = value.to_str().ok().filter(|key| (1..=MOST).contains(&key.len()) && second.is_none());
-        let wrong = || Refusal::invalid(format!("Idempotency-Key is given once, with 1 to {MOST} printable ASCII characters"));
+        let key = value
+            .to_str()
+            .ok()
+            .filter(|key| (1..=MOST).contains(&key.len()) && second.is_none());
+        let wrong = || {
+            Refusal::invalid(format!(
+                "Idempotency-Key is given once, with 1 to {MOST} printable ASCII characters"
+            ))
+        };
         key.map(|key| Key(Some(key.to_owned()))).ok_or_else(wrong)
     }
 }

@@ -7,10 +7,10 @@ use crate::routes::ROUTES;
 use crate::types::{self, Problem, ProblemType};
 use sha2::{Digest as _, Sha256};
 use std::sync::OnceLock;
+use utoipa::OpenApi as _;
 use utoipa::openapi::path::Operation;
 use utoipa::openapi::security::{Http, HttpAuthScheme, SecurityScheme};
 use utoipa::openapi::{Content, OpenApi, PathItem, Ref, RefOr, ResponseBuilder};
-use utoipa::OpenApi as _;
 
 #[derive(utoipa::OpenApi)]
 #[openapi(
@@ -83,7 +83,9 @@ fn add_problems(path: &str, operation: &mut Operation) {
             && let RefOr::T(response) = response
         {
             let problem = Content::new(Some(Ref::from_schema_name("Problem")));
-            response.content.insert("application/problem+json".to_owned(), problem.into());
+            response
+                .content
+                .insert("application/problem+json".to_owned(), problem.into());
         }
     }
 }
@@ -93,7 +95,11 @@ pub(crate) fn served() -> (&'static str, &'static str) {
     static SERVED: OnceLock<(String, String)> = OnceLock::new();
     let (text, etag) = SERVED.get_or_init(|| {
         let text = document().to_json().expect("the document has a JSON form");
-        let digest: String = Sha256::digest(&text).iter().take(8).map(|byte| format!("{byte:02x}")).collect();
+        let digest: String = Sha256::digest(&text)
+            .iter()
+            .take(8)
+            .map(|byte| format!("{byte:02x}"))
+            .collect();
         (text, format!("\"{digest}\""))
     });
     (text, etag)
@@ -115,7 +121,10 @@ mod tests {
                 assert!(operation["operationId"].is_string(), "{method} {path}");
             }
         }
-        let routes: BTreeSet<_> = ROUTES.iter().map(|route| (route.method.to_string(), route.path.to_owned())).collect();
+        let routes: BTreeSet<_> = ROUTES
+            .iter()
+            .map(|route| (route.method.to_string(), route.path.to_owned()))
+            .collect();
         assert_eq!(documented, routes);
     }
 

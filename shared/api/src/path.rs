@@ -73,9 +73,23 @@ mod tests {
 
     #[test]
     fn every_id_can_be_written() {
-        for id in ["order-7", "a/b", "x:cancel", "😀", "100%", "a b+c", "\"quoted\"", "..", "?#", "\u{0}"] {
+        for id in [
+            "order-7",
+            "a/b",
+            "x:cancel",
+            "😀",
+            "100%",
+            "a b+c",
+            "\"quoted\"",
+            "..",
+            "?#",
+            "\u{0}",
+        ] {
             let sent = encoded(id);
-            assert!(sent.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'/'), "{sent}");
+            assert!(
+                sent.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'/'),
+                "{sent}"
+            );
             assert_eq!(decoded(&sent).unwrap(), id);
             let (back, verb) = verbed(&format!("{sent}:cancel")).unwrap();
             assert_eq!((back.as_str(), verb.as_str()), (id, "cancel"));

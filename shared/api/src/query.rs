@@ -40,7 +40,10 @@ impl Query {
 
     /// All texts of a parameter.
     pub(crate) fn all<'a>(&'a self, name: &str) -> impl Iterator<Item = &'a str> {
-        self.0.iter().filter(move |(is, _)| is == name).map(|(_, value)| value.as_str())
+        self.0
+            .iter()
+            .filter(move |(is, _)| is == name)
+            .map(|(_, value)| value.as_str())
     }
 
     /// A whole number within a range.
@@ -83,7 +86,9 @@ impl Query {
     /// A value of an enumeration; its error completes the sentence.
     pub(crate) fn parsed<T: FromStr<Err: ToString>>(&self, name: &str) -> Result<Option<T>, Refusal> {
         let read = self.text(name).map(str::parse).transpose();
-        read.map_err(|error: T::Err| Refusal::invalid(format!("the parameter {name} cannot be used: {}", error.to_string())))
+        read.map_err(|error: T::Err| {
+            Refusal::invalid(format!("the parameter {name} cannot be used: {}", error.to_string()))
+        })
     }
 }
 

@@ -77,11 +77,15 @@ impl From<ClientError> for Refusal {
             ClientError::InstanceNotFound { instance_id } => Refusal::no_instance(&instance_id),
             ClientError::InstanceStillRunning { instance_id } => Refusal::new(
                 ProblemType::StillRunning,
-                format!("instance '{instance_id}' has not ended: cancel it and wait for its end, or delete it with force=true"),
+                format!(
+                    "instance '{instance_id}' has not ended: cancel it and wait for its end, or delete it with force=true"
+                ),
             ),
             ClientError::CannotDeleteSubOrchestration { instance_id } => Refusal::new(
                 ProblemType::IsChild,
-                format!("instance '{instance_id}' is a child: delete the root instance, which deletes its children too"),
+                format!(
+                    "instance '{instance_id}' is a child: delete the root instance, which deletes its children too"
+                ),
             ),
             other => {
                 tracing::error!(error = %other, "the client of duroxide failed");
@@ -96,8 +100,7 @@ impl IntoResponse for Refusal {
         let problem = Problem::new(self.kind, self.detail.clone());
         let body = serde_json::to_vec(&problem).expect("texts have a JSON form");
         let mut response = Response::new(Body::from(body));
-        *response.status_mut() =
-            StatusCode::from_u16(self.kind.status()).expect("each problem has a status of HTTP");
+        *response.status_mut() = StatusCode::from_u16(self.kind.status()).expect("each problem has a status of HTTP");
         let headers = response.headers_mut();
         headers.insert(
             header::CONTENT_TYPE,
@@ -131,7 +134,10 @@ mod tests {
     #[test]
     fn a_refusing_store_is_500_without_the_reason() {
         let refusal = Refusal::from(ProviderError::permanent("start", "hush"));
-        assert_eq!((refusal.kind, refusal.detail.contains("hush")), (ProblemType::Internal, false));
+        assert_eq!(
+            (refusal.kind, refusal.detail.contains("hush")),
+            (ProblemType::Internal, false)
+        );
         assert!(!refusal.into_response().headers().contains_key("retry-after"));
     }
 }

@@ -31,7 +31,9 @@ pub fn router(api: Api) -> Router {
         .route("/v1/dead-letters", get(dead_letters::list))
         .route(
             "/v1/dead-letters/{instance}/{letter}",
-            get(dead_letters::get).post(dead_letters::verb).delete(dead_letters::discard),
+            get(dead_letters::get)
+                .post(dead_letters::verb)
+                .delete(dead_letters::discard),
         )
         .route("/v1/maintenance", post(numbers::maintenance))
         .method_not_allowed_fallback(service::no_such_method)

@@ -53,7 +53,9 @@ pub const ROUTES: &[Route] = &[
 impl Route {
     /// The path that the router knows: without the verb.
     pub fn matched_path(&self) -> &'static str {
-        self.path.rsplit_once("}:").map_or(self.path, |(path, _)| &self.path[..path.len() + 1])
+        self.path
+            .rsplit_once("}:")
+            .map_or(self.path, |(path, _)| &self.path[..path.len() + 1])
     }
 
     /// Whether it changes something.
@@ -78,7 +80,11 @@ mod tests {
     #[test]
     fn verbs_of_one_path_need_the_same_role() {
         for route in ROUTES {
-            assert_eq!(role_of(&route.method, route.matched_path()), Ok(route.role), "{route:?}");
+            assert_eq!(
+                role_of(&route.method, route.matched_path()),
+                Ok(route.role),
+                "{route:?}"
+            );
         }
         assert_eq!(role_of(&Method::HEAD, "/v1/counts"), Ok(READER));
         assert_eq!(role_of(&Method::PUT, "/v1/counts"), Err(()));

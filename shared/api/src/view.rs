@@ -2,7 +2,8 @@
 
 use crate::types::time::rfc3339;
 use crate::types::{
-    ActivityAttempts, Blocked, DeadLetterSummary, EndedAttempt, Execution, Instance, Overview, Payload, Status, StatusCount,
+    ActivityAttempts, Blocked, DeadLetterSummary, EndedAttempt, Execution, Instance, Overview, Payload, Status,
+    StatusCount,
 };
 use duroxide::providers::ExecutionInfo;
 use duroxide_cosmos as store;
@@ -118,7 +119,10 @@ pub(crate) fn overview(overview: &store::Overview) -> Overview {
         ended_recently: overview.ended_recently,
         failed_recently: overview.failed_recently,
         blocked: counts.get(&Status::Blocked).copied().unwrap_or_default(),
-        counts: counts.into_iter().map(|(status, count)| StatusCount { status, count }).collect(),
+        counts: counts
+            .into_iter()
+            .map(|(status, count)| StatusCount { status, count })
+            .collect(),
         stuck: backlog.stuck_instances,
         overdue_timers: backlog.overdue_timers,
         messages_due: backlog.turns_due,

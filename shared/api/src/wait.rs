@@ -70,7 +70,9 @@ pub(crate) enum Seen {
 /// Reads an instance, unless it has this ETag.
 pub(crate) async fn read(api: &Api, instance: &str, etag: Option<&str>) -> Result<Seen, Refusal> {
     // No document has the empty ETag.
-    let seen = api.store().instance_summary_if_changed(instance, etag.unwrap_or_default());
+    let seen = api
+        .store()
+        .instance_summary_if_changed(instance, etag.unwrap_or_default());
     Ok(match seen.await? {
         SummaryChange::Unchanged => Seen::Unchanged,
         SummaryChange::Changed(summary) => Seen::Changed(summary),

@@ -13,8 +13,16 @@ async fn a_start_a_status_and_an_event_are_one_request_each() {
         site.listener.reset();
         (counted.requests, counted.cross_partition_queries)
     };
-    let start = |key: &str, body| with(request("POST", "/v1/orchestrations/Inbox/instances", Some(body)), "idempotency-key", key);
-    site.send(start("k", json!({"id": "a", "input": 2, "tags": {"x": "y"}}))).await.is(202);
+    let start = |key: &str, body| {
+        with(
+            request("POST", "/v1/orchestrations/Inbox/instances", Some(body)),
+            "idempotency-key",
+            key,
+        )
+    };
+    site.send(start("k", json!({"id": "a", "input": 2, "tags": {"x": "y"}})))
+        .await
+        .is(202);
     assert_eq!(requests(), (1, 0), "start");
     site.get("/v1/instances/a").await.is(200);
     assert_eq!(requests(), (1, 0), "the status of a pending instance");
@@ -22,13 +30,19 @@ async fn a_start_a_status_and_an_event_are_one_request_each() {
     let reply = site.get("/v1/instances/a").await;
     reply.is(200);
     assert_eq!(requests(), (1, 0), "the status of a running instance");
-    let again = with(request("GET", "/v1/instances/a", None), "if-none-match", reply.header("etag"));
+    let again = with(
+        request("GET", "/v1/instances/a", None),
+        "if-none-match",
+        reply.header("etag"),
+    );
     site.send(again).await.is(304);
     assert_eq!(requests(), (1, 0), "the status of an instance that has not changed");
     let event = request("POST", "/v1/instances/a/queues/inbox", Some(json!({"data": 1})));
     site.send(with(event, "idempotency-key", "e")).await.is(202);
     assert_eq!(requests(), (1, 0), "an event with a key");
-    site.post("/v1/instances/a/queues/inbox", json!({"data": 1})).await.is(202);
+    site.post("/v1/instances/a/queues/inbox", json!({"data": 1}))
+        .await
+        .is(202);
     assert_eq!(requests(), (1, 0), "an event without a key");
     site.cloud.drain().await;
     site.get("/v1/instances/a").await.is(200);
@@ -50,17 +64,30 @@ async fn a_wait_of_25_seconds_is_at_most_eight_requests() {
     site.listener.reset();
     let reply = site.get("/v1/instances/a?wait=25").await;
     assert_eq!(reply.is(200)["status"], "Running");
-    assert_eq!((site.listener.counts().requests, waited()), (8, Duration::from_secs(25)));
+    assert_eq!(
+        (site.listener.counts().requests, waited()),
+        (8, Duration::from_secs(25))
+    );
 
     site.listener.reset();
-    let known = with(request("GET", "/v1/instances/a?wait=25", None), "if-none-match", reply.header("etag"));
+    let known = with(
+        request("GET", "/v1/instances/a?wait=25", None),
+        "if-none-match",
+        reply.header("etag"),
+    );
     site.send(known).await.is(304);
-    assert_eq!((site.listener.counts().requests, waited()), (8, Duration::from_secs(25)));
+    assert_eq!(
+        (site.listener.counts().requests, waited()),
+        (8, Duration::from_secs(25))
+    );
 
     site.listener.reset();
     let start = request("POST", "/v1/orchestrations/Event/instances", Some(json!({"id": "b"})));
     let reply = site.send(with(start, "prefer", "wait=25")).await;
     reply.is(202);
     assert_eq!(reply.header("preference-applied"), "wait=25");
-    assert_eq!((site.listener.counts().requests, waited()), (8, Duration::from_secs(25)));
+    assert_eq!(
+        (site.listener.counts().requests, waited()),
+        (8, Duration::from_secs(25))
+    );
 }

@@ -10,7 +10,10 @@ const START: &str = "/v1/orchestrations/Echo/instances";
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_body_of_three_megabytes_is_refused_before_it_is_parsed() {
     let site = Site::start().await;
-    for text in ["x".repeat(3_000_000), json!({"inputText": "x".repeat(3_000_000)}).to_string()] {
+    for text in [
+        "x".repeat(3_000_000),
+        json!({"inputText": "x".repeat(3_000_000)}).to_string(),
+    ] {
         let mut large = request("POST", START, Some(json!({})));
         *large.body_mut() = text.into();
         site.send(large).await.is_problem(ProblemType::TooLarge);
@@ -25,9 +28,16 @@ async fn a_body_of_three_megabytes_is_refused_before_it_is_parsed() {
 async fn the_largest_input_is_stored_and_a_larger_one_is_refused() {
     let site = Site::start().await;
     let fits = "x".repeat(MAX_TEXT - 2);
-    site.post(START, json!({"id": "large", "inputText": fits})).await.is(202);
-    assert_eq!(site.get("/v1/instances/large?includeInput=true").await.is(200)["input"], fits);
-    site.post(START, json!({"inputText": "x".repeat(MAX_TEXT)})).await.is_problem(ProblemType::TooLarge);
+    site.post(START, json!({"id": "large", "inputText": fits}))
+        .await
+        .is(202);
+    assert_eq!(
+        site.get("/v1/instances/large?includeInput=true").await.is(200)["input"],
+        fits
+    );
+    site.post(START, json!({"inputText": "x".repeat(MAX_TEXT)}))
+        .await
+        .is_problem(ProblemType::TooLarge);
     // A byte in the body, two in the document.
     let value = format!("{{\"input\":[{}]}}", vec!["\"\""; MAX_BODY / 4].join(","));
     let mut quotes = request("POST", START, Some(json!({})));
@@ -35,8 +45,12 @@ async fn the_largest_input_is_stored_and_a_larger_one_is_refused() {
     site.send(quotes).await.is_problem(ProblemType::TooLarge);
     site.ran("Inbox", "q", json!(1)).await;
     let path = "/v1/instances/q/queues/inbox";
-    site.post(path, json!({"dataText": "x".repeat(MAX_TEXT)})).await.is_problem(ProblemType::TooLarge);
-    site.post(path, json!({"dataText": "x".repeat(MAX_TEXT - 2)})).await.is(202);
+    site.post(path, json!({"dataText": "x".repeat(MAX_TEXT)}))
+        .await
+        .is_problem(ProblemType::TooLarge);
+    site.post(path, json!({"dataText": "x".repeat(MAX_TEXT - 2)}))
+        .await
+        .is(202);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -55,7 +69,9 @@ async fn mistakes_in_bodies_and_parameters_are_refused() {
         json!({"tags": many}),
         json!([1]),
     ] {
-        site.post(START, body.clone()).await.is_problem(ProblemType::InvalidRequest);
+        site.post(START, body.clone())
+            .await
+            .is_problem(ProblemType::InvalidRequest);
     }
     for path in [
         "/v1/instances?statuss=Failed",
@@ -127,18 +143,32 @@ async fn cors_is_for_the_configured_origin_alone() {
     })
     .await;
     let allowed = configured.send(preflight("https://app.example")).await;
-    assert_eq!((allowed.status.as_u16(), allowed.header("access-control-allow-origin")), (204, "https://app.example"));
-    assert!(allowed.header("access-control-allow-headers").contains("idempotency-key"));
+    assert_eq!(
+        (allowed.status.as_u16(), allowed.header("access-control-allow-origin")),
+        (204, "https://app.example")
+    );
+    assert!(
+        allowed
+            .header("access-control-allow-headers")
+            .contains("idempotency-key")
+    );
     let call = with(request("GET", "/v1/counts", None), "origin", "https://app.example");
     let reply = configured.send(signed_by(call, "arn:test:reader")).await;
-    assert_eq!((reply.status.as_u16(), reply.header("access-control-allow-origin")), (200, "https://app.example"));
+    assert_eq!(
+        (reply.status.as_u16(), reply.header("access-control-allow-origin")),
+        (200, "https://app.example")
+    );
     assert_eq!(reply.header("vary"), "origin");
     let off = Site::with(Options {
         auth: iam(),
         ..Options::default()
     })
     .await;
-    for (site, origin) in [(&configured, "https://evil.example"), (&configured, "null"), (&off, "https://app.example")] {
+    for (site, origin) in [
+        (&configured, "https://evil.example"),
+        (&configured, "null"),
+        (&off, "https://app.example"),
+    ] {
         let refused = site.send(preflight(origin)).await;
         assert_eq!(refused.headers.get("access-control-allow-origin"), None, "{origin}");
         refused.is_problem(ProblemType::Unauthenticated);

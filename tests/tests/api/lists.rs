@@ -6,7 +6,9 @@ use serde_json::{Value, json};
 
 fn ids(page: &Value) -> Vec<String> {
     let instances = page["instances"].as_array().expect("a list").iter();
-    instances.map(|one| one["instance"].as_str().expect("an id").to_owned()).collect()
+    instances
+        .map(|one| one["instance"].as_str().expect("an id").to_owned())
+        .collect()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -18,13 +20,18 @@ async fn each_filter_finds_its_instances_newest_first() {
         ("mail-1", "Event", json!({})),
     ] {
         let path = format!("/v1/orchestrations/{orchestration}/instances");
-        site.post(&path, json!({"id": id, "input": 1, "tags": tags})).await.is(202);
+        site.post(&path, json!({"id": id, "input": 1, "tags": tags}))
+            .await
+            .is(202);
         // Accepted in another millisecond than the next.
         tokio::time::sleep(std::time::Duration::from_millis(5)).await;
     }
     site.cloud.drain().await;
     site.ran("Parent", "p", json!("x")).await;
-    let second = site.get("/v1/instances/shop-2").await.is(200)["createdAt"].as_str().expect("a time").to_owned();
+    let second = site.get("/v1/instances/shop-2").await.is(200)["createdAt"]
+        .as_str()
+        .expect("a time")
+        .to_owned();
     for (query, expected) in [
         ("", &["p/child", "p", "mail-1", "shop-2", "shop-1"] as &[_]),
         ("status=Failed", &["shop-2"]),
@@ -58,7 +65,12 @@ async fn a_walk_sees_each_instance_once() {
         seen.extend(ids(&page));
         site.started("Echo", &format!("new-{}", seen.len()), json!(0)).await;
         match page["nextCursor"].as_str() {
-            Some(next) => cursor = format!("&cursor={}", next.bytes().map(|byte| format!("%{byte:02X}")).collect::<String>()),
+            Some(next) => {
+                cursor = format!(
+                    "&cursor={}",
+                    next.bytes().map(|byte| format!("%{byte:02X}")).collect::<String>()
+                )
+            }
             None => break,
         }
     }
@@ -66,5 +78,7 @@ async fn a_walk_sees_each_instance_once() {
     seen.sort();
     assert_eq!(seen, (0..7).map(|n| format!("i-{n}")).collect::<Vec<_>>());
     let cursor = cursor.trim_start_matches('&');
-    site.get(&format!("/v1/instances?name=Other&{cursor}")).await.is_problem(ProblemType::InvalidRequest);
+    site.get(&format!("/v1/instances?name=Other&{cursor}"))
+        .await
+        .is_problem(ProblemType::InvalidRequest);
 }

@@ -15,13 +15,19 @@ async fn pages_of_other_sites_and_rebound_names_are_refused() {
         ("origin", "null"),
         ("sec-fetch-site", "cross-site"),
     ] {
-        site.send(with(start(), name, value)).await.is_problem(ProblemType::Forbidden);
+        site.send(with(start(), name, value))
+            .await
+            .is_problem(ProblemType::Forbidden);
     }
     let mut nameless = start();
     nameless.headers_mut().remove("host");
     site.send(nameless).await.is_problem(ProblemType::Forbidden);
     assert_eq!(site.listener.counts().requests, 0);
-    for (name, value) in [("host", "localhost:9401"), ("host", "[::1]:9401"), ("origin", "http://127.0.0.1:9401")] {
+    for (name, value) in [
+        ("host", "localhost:9401"),
+        ("host", "[::1]:9401"),
+        ("origin", "http://127.0.0.1:9401"),
+    ] {
         site.send(with(start(), name, value)).await.is(202);
     }
 }

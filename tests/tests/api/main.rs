@@ -3,8 +3,8 @@
 mod audit;
 mod cost;
 mod dead_letters;
-mod ids;
 mod idempotency;
+mod ids;
 mod limits;
 mod lists;
 mod loopback;

@@ -16,14 +16,20 @@ async fn a_start_is_accepted_and_its_instance_ends_with_an_output() {
     assert_eq!(reply.header("location"), "/v1/instances/order-7");
 
     let pending = site.get("/v1/instances/order-7").await.is(200);
-    assert_eq!((&pending["status"], &pending["input"]), (&json!("Pending"), &Value::Null));
+    assert_eq!(
+        (&pending["status"], &pending["input"]),
+        (&json!("Pending"), &Value::Null)
+    );
     let with_input = site.get("/v1/instances/order-7?includeInput=true").await.is(200);
     assert_eq!(with_input["input"], json!({"n": 1.5}));
 
     site.cloud.drain().await;
     let reply = site.get("/v1/instances/order-7").await;
     let ended: Instance = serde_json::from_value(reply.is(200)).expect("the documented type");
-    assert_eq!((ended.status, ended.orchestration.as_str()), (Status::Completed, "Echo"));
+    assert_eq!(
+        (ended.status, ended.orchestration.as_str()),
+        (Status::Completed, "Echo")
+    );
     assert_eq!(ended.output.expect("an output").json(), "{\"n\":1.5}");
     assert_eq!(ended.tags["customer"], "ada");
     assert!(ended.duration_ms.is_some() && ended.version.is_some() && ended.completed_at.is_some());
@@ -34,7 +40,13 @@ async fn a_start_is_accepted_and_its_instance_ends_with_an_output() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_input_that_is_no_json_arrives_as_it_is() {
     let site = Site::start().await;
-    for (id, text) in [("plain", "hello"), ("broken", "{\"a\":"), ("empty", ""), ("quoted", "\"q\""), ("lines", "a\n\u{1F600}")] {
+    for (id, text) in [
+        ("plain", "hello"),
+        ("broken", "{\"a\":"),
+        ("empty", ""),
+        ("quoted", "\"q\""),
+        ("lines", "a\n\u{1F600}"),
+    ] {
         let body = json!({"id": id, "inputText": text});
         site.post("/v1/orchestrations/Echo/instances", body).await.is(202);
         site.cloud.drain().await;
@@ -66,7 +78,10 @@ async fn a_failed_instance_has_its_error() {
     site.ran("Refuse", "a", json!("x")).await;
     let failed = site.get("/v1/instances/a").await.is(200);
     assert_eq!(failed["status"], "Failed");
-    assert!(failed["error"].as_str().is_some_and(|error| error.contains("refused")), "{failed}");
+    assert!(
+        failed["error"].as_str().is_some_and(|error| error.contains("refused")),
+        "{failed}"
+    );
     assert_eq!(failed.get("output"), None);
 }
 
@@ -75,11 +90,19 @@ async fn events_and_messages_reach_an_instance_until_it_has_ended() {
     let site = Site::start().await;
     site.ran("Event", "e", json!(null)).await;
     site.ran("Inbox", "q", json!(1)).await;
-    let sent = site.post("/v1/instances/e/events/Go", json!({"data": {"by": "ada"}})).await.is(202);
+    let sent = site
+        .post("/v1/instances/e/events/Go", json!({"data": {"by": "ada"}}))
+        .await
+        .is(202);
     assert_eq!(sent, json!({"instance": "e", "repeated": false}));
-    site.post("/v1/instances/q/queues/inbox", json!({"dataText": "7"})).await.is(202);
+    site.post("/v1/instances/q/queues/inbox", json!({"dataText": "7"}))
+        .await
+        .is(202);
     site.cloud.drain().await;
-    assert_eq!(site.get("/v1/instances/e").await.is(200)["output"], json!({"by": "ada"}));
+    assert_eq!(
+        site.get("/v1/instances/e").await.is(200)["output"],
+        json!({"by": "ada"})
+    );
     assert_eq!(site.get("/v1/instances/q").await.is(200)["output"], json!([7]));
     for path in ["/v1/instances/e/events/Go", "/v1/instances/q/queues/inbox"] {
         site.post(path, json!({})).await.is_problem(ProblemType::InstanceEnded);
@@ -93,28 +116,54 @@ async fn events_and_messages_reach_an_instance_until_it_has_ended() {
 async fn an_instance_is_cancelled_once() {
     let site = Site::start().await;
     site.ran("Event", "a", json!(null)).await;
-    site.post("/v1/instances/a:cancel", json!({"reason": "enough"})).await.is(202);
+    site.post("/v1/instances/a:cancel", json!({"reason": "enough"}))
+        .await
+        .is(202);
     site.cloud.drain().await;
     let cancelled = site.get("/v1/instances/a").await.is(200);
     assert_eq!(cancelled["status"], "Cancelled");
-    assert!(cancelled["error"].as_str().is_some_and(|error| error.contains("enough")), "{cancelled}");
-    site.post("/v1/instances/a:cancel", json!({})).await.is_problem(ProblemType::WrongState);
-    site.post("/v1/instances/b:cancel", json!({})).await.is_problem(ProblemType::NotFound);
-    site.post("/v1/instances/a:explode", json!({})).await.is_problem(ProblemType::NoSuchRoute);
-    site.post("/v1/instances/a", json!({})).await.is_problem(ProblemType::NoSuchRoute);
+    assert!(
+        cancelled["error"]
+            .as_str()
+            .is_some_and(|error| error.contains("enough")),
+        "{cancelled}"
+    );
+    site.post("/v1/instances/a:cancel", json!({}))
+        .await
+        .is_problem(ProblemType::WrongState);
+    site.post("/v1/instances/b:cancel", json!({}))
+        .await
+        .is_problem(ProblemType::NotFound);
+    site.post("/v1/instances/a:explode", json!({}))
+        .await
+        .is_problem(ProblemType::NoSuchRoute);
+    site.post("/v1/instances/a", json!({}))
+        .await
+        .is_problem(ProblemType::NoSuchRoute);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_instance_that_has_ended_is_deleted_with_its_children() {
     let site = Site::start().await;
     site.ran("Event", "running", json!(null)).await;
-    site.delete("/v1/instances/running").await.is_problem(ProblemType::StillRunning);
+    site.delete("/v1/instances/running")
+        .await
+        .is_problem(ProblemType::StillRunning);
     site.started("Echo", "pending", json!(1)).await;
-    site.delete("/v1/instances/pending").await.is_problem(ProblemType::StillRunning);
-    assert_eq!(site.delete("/v1/instances/pending?force=true").await.is(200)["instances"], 1);
-    site.get("/v1/instances/pending").await.is_problem(ProblemType::NotFound);
+    site.delete("/v1/instances/pending")
+        .await
+        .is_problem(ProblemType::StillRunning);
+    assert_eq!(
+        site.delete("/v1/instances/pending?force=true").await.is(200)["instances"],
+        1
+    );
+    site.get("/v1/instances/pending")
+        .await
+        .is_problem(ProblemType::NotFound);
     site.ran("Parent", "p", json!("x")).await;
-    site.delete("/v1/instances/p%2Fchild").await.is_problem(ProblemType::IsChild);
+    site.delete("/v1/instances/p%2Fchild")
+        .await
+        .is_problem(ProblemType::IsChild);
     let deleted = site.delete("/v1/instances/p").await.is(200);
     assert_eq!(deleted["instances"], 2, "{deleted}");
     site.delete("/v1/instances/p").await.is_problem(ProblemType::NotFound);
@@ -127,7 +176,9 @@ async fn executions_are_listed_and_pruned() {
     let page = site.get("/v1/instances/r/executions?limit=2").await.is(200);
     let numbers = |page: &Value| -> Vec<u64> {
         let executions = page["executions"].as_array().expect("a list").iter();
-        executions.map(|execution| execution["execution"].as_u64().expect("a number")).collect()
+        executions
+            .map(|execution| execution["execution"].as_u64().expect("a number"))
+            .collect()
     };
     assert_eq!((numbers(&page), &page["nextAfter"]), (vec![1, 2], &json!(2)));
     assert_eq!(page["executions"][0]["status"], "ContinuedAsNew");
@@ -137,9 +188,15 @@ async fn executions_are_listed_and_pruned() {
     assert_eq!(pruned["executions"], 3, "{pruned}");
     let kept = site.get("/v1/instances/r/executions").await.is(200);
     assert_eq!(numbers(&kept), [4, 5]);
-    site.get("/v1/instances/r/history?execution=1").await.is_problem(ProblemType::NotFound);
-    site.post("/v1/instances/r:prune", json!({"keep": 0})).await.is_problem(ProblemType::InvalidRequest);
-    site.post("/v1/instances/x:prune", json!({})).await.is_problem(ProblemType::NotFound);
+    site.get("/v1/instances/r/history?execution=1")
+        .await
+        .is_problem(ProblemType::NotFound);
+    site.post("/v1/instances/r:prune", json!({"keep": 0}))
+        .await
+        .is_problem(ProblemType::InvalidRequest);
+    site.post("/v1/instances/x:prune", json!({}))
+        .await
+        .is_problem(ProblemType::NotFound);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -153,7 +210,10 @@ async fn the_history_is_paged_and_has_the_attempts_of_activities() {
     assert_eq!(whole["attempts"][0]["ended"][0]["end"], "completed", "{whole}");
     let (mut seen, mut attempts, mut after) = (Vec::new(), 0, 0);
     loop {
-        let page = site.get(&format!("/v1/instances/k/history?limit=2&after={after}")).await.is(200);
+        let page = site
+            .get(&format!("/v1/instances/k/history?limit=2&after={after}"))
+            .await
+            .is(200);
         seen.extend(page["events"].as_array().expect("a list").clone());
         attempts += page["attempts"].as_array().expect("a list").len();
         match page["nextAfter"].as_u64() {
@@ -162,7 +222,9 @@ async fn the_history_is_paged_and_has_the_attempts_of_activities() {
         }
     }
     assert_eq!((&seen, attempts), (events, 1));
-    site.get("/v1/instances/k/history?execution=2").await.is_problem(ProblemType::NotFound);
+    site.get("/v1/instances/k/history?execution=2")
+        .await
+        .is_problem(ProblemType::NotFound);
     site.started("Echo", "pending", json!(1)).await;
     let none = site.get("/v1/instances/pending/history").await.is(200);
     assert_eq!(none["events"], json!([]));
@@ -173,26 +235,50 @@ async fn the_tree_the_keys_and_the_sizes_of_an_instance_are_shown() {
     let site = Site::start().await;
     site.ran("Parent", "p", json!("x")).await;
     let tree = site.get("/v1/instances/p/tree").await.is(200);
-    let ids: Vec<_> = tree["instances"].as_array().expect("a list").iter().map(|one| one["instance"].clone()).collect();
+    let ids: Vec<_> = tree["instances"]
+        .as_array()
+        .expect("a list")
+        .iter()
+        .map(|one| one["instance"].clone())
+        .collect();
     assert_eq!(ids, ["p", "p/child"]);
     assert_eq!(tree["instances"][1]["parent"], "p");
     let first = site.get("/v1/instances/p/tree?limit=1").await.is(200);
-    assert_eq!((&first["nextAfter"], first["instances"].as_array().map(Vec::len)), (&json!("p"), Some(1)));
+    assert_eq!(
+        (&first["nextAfter"], first["instances"].as_array().map(Vec::len)),
+        (&json!("p"), Some(1))
+    );
     let second = site.get("/v1/instances/p/tree?limit=1&after=p").await.is(200);
-    assert_eq!((&second["instances"][0]["instance"], second.get("nextAfter")), (&json!("p/child"), None));
+    assert_eq!(
+        (&second["instances"][0]["instance"], second.get("nextAfter")),
+        (&json!("p/child"), None)
+    );
 
     let keys = site.get("/v1/instances/p%2Fchild/kv").await.is(200);
-    assert_eq!(keys["values"][0], json!({"key": "greeting", "value": "Hello, \"x\"!"}), "{keys}");
+    assert_eq!(
+        keys["values"][0],
+        json!({"key": "greeting", "value": "Hello, \"x\"!"}),
+        "{keys}"
+    );
     let page = site.get("/v1/instances/p%2Fchild/kv?limit=1").await.is(200);
     assert_eq!(page["nextAfter"], "greeting");
     let rest = site.get("/v1/instances/p%2Fchild/kv?after=greeting").await.is(200);
     assert_eq!(rest["values"][0]["key"], "tag:customer");
     let stats = site.get("/v1/instances/p%2Fchild/stats").await.is(200);
-    assert_eq!((&stats["keys"], stats["events"].as_u64() > Some(2)), (&json!(2), true), "{stats}");
+    assert_eq!(
+        (&stats["keys"], stats["events"].as_u64() > Some(2)),
+        (&json!(2), true),
+        "{stats}"
+    );
     let child = site.get("/v1/instances/p%2Fchild").await.is(200);
-    assert_eq!((&child["customStatus"], &child["tags"]), (&json!("begun"), &json!({"customer": "ada"})));
+    assert_eq!(
+        (&child["customStatus"], &child["tags"]),
+        (&json!("begun"), &json!({"customer": "ada"}))
+    );
     for part in ["history", "tree", "kv", "executions", "stats"] {
-        site.get(&format!("/v1/instances/x/{part}")).await.is_problem(ProblemType::NotFound);
+        site.get(&format!("/v1/instances/x/{part}"))
+            .await
+            .is_problem(ProblemType::NotFound);
     }
 }
 
@@ -214,10 +300,18 @@ async fn counts_overview_and_stats_add_up() {
         ]})
     );
     let overview = site.get("/v1/overview").await.is(200);
-    assert_eq!((&overview["failedRecently"], &overview["startedRecently"]), (&json!(1), &json!(4)), "{overview}");
+    assert_eq!(
+        (&overview["failedRecently"], &overview["startedRecently"]),
+        (&json!(1), &json!(4)),
+        "{overview}"
+    );
     assert_eq!((&overview["deadLetters"], &overview["blocked"]), (&json!(0), &json!(0)));
     let stats = site.get("/v1/stats").await.is(200);
-    assert_eq!((&stats["total"], &stats["completed"], &stats["executions"]), (&json!(4), &json!(2), &json!(4)), "{stats}");
+    assert_eq!(
+        (&stats["total"], &stats["completed"], &stats["executions"]),
+        (&json!(4), &json!(2), &json!(4)),
+        "{stats}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -225,8 +319,15 @@ async fn maintenance_runs_the_passes_that_are_requested() {
     let site = Site::start().await;
     let all = site.post("/v1/maintenance", json!({})).await.is(200);
     assert_eq!(all["passes"].as_object().map(serde_json::Map::len), Some(6), "{all}");
-    let some = site.post("/v1/maintenance", json!({"passes": ["outbox", "report"]})).await.is(200);
-    assert_eq!((&some["store"]["deadLetters"], &some["leftOver"]), (&json!(0), &json!(false)), "{some}");
+    let some = site
+        .post("/v1/maintenance", json!({"passes": ["outbox", "report"]}))
+        .await
+        .is(200);
+    assert_eq!(
+        (&some["store"]["deadLetters"], &some["leftOver"]),
+        (&json!(0), &json!(false)),
+        "{some}"
+    );
     for wrong in [
         json!({"passes": ["tidy"]}),
         json!({"passes": []}),
@@ -234,7 +335,9 @@ async fn maintenance_runs_the_passes_that_are_requested() {
         json!({"passes": ["retention"]}),
         json!({"deadLetters": {"list": {}}}),
     ] {
-        site.post("/v1/maintenance", wrong).await.is_problem(ProblemType::InvalidRequest);
+        site.post("/v1/maintenance", wrong)
+            .await
+            .is_problem(ProblemType::InvalidRequest);
     }
 }
 
@@ -248,7 +351,11 @@ async fn health_and_the_document_are_for_everybody() {
     assert_eq!(site.get("/v1/health").await.is(200)["status"], "ok");
     let document = site.get("/v1/openapi.json").await;
     assert_eq!(document.is(200)["openapi"], "3.1.0");
-    let again = with(request("GET", "/v1/openapi.json", None), "if-none-match", document.header("etag"));
+    let again = with(
+        request("GET", "/v1/openapi.json", None),
+        "if-none-match",
+        document.header("etag"),
+    );
     site.send(again).await.is(304);
     assert_eq!(site.listener.counts().requests, 0);
 }
@@ -257,16 +364,35 @@ async fn health_and_the_document_are_for_everybody() {
 async fn every_route_of_the_table_exists_and_no_other() {
     let site = Site::start().await;
     for route in ROUTES {
-        let path = route.path.replace("{id}", "x").replace("{name}", "n").replace("{instance}", "x");
+        let path = route
+            .path
+            .replace("{id}", "x")
+            .replace("{name}", "n")
+            .replace("{instance}", "x");
         let path = path.replace("{letter}", "dead:t:1");
         let body = (route.method == Method::POST).then(|| json!({}));
         let reply = site.send(request(route.method.as_str(), &path, body)).await;
-        assert!(reply.status.is_success() || reply.text().contains(":problem:not-found"), "{route:?}: {}", reply.text());
+        assert!(
+            reply.status.is_success() || reply.text().contains(":problem:not-found"),
+            "{route:?}: {}",
+            reply.text()
+        );
     }
-    for path in ["/", "/v1", "/v1/instances/", "/v2/instances", "/v1/instances/a/b", "//v1/health"] {
+    for path in [
+        "/",
+        "/v1",
+        "/v1/instances/",
+        "/v2/instances",
+        "/v1/instances/a/b",
+        "//v1/health",
+    ] {
         site.get(path).await.is_problem(ProblemType::NoSuchRoute);
     }
-    for (method, path) in [("PUT", "/v1/instances/a"), ("GET", "/v1/maintenance"), ("PATCH", "/v1/instances")] {
+    for (method, path) in [
+        ("PUT", "/v1/instances/a"),
+        ("GET", "/v1/maintenance"),
+        ("PATCH", "/v1/instances"),
+    ] {
         let reply = site.send(request(method, path, None)).await;
         reply.is_problem(ProblemType::MethodNotAllowed);
         assert!(!reply.header("allow").is_empty(), "{method} {path}");

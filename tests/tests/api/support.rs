@@ -57,7 +57,11 @@ impl Site {
     pub async fn with(options: Options) -> Site {
         let cloud = Cloud::with(CloudOptions::default(), orchestrations(), activities()).await;
         let listener = cloud.world.open_listener().await;
-        let cosmos = cloud.world.builder_through(&listener).operation_timeout(options.time).build();
+        let cosmos = cloud
+            .world
+            .builder_through(&listener)
+            .operation_timeout(options.time)
+            .build();
         let notifier = Arc::clone(&cloud.queue) as Arc<dyn Notifier>;
         let connection = Connection::new(cosmos, notifier, Limits::default())
             .await
@@ -115,9 +119,14 @@ impl Site {
 
 /// A request of a program on this machine.
 pub fn request(method: &str, path: &str, body: Option<Value>) -> Request<Body> {
-    let builder = Request::builder().method(method).uri(path).header("host", "127.0.0.1:9401");
+    let builder = Request::builder()
+        .method(method)
+        .uri(path)
+        .header("host", "127.0.0.1:9401");
     match body {
-        Some(body) => builder.header("content-type", "application/json").body(Body::from(body.to_string())),
+        Some(body) => builder
+            .header("content-type", "application/json")
+            .body(Body::from(body.to_string())),
         None => builder.body(Body::empty()),
     }
     .expect("a request")
@@ -165,7 +174,9 @@ impl Reply {
     }
 
     pub fn header(&self, name: &str) -> &str {
-        self.headers.get(name).map_or("", |value| value.to_str().expect("a text"))
+        self.headers
+            .get(name)
+            .map_or("", |value| value.to_str().expect("a text"))
     }
 
     /// Fails unless this is the status; returns the body.
@@ -200,7 +211,10 @@ impl Timer for Paused {
 
 fn orchestrations() -> OrchestrationRegistry {
     OrchestrationRegistry::builder()
-        .register("Echo", |_: OrchestrationContext, input: String| async move { Ok(input) })
+        .register(
+            "Echo",
+            |_: OrchestrationContext, input: String| async move { Ok(input) },
+        )
         .register("Refuse", |_: OrchestrationContext, input: String| async move {
             Err::<String, _>(format!("refused: {input}"))
         })
@@ -236,6 +250,8 @@ fn orchestrations() -> OrchestrationRegistry {
 
 fn activities() -> ActivityRegistry {
     ActivityRegistry::builder()
-        .register("Greet", |_: ActivityContext, name: String| async move { Ok(format!("Hello, {name}!")) })
+        .register("Greet", |_: ActivityContext, name: String| async move {
+            Ok(format!("Hello, {name}!"))
+        })
         .build()
 }

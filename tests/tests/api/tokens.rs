@@ -1,9 +1,8 @@
 //! Bearer tokens: what is refused, with the same answer each time and nothing read; and how keys are rotated.
 
 use crate::support::*;
-use aws_lc_rs::encoding::AsBigEndian as _;
 use aws_lc_rs::rand::SystemRandom;
-use aws_lc_rs::rsa::{KeyPair as RsaKeyPair, KeySize, PublicKeyComponents};
+use aws_lc_rs::rsa::{KeyPair as RsaKeyPair, KeySize};
 use aws_lc_rs::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPair as _, RSA_PKCS1_SHA256};
 use aws_lc_rs::{hmac, signature};
 use base64::Engine as _;
@@ -51,7 +50,10 @@ impl Issuer {
                     json!({"keys": *keys.lock().expect("no panic")})
                 };
                 let body = body.to_string();
-                let head = format!("HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: {}\r\n\r\n", body.len());
+                let head = format!(
+                    "HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: {}\r\n\r\n",
+                    body.len()
+                );
                 // A client that is gone does not need its answer.
                 (&stream).write_all((head + &body).as_bytes()).unwrap_or_default();
             }
@@ -105,8 +107,9 @@ impl Signer {
     fn jwk(&self) -> Value {
         match self {
             Signer::Rsa(kid, key) => {
-                let PublicKeyComponents { n, e } = PublicKeyComponents::<Vec<u8>>::from(key.public_key());
-                json!({"kty": "RSA", "kid": kid, "use": "sig", "alg": "RS256", "n": encode(n), "e": encode(e)})
+                // SEQUENCE { INTEGER 0 n, INTEGER 65537 } in DER: n has 256 bytes.
+                let n = &key.public_key().as_ref()[9..265];
+                json!({"kty": "RSA", "kid": kid, "use": "sig", "alg": "RS256", "n": encode(n), "e": "AQAB"})
             }
             Signer::P256(kid, key) => {
                 let point = key.public_key().as_ref();
@@ -129,7 +132,8 @@ impl Signer {
         let signature = match self {
             Signer::Rsa(_, key) => {
                 let mut signature = vec![0; key.public_modulus_len()];
-                key.sign(&RSA_PKCS1_SHA256, &random, signed.as_bytes(), &mut signature).expect("it signs");
+                key.sign(&RSA_PKCS1_SHA256, &random, signed.as_bytes(), &mut signature)
+                    .expect("it signs");
                 signature
             }
             Signer::P256(_, key) => {
@@ -150,7 +154,11 @@ async fn site(issuer: &Issuer) -> Site {
 }
 
 fn bearing(token: &str) -> http::Request<axum::body::Body> {
-    with(request("GET", "/v1/counts", None), "authorization", &format!("Bearer {token}"))
+    with(
+        request("GET", "/v1/counts", None),
+        "authorization",
+        &format!("Bearer {token}"),
+    )
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -162,7 +170,11 @@ async fn tokens_of_both_algorithms_are_accepted_with_their_role() {
     let site = site(&issuer).await;
     for key in [&rsa, &p256] {
         site.send(bearing(&key.token(&issuer.claims()))).await.is(200);
-        let lower = with(request("GET", "/v1/counts", None), "authorization", &format!("bearer {}", key.token(&issuer.claims())));
+        let lower = with(
+            request("GET", "/v1/counts", None),
+            "authorization",
+            &format!("bearer {}", key.token(&issuer.claims())),
+        );
         site.send(lower).await.is(200);
     }
     assert_eq!(issuer.fetches(), 1, "the keys are kept");
@@ -172,9 +184,13 @@ async fn tokens_of_both_algorithms_are_accepted_with_their_role() {
         with(start, "authorization", &format!("Bearer {token}"))
     };
     site.listener.reset();
-    site.send(start(&rsa.token(&claims))).await.is_problem(ProblemType::Forbidden);
+    site.send(start(&rsa.token(&claims)))
+        .await
+        .is_problem(ProblemType::Forbidden);
     claims["roles"] = json!([]);
-    site.send(bearing(&rsa.token(&claims))).await.is_problem(ProblemType::Forbidden);
+    site.send(bearing(&rsa.token(&claims)))
+        .await
+        .is_problem(ProblemType::Forbidden);
     assert_eq!(site.listener.counts().requests, 0);
     claims["roles"] = json!("client");
     site.send(start(&rsa.token(&claims))).await.is(202);
@@ -195,7 +211,9 @@ async fn every_wrong_token_gets_the_same_answer_and_reads_nothing() {
     };
     let whole = key.token(&issuer.claims());
     let (signed, signature) = whole.rsplit_once('.').expect("a signature");
-    let Signer::Rsa(_, pair) = &key else { unreachable!("it is an RSA key") };
+    let Signer::Rsa(_, pair) = &key else {
+        unreachable!("it is an RSA key")
+    };
     let public: Vec<u8> = pair.public_key().as_ref().to_vec();
     let hs256 = |secret: &[u8]| {
         let header = json!({"alg": "HS256", "kid": "r", "typ": "JWT"});
@@ -205,7 +223,11 @@ async fn every_wrong_token_gets_the_same_answer_and_reads_nothing() {
     };
     let none = {
         let header = json!({"alg": "none", "kid": "r"});
-        format!("{}.{}.", encode(header.to_string()), encode(issuer.claims().to_string()))
+        format!(
+            "{}.{}.",
+            encode(header.to_string()),
+            encode(issuer.claims().to_string())
+        )
     };
     let headers = |header: Value| key.signed(&header, &issuer.claims());
     let tampered = {
@@ -229,9 +251,18 @@ async fn every_wrong_token_gets_the_same_answer_and_reads_nothing() {
         ("HS256 with the public key as text", hs256(encode(&public).as_bytes())),
         ("of an unknown key", headers(json!({"alg": "RS256", "kid": "x"}))),
         ("without a key", headers(json!({"alg": "RS256"}))),
-        ("with the algorithm of another key", headers(json!({"alg": "RS256", "kid": "e"}))),
-        ("with a critical extension", headers(json!({"alg": "RS256", "kid": "r", "crit": ["x"]}))),
-        ("with its own key", headers(json!({"alg": "RS256", "kid": "mine", "jwk": other.jwk()}))),
+        (
+            "with the algorithm of another key",
+            headers(json!({"alg": "RS256", "kid": "e"})),
+        ),
+        (
+            "with a critical extension",
+            headers(json!({"alg": "RS256", "kid": "r", "crit": ["x"]})),
+        ),
+        (
+            "with its own key",
+            headers(json!({"alg": "RS256", "kid": "mine", "jwk": other.jwk()})),
+        ),
         ("nothing", String::new()),
         ("nonsense", "a.b.c".to_owned()),
     ];
@@ -239,16 +270,30 @@ async fn every_wrong_token_gets_the_same_answer_and_reads_nothing() {
     expected.is_problem(ProblemType::Unauthenticated);
     for (what, token) in &wrong {
         let reply = site.send(bearing(token)).await;
-        assert_eq!((reply.status, reply.text()), (expected.status, expected.text()), "{what}");
+        assert_eq!(
+            (reply.status, reply.text()),
+            (expected.status, expected.text()),
+            "{what}"
+        );
         assert_eq!(reply.headers, expected.headers, "{what}");
     }
-    let basic = with(request("GET", "/v1/counts", None), "authorization", &format!("Basic {whole}"));
+    let basic = with(
+        request("GET", "/v1/counts", None),
+        "authorization",
+        &format!("Basic {whole}"),
+    );
     site.send(basic).await.is_problem(ProblemType::Unauthenticated);
     let mut twice = bearing(&whole);
-    twice.headers_mut().append("authorization", "Bearer x".parse().expect("a header"));
+    twice
+        .headers_mut()
+        .append("authorization", "Bearer x".parse().expect("a header"));
     site.send(twice).await.is_problem(ProblemType::Unauthenticated);
     assert_eq!(site.listener.counts().requests, 0, "nothing was read");
-    assert!(issuer.fetches() <= 2, "unknown keys are not fetched for each token: {}", issuer.fetches());
+    assert!(
+        issuer.fetches() <= 2,
+        "unknown keys are not fetched for each token: {}",
+        issuer.fetches()
+    );
     site.send(bearing(&whole)).await.is(200);
 }
 

@@ -22,14 +22,21 @@ async fn a_throttled_store_is_503_with_retry_after_and_a_retry_succeeds() {
         let start = request("POST", "/v1/orchestrations/Echo/instances", Some(json!({"input": 1})));
         with(start, "idempotency-key", "k")
     };
-    for sent in [start(), request("GET", "/v1/instances/a", None), request("GET", "/v1/counts", None)] {
+    for sent in [
+        start(),
+        request("GET", "/v1/instances/a", None),
+        request("GET", "/v1/counts", None),
+    ] {
         let reply = site.send(sent).await;
         let problem = reply.is_problem(ProblemType::StoreUnavailable);
         assert_eq!(reply.header("retry-after"), "1");
         assert!(!problem.detail.contains("127.0.0.1"), "{problem:?}");
     }
     site.listener.clear_faults();
-    tests::until("the store answers again", async || site.send(start()).await.status == 202).await;
+    tests::until("the store answers again", async || {
+        site.send(start()).await.status == 202
+    })
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -52,11 +59,18 @@ async fn answers_that_the_store_lost_do_no_harm() {
         let start = request("POST", "/v1/orchestrations/Inbox/instances", Some(json!({"input": 1})));
         let instance = site.send(with(start, "idempotency-key", &n.to_string())).await;
         let instance = instance.json()["instance"].as_str().expect("an id").to_owned();
-        let event = request("POST", &format!("/v1/instances/{instance}/queues/inbox"), Some(json!({"data": n})));
+        let event = request(
+            "POST",
+            &format!("/v1/instances/{instance}/queues/inbox"),
+            Some(json!({"data": n})),
+        );
         site.send(with(event, "idempotency-key", "one")).await.is(202);
     }
     site.listener.clear_faults();
     site.cloud.drain().await;
     let counts = site.get("/v1/counts").await.is(200);
-    assert_eq!(counts["counts"], json!([{"name": "Inbox", "status": "Completed", "count": 20}]));
+    assert_eq!(
+        counts["counts"],
+        json!([{"name": "Inbox", "status": "Completed", "count": 20}])
+    );
 }

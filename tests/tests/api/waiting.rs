@@ -10,7 +10,11 @@ use std::time::Duration;
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_wait_ends_when_the_instance_does() {
     let site = Site::start().await;
-    let start = request("POST", "/v1/orchestrations/Keys/instances", Some(json!({"id": "a", "input": "x"})));
+    let start = request(
+        "POST",
+        "/v1/orchestrations/Keys/instances",
+        Some(json!({"id": "a", "input": "x"})),
+    );
     let send = site.send(with(start, "prefer", "wait=25"));
     let drain = async {
         tests::until("the start is there", async || site.cloud.queue.count() > 0).await;
@@ -18,7 +22,10 @@ async fn a_wait_ends_when_the_instance_does() {
     };
     let (reply, ()) = tokio::join!(send, drain);
     let started = reply.is(200);
-    assert_eq!((&started["ended"]["status"], &started["repeated"]), (&json!("Completed"), &json!(false)));
+    assert_eq!(
+        (&started["ended"]["status"], &started["repeated"]),
+        (&json!("Completed"), &json!(false))
+    );
     assert_eq!(started["ended"]["output"], "Hello, \"x\"!");
 }
 
@@ -27,9 +34,15 @@ async fn a_wait_with_an_etag_ends_when_the_instance_changes() {
     let site = Site::start().await;
     site.ran("Inbox", "a", json!(2)).await;
     let before = site.get("/v1/instances/a").await;
-    let wait = with(request("GET", "/v1/instances/a?wait=25", None), "if-none-match", before.header("etag"));
+    let wait = with(
+        request("GET", "/v1/instances/a?wait=25", None),
+        "if-none-match",
+        before.header("etag"),
+    );
     let change = async {
-        site.post("/v1/instances/a/queues/inbox", json!({"data": 1})).await.is(202);
+        site.post("/v1/instances/a/queues/inbox", json!({"data": 1}))
+            .await
+            .is(202);
         site.cloud.drain().await;
     };
     let (reply, ()) = tokio::join!(site.send(wait), change);
@@ -65,7 +78,9 @@ async fn a_wait_for_nothing_is_404_at_once_and_also_when_the_instance_goes() {
         ..Options::default()
     })
     .await;
-    site.get("/v1/instances/x?wait=25").await.is_problem(ProblemType::NotFound);
+    site.get("/v1/instances/x?wait=25")
+        .await
+        .is_problem(ProblemType::NotFound);
     assert!(timer.0.lock().expect("no panic").is_empty());
 }
 
@@ -85,5 +100,8 @@ async fn a_wait_ends_before_its_invocation() {
     });
     site.send(wait).await.is(200);
     let waited: Duration = timer.0.lock().expect("no panic").iter().sum();
-    assert!(waited <= Duration::from_secs(8) && waited > Duration::from_secs(1), "{waited:?}");
+    assert!(
+        waited <= Duration::from_secs(8) && waited > Duration::from_secs(1),
+        "{waited:?}"
+    );
 }

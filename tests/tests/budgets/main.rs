@@ -11,7 +11,10 @@ mod turns;
 use cosmos_emulator::{Counts, ServerOptions};
 use duroxide::providers::{ExecutionMetadata, Provider, ProviderAdmin, TagFilter, WorkItem};
 use duroxide::{Client, Event, EventKind};
-use duroxide_cosmos::{ClaimedWork, CosmosProvider, Fetched, TurnItem};
+use duroxide_cosmos::{
+    ClaimedWork, CosmosProvider, EventRequest, EventTarget, Fetched, Raised, StartRequest, Started, SummaryChange,
+    Tags, TurnItem,
+};
 use std::sync::Arc;
 use std::time::Duration;
 use tests::cost::{SLOW, cost_of};

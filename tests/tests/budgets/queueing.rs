@@ -59,8 +59,83 @@ async fn every_way_of_queueing_is_one_request() {
     cost.is(1, 1);
 }
 
+/// Tags and keys cost operations of the same batch, and an answer about the instance costs nothing more.
 #[tokio::test]
-async fn the_status_of_an_instance_is_two_requests() {
+async fn every_request_of_the_api_is_one_request() {
+    let world = world().await;
+    let provider = world.provider().await;
+    let listener = world.listener();
+    let tags = Tags::new([("customer".to_owned(), "ada".to_owned())].into()).expect("tags");
+    for (instance, key) in [("plain", None), ("keyed", Some("k"))] {
+        let start = StartRequest {
+            instance,
+            orchestration: "Sample",
+            version: None,
+            input: "{}",
+            tags: &tags,
+            key,
+        };
+        let (started, cost) = cost_of(listener, provider.start(start)).await;
+        assert_eq!(started.expect("it starts"), Started::Accepted);
+        cost.is(1, 1);
+        for target in [EventTarget::Event("go"), EventTarget::Queue("inbox")] {
+            let event = EventRequest {
+                instance,
+                target,
+                data: "1",
+                key: key.filter(|_| target == EventTarget::Event("go")),
+            };
+            let (raised, cost) = cost_of(listener, provider.raise(event)).await;
+            assert_eq!(raised.expect("it is raised"), Raised::Accepted);
+            cost.is(1, 1);
+        }
+        // A repetition has to look at what there is.
+        let (again, cost) = cost_of(listener, provider.start(start)).await;
+        let expected = if key.is_some() {
+            Started::Repeated
+        } else {
+            Started::Taken
+        };
+        assert_eq!(again.expect("an answer"), expected);
+        cost.is(2, 2);
+    }
+    let nobody = EventRequest {
+        instance: "nobody",
+        target: EventTarget::Event("go"),
+        data: "1",
+        key: None,
+    };
+    let (raised, cost) = cost_of(listener, provider.raise(nobody)).await;
+    assert_eq!(raised.expect("an answer"), Raised::NotFound);
+    cost.is(1, 1);
+}
+
+#[tokio::test]
+async fn a_summary_is_one_request_and_waiting_for_a_change_one_each() {
+    let world = world().await;
+    let provider = world.provider().await;
+    begun(&provider, "i", 1).await;
+    let (summary, cost) = cost_of(world.listener(), provider.instance_summary("i")).await;
+    let summary = summary.expect("it can be read").expect("an instance");
+    cost.is(1, 1);
+    let (same, cost) = cost_of(
+        world.listener(),
+        provider.instance_summary_if_changed("i", &summary.etag),
+    )
+    .await;
+    assert_eq!(same.expect("it can be read"), SummaryChange::Unchanged);
+    cost.is(1, 1);
+    let (changed, cost) = cost_of(world.listener(), provider.instance_summary_if_changed("i", "\"0\"")).await;
+    assert_eq!(
+        changed.expect("it can be read"),
+        SummaryChange::Changed(Box::new(summary))
+    );
+    cost.is(1, 1);
+}
+
+/// duroxide's client reads the history as well.
+#[tokio::test]
+async fn duroxides_status_of_an_instance_is_two_requests() {
     let world = world().await;
     let provider = world.provider().await;
     begun(&provider, "i", 1).await;

@@ -16,7 +16,8 @@
 //! | `instance_ids`, `sizes`, `clocks` | any name, any size within the limits, clocks that differ |
 //! | `claims_without_read`, `session_claims` | a claim in the version that a wakeup names takes nothing from anybody |
 //! | `schema_versions`, `newer_documents` | two releases on one store |
-//! | `summaries` | instances as we show them, from their acceptance on |
+//! | `summaries`, `search`, `tags` | instances as we show them, from their acceptance on; how they are found |
+//! | `idempotency` | one start and one event per key, whatever is lost, repeated, or deleted in between |
 //! | `connection_errors`, `secrets` | errors that say what to do; no key in any log |
 
 mod admin;
@@ -27,6 +28,7 @@ mod deletion;
 mod early_events;
 mod exactly_once;
 mod fencing;
+mod idempotency;
 mod instance_ids;
 mod interleavings;
 mod newer_documents;
@@ -34,8 +36,10 @@ mod optimistic;
 mod order;
 mod roll_forward;
 mod schema_versions;
+mod search;
 mod secrets;
 mod session_claims;
 mod sizes;
 mod starvation;
 mod summaries;
+mod tags;

@@ -5,7 +5,9 @@ use cosmos::{PartitionKey, Retry};
 use cosmos_emulator::ServerOptions;
 use duroxide::providers::{ProviderAdmin, WorkItem};
 use duroxide::{AppErrorKind, ErrorDetails, EventKind};
-use duroxide_cosmos::{BlockCause, Clock, CosmosProvider, InstanceStatus, InstanceSummary};
+use duroxide_cosmos::{
+    BlockCause, Clock, CosmosProvider, InstanceFilter, InstanceStatus, InstanceSummary, SummaryChange,
+};
 use serde_json::json;
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,9 +20,18 @@ async fn summary(provider: &CosmosProvider, instance: &str) -> InstanceSummary {
 }
 
 async fn listed(provider: &CosmosProvider, status: Option<InstanceStatus>) -> Vec<String> {
-    let list = provider.newest_instances(status.as_ref(), 100).await.expect("a list");
-    assert_eq!(list.total, list.newest.len());
-    list.newest.into_iter().map(|summary| summary.instance).collect()
+    let list = newest(provider, status, 100).await;
+    list.into_iter().map(|summary| summary.instance).collect()
+}
+
+/// The first page of a search by status.
+async fn newest(provider: &CosmosProvider, status: Option<InstanceStatus>, limit: usize) -> Vec<InstanceSummary> {
+    let filter = InstanceFilter {
+        status,
+        ..InstanceFilter::default()
+    };
+    let page = provider.search(&filter, None, limit).await.expect("a page");
+    page.instances
 }
 
 /// Ends an instance that has begun.
@@ -54,6 +65,7 @@ async fn block(world: &World, instance: &str, since: u64) {
     let mut doc = world.document(instance, "instance").await.expect("an instance");
     doc["blocked"] = json!({
         "cause": "panic", "reason": "it panicked", "build": "b7", "since": since, "tries": 3, "until": since + 5_000,
+        "listed": true,
     });
     let pk = PartitionKey::new(instance).expect("an id");
     let replaced = world
@@ -246,12 +258,9 @@ async fn the_newest_of_many_instances_are_listed_and_all_are_counted() {
         clock.advance(Duration::from_millis(1));
     }
     for status in [None, Some(InstanceStatus::Pending)] {
-        let list = provider.newest_instances(status.as_ref(), 3).await.expect("a list");
-        let newest: Vec<&str> = list.newest.iter().map(|summary| summary.instance.as_str()).collect();
-        assert_eq!(
-            (list.total, newest),
-            (COUNT, vec!["order-249", "order-248", "order-247"])
-        );
+        let list = newest(&provider, status, 3).await;
+        let newest: Vec<&str> = list.iter().map(|summary| summary.instance.as_str()).collect();
+        assert_eq!(newest, ["order-249", "order-248", "order-247"]);
     }
     assert_eq!(provider.instance_counts().await.expect("counts").pending, COUNT);
     let pending = summary(&provider, "order-000").await;
@@ -279,9 +288,13 @@ async fn long_texts_are_part_of_a_summary() {
         (summary.output.as_ref(), summary.custom_status.as_ref()),
         (Some(&long), Some(&long))
     );
-    let list = provider.newest_instances(None, 1).await.expect("a list");
-    assert_eq!(list.newest[0].custom_status.as_ref(), Some(&long));
-    assert_eq!(list.newest[0].output, None, "a list has no outputs");
+    let list = newest(&provider, None, 1).await;
+    assert_eq!(
+        (list[0].custom_status.as_ref(), list[0].custom_status_version),
+        (None, 1),
+        "too long for a list"
+    );
+    assert_eq!(list[0].output, None, "a list has no outputs");
 }
 
 /// The status of an instance is one request.
@@ -292,6 +305,30 @@ async fn a_summary_is_one_request() {
     let (listener, provider) = world.process_at(&clock).await;
     begin(&provider, "order").await;
     listener.reset();
-    summary(&provider, "order").await;
+    let seen = summary(&provider, "order").await;
     assert_eq!(listener.counts().requests, 1);
+
+    // Who waits reads it only when it has changed.
+    let again = |etag: String| provider.instance_summary_if_changed("order", &etag);
+    let unchanged = again(seen.etag.clone()).await.expect("it can be read");
+    assert_eq!((unchanged, listener.counts().requests), (SummaryChange::Unchanged, 2));
+    for other in ["*", "", "\"no such version\"", "line\nbreak"] {
+        let changed = again(other.to_owned()).await.expect("it can be read");
+        assert_eq!(changed, SummaryChange::Changed(Box::new(seen.clone())), "{other}");
+    }
+    cancel(&provider, "order").await;
+    match again(seen.etag.clone()).await.expect("it can be read") {
+        SummaryChange::Changed(now) => {
+            assert_eq!(
+                (now.status, now.error.as_deref()),
+                (InstanceStatus::Cancelled, Some("canceled: enough"))
+            );
+            assert_ne!(now.etag, seen.etag);
+        }
+        other => panic!("{other:?}"),
+    }
+    for unknown in ["nobody", "", &"i".repeat(5_000)] {
+        let missing = provider.instance_summary_if_changed(unknown, &seen.etag).await;
+        assert_eq!(missing.expect("it can be read"), SummaryChange::Missing, "{unknown}");
+    }
 }

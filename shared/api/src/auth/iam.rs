@@ -19,7 +19,11 @@ impl IamRoles {
             Some(prefix) => arn.starts_with(prefix),
             None => arn == pattern,
         };
-        let given = self.roles.iter().filter(|(pattern, _)| matches(pattern)).map(|(_, role)| *role);
+        let given = self
+            .roles
+            .iter()
+            .filter(|(pattern, _)| matches(pattern))
+            .map(|(_, role)| *role);
         given.max().or(self.default_role)
     }
 }

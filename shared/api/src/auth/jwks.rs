@@ -41,7 +41,9 @@ struct State {
 
 impl fmt::Debug for Keys {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Keys").field("issuer", &self.issuer).finish_non_exhaustive()
+        f.debug_struct("Keys")
+            .field("issuer", &self.issuer)
+            .finish_non_exhaustive()
     }
 }
 
@@ -101,7 +103,9 @@ impl Keys {
                 }
             }
         }
-        let is_usable = state.fetched_ms.is_some_and(|fetched| now_ms.saturating_sub(fetched) < TOO_OLD_MS);
+        let is_usable = state
+            .fetched_ms
+            .is_some_and(|fetched| now_ms.saturating_sub(fetched) < TOO_OLD_MS);
         if !is_usable {
             return Err(Rejected::NoKeys);
         }
@@ -133,14 +137,16 @@ impl Keys {
         }
         let url = format!("{}/.well-known/openid-configuration", self.issuer.trim_end_matches('/'));
         let document = get(http, &url).await?;
-        let found: Discovery =
-            serde_json::from_slice(&document).map_err(|error| format!("the discovery document cannot be used: {error}"))?;
+        let found: Discovery = serde_json::from_slice(&document)
+            .map_err(|error| format!("the discovery document cannot be used: {error}"))?;
         if found.issuer != self.issuer {
             return Err("the discovery document is of another issuer".to_owned());
         }
         // Whoever can change an answer over plain HTTP could choose the keys.
         let is_safe = found.jwks_uri.starts_with("https://") || self.issuer.starts_with("http://");
-        is_safe.then_some(found.jwks_uri).ok_or_else(|| "the address of the keys is not https".to_owned())
+        is_safe
+            .then_some(found.jwks_uri)
+            .ok_or_else(|| "the address of the keys is not https".to_owned())
     }
 }
 
@@ -194,7 +200,11 @@ mod tests {
             (true, ago(TOO_OLD_MS), ago(1_000), Plan::Wait),
             (true, ago(TOO_OLD_MS), ago(UNKNOWN_MS), Plan::Fetch),
         ] {
-            assert_eq!(plan(is_known, fetched, tried, NOW), expected, "{is_known} {fetched:?} {tried:?}");
+            assert_eq!(
+                plan(is_known, fetched, tried, NOW),
+                expected,
+                "{is_known} {fetched:?} {tried:?}"
+            );
         }
     }
 }

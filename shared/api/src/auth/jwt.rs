@@ -68,7 +68,10 @@ pub(crate) struct Key {
 
 #[derive(Clone, Debug)]
 enum Material {
-    Rsa { n: Vec<u8>, e: Vec<u8> },
+    Rsa {
+        n: Vec<u8>,
+        e: Vec<u8>,
+    },
     /// An uncompressed point.
     P256(Vec<u8>),
 }
@@ -95,7 +98,10 @@ impl Key {
             keys: Vec<Value>,
         }
         let set: Set = serde_json::from_slice(set).ok()?;
-        let keys = set.keys.into_iter().filter_map(|key| Key::of(serde_json::from_value(key).ok()?));
+        let keys = set
+            .keys
+            .into_iter()
+            .filter_map(|key| Key::of(serde_json::from_value(key).ok()?));
         Some(keys.collect())
     }
 
@@ -267,7 +273,8 @@ mod tests {
     }
 
     fn check(changes: Value) -> Result<Caller, Rejected> {
-        let mut claims = json!({"iss": "https://issuer", "aud": "api", "exp": NOW + 600, "sub": "ada", "roles": ["reader"]});
+        let mut claims =
+            json!({"iss": "https://issuer", "aud": "api", "exp": NOW + 600, "sub": "ada", "roles": ["reader"]});
         for (name, value) in changes.as_object().unwrap() {
             claims[name] = value.clone();
         }
@@ -294,7 +301,7 @@ mod tests {
             json!({}),
             json!({"aud": ["other", "api"]}),
             json!({"exp": NOW - 59}),
-            json!({"nbf": NOW + 59.5}),
+            json!({"nbf": NOW as f64 + 59.5}),
         ] {
             assert_eq!(check(changes).unwrap().who, "ada");
         }
@@ -315,7 +322,12 @@ mod tests {
 
     fn header(header: &Value) -> String {
         let part = |value: &Value| URL_SAFE_NO_PAD.encode(value.to_string());
-        format!("{}.{}.{}", part(header), part(&json!({})), URL_SAFE_NO_PAD.encode("signature"))
+        format!(
+            "{}.{}.{}",
+            part(header),
+            part(&json!({})),
+            URL_SAFE_NO_PAD.encode("signature")
+        )
     }
 
     #[test]
@@ -348,7 +360,11 @@ mod tests {
             {"kty": "OKP", "kid": "ed", "crv": "Ed25519", "x": x},
             7
         ]});
-        let kids: Vec<String> = Key::of_set(keys.to_string().as_bytes()).unwrap().into_iter().map(|key| key.kid).collect();
+        let kids: Vec<String> = Key::of_set(keys.to_string().as_bytes())
+            .unwrap()
+            .into_iter()
+            .map(|key| key.kid)
+            .collect();
         assert_eq!(kids, ["right", "curve"]);
         assert!(Key::of_set(b"<html>").is_none());
     }

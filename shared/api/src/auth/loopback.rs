@@ -10,10 +10,14 @@ pub(crate) fn is_here(headers: &HeaderMap) -> bool {
     let text = |name| headers.get(name).map(|value| value.to_str().unwrap_or_default());
     let host = text(header::HOST).is_some_and(is_loopback);
     let origin = text(header::ORIGIN).is_none_or(|origin| {
-        let authority = origin.strip_prefix("http://").or_else(|| origin.strip_prefix("https://"));
+        let authority = origin
+            .strip_prefix("http://")
+            .or_else(|| origin.strip_prefix("https://"));
         authority.is_some_and(is_loopback)
     });
-    let site = headers.get("sec-fetch-site").map(|value| value.to_str().unwrap_or_default());
+    let site = headers
+        .get("sec-fetch-site")
+        .map(|value| value.to_str().unwrap_or_default());
     host && origin && site.is_none_or(|site| ["same-origin", "same-site", "none"].contains(&site))
 }
 
@@ -44,10 +48,21 @@ mod tests {
 
     #[test]
     fn programs_and_pages_of_this_machine_are_here() {
-        for host in ["127.0.0.1", "127.0.0.1:9401", "localhost:1", "LOCALHOST", "[::1]:80", "[::1]"] {
+        for host in [
+            "127.0.0.1",
+            "127.0.0.1:9401",
+            "localhost:1",
+            "LOCALHOST",
+            "[::1]:80",
+            "[::1]",
+        ] {
             assert!(here(&[("host", host)]), "{host}");
         }
-        assert!(here(&[("host", "localhost:1"), ("origin", "http://localhost:2"), ("sec-fetch-site", "same-site")]));
+        assert!(here(&[
+            ("host", "localhost:1"),
+            ("origin", "http://localhost:2"),
+            ("sec-fetch-site", "same-site")
+        ]));
     }
 
     #[test]

@@ -51,7 +51,11 @@ impl Caller {
 /// How callers are known.
 pub(crate) enum Auth {
     Iam(IamRoles),
-    Jwt { rules: Rules, keys: Keys, clock: Arc<dyn Clock> },
+    Jwt {
+        rules: Rules,
+        keys: Keys,
+        clock: Arc<dyn Clock>,
+    },
     Loopback,
 }
 
@@ -92,7 +96,9 @@ impl Auth {
             Auth::Iam(roles) => match &invocation.caller {
                 Some(arn) => Ok(Caller::new(arn, roles.role_of(arn))),
                 None => {
-                    tracing::info!("a request without a caller was refused: give the function URL the auth type AWS_IAM");
+                    tracing::info!(
+                        "a request without a caller was refused: give the function URL the auth type AWS_IAM"
+                    );
                     Err(Refusal::unauthenticated())
                 }
             },

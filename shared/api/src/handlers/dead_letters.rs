@@ -29,8 +29,12 @@ const PREFIX: &str = "dead:";
 pub(crate) async fn list(State(api): State<Api>, RawQuery(query): RawQuery) -> Answer {
     let query = Query::read(query.as_deref(), &["kind", "instance", "cursor", "limit"])?;
     let limit = query.limit(LISTED, MOST_LISTED)?;
-    let cursor = query.text("cursor").map(|cursor| DeadLetterCursor::try_from(cursor.to_owned()));
-    let cursor = cursor.transpose().map_err(|why| Refusal::invalid(format!("the parameter cursor cannot be used: {why}")))?;
+    let cursor = query
+        .text("cursor")
+        .map(|cursor| DeadLetterCursor::try_from(cursor.to_owned()));
+    let cursor = cursor
+        .transpose()
+        .map_err(|why| Refusal::invalid(format!("the parameter cursor cannot be used: {why}")))?;
     let kind = query.text("kind").map(|name| {
         let found = view::KINDS.into_iter().find(|kind| view::kind(*kind) == name);
         found.ok_or_else(|| {
@@ -42,7 +46,11 @@ pub(crate) async fn list(State(api): State<Api>, RawQuery(query): RawQuery) -> A
         kind: kind.transpose()?,
         instance: query.text("instance").map(str::to_owned),
     };
-    if filter.instance.as_ref().is_some_and(|instance| super::check_known(instance).is_err()) {
+    if filter
+        .instance
+        .as_ref()
+        .is_some_and(|instance| super::check_known(instance).is_err())
+    {
         return ok(&DeadLetterList::default());
     }
     let limit = u32::try_from(limit).unwrap_or(u32::MAX);
@@ -96,7 +104,10 @@ pub(crate) async fn verb(
             Query::read(query.as_deref(), &[])?;
             redrive(&api, named(instance, id)?).await
         }
-        _ => Err(Refusal::new(ProblemType::NoSuchRoute, "the verb of a dead letter is redrive")),
+        _ => Err(Refusal::new(
+            ProblemType::NoSuchRoute,
+            "the verb of a dead letter is redrive",
+        )),
     }
 }
 
@@ -112,11 +123,15 @@ pub(crate) async fn verb(
         (status = 409, description = "It cannot run again; the dead letter stays"),
     ))]
 pub(crate) async fn redrive(api: &Api, id: DeadLetterId) -> Answer {
-    let redriven = api.store().redrive(&id).await.map_err(|error| match error.is_retryable() {
-        true => Refusal::from(error),
-        // Such as: its orchestration is not known any more. The text is for operators.
-        false => Refusal::new(ProblemType::WrongState, error.message),
-    })?;
+    let redriven = api
+        .store()
+        .redrive(&id)
+        .await
+        .map_err(|error| match error.is_retryable() {
+            true => Refusal::from(error),
+            // Such as: its orchestration is not known any more. The text is for operators.
+            false => Refusal::new(ProblemType::WrongState, error.message),
+        })?;
     let (target, delivered) = match redriven {
         store::Redriven::Delivered { instance } => {
             // Maintenance makes up for a wakeup that was not sent.

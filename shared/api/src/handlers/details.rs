@@ -51,7 +51,11 @@ pub(crate) async fn history(State(api): State<Api>, Segment(id): Segment<2>, Raw
     if events.is_empty() && summary.started_at.is_some() {
         return Err(no_execution(&id, execution));
     }
-    let rest: Vec<Payload> = events.iter().filter(|event| event.event_id > after).map(event).collect::<Result<_, _>>()?;
+    let rest: Vec<Payload> = events
+        .iter()
+        .filter(|event| event.event_id > after)
+        .map(event)
+        .collect::<Result<_, _>>()?;
     let length = page_length(&rest, limit, |event| event.json().len());
     let skipped = events.len() - rest.len();
     let page = &events[skipped..skipped + length];
@@ -184,7 +188,10 @@ pub(crate) async fn executions(State(api): State<Api>, Segment(id): Segment<2>, 
     rest.sort_unstable();
     let page = &rest[..limit.min(rest.len())];
     let store = api.store();
-    let reads: Vec<_> = page.iter().map(|execution| store.get_execution_info(&id, *execution)).collect();
+    let reads: Vec<_> = page
+        .iter()
+        .map(|execution| store.get_execution_info(&id, *execution))
+        .collect();
     let infos: Vec<_> = stream::iter(reads).buffered(SIDE_BY_SIDE).try_collect().await?;
     ok(&ExecutionList {
         executions: infos.iter().map(view::execution).collect(),

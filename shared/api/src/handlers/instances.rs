@@ -6,8 +6,8 @@ use crate::path::Segment;
 use crate::query::Query;
 use crate::refusal::Refusal;
 use crate::types::{Instance, InstanceList, Status};
-use crate::wait::{self, Seen};
 use crate::view;
+use crate::wait::{self, Seen};
 use axum::Extension;
 use axum::body::Body;
 use axum::extract::{RawQuery, State};
@@ -156,7 +156,16 @@ fn not_modified(etag: HeaderValue) -> Response {
     responses((status = 200, description = "A page", body = InstanceList)))]
 pub(crate) async fn list(State(api): State<Api>, RawQuery(query): RawQuery) -> Answer {
     const KNOWN: [&str; 10] = [
-        "status", "name", "version", "prefix", "tag*", "createdFrom", "createdTo", "parent", "cursor", "limit",
+        "status",
+        "name",
+        "version",
+        "prefix",
+        "tag*",
+        "createdFrom",
+        "createdTo",
+        "parent",
+        "cursor",
+        "limit",
     ];
     let query = Query::read(query.as_deref(), &KNOWN)?;
     let text = |name: &str| query.text(name).map(str::to_owned);
@@ -177,14 +186,20 @@ pub(crate) async fn list(State(api): State<Api>, RawQuery(query): RawQuery) -> A
         other => Refusal::invalid(other.to_string()),
     })?;
     ok(&InstanceList {
-        instances: page.instances.iter().map(|summary| view::instance(summary, false)).collect(),
+        instances: page
+            .instances
+            .iter()
+            .map(|summary| view::instance(summary, false))
+            .collect(),
         next_cursor: page.next,
     })
 }
 
 /// A tag as `key:value`; keys have no colon.
 fn tag_filter(text: &str) -> Result<(String, String), Refusal> {
-    let tag = text.split_once(':').filter(|(key, value)| !key.is_empty() && !value.is_empty());
+    let tag = text
+        .split_once(':')
+        .filter(|(key, value)| !key.is_empty() && !value.is_empty());
     let tag = tag.map(|(key, value)| (key.to_owned(), value.to_owned()));
     tag.ok_or_else(|| Refusal::invalid("the parameter tag is like customer:ada"))
 }

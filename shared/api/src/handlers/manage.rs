@@ -37,7 +37,10 @@ pub(crate) async fn verb(
             let Body(request) = Body::from_request(request, &()).await?;
             prune(&api, &id, &request).await
         }
-        _ => Err(Refusal::new(ProblemType::NoSuchRoute, "the verbs of an instance are cancel and prune")),
+        _ => Err(Refusal::new(
+            ProblemType::NoSuchRoute,
+            "the verbs of an instance are cancel and prune",
+        )),
     }
 }
 
@@ -81,7 +84,9 @@ pub(crate) async fn cancel(api: &Api, id: &str, request: CancelRequest) -> Answe
 pub(crate) async fn prune(api: &Api, id: &str, request: &PruneRequest) -> Answer {
     let keep = request.keep.unwrap_or(1);
     if keep == 0 {
-        return Err(Refusal::invalid("keep is at least 1: the current execution cannot be deleted"));
+        return Err(Refusal::invalid(
+            "keep is at least 1: the current execution cannot be deleted",
+        ));
     }
     if found(api, id).await?.started_at.is_none() {
         return ok(&Pruned::default());
@@ -110,32 +115,31 @@ pub(crate) async fn prune(api: &Api, id: &str, request: &PruneRequest) -> Answer
     ))]
 pub(crate) async fn delete(State(api): State<Api>, Segment(id): Segment<2>, RawQuery(query): RawQuery) -> Answer {
     let force = Query::read(query.as_deref(), &["force"])?.flag("force")?;
-    let summary = api.store().instance_summary(&id).await?.ok_or_else(|| Refusal::no_instance(&id))?;
+    let summary = api
+        .store()
+        .instance_summary(&id)
+        .await?
+        .ok_or_else(|| Refusal::no_instance(&id))?;
+    // duroxide's client knows these cases by the text of an error.
+    if summary.parent.is_some() {
+        return Err(ClientError::CannotDeleteSubOrchestration { instance_id: id }.into());
+    }
+    if !force && !summary.status.is_finished() {
+        return Err(ClientError::InstanceStillRunning { instance_id: id }.into());
+    }
     let deleted = match summary.started_at {
-        None => delete_pending(&api, summary, force).await?,
         Some(_) => api.connection().client().delete_instance(&id, force).await?,
+        // For duroxide it does not exist.
+        None => DeleteInstanceResult {
+            instances_deleted: 1,
+            ..api.store().delete_instances_atomic(&[id], true).await?
+        },
     };
     ok(&Deleted {
         instances: deleted.instances_deleted,
         executions: deleted.executions_deleted,
         events: deleted.events_deleted,
         queued: deleted.queue_messages_deleted,
-    })
-}
-
-/// Deletes an instance that has not had a turn: for duroxide it does not exist.
-async fn delete_pending(api: &Api, pending: InstanceSummary, force: bool) -> Result<DeleteInstanceResult, Refusal> {
-    let instance_id = pending.instance;
-    if pending.parent.is_some() {
-        return Err(ClientError::CannotDeleteSubOrchestration { instance_id }.into());
-    }
-    if !force {
-        return Err(ClientError::InstanceStillRunning { instance_id }.into());
-    }
-    let deleted = api.store().delete_instances_atomic(&[instance_id], true).await?;
-    Ok(DeleteInstanceResult {
-        instances_deleted: 1,
-        ..deleted
     })
 }
 

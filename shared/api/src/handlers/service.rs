@@ -47,5 +47,8 @@ pub(crate) async fn no_such_route() -> Refusal {
 }
 
 pub(crate) async fn no_such_method() -> Refusal {
-    Refusal::new(ProblemType::MethodNotAllowed, "GET /v1/openapi.json lists the methods of each path")
+    Refusal::new(
+        ProblemType::MethodNotAllowed,
+        "GET /v1/openapi.json lists the methods of each path",
+    )
 }

@@ -128,7 +128,9 @@ fn preferred_wait(headers: &HeaderMap) -> Option<u64> {
     preferences.find_map(|preference| {
         let (name, value) = preference.split_once('=')?;
         let seconds = value.trim().trim_matches('"').parse::<u64>().ok()?;
-        name.trim().eq_ignore_ascii_case("wait").then_some(seconds.min(Duration::MAX.as_secs()))
+        name.trim()
+            .eq_ignore_ascii_case("wait")
+            .then_some(seconds.min(Duration::MAX.as_secs()))
     })
 }
 

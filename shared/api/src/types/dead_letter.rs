@@ -71,4 +71,3 @@ pub struct Discarded {
     /// Always true: an unknown dead letter is a problem.
     pub discarded: bool,
 }
-

@@ -144,9 +144,6 @@ mod tests {
             assert_eq!(ProblemType::of_uri(&kind.uri()), Some(kind));
         }
         assert_eq!(ProblemType::of_uri("about:blank"), None);
-        assert_eq!(
-            ProblemType::NotFound.uri(),
-            "urn:duroxide-lambda:problem:not-found"
-        );
+        assert_eq!(ProblemType::NotFound.uri(), "urn:duroxide-lambda:problem:not-found");
     }
 }

@@ -6,12 +6,7 @@ const DAY_MS: u64 = 24 * 60 * 60 * 1000;
 pub fn rfc3339(ms: u64) -> String {
     let (days, rest) = (ms / DAY_MS, ms % DAY_MS);
     let (year, month, day) = date_of(days);
-    let (hour, minute, second, milli) = (
-        rest / 3_600_000,
-        rest / 60_000 % 60,
-        rest / 1000 % 60,
-        rest % 1000,
-    );
+    let (hour, minute, second, milli) = (rest / 3_600_000, rest / 60_000 % 60, rest / 1000 % 60, rest % 1000);
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{milli:03}Z")
 }
 
@@ -32,7 +27,8 @@ pub fn parse_rfc3339(text: &str) -> Option<u64> {
     }
     let (year, month, day) = (number(0, 4)?, number(5, 7)?, number(8, 10)?);
     let (hour, minute, second) = (number(11, 13)?, number(14, 16)?, number(17, 19)?);
-    let is_date = (1970..=9999).contains(&year) && (1..=12).contains(&month) && (1..=days_in(year, month)).contains(&day);
+    let is_date =
+        (1970..=9999).contains(&year) && (1..=12).contains(&month) && (1..=days_in(year, month)).contains(&day);
     if !is_date || hour > 23 || minute > 59 || second > 60 {
         return None;
     }
@@ -61,7 +57,8 @@ fn offset_ms(zone: &str) -> Option<i64> {
     };
     let (hours, minutes) = rest.split_once(':').filter(|_| rest.len() == 5)?;
     let (hours, minutes): (i64, i64) = (hours.parse().ok()?, minutes.parse().ok()?);
-    let is_offset = (0..24).contains(&hours) && (0..60).contains(&minutes) && rest.bytes().all(|b| b != b'-' && b != b'+');
+    let is_offset =
+        (0..24).contains(&hours) && (0..60).contains(&minutes) && rest.bytes().all(|b| b != b'-' && b != b'+');
     is_offset.then_some(sign * (hours * 60 + minutes) * 60_000)
 }
 

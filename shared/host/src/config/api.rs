@@ -135,7 +135,8 @@ fn roles(reader: &mut Reader<'_>, name: &'static str) -> BTreeMap<String, ApiRol
         roles.collect::<Option<BTreeMap<_, _>>>()
     });
     roles.unwrap_or_else(|| {
-        let reason = "is not a JSON object whose values are reader, client or operator: set it like {\"...\":\"operator\"}";
+        let reason =
+            "is not a JSON object whose values are reader, client or operator: set it like {\"...\":\"operator\"}";
         reader.problem(name, reason);
         BTreeMap::new()
     })
@@ -162,7 +163,10 @@ fn jwt(reader: &mut Reader<'_>, is_used: bool) -> Option<JwtSettings> {
     }
     for (name, value) in [(ISSUER, &issuer), (KEYS, &jwks_url)] {
         if value.as_deref().is_some_and(|url| !is_safe(url)) {
-            reader.problem(name, "is not a URL that begins with https:// (or http:// on this machine)");
+            reader.problem(
+                name,
+                "is not a URL that begins with https:// (or http:// on this machine)",
+            );
         }
     }
     Some(JwtSettings {

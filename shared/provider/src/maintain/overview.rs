@@ -76,7 +76,8 @@ pub(crate) async fn overview(store: &Store, query: &OverviewQuery) -> Result<Ove
     let failed = Status::Failed;
     let (counts, started, ended, failed, backlog) = futures::try_join!(
         admin::counts(store),
-        count("c.createdAt >= @since".to_owned()),
+        // A document that only fences is no instance.
+        count("c.createdAt >= @since AND (IS_DEFINED(c.name) OR IS_DEFINED(c.startName))".to_owned()),
         count(format!(
             "c.completedAt >= @since AND c.status IN ('{}','{failed}')",
             Status::Completed

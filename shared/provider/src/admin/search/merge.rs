@@ -110,7 +110,7 @@ mod tests {
             &InstanceFilter::default(),
             None,
         );
-        assert_eq!((taken(&page), page.next), (vec!["b", "c"], reached));
+        assert_eq!((taken(&page), page.next.clone()), (vec!["b", "c"], reached));
     }
 
     #[test]
@@ -126,7 +126,7 @@ mod tests {
         assert_eq!((taken(&page), page.next.clone()), (vec!["c", "b"], Some(key(2, "b"))));
         let mut last = Page::new(2);
         last.take(whole(), &all, page.next.as_ref());
-        assert_eq!((taken(&last), last.next), (vec!["a"], None));
+        assert_eq!((taken(&last), last.next.clone()), (vec!["a"], None));
         let mut exact = Page::new(3);
         exact.take(whole(), &all, None);
         assert_eq!((exact.rows.len(), exact.next), (3, None));
@@ -141,7 +141,7 @@ mod tests {
         ]);
         let mut page = Page::new(10);
         page.take(merged, &InstanceFilter::default(), None);
-        assert_eq!((taken(&page), page.next), (vec!["a"], Some(key(5, "a"))));
+        assert_eq!((taken(&page), page.next.clone()), (vec!["a"], Some(key(5, "a"))));
     }
 
     #[test]
