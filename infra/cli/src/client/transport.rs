@@ -245,7 +245,7 @@ impl Transport {
         let mut url = Url::parse(&format!("{}{}", self.base, request.path))
             .map_err(|error| Failure::error(format!("the request has no URL: {error}")))?;
         if !request.query.is_empty() {
-            url.query_pairs_mut().extend_pairs(&request.query);
+            url.set_query(Some(&query_of(&request.query)));
         }
         Ok(url)
     }
@@ -362,6 +362,14 @@ impl Transport {
     }
 }
 
+/// A query in which a space is `%20`: signatures know no `+`.
+fn query_of(parameters: &[(&'static str, String)]) -> String {
+    let encoded = parameters
+        .iter()
+        .map(|(name, value)| format!("{name}={}", utf8_percent_encode(value, ENCODED)));
+    encoded.collect::<Vec<_>>().join("&")
+}
+
 /// Why a request has no answer.
 enum SendError {
     Signing(Failure),
@@ -404,6 +412,12 @@ mod tests {
         );
         let cancel = Request::verb(&["instances", "x:y"], "cancel", &()).unwrap();
         assert_eq!(cancel.path, "/v1/instances/x%3Ay:cancel");
+    }
+
+    #[test]
+    fn a_query_is_encoded_as_signatures_want_it() {
+        let parameters = [("prefix", "a b+c".to_owned()), ("tag", "k:ø&x=1".to_owned())];
+        assert_eq!(query_of(&parameters), "prefix=a%20b%2Bc&tag=k%3A%C3%B8%26x%3D1");
     }
 
     #[test]

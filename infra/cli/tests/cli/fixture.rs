@@ -150,7 +150,7 @@ impl Fixture {
         let mut doc = found.expect("an instance").doc;
         doc["blocked"] = json!({
             "cause": "unknown-name", "reason": "no deployed function registers `Echo`", "build": "b7",
-            "since": 1_700_000_000_000_u64, "tries": 3, "until": 1_700_000_300_000_u64,
+            "since": 1_700_000_000_000_u64, "tries": 3, "until": 1_700_000_300_000_u64, "listed": true,
         });
         let replaced = container.replace(&pk, "instance", &doc, None, Retry::Idempotent).await;
         replaced.unwrap();

@@ -39,13 +39,14 @@ pub struct FakeApi {
 
 impl FakeApi {
     pub async fn start() -> FakeApi {
-        let (requests, answers) = (Arc::<Mutex<Vec<_>>>::default(), Arc::<Mutex<Vec<_>>>::default());
+        let requests = Arc::<Mutex<Vec<Request<Bytes>>>>::default();
+        let answers = Arc::<Mutex<Vec<(u16, String)>>>::default();
         let (noting, answering) = (Arc::clone(&requests), Arc::clone(&answers));
         let bound = HttpServer::bind(0).await.unwrap();
         let server = bound.serve(LARGEST_BODY, move |request| {
             noting.lock().unwrap().push(request);
             let mut answers = answering.lock().unwrap();
-            let answer: (u16, String) = match answers.len() {
+            let answer = match answers.len() {
                 0 => (404, String::new()),
                 1 => answers[0].clone(),
                 _ => answers.remove(0),

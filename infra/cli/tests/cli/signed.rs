@@ -39,11 +39,13 @@ fn signature(request: &Request<Bytes>, region: &str, signed: &str) -> String {
         .split(';')
         .map(|name| format!("{name}:{}\n", header(name).trim()))
         .collect();
+    let mut query: Vec<&str> = request.uri().query().unwrap_or_default().split('&').collect();
+    query.sort_unstable();
     let canonical = format!(
         "{}\n{}\n{}\n{headers}\n{signed}\n{}",
         request.method(),
         encoded(request.uri().path()),
-        request.uri().query().unwrap_or_default(),
+        query.join("&"),
         hex(&Sha256::digest(request.body())),
     );
     let text = format!("AWS4-HMAC-SHA256\n{time}\n{scope}\n{}", hex(&Sha256::digest(canonical)));
@@ -51,6 +53,14 @@ fn signature(request: &Request<Bytes>, region: &str, signed: &str) -> String {
         .iter()
         .fold(format!("AWS4{SECRET}").into_bytes(), |key, part| hmac(&key, part));
     hex(&hmac(&key, &text))
+}
+
+/// The credential, the signed headers and the signature of a request.
+fn authorization(request: &Request<Bytes>) -> (&str, &str, &str) {
+    let value = request.headers()["authorization"].to_str().unwrap();
+    let (credential, rest) = value.split_once(", SignedHeaders=").unwrap();
+    let (signed, signature) = rest.split_once(", Signature=").unwrap();
+    (credential, signed, signature)
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -72,14 +82,12 @@ async fn a_profile_names_the_deployment_and_its_requests_are_signed() {
     .map(|(name, value)| (name.to_owned(), value.to_owned()))
     .into();
     fake.answer(&[(202, r#"{"instance": "a/b", "repeated": false}"#)]);
-    let raise = ["raise", "a/b ø", "go", "{}", "--profile", "there"];
-    binary(&variables, &raise, "").await.exits(0);
+    let send = ["enqueue", "a/b ø", "go", "{}", "--profile", "there"];
+    binary(&variables, &send, "").await.exits(0);
     let requests = fake.take();
     let request = &requests[0];
-    assert_eq!(request.uri().path(), "/v1/instances/a%2Fb%20%C3%B8/events/go");
-    let authorization = request.headers()["authorization"].to_str().unwrap();
-    let (credential, rest) = authorization.split_once(", SignedHeaders=").unwrap();
-    let (signed, is) = rest.split_once(", Signature=").unwrap();
+    assert_eq!(request.uri().path(), "/v1/instances/a%2Fb%20%C3%B8/queues/go");
+    let (credential, signed, is) = authorization(request);
     let begin = "AWS4-HMAC-SHA256 Credential=AKIAEXAMPLE/";
     assert!(
         credential.starts_with(begin) && credential.ends_with("/eu-central-1/lambda/aws4_request"),
@@ -95,7 +103,10 @@ async fn a_profile_names_the_deployment_and_its_requests_are_signed() {
     binary(&variables, &["list", "--prefix", "a b", "--profile", "there"], "")
         .await
         .exits(0);
-    assert_eq!(fake.take().len(), 1);
+    let requests = fake.take();
+    assert_eq!(requests.len(), 1);
+    let (_, signed, is) = authorization(&requests[0]);
+    assert_eq!(is, signature(&requests[0], "eu-central-1", signed));
     binary(&variables, &["list", "--profile", "nowhere"], "")
         .await
         .exits(2)
