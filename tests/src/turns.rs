@@ -183,8 +183,18 @@ pub async fn enqueue(provider: &CosmosProvider, item: WorkItem) {
 
 /// Claims the instance's turn, which must be there.
 pub async fn turn(provider: &CosmosProvider, instance: &str) -> TurnItem {
-    let fetched = provider.fetch_turn(instance, LOCK, None).await;
-    ready(fetched.expect("the fetch succeeds"))
+    ready(fetch_turn(provider, instance).await)
+}
+
+/// Fetches the instance's turn, again after a commit that the fetch had to complete.
+pub async fn fetch_turn(provider: &CosmosProvider, instance: &str) -> Fetched<TurnItem> {
+    loop {
+        let fetched = provider.fetch_turn(instance, LOCK, None).await;
+        match fetched.expect("the fetch succeeds") {
+            Fetched::RolledForward { .. } => {}
+            fetched => return fetched,
+        }
+    }
 }
 
 /// What a fetch claimed, which must be something.

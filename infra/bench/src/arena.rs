@@ -13,6 +13,7 @@ use duroxide_cdb::{CosmosDBProvider, CosmosDBProviderConfig};
 use duroxide_cosmos::{CosmosConfig, CosmosProvider};
 use serde::Serialize;
 
+use crate::processor;
 use crate::proxy::BatchProxy;
 
 const DATABASE: &str = "bench";
@@ -59,8 +60,12 @@ impl Endpoint {
 }
 
 impl Arena {
-    /// Starts a server for one side.
+    /// Starts a server for one side, on the emulator's own runtime.
     pub async fn open(side: Side, peer_slots: u32) -> Result<Arena> {
+        processor::of_emulator().spawn(Arena::start(side, peer_slots)).await?
+    }
+
+    async fn start(side: Side, peer_slots: u32) -> Result<Arena> {
         // The peer has queries that no index serves. What they examine is not part of the estimated charge.
         let options = ServerOptions {
             allow_scans: true,

@@ -139,7 +139,10 @@ async fn last_turn(ours: &CosmosProvider) -> Result<()> {
 }
 
 async fn turn(ours: &CosmosProvider) -> Result<TurnItem> {
-    match ours.begin_turn(INSTANCE, Some(INITIAL_EXECUTION_ID), LOCK, None).await? {
+    match ours
+        .begin_turn(INSTANCE, Some(INITIAL_EXECUTION_ID), LOCK, None)
+        .await?
+    {
         Fetched::Ready(turn) if turn.item.messages.len() == 1 => Ok(turn),
         other => bail!("the turn was not found: {other:?}"),
     }

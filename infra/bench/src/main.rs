@@ -9,7 +9,7 @@
 //! | module | role |
 //! |---|---|
 //! | `workflows`, `workload` | what is run, and the expected results |
-//! | `arena`, `proxy` | the emulator, its listeners, the two providers |
+//! | `arena`, `proxy`, `processor` | the emulator on a runtime of its own, its listeners, the two providers |
 //! | `run`, `backlog`, `directed` | one measurement each |
 //! | `measure`, `table`, `targets`, `trace` | the numbers, and how they are shown |
 //!
@@ -19,6 +19,7 @@ mod arena;
 mod backlog;
 mod directed;
 mod measure;
+mod processor;
 mod proxy;
 mod run;
 mod table;

@@ -44,6 +44,8 @@ pub struct Measure {
     pub bytes_read: u64,
     /// The whole time, or the median of one fetch.
     pub seconds: f64,
+    /// Processor seconds of the emulator, and of everything else.
+    pub processor_seconds: (f64, f64),
     /// Activity runs, repeated ones included.
     pub activities_run: u64,
     /// How it ended.
@@ -65,6 +67,7 @@ impl Measure {
             bytes_written: counts.request_bytes,
             bytes_read: counts.response_bytes,
             seconds: 0.0,
+            processor_seconds: (0.0, 0.0),
             activities_run: 0,
             end: End::Right,
         }

@@ -13,6 +13,7 @@ use futures::future::try_join_all;
 
 use crate::arena::{Arena, DISPATCHERS, Side};
 use crate::measure::{End, Measure};
+use crate::processor::ProcessorTime;
 use crate::trace;
 use crate::workflows::{Progress, activities, orchestrations};
 use crate::workload::Workload;
@@ -47,7 +48,7 @@ pub async fn run(workload: &Workload, side: Side, settings: Settings) -> Result<
         Runtime::start_with_options(Arc::clone(&provider), activities(&progress), orchestrations(), options).await;
     tokio::time::sleep(WARM_UP).await;
     arena.listener().reset();
-    let started = Instant::now();
+    let (started, spent) = (Instant::now(), ProcessorTime::now());
     let client = Client::new(provider);
     let all =
         async {
@@ -65,7 +66,9 @@ pub async fn run(workload: &Workload, side: Side, settings: Settings) -> Result<
         Err(_) => End::DidNotFinish,
     };
     let took = started.elapsed();
+    let spent = ProcessorTime::now().since(spent);
     let mut measure = Measure::new(&workload.name, side, workload.instances, &arena.listener().counts()).took(took);
+    measure.processor_seconds = (spent.emulator, spent.rest);
     measure.activities_run = progress.run();
     measure.end = end;
     if settings.log {

@@ -20,10 +20,13 @@ pub fn targets(rows: &[Measure]) -> Vec<String> {
         };
         lines.extend(compare(ours, peer));
     }
-    let sqlite = rows.iter().filter(|row| row.side == Side::Sqlite && row.workload == CONCURRENT_HELLO);
+    let sqlite = rows
+        .iter()
+        .filter(|row| row.side == Side::Sqlite && row.workload == CONCURRENT_HELLO);
     for sqlite in sqlite {
         let ours = rows.iter().find(|row| pairs(row, sqlite));
         lines.extend(ours.map(|ours| compare_speed(ours, sqlite)));
+        lines.extend(ours.map(|ours| profile(ours, sqlite)));
     }
     let directed: Vec<_> = rows
         .iter()
@@ -84,8 +87,22 @@ fn compare(ours: &Measure, peer: &Measure) -> Vec<String> {
 /// SQLite in the process has no requests to send: to be as fast is the target.
 fn compare_speed(ours: &Measure, sqlite: &Measure) -> String {
     let speed = sqlite.seconds / ours.seconds.max(f64::EPSILON);
-    let text = format!("{}: {speed:.2} times the throughput of SQLite (target 1)", ours.workload);
+    let text = format!(
+        "{}: {speed:.2} times the throughput of SQLite (target 1)",
+        ours.workload
+    );
     line(Some(speed >= 1.0), &text)
+}
+
+/// Where the time goes.
+fn profile(ours: &Measure, sqlite: &Measure) -> String {
+    let ((emulator, rest), (_, sqlite)) = (ours.processor_seconds, sqlite.processor_seconds);
+    format!(
+        "profile  {}: processor seconds {:.2}, of which the emulator {emulator:.2}, provider and runtime {rest:.2}; with \
+         SQLite {sqlite:.2}",
+        ours.workload,
+        emulator + rest
+    )
 }
 
 fn line(reached: Option<bool>, text: &str) -> String {

@@ -7,6 +7,7 @@
 //! | `completions` | prints the completions of a shell |
 //! | the others | [`client`]: start, watch and manage workflows through the HTTP API of a running local cloud or a deployment |
 
+mod ambient;
 mod arguments;
 mod client;
 mod demo;

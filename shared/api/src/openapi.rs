@@ -69,7 +69,9 @@ fn add_problems(path: &str, operation: &mut Operation) {
             ProblemType::StoreUnavailable,
         ]);
     }
-    if operation.request_body.is_some() {
+    if let Some(RefOr::T(body)) = &mut operation.request_body {
+        // An empty one counts as {}.
+        body.required = None;
         kinds.extend([ProblemType::TooLarge, ProblemType::UnsupportedMediaType]);
     }
     let responses = &mut operation.responses.responses;

@@ -38,6 +38,11 @@ impl Query {
         self.all(name).find(|text| !text.is_empty())
     }
 
+    /// A parameter as it is given, even if that is nothing: `limit=` is a mistake.
+    fn given(&self, name: &str) -> Option<&str> {
+        self.all(name).next()
+    }
+
     /// All texts of a parameter.
     pub(crate) fn all<'a>(&'a self, name: &str) -> impl Iterator<Item = &'a str> {
         self.0
@@ -48,7 +53,7 @@ impl Query {
 
     /// A whole number within a range.
     pub(crate) fn number(&self, name: &str, range: RangeInclusive<u64>) -> Result<Option<u64>, Refusal> {
-        let Some(text) = self.text(name) else { return Ok(None) };
+        let Some(text) = self.given(name) else { return Ok(None) };
         match text.parse() {
             Ok(number) if range.contains(&number) => Ok(Some(number)),
             _ => Err(Refusal::invalid(format!(
@@ -67,7 +72,7 @@ impl Query {
 
     /// `true` or `false`; false if it is not given.
     pub(crate) fn flag(&self, name: &str) -> Result<bool, Refusal> {
-        match self.text(name) {
+        match self.given(name) {
             None | Some("false") => Ok(false),
             Some("true") => Ok(true),
             Some(_) => Err(Refusal::invalid(format!("the parameter {name} is true or false"))),
@@ -76,7 +81,7 @@ impl Query {
 
     /// A moment in RFC 3339, as Unix ms.
     pub(crate) fn moment(&self, name: &str) -> Result<Option<u64>, Refusal> {
-        let Some(text) = self.text(name) else { return Ok(None) };
+        let Some(text) = self.given(name) else { return Ok(None) };
         // A plus sign that was not encoded arrives as a space.
         let read = parse_rfc3339(text).or_else(|| parse_rfc3339(&text.replace(' ', "+")));
         let wrong = || Refusal::invalid(format!("the parameter {name} is a time like 2026-01-31T12:00:00Z"));
@@ -85,7 +90,7 @@ impl Query {
 
     /// A value of an enumeration; its error completes the sentence.
     pub(crate) fn parsed<T: FromStr<Err: ToString>>(&self, name: &str) -> Result<Option<T>, Refusal> {
-        let read = self.text(name).map(str::parse).transpose();
+        let read = self.given(name).map(str::parse).transpose();
         read.map_err(|error: T::Err| {
             Refusal::invalid(format!("the parameter {name} cannot be used: {}", error.to_string()))
         })
@@ -113,7 +118,7 @@ mod tests {
 
     #[test]
     fn values_are_checked() {
-        for wrong in ["limit=0", "limit=101", "limit=-1", "limit=x", "limit=1.5"] {
+        for wrong in ["limit=", "limit=0", "limit=101", "limit=-1", "limit=x", "limit=1.5"] {
             assert!(read(wrong).unwrap().limit(20, 100).is_err(), "{wrong}");
         }
         assert_eq!(read("limit=7").unwrap().limit(20, 100).unwrap(), 7);

@@ -115,7 +115,8 @@ impl Environment {
         if step.outcome == Outcome::Raced {
             self.metrics.count(Metric::Raced, 1);
             // The winner may have read before this group's message came. Who claims cannot lose again.
-            step = self.gate.serve(group.claiming(), budget).await;
+            let raced = std::mem::replace(&mut step, self.gate.serve(group.claiming(), budget).await);
+            step.wakeups.extend(raced.wakeups);
         }
         let disposition = group.disposition(&step, self.clock.now_ms());
         let again = match disposition {

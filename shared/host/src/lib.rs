@@ -81,7 +81,7 @@ mod web_identity;
 pub use async_trait::async_trait;
 pub use config::{ActivityLimits, Config, ConfigError, Limits, MaintenanceSettings};
 pub use connection::Connection;
-pub use duroxide_cosmos::{Orchestration, Target, WorkTarget, WorkVersion};
+pub use duroxide_cosmos::{Target, WorkTarget, WorkVersion};
 pub use function::{Worker, client, connected, end_of_invocation, maintenance, orchestrator, worker};
 pub use lambda_runtime::Error;
 pub use maintenance::{Report as MaintenanceReport, RequestError as MaintenanceRequestError};

@@ -104,7 +104,7 @@ delegate_provider! {
         }
 
         async fn enqueue_for_worker(&self, item: WorkItem) -> Result<(), ProviderError> {
-            let due = Due::activity(&item, None);
+            let due = Due::activity(&item);
             let request = self.wakeups.enter();
             self.store.enqueue_for_worker(item).await?;
             self.notify(request, due).await;

@@ -3,7 +3,6 @@
 //! ```json
 //! {"v":1,"turn":{"instance":"order-7","execution":1},"consistency":"0:-1#12"}
 //! {"v":1,"work":{"instance":"order-7","execution":1,"activity":3,"name":"charge","tag":"gpu","session":"cart",
-//!                "orchestration":"fulfil-order","version":"1.0.0",
 //!                "etag":"\"00004f2a-0000-0700-0000-690f6a3c0000\"","schema":1},"due":1760000000000}
 //! ```
 //!
@@ -20,7 +19,7 @@
 //! meaning has changed. The text is pure ASCII, because SQS refuses some characters that an instance id may have.
 
 use cosmos::Etag;
-use duroxide_cosmos::{CosmosProvider, Orchestration, Target, WorkTarget, WorkVersion};
+use duroxide_cosmos::{CosmosProvider, Target, WorkTarget, WorkVersion};
 use serde::{Deserialize, Serialize};
 
 /// The version that this build writes and reads.
@@ -136,10 +135,6 @@ struct WireWork {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     session: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    orchestration: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    version: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     etag: Option<Etag>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     schema: Option<u64>,
@@ -147,7 +142,6 @@ struct WireWork {
 
 impl From<WorkTarget> for WireWork {
     fn from(work: WorkTarget) -> WireWork {
-        let (orchestration, version) = work.orchestration.map(|of| (of.name, of.version)).unzip();
         let (etag, schema) = work.written.map(|written| (written.etag, written.schema)).unzip();
         WireWork {
             instance: work.instance,
@@ -156,8 +150,6 @@ impl From<WorkTarget> for WireWork {
             name: work.name.filter(|name| name.len() <= NAME_BYTES),
             tag: work.tag,
             session: work.session,
-            orchestration,
-            version,
             etag,
             schema,
         }
@@ -166,7 +158,6 @@ impl From<WorkTarget> for WireWork {
 
 impl From<WireWork> for WorkTarget {
     fn from(wire: WireWork) -> WorkTarget {
-        let orchestration = wire.orchestration.zip(wire.version);
         WorkTarget {
             instance: wire.instance,
             execution: wire.execution,
@@ -174,7 +165,6 @@ impl From<WireWork> for WorkTarget {
             name: wire.name,
             tag: wire.tag,
             session: wire.session,
-            orchestration: orchestration.map(|(name, version)| Orchestration { name, version }),
             written: wire
                 .etag
                 .zip(wire.schema)
@@ -314,10 +304,6 @@ mod tests {
             instance: "i".to_owned(),
             execution: 2,
             activity: 3,
-            orchestration: Some(Orchestration {
-                name: "O".to_owned(),
-                version: "1.0.0".to_owned(),
-            }),
             ..WorkTarget::default()
         }
     }

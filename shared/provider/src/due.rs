@@ -69,8 +69,6 @@ pub struct WorkTarget {
     pub tag: Option<String>,
     /// Its affinity session, which is claimed before it.
     pub session: Option<String>,
-    /// The orchestration that scheduled it. A worker that knows it need not read the history for the activity's context.
-    pub orchestration: Option<Orchestration>,
     /// The version in which its work item was written. A worker that knows it claims the item without reading it first.
     pub written: Option<WorkVersion>,
 }
@@ -101,28 +99,6 @@ impl WorkVersion {
             .and_then(|tag| tag.strip_suffix('"'));
         let is_tag = |tag: &str| !tag.is_empty() && tag.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'"');
         self.schema == schema_version() && quoted.is_some_and(is_tag)
-    }
-}
-
-/// The name and version of an orchestration.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Orchestration {
-    /// Its name.
-    pub name: String,
-    /// Its version.
-    pub version: String,
-}
-
-impl Orchestration {
-    /// The orchestration whose start is among these events.
-    pub(crate) fn started(events: &[Event]) -> Option<Orchestration> {
-        events.iter().find_map(|event| match &event.kind {
-            EventKind::OrchestrationStarted { name, version, .. } => Some(Orchestration {
-                name: name.clone(),
-                version: version.clone(),
-            }),
-            _ => None,
-        })
     }
 }
 
@@ -173,11 +149,8 @@ impl WorkTarget {
 }
 
 impl TurnDecision {
-    /// Who has something to do once the decision is committed. `running` is the orchestration of the turn, unless the
-    /// turn itself starts it.
-    pub fn due(&self, running: Option<&Orchestration>) -> Vec<Due> {
-        let started = Orchestration::started(&self.events);
-        let orchestration = started.as_ref().or(running);
+    /// Who has something to do once the decision is committed.
+    pub fn due(&self) -> Vec<Due> {
         let cancelled: HashSet<String> = self.cancelled.iter().map(WorkDoc::id_of).collect();
         let messages = self.messages.iter().filter(|item| !self.is_void(item));
         let messages = messages.filter_map(|item| {
@@ -189,7 +162,7 @@ impl TurnDecision {
             };
             Some(Due { execution, ..due })
         });
-        let work = self.work.iter().filter_map(|item| Due::activity(item, orchestration));
+        let work = self.work.iter().filter_map(Due::activity);
         let wanted = |due: &Due| match &due.target {
             Target::Turn { .. } => true,
             Target::Work(work) => !cancelled.contains(&WorkDoc::id_of(&work.identifier())),
@@ -230,6 +203,17 @@ pub(crate) fn is_cancellation(events: &[Event]) -> bool {
 }
 
 impl Due {
+    /// The next turn of an instance is due now.
+    pub fn turn(instance: &str) -> Due {
+        Due {
+            target: Target::Turn {
+                instance: instance.to_owned(),
+            },
+            at_ms: None,
+            execution: None,
+        }
+    }
+
     /// Who has something to do when a turn or an activity makes this message: a timer is due when it fires. `None` for an
     /// activity, which is no message.
     pub fn message(item: &WorkItem) -> Option<Due> {
@@ -253,7 +237,7 @@ impl Due {
     }
 
     /// Who has something to do when this activity is queued; `None` for a message.
-    pub fn activity(item: &WorkItem, orchestration: Option<&Orchestration>) -> Option<Due> {
+    pub fn activity(item: &WorkItem) -> Option<Due> {
         let WorkItem::ActivityExecute {
             instance,
             execution_id,
@@ -274,7 +258,6 @@ impl Due {
                 name: Some(name.clone()),
                 tag: tag.clone(),
                 session: session_id.clone(),
-                orchestration: orchestration.cloned(),
                 written: None,
             }),
             at_ms: None,
@@ -385,7 +368,7 @@ mod tests {
             messages: vec![start, again, completed, failed, cancel, queued, raised],
             ..TurnDecision::default()
         };
-        let due = decision.due(None);
+        let due = decision.due();
         let names: Vec<&str> = due.iter().map(|due| due.target.instance()).collect();
         assert_eq!(
             names,
@@ -411,44 +394,24 @@ mod tests {
     }
 
     #[test]
-    fn an_activity_carries_its_own_executions_orchestration() {
-        let of = |name: &str| Orchestration {
-            name: name.to_owned(),
-            version: "1.2.0".to_owned(),
-        };
-        let mut decision = TurnDecision {
+    fn an_activity_is_due_with_what_its_worker_needs_to_claim_it() {
+        let decision = TurnDecision {
             work: vec![activity(7)],
             ..TurnDecision::default()
         };
-        let expected = |orchestration| {
-            [Due {
-                target: Target::Work(WorkTarget {
-                    instance: "i".to_owned(),
-                    execution: 3,
-                    activity: 7,
-                    name: Some("A".to_owned()),
-                    tag: Some("gpu".to_owned()),
-                    orchestration,
-                    ..WorkTarget::default()
-                }),
-                at_ms: None,
-                execution: None,
-            }]
+        let expected = Due {
+            target: Target::Work(WorkTarget {
+                instance: "i".to_owned(),
+                execution: 3,
+                activity: 7,
+                name: Some("A".to_owned()),
+                tag: Some("gpu".to_owned()),
+                ..WorkTarget::default()
+            }),
+            at_ms: None,
+            execution: None,
         };
-        assert_eq!(decision.due(None), expected(None));
-        assert_eq!(decision.due(Some(&of("before"))), expected(Some(of("before"))));
-        let started = EventKind::OrchestrationStarted {
-            name: "now".to_owned(),
-            version: "1.2.0".to_owned(),
-            input: String::new(),
-            parent_instance: None,
-            parent_id: None,
-            parent_execution_id: None,
-            carry_forward_events: None,
-            initial_custom_status: None,
-        };
-        decision.events = vec![Event::with_event_id(1, "i", 3, None, started)];
-        assert_eq!(decision.due(Some(&of("before"))), expected(Some(of("now"))));
+        assert_eq!(decision.due(), [expected]);
     }
 
     #[test]
@@ -462,7 +425,7 @@ mod tests {
             }],
             ..TurnDecision::default()
         };
-        let due = decision.due(None);
+        let due = decision.due();
         let activities: Vec<_> = due.iter().map(|due| due.target.activity()).collect();
         assert_eq!(activities, [Some(8)]);
     }

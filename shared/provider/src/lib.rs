@@ -62,7 +62,7 @@ pub use build::Build;
 pub use clock::{Ids, RandomIds};
 pub use config::{CosmosConfig, CosmosConfigBuilder, Outbox};
 pub use cosmos::{Clock, SystemClock};
-pub use due::{Due, Orchestration, Target, TurnDecision, WorkTarget, WorkVersion};
+pub use due::{Due, Target, TurnDecision, WorkTarget, WorkVersion};
 pub use enqueue::{EventRequest, EventTarget, Raised, StartRequest, Started, instance_id_of_key};
 pub use error::ConnectError;
 pub use maintain::{
@@ -73,8 +73,8 @@ pub use maintain::{
 #[cfg(feature = "testing")]
 pub use model::testing;
 pub use model::{
-    Attempt, AttemptEnd, AwaitedProbe, Block, BlockCause, Blocked, DeadLetterKind, GivenUpWork, QueueState,
-    RemindedSpan, TagError, Tags, UnfinishedSweep,
+    Attempt, AttemptEnd, AwaitedProbe, Block, BlockCause, Blocked, DeadLetterKind, GivenUpWork, Orchestration,
+    QueueState, RemindedSpan, TagError, Tags, UnfinishedSweep,
 };
 pub use page::{Cursor, PageRequest, PassOutcome};
 pub use provider::CosmosProvider;

@@ -4,6 +4,7 @@
 //! other items of its partition, and those behind it follow; the next call for the same page skips what failed. Items of
 //! one partition are taken one after the other, because they are often parts of one commit.
 
+use crate::due::Due;
 use crate::error::Failure;
 use crate::store::Store;
 use cosmos::{Query, SweepCursor};
@@ -55,8 +56,8 @@ pub struct PassOutcome {
     pub failed: u64,
     /// Items that were given up, and became dead letters.
     pub dead: u64,
-    /// Instances that have something to do now: wake them.
-    pub targets: Vec<String>,
+    /// Who has something to do now: wake them.
+    pub due: Vec<Due>,
     /// Where to continue; `None` when nothing is left for now.
     pub cursor: Option<Cursor>,
 }
@@ -276,7 +277,7 @@ impl PassOutcome {
         self.partial += some.partial;
         self.failed += some.failed;
         self.dead += some.dead;
-        self.targets.extend(some.targets);
+        self.due.extend(some.due);
     }
 }
 

@@ -16,7 +16,6 @@
 //! | `type`, `until` | claims that are live; affinity sessions that have expired |
 //! | `type`, `completedAt` | instances that retention deletes |
 //! | `type`, `executions` | instances that retention prunes |
-//! | `type`, `pk` | instances whose id has a prefix |
 //! | `type`, `createdAt`, `pk` | a search without a filter, or with one that has no index of its own |
 //! | `type`, `status`, `createdAt`, `pk` | a search by status |
 //! | `type`, `cancelled`, `createdAt`, `pk` | a search for cancelled instances, which duroxide calls failed |
@@ -27,7 +26,8 @@
 //! | `type`, `parent`, `createdAt`, `pk` | a search by parent |
 //!
 //! A search orders by acceptance; the id decides between those of one millisecond, so that a position in the order is unique.
-//! Instances with a tag are found by `tags` alone.
+//! Instances with a tag are found by `tags` alone, and those whose id has a prefix by `pk` and `executions`, which only they have: an
+//! index of `type` and `pk` would have an entry for every document.
 //! What is blocked is found by `blocked.since` alone: only what is blocked has it.
 //! What is due in a window of time, whatever its queue, is found by `dueAt` alone: only what waits has one. So is everything that a
 //! maintenance run may have to do (`maintain::look`).
@@ -66,7 +66,7 @@ const INDEXED: [&str; 25] = [
 ];
 
 /// All in ascending order; the service reads them backwards as well.
-const COMPOSITE: [&[&str]; 18] = [
+const COMPOSITE: [&[&str]; 17] = [
     &["/lane", "/dueAt"],
     &["/queue", "/dueAt"],
     &["/queue", "/type", "/dueAt"],
@@ -75,7 +75,6 @@ const COMPOSITE: [&[&str]; 18] = [
     &["/type", "/until"],
     &["/type", "/completedAt"],
     &["/type", "/executions"],
-    &["/type", "/pk"],
     &["/type", "/createdAt", "/pk"],
     &["/type", "/status", "/createdAt", "/pk"],
     &["/type", "/cancelled", "/createdAt", "/pk"],

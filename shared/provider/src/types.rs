@@ -1,7 +1,7 @@
 //! The types of the directed calls: what a fetch returns and what a commit promises.
 
 use crate::due::{Due, Target, WorkVersion};
-use crate::model::{Attempt, Blocked, WorkDoc};
+use crate::model::{Attempt, Blocked, Orchestration, WorkDoc};
 use cosmos::Etag;
 use duroxide::providers::{OrchestrationItem, ProviderError, WorkItem};
 use std::collections::HashMap;
@@ -24,6 +24,11 @@ pub enum Fetched<T> {
     Busy {
         /// When the claim expires, unless it is released earlier (Unix ms).
         until_ms: u64,
+    },
+    /// The fetch has completed a commit that another process left unfinished: wake these, and fetch again.
+    RolledForward {
+        /// Who has something to do now.
+        due: Vec<Due>,
     },
     /// The turn was given up, and its orchestration has failed: its history is too large to be loaded. The fetch has
     /// committed that.
@@ -49,6 +54,7 @@ impl<T> Fetched<T> {
             Fetched::Ready(item) => Fetched::Ready(f(item)),
             Fetched::Nothing => Fetched::Nothing,
             Fetched::Busy { until_ms } => Fetched::Busy { until_ms },
+            Fetched::RolledForward { due } => Fetched::RolledForward { due },
             Fetched::GivenUp(turn) => Fetched::GivenUp(turn),
             Fetched::Blocked(blocked) => Fetched::Blocked(blocked),
             Fetched::Paused { until_ms } => Fetched::Paused { until_ms },
@@ -100,6 +106,8 @@ pub struct ClaimedWork {
     pub attempt: u32,
     /// Why it could not be run before.
     pub blocked: Option<Blocked>,
+    /// The orchestration that scheduled it, if its writer noted it.
+    pub orchestration: Option<Orchestration>,
     /// The attempts before, as far as they are known: the newest ones, the oldest first.
     pub earlier: Vec<Attempt>,
 }

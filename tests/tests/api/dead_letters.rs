@@ -24,11 +24,11 @@ async fn given_up(instances: &[&str]) -> Site {
         site.cloud.orchestrator.invoke(&turns).await;
         site.cloud.queue.take();
         let wakeups = site.cloud.world.work_wakeups().await;
-        let works = wakeups.iter().filter_map(|wakeup| match &wakeup.target {
+        let mut works = wakeups.iter().filter_map(|wakeup| match &wakeup.target {
             Target::Work(work) => Some(work),
             Target::Turn { .. } => None,
         });
-        let work = works.last().expect("an activity is queued");
+        let work = works.next_back().expect("an activity is queued");
         let store = &site.cloud.silent;
         let lock = Duration::from_secs(600);
         let fetched = store.fetch_written_work(work, lock, None, &TagFilter::Any).await;

@@ -1,6 +1,7 @@
 //! The HTTP API: its router on the real provider and the emulator, with the functions beside it.
 
 mod audit;
+mod clients;
 mod cost;
 mod dead_letters;
 mod idempotency;
@@ -10,6 +11,7 @@ mod lists;
 mod loopback;
 mod roles;
 mod routes;
+mod served;
 mod support;
 mod tokens;
 mod trouble;

@@ -143,6 +143,17 @@ async fn an_instance_is_cancelled_once() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_pending_instance_is_cancelled_with_its_first_turn() {
+    let site = Site::start().await;
+    site.started("Event", "a", json!(null)).await;
+    site.post("/v1/instances/a:cancel", json!({"reason": "enough"}))
+        .await
+        .is(202);
+    site.cloud.drain().await;
+    assert_eq!(site.get("/v1/instances/a").await.is(200)["status"], "Cancelled");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_instance_that_has_ended_is_deleted_with_its_children() {
     let site = Site::start().await;
     site.ran("Event", "running", json!(null)).await;

@@ -35,6 +35,8 @@ pub struct Options {
     pub timer: Arc<dyn Timer>,
     /// How long a request to the store may take, with its retries.
     pub time: Duration,
+    /// Whether the functions have the sample's workflows instead of those of this file.
+    pub sample: bool,
 }
 
 impl Default for Options {
@@ -44,6 +46,7 @@ impl Default for Options {
             cors_origin: None,
             timer: Arc::new(TokioTimer),
             time: Duration::from_secs(30),
+            sample: false,
         }
     }
 }
@@ -55,7 +58,11 @@ impl Site {
     }
 
     pub async fn with(options: Options) -> Site {
-        let cloud = Cloud::with(CloudOptions::default(), orchestrations(), activities()).await;
+        let (orchestrations, activities) = match options.sample {
+            true => (workflows::orchestrations(), workflows::activities()),
+            false => (orchestrations(), activities()),
+        };
+        let cloud = Cloud::with(CloudOptions::default(), orchestrations, activities).await;
         let listener = cloud.world.open_listener().await;
         let cosmos = cloud
             .world

@@ -1,11 +1,14 @@
 //! Long polls.
 
 use crate::support::*;
-use duroxide_lambda_api::Invocation;
+use async_trait::async_trait;
+use axum::Router;
 use duroxide_lambda_api::types::ProblemType;
+use duroxide_lambda_api::{Invocation, Timer};
 use serde_json::json;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
+use tower::ServiceExt as _;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_wait_ends_when_the_instance_does() {
@@ -71,7 +74,7 @@ async fn an_etag_belongs_to_one_representation() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_wait_for_nothing_is_404_at_once_and_also_when_the_instance_goes() {
+async fn a_wait_for_nothing_is_404_at_once() {
     let timer = Arc::new(Paused::default());
     let site = Site::with(Options {
         timer: Arc::clone(&timer) as Arc<_>,
@@ -82,6 +85,44 @@ async fn a_wait_for_nothing_is_404_at_once_and_also_when_the_instance_goes() {
         .await
         .is_problem(ProblemType::NotFound);
     assert!(timer.0.lock().expect("no panic").is_empty());
+}
+
+/// A timer during whose pauses an operator deletes the instance.
+#[derive(Debug, Default)]
+struct Deletes(OnceLock<Router>);
+
+#[async_trait]
+impl Timer for Deletes {
+    async fn pause(&self, _: Duration) {
+        let router = self.0.get().expect("the site is there").clone();
+        let delete = request("DELETE", "/v1/instances/a?force=true", None);
+        assert_eq!(router.oneshot(delete).await.expect("an answer").status(), 200);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_wait_ends_when_the_instance_is_deleted() {
+    let timer = Arc::new(Deletes::default());
+    let site = Site::with(Options {
+        timer: Arc::clone(&timer) as Arc<_>,
+        ..Options::default()
+    })
+    .await;
+    timer.0.set(site.router.clone()).expect("it is set once");
+    site.ran("Event", "a", json!(null)).await;
+    let etag = site.get("/v1/instances/a").await.header("etag").to_owned();
+    site.get("/v1/instances/a?wait=25")
+        .await
+        .is_problem(ProblemType::NotFound);
+    site.ran("Event", "a", json!(null)).await;
+    let known = site.get("/v1/instances/a").await;
+    assert_ne!(known.header("etag"), etag);
+    let wait = with(
+        request("GET", "/v1/instances/a?wait=25", None),
+        "if-none-match",
+        known.header("etag"),
+    );
+    site.send(wait).await.is_problem(ProblemType::NotFound);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -143,3 +143,33 @@ async fn a_child_start_adds_its_delivery_and_the_removal_of_the_intent() {
     assert!(world.documents_of("intent").await.is_empty());
     assert_eq!(world.documents_of("message").await.len(), 1, "the child can begin");
 }
+
+/// The turns of a fan-in spread over environments: each commit makes the copies of the others old, not useless.
+#[tokio::test]
+async fn environments_that_take_turns_read_only_what_the_others_have_committed() {
+    const ENVIRONMENTS: u64 = 4;
+    const TURNS: u64 = 40;
+    let world = world().await;
+    let mut fleet = Vec::new();
+    for _ in 0..ENVIRONMENTS {
+        fleet.push(world.provider().await);
+    }
+    begun(&fleet[0], "i", 200).await;
+    let mut bytes = Vec::new();
+    for (n, provider) in (0..TURNS).zip(fleet.iter().cycle()) {
+        enqueue(provider, raised("i", "1")).await;
+        let (turn, cost) = cost_of(world.listener(), begin_turn(provider, "i")).await;
+        let turn = ready(turn);
+        assert_eq!(turn.item.history.len() as u64, 201 + n);
+        bytes.push(cost.counts.response_bytes);
+        let decision = Decision::of(vec![heard("i", 1, 202 + n)]);
+        commit(provider, &turn.lock_token, decision).await;
+    }
+    let (first, later) = bytes.split_at(ENVIRONMENTS as usize);
+    let whole = first[1..].iter().min().expect("three environments begin cold");
+    let most = later.iter().max().expect("there are later turns");
+    assert!(
+        most * 10 < *whole,
+        "a cold read has {whole} bytes, a later one {most}: {bytes:?}"
+    );
+}

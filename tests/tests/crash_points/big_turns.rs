@@ -63,8 +63,7 @@ impl Scene {
 }
 
 async fn fetch(provider: &CosmosProvider) -> Option<TurnItem> {
-    let fetched = provider.fetch_turn(INSTANCE, LOCK, None).await;
-    match fetched.expect("the fetch succeeds") {
+    match fetch_turn(provider, INSTANCE).await {
         Fetched::Ready(turn) => Some(turn),
         Fetched::Nothing => None,
         other => panic!("the instance is locked: {other:?}"),

@@ -118,7 +118,7 @@ async fn wakeups_for_one_target_are_one_step_whatever_else_they_say() {
     assert_eq!(works.len(), 3);
     let mut bare = works[0].clone();
     if let duroxide_lambda::Target::Work(work) = &mut bare.target {
-        work.orchestration = None;
+        work.written = None;
     }
     serve(
         &cloud.worker,

@@ -1,15 +1,19 @@
 //! Turns are not claimed, unless an earlier attempt may have ended its process.
 
 use crate::support::*;
+use cosmos::Clock;
+use cosmos_emulator::CrashPoint;
 use cosmos_emulator::RequestKind::{Batch, Query, Replace};
 use duroxide::{OrchestrationContext, OrchestrationRegistry};
 use duroxide_lambda::Wakeup;
 use duroxide_lambda::testing::{Budget, SqsEvent};
 use futures::StreamExt as _;
+use std::sync::Arc;
 use std::time::Duration;
 use tests::cloud::{Cloud, CloudOptions, INVOCATION, event};
 use tests::cost::cost_of;
-use tests::workload;
+use tests::turns::{Decision, REPAIRABLE, commit, turn};
+use tests::{ManualClock, until_crash, workload};
 
 /// Enough for a turn with a thousand messages.
 const LONG: Duration = Duration::from_secs(300);
@@ -97,7 +101,13 @@ impl Rush {
         let raises = (0..self.completions).map(|n| cloud.client.raise_event("i", format!("done-{n}"), ""));
         let raised: Vec<_> = futures::stream::iter(raises).buffer_unordered(16).collect().await;
         assert!(raised.iter().all(Result::is_ok));
-        let mut queue = plain(cloud.queue.take());
+        cloud.queue.take();
+        // One for each completion: how many the client would share depends on the machine's speed.
+        let wakeup = Wakeup {
+            execution: Some(1),
+            ..Wakeup::turn("i")
+        };
+        let mut queue = vec![wakeup; self.completions];
         while !queue.is_empty() {
             for wakeup in &mut queue {
                 wakeup.tries = u32::from(claims || wakeup.tries > 0);
@@ -163,4 +173,38 @@ async fn a_larger_fan_in_does_not_end_in_a_storm_of_lost_turns() {
         };
         rush.costs_about_the_same_without_claims().await;
     }
+}
+
+/// The commit of 150 activities does not fit one batch, and its process dies after the decision.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_function_that_completes_a_commit_of_another_wakes_the_activities_that_it_publishes() {
+    const ACTIVITIES: u64 = 150;
+    let clock = Arc::new(ManualClock::default());
+    let options = CloudOptions {
+        clock: Arc::clone(&clock) as Arc<dyn Clock>,
+        ..CloudOptions::default()
+    };
+    let cloud = Cloud::with(options, workload::orchestrations(), workload::activities()).await;
+    let wakeup = start(&cloud, "wide", "HelloCities", "1").await;
+    let (listener, dying) = cloud.world.process_at(&clock).await;
+    let token = turn(&dying, "wide").await.lock_token;
+    listener.crash_at_write(2, CrashPoint::AfterApplied);
+    until_crash(&listener, commit(&dying, &token, Decision::first("wide", ACTIVITIES))).await;
+    let published = cloud.world.documents_of("work").await.len() as u64;
+    assert!(published < ACTIVITIES, "the crash left it unfinished");
+
+    // While its maker may still be at it, the function leaves it alone, and comes back.
+    serve(&cloud.orchestrator, std::slice::from_ref(&wakeup)).await;
+    let again = only(cloud.queue.take());
+    assert_eq!((again.wakeup.target, again.wakeup.tries), (turn_of("wide"), 1));
+    assert_eq!(cloud.world.documents_of("work").await.len() as u64, published);
+
+    clock.advance(REPAIRABLE);
+    serve(&cloud.orchestrator, &[wakeup]).await;
+    let woken = plain(cloud.queue.take());
+    assert_eq!(published + woken.len() as u64, ACTIVITIES, "each that it published");
+    assert!(
+        woken.iter().all(|wakeup| work_of(wakeup).written.is_some()),
+        "{woken:?}"
+    );
 }

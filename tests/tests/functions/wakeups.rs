@@ -2,11 +2,12 @@
 
 use crate::support::*;
 use cosmos::{Clock, SystemClock};
-use cosmos_emulator::{Faults, Lag, ServerOptions};
+use cosmos_emulator::{Faults, Lag, RequestKind, ServerOptions};
 use duroxide::providers::{Provider, WorkItem};
 use duroxide::{OrchestrationContext, OrchestrationRegistry, OrchestrationStatus};
-use duroxide_lambda::{Delayed, Orchestration, Wakeup, WorkTarget};
+use duroxide_lambda::{Delayed, Wakeup, WorkTarget};
 use futures::StreamExt as _;
+use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::time::Duration;
 use tests::cloud::{Cloud, CloudOptions};
@@ -106,10 +107,6 @@ async fn wakeups_for_new_activities_are_sent_in_one_call_and_spare_a_read() {
             execution: 1,
             activity,
             name: Some("Greet".to_owned()),
-            orchestration: Some(Orchestration {
-                name: "Wide".to_owned(),
-                version: "1.2.3".to_owned(),
-            }),
             written: versions[activity as usize - 2].clone(),
             ..WorkTarget::default()
         };
@@ -149,15 +146,7 @@ async fn a_failed_activity_wakes_its_turn_and_so_does_one_of_a_later_turn() {
     serve(&cloud.orchestrator, &[first]).await;
     for activity in [2, 4, 6] {
         let work = only(cloud.queue.take()).wakeup;
-        let named = (
-            work_of(&work).activity,
-            work_of(&work).orchestration.as_ref().map(|of| of.name.as_str()),
-        );
-        assert_eq!(
-            named,
-            (activity, Some("HelloCities")),
-            "a later turn knows the name from its history"
-        );
+        assert_eq!(work_of(&work).activity, activity);
         serve(&cloud.worker, &[work]).await;
         serve(&cloud.orchestrator, &plain(cloud.queue.take())).await;
     }
@@ -213,7 +202,7 @@ async fn detached_starts_and_the_next_execution_get_wakeups() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_wakeup_of_an_activity_has_the_version_of_its_own_execution() {
+async fn the_work_item_of_an_activity_has_the_version_of_its_own_execution() {
     let cloud = cloud().await;
     let started = cloud
         .client
@@ -222,13 +211,12 @@ async fn the_wakeup_of_an_activity_has_the_version_of_its_own_execution() {
     serve(&cloud.orchestrator, &plain(cloud.queue.take())).await;
     serve(&cloud.orchestrator, &plain(cloud.queue.take())).await;
     let work = only(cloud.queue.take()).wakeup;
-    let work = work_of(&work);
+    assert_eq!(work_of(&work).execution, 2);
+    let items = cloud.world.documents_of("work").await;
+    let of = |item: &Value| item["of"].clone();
     assert_eq!(
-        (
-            work.execution,
-            work.orchestration.as_ref().map(|of| of.version.as_str())
-        ),
-        (2, Some("2.0.0"))
+        items.iter().map(of).collect::<Vec<_>>(),
+        [json!({"name": "Upgrade", "version": "2.0.0"})]
     );
 }
 
@@ -332,4 +320,21 @@ async fn an_unreadable_consistency_token_is_ignored() {
         serve(&cloud.orchestrator, &[wakeup]).await;
         assert_eq!(output(&cloud, &instance).await, "last", "{nonsense:?}");
     }
+}
+
+/// The wakeup of a reminder: duroxide reads the history before each activity, but what it needs is in the work item.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_activity_whose_wakeup_only_names_it_reads_its_work_item_and_no_history() {
+    let cloud = Cloud::start(workload::orchestrations(), workload::activities()).await;
+    let first = start(&cloud, "cities", "HelloCities", "1").await;
+    serve(&cloud.orchestrator, &[first]).await;
+    let named = only(cloud.queue.take()).wakeup;
+    let bare = Wakeup::work(WorkTarget {
+        instance: "cities".to_owned(),
+        execution: 1,
+        activity: work_of(&named).activity,
+        ..WorkTarget::default()
+    });
+    let (_, cost) = cost_of(&cloud.worker.listener, serve(&cloud.worker, &[bare])).await;
+    cost.is_exactly(&[RequestKind::Read, RequestKind::Replace, RequestKind::Batch], 3);
 }

@@ -157,7 +157,11 @@ async fn a_repeated_start_is_recognised_whatever_became_of_the_instance() {
     assert_eq!(started(&provider, &id, Some("k")).await, Started::Accepted);
 
     // Deleted while it is pending: its message goes, its receipt stays.
-    provider.delete_instance(&id, true).await.expect("it is deleted");
+    let pending = [id.clone()];
+    provider
+        .delete_instances_atomic(&pending, true)
+        .await
+        .expect("it is deleted");
     again().await;
     assert_eq!(count(&world, "message").await, 0);
     assert_eq!(started(&provider, &id, Some("another")).await, Started::Accepted);

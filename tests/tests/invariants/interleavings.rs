@@ -86,7 +86,8 @@ async fn a_stalled_publisher_does_not_publish_into_the_next_commit() {
     assert!(is_paused(&pause, &task).await, "{:?}", first.listener.log());
     let lock = world.document("order", "instance").await.expect("a lock");
     assert_eq!(lock["unfinished"]["next"], 1, "{lock}");
-    // The other rolls it forward, and one of the activities of the stalled publication is done.
+    // The other rolls it forward when it is old enough, and one of the activities of the stalled publication is done.
+    clock.advance(LATER);
     let second = turn(&other, "order").await;
     let claimed = work(&other, "order", 250).await;
     other

@@ -309,14 +309,15 @@ async fn a_summary_is_one_request() {
     assert_eq!(listener.counts().requests, 1);
 
     // Who waits reads it only when it has changed.
-    let again = |etag: String| provider.instance_summary_if_changed("order", &etag);
+    let provider = &provider;
+    let again = |etag: String| async move { provider.instance_summary_if_changed("order", &etag).await };
     let unchanged = again(seen.etag.clone()).await.expect("it can be read");
     assert_eq!((unchanged, listener.counts().requests), (SummaryChange::Unchanged, 2));
     for other in ["*", "", "\"no such version\"", "line\nbreak"] {
         let changed = again(other.to_owned()).await.expect("it can be read");
         assert_eq!(changed, SummaryChange::Changed(Box::new(seen.clone())), "{other}");
     }
-    cancel(&provider, "order").await;
+    cancel(provider, "order").await;
     match again(seen.etag.clone()).await.expect("it can be read") {
         SummaryChange::Changed(now) => {
             assert_eq!(

@@ -163,6 +163,7 @@ async fn a_commit_that_a_full_partition_keeps_from_being_rolled_forward_does_not
 
     let (listener, process) = fixture.process().await;
     listener.fill_partition(NAME);
+    fixture.clock.advance(OVERDUE);
     let refused = process
         .fetch_turn(NAME, LOCK, None)
         .await

@@ -5,7 +5,9 @@ use crate::support::*;
 use cosmos::{Clock, PartitionKey, Retry};
 use cosmos_emulator::{CrashPoint, RequestKind, RequestRecord};
 use duroxide::providers::{Provider, WorkItem};
-use duroxide_cosmos::{Backlog, BacklogQuery, CosmosProvider, DeadLetterKind, DeadLetterSummary, Fetched, Redriven};
+use duroxide_cosmos::{
+    Backlog, BacklogQuery, CosmosProvider, DeadLetterKind, DeadLetterSummary, Due, Fetched, Redriven,
+};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Duration;
@@ -220,7 +222,7 @@ async fn a_start_that_nobody_has_served_when_the_grace_period_ends_gets_its_mess
     fixture.clock.advance(GRACE);
     enqueue(&fixture.provider, start_of("typo")).await;
     let pass = finish_all(&fixture.provider, 10).await;
-    assert_eq!((pass.dead, pass.targets), (0, vec!["typo".to_owned()]));
+    assert_eq!((pass.dead, pass.due), (0, vec![Due::turn("typo")]));
     assert_eq!(taken(&fixture.provider, "typo").await, ["start", "event", "cancel"]);
 }
 

@@ -4,7 +4,7 @@ use crate::support::*;
 use cosmos::{Clock, PartitionKey, Retry};
 use cosmos_emulator::{Faults, Refusing};
 use duroxide::providers::Provider as _;
-use duroxide_cosmos::{Cursor, DeadLetterKind, Outbox, PageRequest};
+use duroxide_cosmos::{Cursor, DeadLetterKind, Due, Outbox, PageRequest};
 use serde_json::json;
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,8 +21,8 @@ async fn an_overdue_intent_is_delivered_with_its_target_and_not_before() {
     fixture.clock.advance(OVERDUE);
     let pass = deliver_all(&fixture.provider, 10).await;
     assert_eq!(
-        (totals(&pass), pass.targets.as_slice()),
-        ((1, 1, 0, 0), &["target".to_owned()][..])
+        (totals(&pass), pass.due.as_slice()),
+        ((1, 1, 0, 0), &[Due::turn("target")][..])
     );
     assert_eq!(fixture.messages_of("target").await, 1);
     assert!(fixture.intents().await.is_empty());
@@ -150,8 +150,8 @@ async fn a_failing_delivery_hides_none_behind_it() {
     fixture.clock.advance(OVERDUE);
     let pass = deliver_all(&fixture.provider, 1).await;
     assert_eq!(totals(&pass), (8, 3, 5, 0));
-    let mut reached = pass.targets;
-    reached.sort();
+    let mut reached: Vec<&str> = pass.due.iter().map(|due| due.target.instance()).collect();
+    reached.sort_unstable();
     assert_eq!(reached, ["t1", "t2", "t3"]);
     // The next pass meets only what cannot be read: the others are due later.
     assert_eq!(totals(&deliver_all(&fixture.provider, 1).await), (1, 0, 1, 0));

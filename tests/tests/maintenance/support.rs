@@ -192,7 +192,7 @@ where
         total.done += page.done;
         total.failed += page.failed;
         total.dead += page.dead;
-        total.targets.extend(page.targets);
+        total.due.extend(page.due);
         cursor = page.cursor;
         if cursor.is_none() {
             return total;

@@ -2,11 +2,13 @@
 //! next process completes it.
 
 use crate::crashes::at_every_write;
+use crate::function::{maintenance, run, settings};
 use crate::retention::continued;
 use crate::support::*;
 use cosmos_emulator::CrashPoint;
 use duroxide::providers::ProviderAdmin;
 use duroxide_cosmos::{PassOutcome, Retention};
+use duroxide_lambda::Target;
 use std::collections::BTreeMap;
 use tests::turns::*;
 
@@ -40,6 +42,23 @@ async fn leave_a_commit(fixture: &Fixture, write: u64) {
     until_crash(&listener, commit(&maker, &turn.lock_token, decision)).await;
     assert!(listener.crashed(), "it crashed");
     fixture.clock.advance(MUCH_LATER);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_run_wakes_the_activities_that_it_publishes_and_names_their_versions() {
+    // One write stages; the decision itself publishes the first activities.
+    const DECISION: u64 = 2;
+    let fixture = Fixture::new().await;
+    leave_a_commit(&fixture, DECISION).await;
+    let lock = fixture.world.document("wide", "instance").await.expect("it exists");
+    assert!(lock.get("unfinished").is_some(), "the crash left it unfinished: {lock}");
+    let published = fixture.world.documents_of("work").await.len() as u64;
+    let (maintenance, queue) = maintenance(&fixture.provider, &fixture.clock, settings());
+    run(&maintenance).await;
+    let named = queue.take().into_iter().filter(|delayed| {
+        matches!(&delayed.wakeup.target, Target::Work(work) if work.written.is_some()) && delayed.delay.is_zero()
+    });
+    assert_eq!((published + named.count() as u64, published > 0), (WIDE, true));
 }
 
 /// Recovers in a process that crashes at a write, then in one that does not. Answers whether the first crashed.

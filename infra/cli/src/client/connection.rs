@@ -5,6 +5,7 @@ use super::access::{Given, Target};
 use super::answer::Failure;
 use super::profiles::Profiles;
 use super::transport::{Refused, Reply, Request, Transport};
+use crate::ambient;
 use crate::terminal::table::Look;
 use duroxide_lambda_api::types::{
     Accepted, CancelRequest, DeadLetter, DeadLetterList, Deleted, Discarded, EventRequest, Execution, ExecutionList,
@@ -14,7 +15,7 @@ use duroxide_lambda_api::types::{
 use reqwest::header::HeaderValue;
 use std::collections::BTreeMap;
 use std::env;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 /// The most items of a page that the API has.
 const MOST_EVENTS: u32 = 1000;
@@ -53,8 +54,7 @@ impl Connection {
     }
 
     pub(super) fn now_ms(&self) -> u64 {
-        let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-        since.map_or(0, |since| u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
+        ambient::now_ms()
     }
 
     pub(super) async fn start(&self, orchestration: &str, request: &StartRequest) -> Result<Started, Refused> {
@@ -251,5 +251,5 @@ impl Connection {
 
 /// A key by which the API recognises a request that it gets twice.
 fn new_key() -> String {
-    uuid::Uuid::new_v4().to_string()
+    ambient::unique()
 }

@@ -6,6 +6,7 @@ use super::instance::id_parser;
 use super::transport::Refused;
 use super::wait::{self, Timeout};
 use super::{Common, examples, payload};
+use crate::ambient;
 use crate::terminal::program;
 use crate::terminal::text::escape;
 use clap::Args;
@@ -108,6 +109,6 @@ fn tag(text: &str) -> Result<(String, String), String> {
 }
 
 fn generated_id(orchestration: &str) -> String {
-    let random: String = uuid::Uuid::new_v4().simple().to_string().chars().take(RANDOM).collect();
+    let random: String = ambient::unique().chars().take(RANDOM).collect();
     format!("{orchestration}-{random}")
 }

@@ -3,6 +3,7 @@
 use super::access::{Access, LOCAL, Target};
 use super::answer::{Code, Failure};
 use super::sign::{Signer, Unsigned};
+use crate::ambient;
 use crate::terminal::program;
 use bytes::Bytes;
 use duroxide_lambda_api::types::{Problem, ProblemType};
@@ -11,7 +12,7 @@ use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, ETAG, HeaderMap, HeaderValue,
 use reqwest::{Client, Method, StatusCode};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 use url::Url;
 
 /// What stays as it is in a segment of a path: the unreserved characters of RFC 3986.
@@ -264,9 +265,7 @@ impl Transport {
                     url: url.as_str(),
                     body: &request.body,
                 };
-                let headers = signer
-                    .headers(unsigned, SystemTime::now())
-                    .map_err(SendError::Signing)?;
+                let headers = signer.headers(unsigned, ambient::now()).map_err(SendError::Signing)?;
                 for (name, value) in headers {
                     sending = sending.header(name, value);
                 }

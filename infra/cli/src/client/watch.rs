@@ -56,7 +56,7 @@ impl Watch {
                 return Ok(self.ended(&now));
             }
         }
-        Err(changes.timed_out(timeout.unwrap_or(Timeout::default())))
+        Err(changes.timed_out(timeout.unwrap_or_default()))
     }
 
     /// Prints the events since the last look, and returns whether somebody reads on.

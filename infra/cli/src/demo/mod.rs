@@ -3,6 +3,7 @@
 mod progress;
 mod summary;
 
+use crate::ambient;
 use crate::arguments::CloudArguments;
 use crate::stop_requested;
 use crate::terminal::program;
@@ -121,7 +122,7 @@ impl Demo {
             // A store that is kept may have the orders of an earlier demo.
             id_prefix: match fresh {
                 true => "order".to_owned(),
-                false => format!("order-{}", uuid::Uuid::new_v4().simple()),
+                false => format!("order-{}", ambient::unique()),
             },
             limit: Duration::from_secs(self.limit),
         }

@@ -51,19 +51,22 @@ impl Caller {
 /// How callers are known.
 pub(crate) enum Auth {
     Iam(IamRoles),
-    Jwt {
-        rules: Rules,
-        keys: Keys,
-        clock: Arc<dyn Clock>,
-    },
+    Jwt(Box<Tokens>),
     Loopback,
+}
+
+/// Which tokens are accepted, and what verifies them.
+pub(crate) struct Tokens {
+    rules: Rules,
+    keys: Keys,
+    clock: Arc<dyn Clock>,
 }
 
 impl fmt::Debug for Auth {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Auth::Iam(_) => "Iam",
-            Auth::Jwt { .. } => "Jwt",
+            Auth::Jwt(_) => "Jwt",
             Auth::Loopback => "Loopback",
         })
     }
@@ -76,11 +79,11 @@ impl Auth {
                 roles: roles.clone(),
                 default_role: *default_role,
             }),
-            ApiAuth::Jwt(jwt) => Auth::Jwt {
+            ApiAuth::Jwt(jwt) => Auth::Jwt(Box::new(Tokens {
                 rules: Rules::of(jwt),
                 keys: Keys::of(jwt, Arc::clone(&clock)),
                 clock,
-            },
+            })),
             ApiAuth::None => Auth::Loopback,
         }
     }
@@ -102,8 +105,8 @@ impl Auth {
                     Err(Refusal::unauthenticated())
                 }
             },
-            Auth::Jwt { rules, keys, clock } => {
-                let caller = bearer(headers, rules, keys, clock.now_ms() / 1000).await;
+            Auth::Jwt(tokens) => {
+                let caller = tokens.caller(headers).await;
                 caller.map_err(|rejected| {
                     tracing::info!(reason = %rejected, "a token was refused");
                     match rejected {
@@ -126,19 +129,21 @@ impl Auth {
     }
 }
 
-/// The caller of a bearer token.
-async fn bearer(headers: &HeaderMap, rules: &Rules, keys: &Keys, now_s: u64) -> Result<Caller, Rejected> {
-    let mut values = headers.get_all(http::header::AUTHORIZATION).iter();
-    let (Some(value), None) = (values.next(), values.next()) else {
-        return Err(Rejected::NoToken);
-    };
-    let text = value.to_str().map_err(|_| Rejected::Malformed)?;
-    let (scheme, token) = text.split_once(' ').ok_or(Rejected::NoToken)?;
-    if !scheme.eq_ignore_ascii_case("bearer") {
-        return Err(Rejected::NoToken);
+impl Tokens {
+    /// The caller of a bearer token.
+    async fn caller(&self, headers: &HeaderMap) -> Result<Caller, Rejected> {
+        let mut values = headers.get_all(http::header::AUTHORIZATION).iter();
+        let (Some(value), None) = (values.next(), values.next()) else {
+            return Err(Rejected::NoToken);
+        };
+        let text = value.to_str().map_err(|_| Rejected::Malformed)?;
+        let (scheme, token) = text.split_once(' ').ok_or(Rejected::NoToken)?;
+        if !scheme.eq_ignore_ascii_case("bearer") {
+            return Err(Rejected::NoToken);
+        }
+        let token = Token::parse(token.trim())?;
+        let key = self.keys.key(&token.kid).await?;
+        token.verify(&key)?;
+        self.rules.check(&token.claims, self.clock.now_ms() / 1000)
     }
-    let token = Token::parse(token.trim())?;
-    let key = keys.key(&token.kid).await?;
-    token.verify(&key)?;
-    rules.check(&token.claims, now_s)
 }

@@ -20,6 +20,8 @@ const EVENTS: (usize, usize) = (200, 1000);
 const EXECUTIONS: (usize, usize) = (20, 100);
 const TREE: (usize, usize) = (50, 200);
 const KEYS: (usize, usize) = (100, 1000);
+/// The largest number that JSON's users agree on: the document says `int64`.
+const MOST: u64 = i64::MAX as u64;
 /// How many documents are read side by side.
 const SIDE_BY_SIDE: usize = 8;
 
@@ -37,8 +39,8 @@ const SIDE_BY_SIDE: usize = 8;
     ))]
 pub(crate) async fn history(State(api): State<Api>, Segment(id): Segment<2>, RawQuery(query): RawQuery) -> Answer {
     let query = Query::read(query.as_deref(), &["execution", "after", "limit"])?;
-    let wanted = query.number("execution", 1..=u64::MAX)?;
-    let after = query.number("after", 0..=u64::MAX)?.unwrap_or_default();
+    let wanted = query.number("execution", 1..=MOST)?;
+    let after = query.number("after", 0..=MOST)?.unwrap_or_default();
     let limit = query.limit(EVENTS.0, EVENTS.1)?;
     let summary = found(&api, &id).await?;
     let execution = wanted.unwrap_or(summary.execution);
@@ -178,7 +180,7 @@ pub(crate) async fn key_values(State(api): State<Api>, Segment(id): Segment<2>, 
     ))]
 pub(crate) async fn executions(State(api): State<Api>, Segment(id): Segment<2>, RawQuery(query): RawQuery) -> Answer {
     let query = Query::read(query.as_deref(), &["after", "limit"])?;
-    let after = query.number("after", 0..=u64::MAX)?.unwrap_or_default();
+    let after = query.number("after", 0..=MOST)?.unwrap_or_default();
     let limit = query.limit(EXECUTIONS.0, EXECUTIONS.1)?;
     if found(&api, &id).await?.started_at.is_none() {
         return ok(&ExecutionList::default());

@@ -66,7 +66,7 @@ pub(crate) async fn get(
             if with_input && summary.started_at.is_none() {
                 // The input of a pending instance is in another document.
                 let whole = api.store().instance_summary(&id).await?;
-                summary = Box::new(whole.ok_or_else(|| Refusal::no_instance(&id))?);
+                *summary = whole.ok_or_else(|| Refusal::no_instance(&id))?;
             }
             shown(&summary, raw)
         }
@@ -142,7 +142,7 @@ fn not_modified(etag: HeaderValue) -> Response {
 /// A page may be short, even empty, and still continue: go on while there is a `nextCursor`.
 #[utoipa::path(get, path = "/v1/instances", tag = "instances", operation_id = "listInstances",
     params(
-        ("status" = Option<Status>, Query, description = "Only with this status"),
+        ("status" = Option<String>, Query, description = "Only `Pending`, `Running`, `Blocked`, `Completed`, `Failed`, `Cancelled` or `ContinuedAsNew`"),
         ("name" = Option<String>, Query, description = "Only of this orchestration"),
         ("version" = Option<String>, Query, description = "Only of this version"),
         ("prefix" = Option<String>, Query, description = "Only with ids that begin so"),

@@ -207,7 +207,7 @@ pub const VARIABLES: &[Variable] = &[
     optional(
         "DUROXIDE_NOTIFY_TIMEOUT_MS",
         Some("2000"),
-        "the time limit for sending wakeups after a commit; maintenance makes up for those that were not sent",
+        "the time limit for sending up to 500 wakeups after a commit; maintenance makes up for those that were not sent",
     ),
     optional(
         "DUROXIDE_WAKEUP_REACH_SECONDS",

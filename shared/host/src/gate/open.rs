@@ -5,7 +5,7 @@
 //! task also distinguishes the runtime's own reads for a step from those of user code, which runs on other tasks.
 
 use super::reason::Allowed;
-use super::request::reply;
+use super::request::{Answer, reply};
 use super::step::{Outcome, Step};
 use crate::budget::Budget;
 use crate::notifier::Delayed;
@@ -23,7 +23,7 @@ pub(super) struct OpenStep {
     pub answer: oneshot::Sender<Step>,
     /// The last error that the runtime got for it.
     pub error: Option<String>,
-    /// The wakeups of its commit, once one was tried. The commit may have been applied although the runtime got an
+    /// The wakeups for what its fetch has made due, and those of its commit, once one was tried. The commit may have been applied although the runtime got an
     /// error, so they are sent even when the step fails. A wakeup too many finds nothing.
     pub wakeups: Vec<Delayed>,
     /// Why a running activity was stopped.
@@ -42,7 +42,7 @@ pub(super) struct Claim {
     pub more: bool,
     /// The affinity session of an activity.
     pub affinity_session: Option<String>,
-    /// The orchestration of an activity, if its wakeup named it.
+    /// The orchestration of an activity, if its work item names it.
     pub orchestration: Option<Orchestration>,
     /// What ends the instance of a turn that cannot be run, instead of blocking it.
     pub ending: Option<Arc<TurnDecision>>,
@@ -97,12 +97,12 @@ pub(super) struct OpenSteps(Mutex<HashMap<String, OpenStep>>);
 
 impl OpenSteps {
     /// Opens a step of the calling dispatcher.
-    pub(super) fn open(&self, token: &str, claim: Claim, answer: oneshot::Sender<Step>) {
+    pub(super) fn open(&self, token: &str, claim: Claim, answer: Answer) {
         let open = OpenStep {
             claim,
-            answer,
+            answer: answer.to,
             error: None,
-            wakeups: Vec::new(),
+            wakeups: answer.wakeups,
             stopped: None,
             dispatcher: task::try_id(),
         };

@@ -2,39 +2,65 @@
 
 use super::step::{Outcome, Step};
 use crate::budget::Budget;
+use crate::notifier::Delayed;
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
 use tokio::sync::{Notify, oneshot};
+
+/// Where the result of a step goes.
+#[derive(Debug)]
+pub(super) struct Answer {
+    pub to: oneshot::Sender<Step>,
+    /// Wakeups that the step sends, whatever becomes of it.
+    pub wakeups: Vec<Delayed>,
+}
+
+impl Answer {
+    pub(super) fn reply(self, mut step: Step) {
+        step.wakeups.extend(self.wakeups);
+        reply(self.to, step);
+    }
+}
 
 /// A request for one step.
 #[derive(Debug)]
 pub(super) struct StepRequest<T> {
     pub target: T,
     pub budget: Budget,
-    answer: oneshot::Sender<Step>,
+    answer: Answer,
 }
 
 impl<T> StepRequest<T> {
     pub(super) fn new(target: T, budget: Budget, answer: oneshot::Sender<Step>) -> Self {
+        let answer = Answer {
+            to: answer,
+            wakeups: Vec::new(),
+        };
         StepRequest { target, budget, answer }
+    }
+
+    /// The same, with wakeups for what its fetch has made due.
+    pub(super) fn waking(mut self, wakeups: Vec<Delayed>) -> Self {
+        self.answer.wakeups.extend(wakeups);
+        self
     }
 
     /// Answers it without a step.
     pub(super) fn answer(self, outcome: Outcome) {
-        reply(self.answer, Step::not_begun(outcome));
+        self.done(Step::not_begun(outcome));
     }
 
     /// Answers it with a step that the fetch itself took.
     pub(super) fn done(self, step: Step) {
-        reply(self.answer, step);
+        self.answer.reply(step);
     }
 
     pub(super) fn fail(self, error: impl Into<String>) {
-        reply(self.answer, Step::failed(error));
+        self.done(Step::failed(error));
     }
 
-    /// The parts of a request whose step has begun.
-    pub(super) fn split(self) -> (T, Budget, oneshot::Sender<Step>) {
+    /// The parts of a request whose step begins.
+    pub(super) fn split(self) -> (T, Budget, Answer) {
         (self.target, self.budget, self.answer)
     }
 }
@@ -92,7 +118,7 @@ impl<T> RequestQueue<T> {
     fn take(&self) -> Option<StepRequest<T>> {
         let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
         while let Some(request) = queue.pop_front() {
-            if !request.answer.is_closed() {
+            if !request.answer.to.is_closed() {
                 return Some(request);
             }
         }

@@ -3,16 +3,20 @@
 use super::block;
 use super::ending;
 use super::open::Claim;
+use super::request::StepRequest;
 use super::step::{Ended, Outcome, Step};
 use super::{Gate, TurnTarget, not_open};
 use crate::budget::Budget;
 use crate::notifier::Delayed;
 use duroxide::providers::{DispatcherCapabilityFilter, OrchestrationItem, Provider as _, ProviderError};
 use duroxide::{ErrorDetails, Event, EventKind, PoisonMessageType};
-use duroxide_cosmos::{Block, BlockCause, Blocked, Fetched, GivenUpTurn, TurnDecision, TurnItem};
+use duroxide_cosmos::{Block, BlockCause, Blocked, Due, Fetched, GivenUpTurn, TurnDecision, TurnItem};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
+
+/// How many unfinished commits one fetch completes: each is rare, and a second one can only be newer.
+const ROLL_FORWARDS: u32 = 3;
 
 impl Gate {
     /// Waits for a request whose turn can be claimed.
@@ -29,13 +33,16 @@ impl Gate {
                 continue;
             }
             let since = Instant::now();
-            let fetch = self.fetch_turn(&request.target, lock_timeout, filter);
-            match Self::within(request.budget, "fetch_turn", fetch).await {
+            let (fetched, due) = self.fetch_rolled(&request, lock_timeout, filter).await;
+            let request = request.waking(self.wakeups(due));
+            match fetched {
                 Ok(Fetched::Nothing) => request.answer(Outcome::Nothing),
                 Ok(Fetched::Busy { until_ms }) => request.answer(Outcome::Busy { until_ms }),
                 Ok(Fetched::Blocked(blocked)) => request.answer(Outcome::Blocked { block: Some(blocked) }),
                 Ok(Fetched::Paused { .. }) => request.answer(Outcome::Blocked { block: None }),
                 Ok(Fetched::GivenUp(turn)) => request.done(self.given_up(turn)),
+                // Others left more unfinished than one fetch completes.
+                Ok(Fetched::RolledForward { .. }) => request.answer(Outcome::Busy { until_ms: 0 }),
                 Ok(Fetched::Foreign { why }) => request.fail(why),
                 Err(error) => request.fail(error.to_string()),
                 Ok(Fetched::Ready(turn)) => {
@@ -62,6 +69,24 @@ impl Gate {
                 }
             }
         }
+    }
+
+    /// Fetches, again after each commit that the fetch had to complete in another's place. Also returns whom that made due.
+    async fn fetch_rolled(
+        &self,
+        request: &StepRequest<TurnTarget>,
+        lock_timeout: Duration,
+        filter: Option<&DispatcherCapabilityFilter>,
+    ) -> (Result<Fetched<TurnItem>, ProviderError>, Vec<Due>) {
+        let mut all = Vec::new();
+        for _ in 0..ROLL_FORWARDS {
+            let fetch = self.fetch_turn(&request.target, lock_timeout, filter);
+            match Self::within(request.budget, "fetch_turn", fetch).await {
+                Ok(Fetched::RolledForward { due }) => all.extend(due),
+                fetched => return (fetched, all),
+            }
+        }
+        (Ok(Fetched::RolledForward { due: Vec::new() }), all)
     }
 
     async fn fetch_turn(
@@ -179,7 +204,7 @@ impl Gate {
                 step.execution = Some(execution);
                 step.ended = ended;
                 step.given_up = given_up;
-                step.wakeups = wakeups;
+                step.wakeups.extend(wakeups);
             }),
             Err(error) => self.commit_failed(token, claim.budget, error, wakeups),
         }

@@ -57,7 +57,7 @@ delegate_provider! {
         }
 
         /// The runtime reads a whole history before each activity, only for the orchestration's name and version. Both
-        /// are in the wakeup. Reads of user code run on other tasks, and go to the store.
+        /// are in the work item. Reads of user code run on other tasks, and go to the store.
         async fn read(&self, instance: &str) -> Result<Vec<Event>, ProviderError> {
             let Some(claim) = self.open.of_this_dispatcher() else {
                 return self.store.read(instance).await;

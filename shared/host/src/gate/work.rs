@@ -12,7 +12,6 @@
 use super::block;
 use super::open::{ActivityClaim, Claim, Stop};
 use super::reason::Allowed;
-use super::request::reply;
 use super::step::{Outcome, Step};
 use super::turn::released;
 use super::{Gate, not_open};
@@ -53,8 +52,10 @@ impl Gate {
                 .store
                 .fetch_written_work(&request.target, lock_timeout, session, tags);
             match Self::within(request.budget, "fetch_work", fetch).await {
-                // Only turns are given up by their fetch.
-                Ok(Fetched::Nothing | Fetched::GivenUp(_)) => request.answer(Outcome::Nothing),
+                // Only the fetch of a turn gives up or rolls forward.
+                Ok(Fetched::Nothing | Fetched::GivenUp(_) | Fetched::RolledForward { .. }) => {
+                    request.answer(Outcome::Nothing)
+                }
                 Ok(Fetched::Blocked(blocked)) => request.answer(Outcome::Blocked { block: Some(blocked) }),
                 Ok(Fetched::Paused { .. }) => request.answer(Outcome::Blocked { block: None }),
                 Ok(Fetched::Busy { until_ms }) => request.answer(Outcome::Busy { until_ms }),
@@ -62,10 +63,10 @@ impl Gate {
                 Err(error) => request.fail(error.to_string()),
                 Ok(Fetched::Ready(work)) => {
                     let (target, budget, answer) = request.split();
-                    let Some((claim, activity)) = self.claim(&target, &work, budget, since) else {
+                    let Some((claim, activity)) = self.claim(&work, budget, since) else {
                         // The runtime would panic on it. Its lock expires, and nobody runs it.
                         let error = format!("`{}` has a work item that is no activity", target.instance);
-                        reply(answer, Step::failed(error));
+                        answer.reply(Step::failed(error));
                         continue;
                     };
                     self.open.open(&work.lock_token, claim.clone(), answer);
@@ -279,13 +280,7 @@ impl Gate {
     }
 
     /// What is known of the activity that was claimed; `None` if it is none.
-    fn claim(
-        &self,
-        target: &WorkTarget,
-        work: &ClaimedWork,
-        budget: Budget,
-        since: Instant,
-    ) -> Option<(Claim, ActivityClaim)> {
+    fn claim(&self, work: &ClaimedWork, budget: Budget, since: Instant) -> Option<(Claim, ActivityClaim)> {
         let WorkItem::ActivityExecute {
             instance,
             execution_id,
@@ -322,7 +317,7 @@ impl Gate {
             attempt: work.attempt,
             more: false,
             affinity_session: session_id.clone(),
-            orchestration: target.orchestration.clone(),
+            orchestration: work.orchestration.clone(),
             ending: None,
             parent: None,
             activity: Some(activity.clone()),

@@ -146,7 +146,7 @@ impl<'a> Passes<'a> {
         match page {
             Ok((page, more)) => {
                 self.passes[index].completed(&page, more);
-                self.wakeups.turns(page.targets).await;
+                self.wakeups.due(page.due).await;
             }
             Err(error) => self.passes[index].failed(&error, begun.elapsed(), share),
         }

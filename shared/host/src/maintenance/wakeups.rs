@@ -3,13 +3,13 @@
 use super::Maintenance;
 use super::queues::Queues;
 use super::reminders::{Coming, Decision, Overdue};
-use crate::due::{delay_before, listing};
+use crate::due::{Schedule, delay_before, listing};
 use crate::notifier::BoundedNotifier;
 use crate::notifier::Delayed;
 use crate::wakeup::{Wakeup, recent_consistency_token};
 use cosmos::Clock;
-use duroxide_cosmos::{CosmosProvider, DueItem, Target};
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use duroxide_cosmos::{CosmosProvider, Due, DueItem, Target};
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -24,6 +24,8 @@ pub(super) struct RunWakeups {
     provider: Arc<CosmosProvider>,
     clock: Arc<dyn Clock>,
     until: Instant,
+    /// How far ahead a wakeup can be sent.
+    reach: Duration,
     /// The targets that were woken without delay in this run: the sweep need not wake them again.
     pub(super) woken: HashSet<Target>,
     pub(super) sent: u64,
@@ -47,25 +49,24 @@ impl RunWakeups {
             provider: Arc::clone(&maintenance.provider),
             clock: Arc::clone(&maintenance.clock),
             until,
+            reach: maintenance.settings.wakeup_reach,
             woken: HashSet::new(),
             sent: 0,
             failed: 0,
         }
     }
 
-    /// Wakes these instances, even those that were woken before: they may have got a new message since.
-    pub(super) async fn turns(&mut self, instances: Vec<String>) -> SentWakeups {
-        let now_ms = self.clock.now_ms();
-        let unique: BTreeSet<String> = instances.into_iter().collect();
-        let wakeup_of = |instance| {
-            let mut wakeup = Wakeup::turn(instance);
+    /// Wakes these, even those that were woken before: they may have got a new message since.
+    pub(super) async fn due(&mut self, due: Vec<Due>) -> SentWakeups {
+        let schedule = Schedule {
             // A message is due since its delivery by this clock; the function's clock may be behind.
-            wakeup.due_ms = Some(now_ms);
-            Delayed::now(wakeup)
+            written_ms: self.clock.now_ms(),
+            reach: self.reach,
+            consistency_token: None,
         };
-        let wakeups: Vec<Delayed> = unique.into_iter().map(wakeup_of).collect();
-        let targets = wakeups.iter().map(|delayed| delayed.wakeup.target.clone());
-        self.woken.extend(targets);
+        let wakeups = schedule.wakeups(due);
+        let now = wakeups.iter().filter(|delayed| delayed.delay.is_zero());
+        self.woken.extend(now.map(|delayed| delayed.wakeup.target.clone()));
         let sent = self.notify(wakeups).await;
         // The sweep reports by itself what it had no time for.
         self.failed += sent.left;

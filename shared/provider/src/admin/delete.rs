@@ -207,7 +207,7 @@ async fn mark(store: &Store, instance: &str, mark: &Deleting) -> Result<(), Fail
         if let Some(fence) = &seen {
             match recovery::roll_forward(store, pk, fence).await? {
                 Progress::Clean => {}
-                Progress::Changed => continue,
+                Progress::Changed { .. } => continue,
                 Progress::Underway { .. } => return Err(Failure::busy(pk)),
             }
         }

@@ -9,7 +9,7 @@
 //! changes anything carries the document, so it stays small: a longer output or custom status has a document of its own
 //! (`text`), and the input is only in the history.
 
-use super::{Blocked, Kind, Lock, Schema, Tags, TextDoc};
+use super::{Blocked, Kind, Lock, Orchestration, Schema, Tags, TextDoc};
 use serde::{Deserialize, Serialize, Serializer};
 use std::fmt;
 
@@ -218,6 +218,12 @@ fn listed<S: Serializer>(blocked: &Option<Blocked>, serializer: S) -> Result<S::
 
 impl InstanceDoc {
     pub(crate) const ID: &str = "instance";
+
+    /// The orchestration that it runs, once a turn has said so.
+    pub(crate) fn orchestration(&self) -> Option<Orchestration> {
+        let (name, version) = (self.name.clone()?, self.version.clone()?);
+        Some(Orchestration { name, version })
+    }
 
     /// What fences a partition without an instance.
     pub(crate) fn absent(pk: &str, now_ms: u64) -> Self {

@@ -191,6 +191,12 @@ impl Lock {
         self.commits.drain(..self.commits.len().saturating_sub(1));
     }
 
+    /// Until when an unfinished commit is left to its maker, which probably still publishes it.
+    pub(crate) fn publishing_until(&self, now_ms: u64) -> Option<u64> {
+        let due_at = self.unfinished.as_ref().and(self.due_at);
+        due_at.filter(|due_at| *due_at > now_ms)
+    }
+
     /// Puts the document into the recovery queue, due at that time, or takes it out.
     pub(crate) fn mark_due(&mut self, due_at: Option<u64>) {
         self.queue = due_at.map(|_| Queue::Repair);

@@ -58,6 +58,7 @@ pub(crate) use text::TextDoc;
 #[cfg(feature = "testing")]
 pub use version::testing;
 pub(crate) use version::{Foreign, Listed, Schema, check_version, schema_version};
+pub use work::Orchestration;
 pub(crate) use work::WorkDoc;
 
 use serde::{Deserialize, Serialize};

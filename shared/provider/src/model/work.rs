@@ -52,9 +52,21 @@ pub(crate) struct WorkDoc {
     /// Why it could not be run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub blocked: Option<Blocked>,
+    /// The orchestration that scheduled it, if the writer knew it: duroxide would read the whole history to learn it.
+    #[serde(rename = "of", default, skip_serializing_if = "Option::is_none")]
+    pub orchestration: Option<Orchestration>,
     pub item: Box<RawValue>,
     #[serde(flatten)]
     schema: Schema,
+}
+
+/// The name and version of an orchestration.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Orchestration {
+    /// Its name.
+    pub name: String,
+    /// Its version.
+    pub version: String,
 }
 
 impl WorkDoc {
@@ -87,9 +99,16 @@ impl WorkDoc {
             began: None,
             log: AttemptLog::default(),
             blocked: None,
+            orchestration: None,
             item: serde_json::value::to_raw_value(item)?,
             schema: Schema::default(),
         }))
+    }
+
+    /// The same, with the orchestration that schedules it.
+    pub(crate) fn scheduled_by(mut self, orchestration: Option<Orchestration>) -> Self {
+        self.orchestration = orchestration;
+        self
     }
 
     pub(crate) fn id(execution: u64, activity: u64) -> String {

@@ -2,6 +2,7 @@
 
 use super::candidates::{Candidates, Place};
 use super::{PAGE, Search, Source, begin_sweep, end_sweep, handover, skip};
+use crate::due::{Due, Target};
 use crate::error::Failure;
 use crate::model::Queue;
 use crate::model::sql::TURN_LANE;
@@ -76,6 +77,8 @@ impl Source for Turns<'_> {
                     .chain(again)
                     .for_each(|target| self.candidates.push(target.to_owned()));
             }
+            // The activities among them are found by the workers' sweep.
+            Ok(Fetched::RolledForward { due }) => self.add(due.into_iter().chain([Due::turn(instance)])),
             Ok(
                 Fetched::Nothing
                 | Fetched::Busy { .. }
@@ -205,11 +208,18 @@ impl Turns<'_> {
             tracing::warn!(instance = due.pk, id = due.id, %error, "recovery failed; the document stays due");
             Default::default()
         });
-        let found = !recovered.targets.is_empty();
-        recovered
-            .targets
-            .into_iter()
-            .for_each(|target| self.candidates.push(target));
+        let found = !recovered.due.is_empty();
+        self.add(recovered.due);
         found
+    }
+
+    /// Adds the instances among those who have something to do.
+    fn add(&self, due: impl IntoIterator<Item = Due>) {
+        let now = self.store.now();
+        for Due { target, at_ms, .. } in due {
+            if let Target::Turn { instance } = target {
+                self.candidates.push_at(at_ms.unwrap_or(now), now, instance);
+            }
+        }
     }
 }

@@ -83,6 +83,7 @@ impl Source for Works<'_> {
                 | Fetched::Blocked(_)
                 | Fetched::Paused { .. }
                 | Fetched::GivenUp(_)
+                | Fetched::RolledForward { .. }
                 | Fetched::Foreign { .. },
             ) => {}
             Err(failure) => skip(&candidate.pk, failure)?,

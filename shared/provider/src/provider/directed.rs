@@ -139,8 +139,7 @@ impl CosmosProvider {
     /// Commits a turn. The result names who becomes due by it before it is written.
     pub fn commit_turn<'a>(&'a self, lock_token: &'a str, decision: TurnDecision) -> PendingCommit<'a> {
         let token = TurnToken::decode(lock_token);
-        let claimed = token.as_ref().ok().and_then(|token| self.turns.get(&token.nonce));
-        let due = decision.due(claimed.as_ref().and_then(|turn| turn.orchestration.as_ref()));
+        let due = decision.due();
         let decided = Decided::default();
         PendingCommit {
             due: due.clone(),
@@ -390,7 +389,7 @@ impl CosmosProvider {
         }
     }
 
-    fn add_turn_candidates(&self, due: Vec<Due>) {
+    pub(super) fn add_turn_candidates(&self, due: Vec<Due>) {
         let now = self.store.now();
         for Due { target, at_ms, .. } in due {
             if let Target::Turn { instance } = target {

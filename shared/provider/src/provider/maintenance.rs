@@ -21,7 +21,7 @@ impl CosmosProvider {
         let pass = recovery::outbox_page(&self.store, request)
             .await
             .of("maintain_outbox")?;
-        self.add_targets(&pass);
+        self.add_due(&pass);
         Ok(pass)
     }
 
@@ -30,7 +30,7 @@ impl CosmosProvider {
     pub async fn maintain_unfinished(&self, request: PageRequest) -> Result<PassOutcome, ProviderError> {
         let pass = recovery::unfinished_page(&self.store, request).await;
         let pass = pass.of("maintain_unfinished")?;
-        self.add_targets(&pass);
+        self.add_due(&pass);
         Ok(pass)
     }
 
@@ -176,10 +176,8 @@ impl CosmosProvider {
     }
 
     // A runtime that polls in this process need not wait for a sweep.
-    fn add_targets(&self, pass: &PassOutcome) {
-        pass.targets
-            .iter()
-            .for_each(|target| self.turn_candidates.push(target.clone()));
+    fn add_due(&self, pass: &PassOutcome) {
+        self.add_turn_candidates(pass.due.clone());
     }
 
     fn add_tried(&self, tried: &[Tried]) {

@@ -22,6 +22,7 @@
 //! expires and messages that are still due.
 
 use crate::batch::{BATCH_BYTES, BATCH_OPS, extend, fence_first, pack};
+use crate::due::Due;
 use crate::error::Failure;
 use crate::model::sql::{INSTANCE, MESSAGE};
 use crate::model::{
@@ -152,7 +153,7 @@ pub(super) async fn give_up(store: &Store, pk: &PartitionKey) -> Result<PassOutc
         release(store, pk, fence, &messages).await?;
         return Ok(PassOutcome {
             done: 1,
-            targets: vec![pk.as_str().to_owned()],
+            due: vec![Due::turn(pk.as_str())],
             ..PassOutcome::default()
         });
     }

@@ -71,13 +71,13 @@ pub(super) async fn finish(store: &Store, pk: &PartitionKey, fence: &Fence) -> R
             if decision.doc.aborted {
                 unmark(store, pk, &mark.group).await?;
             }
-            Ok(Progress::Changed)
+            Ok(Progress::Changed { due: Vec::new() })
         }
         None if mark.expires > store.now() => Ok(Progress::Underway { until_ms: mark.expires }),
         None => {
             let only = [pk.as_str().to_owned()];
             abort(store, &DeletionDoc::new(&mark.group, store.repair_due(), &only)).await?;
-            Ok(Progress::Changed)
+            Ok(Progress::Changed { due: Vec::new() })
         }
     }
 }

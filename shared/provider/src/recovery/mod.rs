@@ -28,6 +28,7 @@ pub(crate) use erase::{AT_ONCE, ATTEMPTS, add, carry_out, check_versions, remain
 pub(crate) use outbox::outbox_page;
 pub(crate) use roll_forward::{Progress, StagedOps, publish, roll_forward};
 
+use crate::due::Due;
 use crate::error::Failure;
 use crate::model::sql::{INTENT, REPAIR};
 use crate::model::{DeletionDoc, Header, InstanceDoc, IntentDoc, Kind, Queue, check_version};
@@ -75,9 +76,10 @@ pub(crate) async fn recover(store: &Store, due: &DueDocument) -> Result<PassOutc
     let text = found.doc.get();
     // A document of a newer release stays as it is, whatever kind it is.
     check_version(&pk, &due.id, serde_json::from_str::<Header>(text)?.v.as_ref())?;
-    let done = |done: bool| PassOutcome {
-        done: u64::from(done),
-        targets: vec![due.pk.clone()],
+    // Whoever recovers does not know what else waits for the instance: its turn is due in any case.
+    let done = |also: Option<Vec<Due>>| PassOutcome {
+        done: u64::from(also.is_some()),
+        due: also.into_iter().flatten().chain([Due::turn(&due.pk)]).collect(),
         ..PassOutcome::default()
     };
     match due.kind {
@@ -106,7 +108,7 @@ pub(crate) async fn recover(store: &Store, due: &DueDocument) -> Result<PassOutc
             let doc: InstanceDoc = serde_json::from_str(text)?;
             let fence = Fence { doc, etag: found.etag };
             match roll_forward(store, &pk, &fence).await? {
-                Progress::Changed => Ok(done(true)),
+                Progress::Changed { due } => Ok(done(Some(due))),
                 Progress::Clean | Progress::Underway { .. } => Ok(PassOutcome::default()),
             }
         }
@@ -114,8 +116,8 @@ pub(crate) async fn recover(store: &Store, due: &DueDocument) -> Result<PassOutc
             let deletion: DeletionDoc = serde_json::from_str(text)?;
             carry_out(store, &deletion).await?;
             Ok(PassOutcome {
-                targets: Vec::new(),
-                ..done(true)
+                done: 1,
+                ..PassOutcome::default()
             })
         }
         _ => Ok(PassOutcome::default()),

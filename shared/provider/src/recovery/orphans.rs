@@ -2,6 +2,7 @@
 
 use super::roll_forward::{StagedOps, publish};
 use crate::batch;
+use crate::due::Due;
 use crate::error::Failure;
 use crate::model::StagedHead;
 use crate::store::{Fence, Store};
@@ -9,16 +10,21 @@ use cosmos::PartitionKey;
 use serde_json::value::RawValue;
 
 /// Recovers a staged commit, found by its head or by one of its parts: publishes it if it was decided, removes what it
-/// staged if it was not. Returns whether anything was done.
+/// staged if it was not. Returns who has something to do now; `None` when nothing was done.
 ///
 /// The instance document names a decided commit as unfinished until its parts and its head are gone. So a part that exists
 /// in a state no older than that document belongs to an undecided commit, and the removal prevents its decision by writing
 /// the document.
-pub(super) async fn recover_staged(store: &Store, pk: &PartitionKey, commit: &str, id: &str) -> Result<bool, Failure> {
+pub(super) async fn recover_staged(
+    store: &Store,
+    pk: &PartitionKey,
+    commit: &str,
+    id: &str,
+) -> Result<Option<Vec<Due>>, Failure> {
     // Read before the part: see above.
     let fence = store.fence(pk).await?;
     let Some(met) = store.container.read::<Box<RawValue>>(pk, id).await? else {
-        return Ok(false);
+        return Ok(None);
     };
     let leftovers = if id == StagedHead::id(commit) {
         serde_json::from_str::<StagedHead>(met.doc.get())?.everything()
@@ -32,16 +38,16 @@ pub(super) async fn recover_staged(store: &Store, pk: &PartitionKey, commit: &st
         if deleted {
             batch::discard_all(store, pk, leftovers).await?;
         }
-        return Ok(deleted);
+        return Ok(deleted.then(Vec::new));
     };
     let unfinished = fence.doc.lock.unfinished.as_ref();
     if unfinished.is_some_and(|unfinished| unfinished.commit == commit) {
-        publish(store, pk, fence, StagedOps::default()).await?;
-        return Ok(true);
+        let published = publish(store, pk, fence, StagedOps::default()).await?;
+        return Ok(Some(published.due));
     }
     let by_maker = fence.doc.lock.is_claimed_by(commit);
     if by_maker && fence.doc.lock.until > store.now() {
-        return Ok(false);
+        return Ok(None);
     }
     tracing::info!(
         instance = pk.as_str(),
@@ -54,5 +60,6 @@ pub(super) async fn recover_staged(store: &Store, pk: &PartitionKey, commit: &st
         fence.doc
     };
     let fence = Fence { doc, etag: fence.etag };
-    Ok(batch::discard_fenced(store, pk, fence, leftovers).await?.is_some())
+    let discarded = batch::discard_fenced(store, pk, fence, leftovers).await?;
+    Ok(discarded.map(|_| Vec::new()))
 }

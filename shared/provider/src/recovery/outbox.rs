@@ -12,6 +12,7 @@
 
 use super::deliver::{AT_ONCE, deliver_one, forget};
 use crate::config::Outbox;
+use crate::due::Due;
 use crate::error::Failure;
 use crate::model::sql::{INTENT, REPAIR};
 use crate::model::{DeadLetterDoc, DeadLetterKind, GivenUp, IntentDoc};
@@ -78,7 +79,7 @@ pub(super) async fn deliver_found(store: &Store, intents: &[IntentDoc], deadline
         match outcome {
             Ok(()) => {
                 pass.done += 1;
-                pass.targets.push(intent.message.pk.clone());
+                pass.due.push(Due::turn(&intent.message.pk));
                 let ids: &mut Vec<String> = delivered.entry(intent.pk.as_str()).or_default();
                 ids.push(intent.id.clone());
             }

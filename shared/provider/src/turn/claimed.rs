@@ -4,7 +4,6 @@
 //! the same documents again, at the price of one more request. A turn that was fetched without a claim can be committed by
 //! this process only. Entries are dropped when their time is over.
 
-use crate::due::Orchestration;
 use crate::model::{InstanceDoc, KvDoc, MessageDoc, Scope};
 use crate::read::KnownHistories;
 use crate::store::Fence;
@@ -28,8 +27,6 @@ pub(crate) struct ClaimedTurn {
     pub messages: Vec<MessageDoc>,
     /// More messages were due than the turn took.
     pub more: bool,
-    /// The orchestration that the turn belongs to, as far as the fetch has read it.
-    pub orchestration: Option<Orchestration>,
     /// When its time is over (Unix ms): that of the claim, if there is one. A renewal moves it.
     pub until: u64,
     /// The same by this machine's monotonic clock.

@@ -228,8 +228,8 @@ impl<'a> Commit<'a> {
         // The commit has happened. What is left is published now if possible, and by others if not.
         match recovery::publish(self.store, pk, fence, staged).await {
             Ok(published) => {
-                self.decided.wrote(published.clone());
-                etags.extend(published);
+                self.decided.wrote(published.etags.clone());
+                etags.extend(published.etags);
             }
             Err(error) => tracing::warn!(instance = pk.as_str(), commit = plan.commit, %error,
                 "a committed turn is not fully published; the next fetch or maintenance rolls it forward"),

@@ -126,9 +126,13 @@ pub(crate) async fn look(
                 let until_ms = fence.doc.lock.until;
                 return Ok(Looked::not_due(Fetched::Busy { until_ms }));
             }
+            if let Some(until_ms) = fence.doc.lock.publishing_until(now) {
+                return Ok(Looked::not_due(Fetched::Busy { until_ms }));
+            }
             match roll_forward(store, pk, fence).await? {
                 Progress::Clean => {}
-                Progress::Changed => continue,
+                Progress::Changed { due } if due.is_empty() => continue,
+                Progress::Changed { due } => return Ok(Looked::not_due(Fetched::RolledForward { due })),
                 Progress::Underway { until_ms } => return Ok(Looked::not_due(Fetched::Busy { until_ms })),
             }
         }

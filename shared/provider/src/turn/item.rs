@@ -1,7 +1,6 @@
 //! Assembling what was read of a claimed turn: the item for the runtime, and what the commit needs. No I/O.
 
 use super::claimed::ClaimedTurn;
-use crate::due::Orchestration;
 use crate::error::Failure;
 use crate::model::{HistoryError, InstanceDoc, MessageDoc};
 use crate::read::{KnownHistories, KnownHistory, Past};
@@ -103,7 +102,6 @@ pub(crate) fn assemble(
             .filter_map(|doc| Some((doc.key.clone(), doc.snapshot(scope)?)))
             .collect(),
     };
-    let orchestration = Orchestration::started(&history);
     let (name, version) = identity(instance, &history, &work);
     let token = TurnToken {
         nonce: nonce.clone(),
@@ -134,7 +132,6 @@ pub(crate) fn assemble(
         kv,
         messages,
         more,
-        orchestration,
         until,
         expires,
     };

@@ -89,7 +89,7 @@ pub(super) async fn give_up(
     let kept = items.iter().map(|(message, _)| message.item.clone()).collect();
     let given_up = given_up::of_history(error.clone(), instance, attempt, kept);
     let decision = failure(store, pk, instance, &error).await?;
-    let due = decision.due(None);
+    let due = decision.due();
     let turn = ClaimedTurn {
         pk: pk.clone(),
         nonce,
@@ -97,7 +97,6 @@ pub(super) async fn give_up(
         kv: Vec::new(),
         messages: items.iter().map(|(message, _)| message.clone()).collect(),
         more,
-        orchestration: None,
         until,
         expires,
     };

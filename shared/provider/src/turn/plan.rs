@@ -10,8 +10,8 @@ use crate::error::Failure;
 use crate::given_up;
 use crate::model::{
     CompletedAttempts, DeadLetterDoc, Envelope, ExecutionDoc, ExecutionState, GivenUp, HistoryDoc, HistoryPart,
-    InstanceDoc, IntentDoc, KvDoc, MessageDoc, ParentCall, Receipt, ReceiptDoc, Scope, StagedOp, Status, TextDoc,
-    WorkDoc, target_of,
+    InstanceDoc, IntentDoc, KvDoc, MessageDoc, Orchestration, ParentCall, Receipt, ReceiptDoc, Scope, StagedOp, Status,
+    TextDoc, WorkDoc, target_of,
 };
 use crate::store::{MAX_DOCUMENT, check_fence, check_session, check_size};
 use cosmos::PartitionKey;
@@ -143,7 +143,7 @@ impl Planner<'_> {
             self.state
                 .insert(0, StagedOp::upsert(&ExecutionDoc::id(doc.state.execution), &doc)?);
         }
-        let work = self.work(work, &cancelled)?;
+        let work = self.work(work, &cancelled, instance.orchestration())?;
         let intents = self.messages(messages)?;
         let mut consumed = self.consume()?;
         // Last, so that they are what is staged when not all fit one batch.
@@ -398,6 +398,7 @@ impl Planner<'_> {
         &mut self,
         items: Vec<WorkItem>,
         cancelled: &[ScheduledActivityIdentifier],
+        orchestration: Option<Orchestration>,
     ) -> Result<Vec<WorkDoc>, Failure> {
         let own = |activity: &&ScheduledActivityIdentifier| activity.instance == self.turn.pk.as_str();
         let cancelled: HashSet<String> = cancelled.iter().filter(own).map(WorkDoc::id_of).collect();
@@ -408,6 +409,7 @@ impl Planner<'_> {
             let Some(doc) = WorkDoc::new(&item, &sort_key, self.context.now_ms)? else {
                 continue;
             };
+            let doc = doc.scheduled_by(orchestration.clone());
             new.insert(doc.id.clone());
             check_session(&doc)?;
             if !cancelled.contains(&doc.id) {

@@ -40,7 +40,6 @@ fn turn(instance: Option<InstanceDoc>, kv: Vec<KvDoc>) -> ClaimedTurn {
             message("m:client", Receipt::Brief),
         ],
         more: false,
-        orchestration: None,
         until: NOW + 1,
         expires: tokio::time::Instant::now(),
     }
@@ -487,7 +486,7 @@ fn the_last_turn_deletes_the_open_timers_and_writes_no_new_ones() {
             messages: vec![timer(5)],
             ..ending(status, vec![])
         };
-        assert_eq!(decision.due(None), [], "{status}");
+        assert_eq!(decision.due(), [], "{status}");
         let mut turn = turn_with_timers(&[2, 3, 4]);
         turn.fence.doc.lock.attempts.insert("m:t:1:3".to_owned(), 1);
         let plan = plan_for(&turn, decision).unwrap();

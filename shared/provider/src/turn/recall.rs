@@ -46,7 +46,6 @@ pub(crate) async fn recall(store: &Store, pk: &PartitionKey, nonce: &str) -> Res
         kv: past.kv,
         messages,
         more: false,
-        orchestration: None,
     })
 }
 

@@ -96,6 +96,7 @@ async fn claim(
         lock_token: token.encode()?,
         attempt: next.attempts,
         blocked: next.blocked.clone(),
+        orchestration: next.orchestration.clone(),
         earlier: next.log().attempts().to_vec(),
     };
     works.put(&token.nonce, Found { doc: next, etag }, now);

@@ -145,6 +145,7 @@ async fn claim_item(
         lock_token: token.encode()?,
         attempt: found.doc.attempts,
         blocked: found.doc.blocked.clone(),
+        orchestration: found.doc.orchestration.clone(),
         earlier: found.doc.log().attempts().to_vec(),
     };
     works.put(&token.nonce, found, now);

@@ -14,7 +14,9 @@ use super::wakeups::RunWakeups;
 use super::{LAST, Maintenance, RESERVE};
 use crate::budget::Budget;
 use duroxide::providers::ProviderError;
-use duroxide_cosmos::{DeadLetter, DeadLetterCursor, DeadLetterFilter, DeadLetterId, DeadLetterPage, Redriven, Tried};
+use duroxide_cosmos::{
+    DeadLetter, DeadLetterCursor, DeadLetterFilter, DeadLetterId, DeadLetterPage, Due, Redriven, Tried,
+};
 use futures::StreamExt as _;
 use serde::Serialize;
 use std::collections::BTreeSet;
@@ -231,7 +233,7 @@ impl DeadLettersOutcome {
                 Ok(Redriven::Delivered { instance }) => {
                     self.done += 1;
                     self.name(instance.clone());
-                    delivered.push(instance);
+                    delivered.push(Due::turn(&instance));
                 }
                 Ok(Redriven::Undelivered { instance }) => {
                     self.done += 1;
@@ -242,7 +244,7 @@ impl DeadLettersOutcome {
                 Err(error) => self.fail(id, &error),
             }
         }
-        wakeups.turns(delivered).await;
+        wakeups.due(delivered).await;
     }
 
     fn name(&mut self, instance: String) {

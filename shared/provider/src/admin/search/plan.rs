@@ -116,19 +116,19 @@ pub(super) fn narrow(filter: &InstanceFilter) -> Option<Narrow> {
 
 impl Narrow {
     pub(super) fn query(&self, filter: &InstanceFilter, after: Option<&Key>) -> Query {
-        let mut conditions = vec![format!("c.type = {INSTANCE}")];
-        let prefix = filter.prefix.as_ref().filter(|prefix| !prefix.is_empty());
-        if prefix.is_some() {
-            conditions.push("STARTSWITH(c.pk, @prefix)".to_owned());
-        }
+        let mut conditions = match filter.tags.is_empty() {
+            // Only an instance has executions.
+            true => vec!["IS_DEFINED(c.executions) AND STARTSWITH(c.pk, @prefix)".to_owned()],
+            false => vec![format!("c.type = {INSTANCE}")],
+        };
         for n in 0..filter.tags.len() {
             conditions.push(format!("ARRAY_CONTAINS(c.tags, @tag{n})"));
         }
         conditions.extend(bounds(filter, after));
         let conditions = conditions.join(" AND ");
         let mut query = Query::new(format!("SELECT {FIELDS} FROM c WHERE {conditions}"));
-        if let Some(prefix) = prefix {
-            query = query.param("@prefix", prefix);
+        if filter.tags.is_empty() {
+            query = query.param("@prefix", &filter.prefix);
         }
         for (n, (name, value)) in filter.tags.iter().enumerate() {
             query = query.param(&format!("@tag{n}"), Tags::text(name, value));
