@@ -40,7 +40,7 @@ pub struct Connection {
     client: Client,
     notifying: Arc<NotifyingProvider>,
     store: Arc<CosmosProvider>,
-    parts: Parts,
+    pub(crate) parts: Parts,
 }
 
 impl Connection {
@@ -56,13 +56,18 @@ impl Connection {
         let store = Arc::new(CosmosProvider::connect(cosmos).await?);
         let metrics = Arc::new(Metrics::new(None));
         let parts = Parts::of(Arc::clone(&store), notifier, metrics, limits, RandomIds.unique());
+        Ok(Connection::of(store, parts))
+    }
+
+    /// A connection of these parts.
+    pub(crate) fn of(store: Arc<CosmosProvider>, parts: Parts) -> Connection {
         let notifying = Arc::new(parts.notifying());
-        Ok(Connection {
+        Connection {
             client: Client::new(Arc::clone(&notifying) as Arc<dyn Provider>),
             notifying,
             store,
             parts,
-        })
+        }
     }
 
     /// The client: it starts, raises and cancels, which wakes the functions, and it manages (list, delete, prune).

@@ -2,6 +2,7 @@
 
 use crate::budget::Budget;
 use crate::config::{ActivityLimits, Config};
+use crate::connection::Connection;
 use crate::environment::{Environment, Parts};
 use crate::event::{BatchResponse, SqsEvent};
 use crate::function_error::{FunctionError, guarded, report_start};
@@ -12,7 +13,7 @@ use crate::notifier::{Notifier, Sqs};
 use cosmos::{Clock, SystemClock};
 use duroxide::runtime::registry::ActivityRegistry;
 use duroxide::{Client, OrchestrationRegistry};
-use duroxide_cosmos::{CosmosProvider, Ids, RandomIds};
+use duroxide_cosmos::{CosmosConfig, CosmosProvider, Ids, RandomIds};
 use lambda_runtime::{Error, LambdaEvent, service_fn};
 use serde_json::Value;
 use std::env;
@@ -25,6 +26,9 @@ use tokio::time::Instant;
 /// The timeout of one attempt. It may be the only sign of a connection that died while Lambda had the process frozen, and
 /// an invocation is short.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(4);
+
+/// The timeout of one operation of a client, with its retries: somebody waits for the answer.
+const CLIENT_TIMEOUT: Duration = Duration::from_secs(8);
 
 /// Runs the orchestrator function: each wakeup in its queue is one turn of one of these orchestrations.
 ///
@@ -176,6 +180,27 @@ pub async fn client() -> Result<Client, Error> {
     Ok(Client::new(Arc::new(parts.notifying())))
 }
 
+/// The configuration and the connection of a function that serves clients: the HTTP API. It installs the logs, and reports
+/// an error to Lambda.
+///
+/// # Errors
+/// When the configuration is wrong.
+pub async fn connected() -> Result<(Config, Connection), Error> {
+    let start = async {
+        let config = configured()?;
+        let cosmos = config.cosmos_config().into_builder().operation_timeout(CLIENT_TIMEOUT);
+        let (store, parts) = store_with(&config, cosmos.build()).await?;
+        ready(&config, "Api");
+        Ok((config, Connection::of(store, parts)))
+    };
+    start.await.inspect_err(report_start)
+}
+
+/// When an invocation with this deadline (Unix ms, from its context) must have been answered.
+pub fn end_of_invocation(deadline_ms: u64) -> Instant {
+    Budget::until(deadline_ms, SystemClock.now_ms()).end()
+}
+
 /// The parts of a function. An error is reported to Lambda.
 async fn started() -> Result<(Config, Arc<CosmosProvider>, Parts), Error> {
     let start = async {
@@ -198,10 +223,14 @@ fn configured() -> Result<Config, Error> {
 }
 
 async fn store_of(config: &Config) -> Result<(Arc<CosmosProvider>, Parts), Error> {
+    store_with(config, config.cosmos_config()).await
+}
+
+/// The store of this configuration, with what every function adds to it.
+async fn store_with(config: &Config, cosmos: CosmosConfig) -> Result<(Arc<CosmosProvider>, Parts), Error> {
     let metrics = Arc::new(Metrics::new(config.metrics_namespace.clone()));
     let observer = Arc::clone(&metrics);
-    let cosmos = config
-        .cosmos_config()
+    let cosmos = cosmos
         .into_builder()
         .observer(observer)
         .request_timeout(REQUEST_TIMEOUT)

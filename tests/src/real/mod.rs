@@ -11,7 +11,7 @@
 //!
 //! | module | role |
 //! |---|---|
-//! | `venv` | programs from PyPI, installed once per target directory: `cargo-lambda`, `moto[server]`, `sam`, `checkov`, `azure-cosmos` |
+//! | `venv` | programs from PyPI, installed once per target directory: `cargo-lambda`, `moto[server]`, `sam`, `checkov`, `azure-cosmos`, `schemathesis`, `openapi-python-client` |
 //! | `build` | the functions' binaries, built as the tests were |
 //! | `process` | a child process whose lines are kept, killed on drop |
 //! | `lambda_api`, `function` | the Runtime API, and the functions that serve it |

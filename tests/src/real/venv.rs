@@ -21,6 +21,8 @@ const SAM: &str = "1.170.0";
 const CFN_LINT: &str = "1.58.0";
 const CHECKOV: &str = "3.3.30";
 const AZURE_COSMOS: &str = "4.17.1";
+const SCHEMATHESIS: &str = "4.32.5";
+const OPENAPI_PYTHON_CLIENT: &str = "0.29.1";
 
 /// An environment in which some programs are installed.
 #[derive(Debug, Clone)]
@@ -95,6 +97,28 @@ impl Venv {
             installs: vec![format!("azure-cosmos=={AZURE_COSMOS}")],
             constraints: include_str!("constraints/azure-cosmos.txt"),
             probe: "azure.cosmos",
+        })
+        .await
+    }
+
+    /// `schemathesis`, which tests an API against its OpenAPI document.
+    pub async fn schemathesis() -> Result<Venv> {
+        Venv::with(Contents {
+            name: format!("schemathesis-{SCHEMATHESIS}"),
+            installs: vec![format!("schemathesis=={SCHEMATHESIS}")],
+            constraints: include_str!("constraints/schemathesis.txt"),
+            probe: "schemathesis",
+        })
+        .await
+    }
+
+    /// `openapi-python-client`, which generates a client from an OpenAPI document; the client's own packages are among its.
+    pub async fn openapi_python_client() -> Result<Venv> {
+        Venv::with(Contents {
+            name: format!("openapi-python-client-{OPENAPI_PYTHON_CLIENT}"),
+            installs: vec![format!("openapi-python-client=={OPENAPI_PYTHON_CLIENT}")],
+            constraints: include_str!("constraints/openapi-python-client.txt"),
+            probe: "openapi_python_client",
         })
         .await
     }
@@ -206,6 +230,14 @@ mod tests {
             (
                 include_str!("constraints/azure-cosmos.txt"),
                 &[("azure-cosmos", AZURE_COSMOS)],
+            ),
+            (
+                include_str!("constraints/schemathesis.txt"),
+                &[("schemathesis", SCHEMATHESIS)],
+            ),
+            (
+                include_str!("constraints/openapi-python-client.txt"),
+                &[("openapi-python-client", OPENAPI_PYTHON_CLIENT)],
             ),
         ] {
             let pins: Vec<(&str, &str)> = constraints.lines().filter_map(|line| line.split_once("==")).collect();

@@ -31,6 +31,7 @@ async fn deploy() -> Result<(Cloud, Connection)> {
         orchestrator: function.clone(),
         worker: function.clone(),
         maintenance: function,
+        api: None,
     });
     // One at a time: those beside it would die, too.
     options.batch_size = 1;

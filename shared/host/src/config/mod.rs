@@ -4,6 +4,7 @@
 //! variable and what to set, so that a deployment is corrected in one go. No message repeats a key or a token.
 
 mod activities;
+mod api;
 mod credential;
 mod maintenance;
 mod read;
@@ -18,6 +19,7 @@ use variables::Reader;
 
 pub(crate) use activities::LEAST_TIME;
 pub use activities::{ActivityLimit, ActivityLimitError, ActivityLimits, OnActivityGivenUp};
+pub use api::{ApiAuth, ApiRole, ApiRoleError, ApiSettings, JwtSettings};
 pub use credential::{CredentialSetting, ProofSetting};
 pub use duroxide_cosmos::Retention;
 pub use maintenance::MaintenanceSettings;
@@ -40,6 +42,8 @@ pub struct Config {
     pub log_level: String,
     /// The namespace of the metrics; without one, no metrics are written.
     pub metrics_namespace: Option<String>,
+    /// The settings of the HTTP API.
+    pub api: ApiSettings,
 }
 
 /// The Cosmos DB container.
@@ -148,6 +152,7 @@ impl Config {
         let maintenance = read::maintenance(&mut reader, &limits);
         let log_level = read::log_level(&mut reader);
         let metrics_namespace = read::metrics_namespace(&mut reader);
+        let api = ApiSettings::read(&mut reader);
         match cosmos {
             Some(cosmos) if reader.problems.is_empty() => Ok(Config {
                 cosmos,
@@ -157,6 +162,7 @@ impl Config {
                 maintenance,
                 log_level,
                 metrics_namespace,
+                api,
             }),
             _ => Err(ConfigError {
                 problems: reader.problems,

@@ -254,6 +254,47 @@ pub const VARIABLES: &[Variable] = &[
         Some("duroxide-lambda"),
         "the CloudWatch namespace of the metrics; set it to an empty text to write none",
     ),
+    optional(
+        "DUROXIDE_API_AUTH",
+        Some("iam"),
+        "how the HTTP API knows its callers: iam, jwt, or none on the same machine",
+    ),
+    optional(
+        "DUROXIDE_API_IAM_ROLES",
+        Some("{}"),
+        "a JSON object from the ARN of a caller, which may end in *, to reader, client or operator",
+    ),
+    optional(
+        "DUROXIDE_API_IAM_DEFAULT_ROLE",
+        Some("client"),
+        "the role of other callers that IAM lets through: reader, client, operator or none",
+    ),
+    optional(
+        "DUROXIDE_API_JWT_ISSUER",
+        None,
+        "the issuer of the tokens, like https://login.example.com",
+    ),
+    optional("DUROXIDE_API_JWT_AUDIENCE", None, "the audience that a token must have"),
+    optional(
+        "DUROXIDE_API_JWT_JWKS_URL",
+        None,
+        "where the keys of the issuer are; not set: its discovery document says it",
+    ),
+    optional(
+        "DUROXIDE_API_JWT_ROLE_CLAIM",
+        Some("roles"),
+        "the claim of a token that holds the caller's roles",
+    ),
+    optional(
+        "DUROXIDE_API_JWT_ROLES",
+        Some("{}"),
+        "a JSON object from other values of that claim to reader, client or operator",
+    ),
+    optional(
+        "DUROXIDE_API_CORS_ORIGIN",
+        None,
+        "the origin whose web pages may call the API, like https://app.example.com; not set: none",
+    ),
 ];
 
 /// One variable that cannot be used. Its value is not repeated where it may be a secret.

@@ -23,6 +23,7 @@
 //! | `wakeups` | the wakeups of one run |
 //! | `report` | the answer and the metrics |
 //! | `dead_letters` | the other kind of request: list, read, redrive, discard |
+//! | `on_request` | a run for a client of the HTTP API |
 //!
 //! Failures: a run that dies anywhere leaves only changes that are right by themselves, and the next run finds the rest.
 //! Two runs at once do the same things twice, which the store treats as one; the first to keep its state wins, and the
@@ -34,6 +35,7 @@
 pub(crate) mod dead_letters;
 pub(crate) mod look;
 mod needs;
+mod on_request;
 mod passes;
 mod progress;
 mod queue_view;

@@ -1,0 +1,222 @@
+//! What is known of one instance besides its state.
+
+use super::manage::found;
+use super::{Answer, ok, page_length};
+use crate::api::Api;
+use crate::path::Segment;
+use crate::query::Query;
+use crate::refusal::Refusal;
+use crate::types::{ExecutionList, History, KeyValue, KeyValueList, Payload, ProblemType, Stats, Tree};
+use crate::view;
+use crate::wait::{self, Seen};
+use axum::extract::{RawQuery, State};
+use duroxide::Event;
+use duroxide::providers::{Provider as _, ProviderAdmin as _};
+use futures::{StreamExt as _, TryStreamExt as _, stream};
+use serde_json::value::to_raw_value;
+
+/// The most items of a page, and how many without a limit.
+const EVENTS: (usize, usize) = (200, 1000);
+const EXECUTIONS: (usize, usize) = (20, 100);
+const TREE: (usize, usize) = (50, 200);
+const KEYS: (usize, usize) = (100, 1000);
+/// The largest number that JSON's users agree on: the document says `int64`.
+const MOST: u64 = i64::MAX as u64;
+/// How many documents are read side by side.
+const SIDE_BY_SIDE: usize = 8;
+
+/// The events of an execution, in their order.
+#[utoipa::path(get, path = "/v1/instances/{id}/history", tag = "instances", operation_id = "getHistory",
+    params(
+        ("id" = String, Path, description = "The instance"),
+        ("execution" = Option<u64>, Query, description = "The execution; the current one by default", minimum = 1),
+        ("after" = Option<u64>, Query, description = "`nextAfter` of the page before", minimum = 0),
+        ("limit" = Option<u64>, Query, description = "The most events; 200 by default", minimum = 1, maximum = 1000),
+    ),
+    responses(
+        (status = 200, description = "A page; pages also end before they are too large", body = History),
+        (status = 404, description = "There is no such instance or execution"),
+    ))]
+pub(crate) async fn history(State(api): State<Api>, Segment(id): Segment<2>, RawQuery(query): RawQuery) -> Answer {
+    let query = Query::read(query.as_deref(), &["execution", "after", "limit"])?;
+    let wanted = query.number("execution", 1..=MOST)?;
+    let after = query.number("after", 0..=MOST)?.unwrap_or_default();
+    let limit = query.limit(EVENTS.0, EVENTS.1)?;
+    let summary = found(&api, &id).await?;
+    let execution = wanted.unwrap_or(summary.execution);
+    // A pending instance has no history, which is no mistake of the caller.
+    let events = match summary.started_at {
+        None if wanted.is_none() => Vec::new(),
+        None => return Err(no_execution(&id, execution)),
+        Some(_) => api.store().read_with_execution(&id, execution).await?,
+    };
+    if events.is_empty() && summary.started_at.is_some() {
+        return Err(no_execution(&id, execution));
+    }
+    let rest: Vec<Payload> = events
+        .iter()
+        .filter(|event| event.event_id > after)
+        .map(event)
+        .collect::<Result<_, _>>()?;
+    let length = page_length(&rest, limit, |event| event.json().len());
+    let skipped = events.len() - rest.len();
+    let page = &events[skipped..skipped + length];
+    let last = page.last().map_or(after, |event| event.event_id);
+    let attempts = match page.is_empty() {
+        true => Vec::new(),
+        false => api.store().activity_attempts(&id, execution).await?,
+    };
+    let of_page = attempts.iter().filter(|of| (after + 1..=last).contains(&of.activity));
+    ok(&History {
+        instance: id,
+        execution,
+        next_after: (length < rest.len()).then_some(last),
+        attempts: of_page.map(view::attempts).collect(),
+        events: rest.into_iter().take(length).collect(),
+    })
+}
+
+fn no_execution(id: &str, execution: u64) -> Refusal {
+    let detail = format!("instance '{id}' has no execution {execution}; /executions lists those that are kept");
+    Refusal::new(ProblemType::NotFound, detail)
+}
+
+fn event(event: &Event) -> Result<Payload, Refusal> {
+    let json = to_raw_value(event).map_err(|error| {
+        tracing::error!(%error, "an event cannot be written as JSON");
+        Refusal::internal()
+    })?;
+    Ok(Payload::of_text(json.get()))
+}
+
+/// The instance and all that it has started, directly or not.
+#[utoipa::path(get, path = "/v1/instances/{id}/tree", tag = "instances", operation_id = "getTree",
+    params(
+        ("id" = String, Path, description = "The instance"),
+        ("after" = Option<String>, Query, description = "`nextAfter` of the page before"),
+        ("limit" = Option<u64>, Query, description = "The most instances; 50 by default", minimum = 1, maximum = 200),
+    ),
+    responses(
+        (status = 200, description = "A page", body = Tree),
+        (status = 404, description = "There is no such instance"),
+    ))]
+pub(crate) async fn tree(State(api): State<Api>, Segment(id): Segment<2>, RawQuery(query): RawQuery) -> Answer {
+    let query = Query::read(query.as_deref(), &["after", "limit"])?;
+    let limit = query.limit(TREE.0, TREE.1)?;
+    let root = found(&api, &id).await?;
+    let mut ids = match root.started_at {
+        None => Vec::new(),
+        Some(_) => api.store().get_instance_tree(&id).await?.all_ids,
+    };
+    ids.retain(|other| *other != id);
+    ids.sort_unstable();
+    // The root is before every other.
+    ids.insert(0, id.clone());
+    let begin = match query.text("after") {
+        None => 0,
+        Some(after) if after == id => 1,
+        Some(after) => 1 + ids[1..].partition_point(|other| other.as_str() <= after),
+    };
+    let rest = &ids[begin..];
+    let page = &rest[..limit.min(rest.len())];
+    let reads: Vec<_> = page.iter().map(|id| wait::read(&api, id, None)).collect();
+    let seen: Vec<Seen> = stream::iter(reads).buffered(SIDE_BY_SIDE).try_collect().await?;
+    let instances = seen.iter().filter_map(|seen| match seen {
+        Seen::Changed(summary) => {
+            let mut shown = view::instance(summary, false);
+            // As in lists: a page of large outputs would be too large.
+            (shown.output, shown.error) = (None, None);
+            Some(shown)
+        }
+        // It was deleted meanwhile.
+        Seen::Missing | Seen::Unchanged => None,
+    });
+    ok(&Tree {
+        instances: instances.collect(),
+        next_after: page.last().filter(|_| page.len() < rest.len()).cloned(),
+        root: id,
+    })
+}
+
+/// The keys that an instance has set.
+#[utoipa::path(get, path = "/v1/instances/{id}/kv", tag = "instances", operation_id = "getKeyValues",
+    params(
+        ("id" = String, Path, description = "The instance"),
+        ("after" = Option<String>, Query, description = "`nextAfter` of the page before"),
+        ("limit" = Option<u64>, Query, description = "The most keys; 100 by default", minimum = 1, maximum = 1000),
+    ),
+    responses(
+        (status = 200, description = "A page, by key", body = KeyValueList),
+        (status = 404, description = "There is no such instance"),
+    ))]
+pub(crate) async fn key_values(State(api): State<Api>, Segment(id): Segment<2>, RawQuery(query): RawQuery) -> Answer {
+    let query = Query::read(query.as_deref(), &["after", "limit"])?;
+    let limit = query.limit(KEYS.0, KEYS.1)?;
+    found(&api, &id).await?;
+    let after = query.text("after").unwrap_or_default();
+    let values = api.store().get_kv_all_values(&id).await?.into_iter();
+    let mut rest: Vec<KeyValue> = values.map(|(key, value)| KeyValue { key, value }).collect();
+    rest.retain(|value| after.is_empty() || value.key.as_str() > after);
+    rest.sort_unstable_by(|a, b| a.key.cmp(&b.key));
+    let length = page_length(&rest, limit, |value| value.key.len() + value.value.len());
+    let is_whole = length == rest.len();
+    rest.truncate(length);
+    ok(&KeyValueList {
+        next_after: rest.last().filter(|_| !is_whole).map(|last| last.key.clone()),
+        values: rest,
+    })
+}
+
+/// The executions of an instance that are kept.
+#[utoipa::path(get, path = "/v1/instances/{id}/executions", tag = "instances", operation_id = "listExecutions",
+    params(
+        ("id" = String, Path, description = "The instance"),
+        ("after" = Option<u64>, Query, description = "`nextAfter` of the page before", minimum = 0),
+        ("limit" = Option<u64>, Query, description = "The most executions; 20 by default", minimum = 1, maximum = 100),
+    ),
+    responses(
+        (status = 200, description = "A page, the oldest first", body = ExecutionList),
+        (status = 404, description = "There is no such instance"),
+    ))]
+pub(crate) async fn executions(State(api): State<Api>, Segment(id): Segment<2>, RawQuery(query): RawQuery) -> Answer {
+    let query = Query::read(query.as_deref(), &["after", "limit"])?;
+    let after = query.number("after", 0..=MOST)?.unwrap_or_default();
+    let limit = query.limit(EXECUTIONS.0, EXECUTIONS.1)?;
+    if found(&api, &id).await?.started_at.is_none() {
+        return ok(&ExecutionList::default());
+    }
+    let mut rest = api.store().list_executions(&id).await?;
+    rest.retain(|execution| *execution > after);
+    rest.sort_unstable();
+    let page = &rest[..limit.min(rest.len())];
+    let store = api.store();
+    let reads: Vec<_> = page
+        .iter()
+        .map(|execution| store.get_execution_info(&id, *execution))
+        .collect();
+    let infos: Vec<_> = stream::iter(reads).buffered(SIDE_BY_SIDE).try_collect().await?;
+    ok(&ExecutionList {
+        executions: infos.iter().map(view::execution).collect(),
+        next_after: page.last().filter(|_| page.len() < rest.len()).copied(),
+    })
+}
+
+/// The sizes of an instance.
+#[utoipa::path(get, path = "/v1/instances/{id}/stats", tag = "instances", operation_id = "getStats",
+    params(("id" = String, Path, description = "The instance")),
+    responses(
+        (status = 200, description = "The sizes", body = Stats),
+        (status = 404, description = "There is no such instance"),
+    ))]
+pub(crate) async fn stats(State(api): State<Api>, Segment(id): Segment<2>, RawQuery(query): RawQuery) -> Answer {
+    Query::read(query.as_deref(), &[])?;
+    found(&api, &id).await?;
+    let stats = api.store().get_instance_stats(&id).await?;
+    ok(&stats.map_or_else(Stats::default, |stats| Stats {
+        events: stats.history_event_count,
+        history_bytes: stats.history_size_bytes,
+        carried_messages: stats.queue_pending_count,
+        keys: stats.kv_user_key_count,
+        key_bytes: stats.kv_total_value_bytes,
+    }))
+}

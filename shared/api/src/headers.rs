@@ -1,0 +1,79 @@
+//! Headers of every answer: what keeps a browser from misusing it, and CORS for the one origin that is configured.
+
+use crate::api::Api;
+use axum::body::Body;
+use axum::extract::{Request, State};
+use axum::middleware::Next;
+use axum::response::Response;
+use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
+
+const SECURITY: [(HeaderName, &str); 5] = [
+    (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+    (
+        header::CONTENT_SECURITY_POLICY,
+        "default-src 'none'; frame-ancestors 'none'",
+    ),
+    (header::X_FRAME_OPTIONS, "DENY"),
+    (header::REFERRER_POLICY, "no-referrer"),
+    (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
+];
+const METHODS: &str = "GET, POST, DELETE";
+const ALLOWED: &str = "authorization, content-type, idempotency-key, if-none-match, prefer";
+const EXPOSED: &str = "etag, location, preference-applied, retry-after";
+/// How long a browser may keep the answer to a preflight.
+const PREFLIGHT_SECONDS: &str = "600";
+
+/// Adds the headers, and answers preflights.
+pub(crate) async fn add(State(api): State<Api>, request: Request, next: Next) -> Response {
+    let origin = request.headers().get(header::ORIGIN).cloned();
+    let allowed = origin.filter(|origin| {
+        let configured = api.parts.cors_origin.as_deref();
+        configured.is_some_and(|configured| origin.as_bytes() == configured.as_bytes())
+    });
+    let is_preflight =
+        request.method() == Method::OPTIONS && request.headers().contains_key(header::ACCESS_CONTROL_REQUEST_METHOD);
+    let mut response = match (&allowed, is_preflight) {
+        (Some(_), true) => preflight(),
+        _ => next.run(request).await,
+    };
+    let headers = response.headers_mut();
+    secure(headers, api.parts.auth.is_remote());
+    if api.parts.cors_origin.is_some() {
+        headers.append(header::VARY, HeaderValue::from_static("origin"));
+    }
+    if let Some(origin) = allowed {
+        headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin);
+        headers.insert(header::ACCESS_CONTROL_EXPOSE_HEADERS, HeaderValue::from_static(EXPOSED));
+        headers.insert("cross-origin-resource-policy", HeaderValue::from_static("cross-origin"));
+    }
+    response
+}
+
+fn preflight() -> Response {
+    let mut response = Response::new(Body::empty());
+    *response.status_mut() = StatusCode::NO_CONTENT;
+    for (name, value) in [
+        (header::ACCESS_CONTROL_ALLOW_METHODS, METHODS),
+        (header::ACCESS_CONTROL_ALLOW_HEADERS, ALLOWED),
+        (header::ACCESS_CONTROL_MAX_AGE, PREFLIGHT_SECONDS),
+    ] {
+        response.headers_mut().insert(name, HeaderValue::from_static(value));
+    }
+    response
+}
+
+fn secure(headers: &mut HeaderMap, is_remote: bool) {
+    for (name, value) in SECURITY {
+        headers.insert(name, HeaderValue::from_static(value));
+    }
+    // What a handler has not said otherwise.
+    headers
+        .entry(header::CACHE_CONTROL)
+        .or_insert(HeaderValue::from_static("no-store"));
+    if is_remote {
+        headers.insert(
+            header::STRICT_TRANSPORT_SECURITY,
+            HeaderValue::from_static("max-age=63072000"),
+        );
+    }
+}

@@ -1,0 +1,111 @@
+//! Numbers over all instances, and what needs attention.
+
+use super::Status;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+/// How many instances there are.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Counts {
+    /// All instances.
+    pub total: u64,
+    /// By orchestration and status, those that exist.
+    pub counts: Vec<Count>,
+}
+
+/// How many instances of an orchestration have a status.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Count {
+    /// The orchestration.
+    pub name: String,
+    /// The status.
+    pub status: Status,
+    /// How many.
+    pub count: u64,
+}
+
+/// How many instances have a status.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct StatusCount {
+    /// The status.
+    pub status: Status,
+    /// How many.
+    pub count: u64,
+}
+
+/// What needs attention.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Overview {
+    /// When it was made.
+    pub at: String,
+    /// Instances by status, those that exist.
+    pub counts: Vec<StatusCount>,
+    /// Since when something is recent: 24 hours.
+    pub recent_since: String,
+    /// Instances whose start was accepted recently.
+    pub started_recently: u64,
+    /// Instances that have ended recently.
+    pub ended_recently: u64,
+    /// Those of them that have failed, without those that were cancelled.
+    pub failed_recently: u64,
+    /// Instances that no deployed build can go on with.
+    pub blocked: u64,
+    /// Instances with something that has been due for ten minutes, and no turn in progress.
+    pub stuck: u64,
+    /// Timers that should have fired two minutes ago.
+    pub overdue_timers: u64,
+    /// Messages that are due.
+    pub messages_due: u64,
+    /// Activities that are due.
+    pub activities_due: u64,
+    /// Timers that are not due yet.
+    pub timers_pending: u64,
+    /// Since when the oldest message or activity is due.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub oldest_due_at: Option<String>,
+    /// Messages to other instances that were not delivered.
+    pub outbox: u64,
+    /// Dead letters.
+    pub dead_letters: u64,
+}
+
+/// Numbers over the whole store.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[allow(missing_docs, reason = "each counts the instances of the status of that name")]
+pub struct StoreStats {
+    /// All instances.
+    pub total: u64,
+    pub pending: u64,
+    pub running: u64,
+    pub blocked: u64,
+    pub completed: u64,
+    pub failed: u64,
+    pub cancelled: u64,
+    /// Executions that are kept.
+    pub executions: u64,
+    /// Their events.
+    pub events: u64,
+    /// Messages that are due and not claimed.
+    pub messages_due: u64,
+    /// Activities that are due and not claimed.
+    pub activities_due: u64,
+    /// Timers that are not due yet.
+    pub timers_pending: u64,
+    /// Dead letters.
+    pub dead_letters: u64,
+}
+
+/// The API answers.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Health {
+    /// `ok`. The store is not asked.
+    pub status: String,
+    /// The version of the API's program.
+    pub version: String,
+}

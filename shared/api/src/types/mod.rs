@@ -1,0 +1,26 @@
+//! Requests and answers. Fields may be added, not renamed: clients must ignore fields that they do not know.
+//!
+//! Times are RFC 3339 in UTC. Inputs and outputs are texts for duroxide; here they are a [`Payload`].
+
+mod attention;
+mod dead_letter;
+mod history;
+mod instance;
+mod maintenance;
+mod message;
+mod payload;
+mod problem;
+mod start;
+pub mod time;
+
+pub use attention::{Count, Counts, Health, Overview, StatusCount, StoreStats};
+pub use dead_letter::{DeadLetter, DeadLetterList, DeadLetterSummary, Discarded, Redriven};
+pub use history::{
+    ActivityAttempts, EndedAttempt, Execution, ExecutionList, History, KeyValue, KeyValueList, Stats, Tree,
+};
+pub use instance::{Blocked, Instance, InstanceList, Status, StatusError};
+pub use maintenance::{Look, MaintenanceReport, MaintenanceRequest, Pass, PassReport, RetentionRequest, StoreReport};
+pub use message::{Accepted, CancelRequest, Deleted, EventRequest, PruneRequest, Pruned};
+pub use payload::Payload;
+pub use problem::{Problem, ProblemType};
+pub use start::{StartRequest, Started};

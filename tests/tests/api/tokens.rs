@@ -1,0 +1,317 @@
+//! Bearer tokens: what is refused, with the same answer each time and nothing read; and how keys are rotated.
+
+use crate::support::*;
+use aws_lc_rs::rand::SystemRandom;
+use aws_lc_rs::rsa::{KeyPair as RsaKeyPair, KeySize};
+use aws_lc_rs::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPair as _, RSA_PKCS1_SHA256};
+use aws_lc_rs::{hmac, signature};
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use cosmos::{Clock as _, SystemClock};
+use duroxide_lambda::config::{ApiAuth, JwtSettings};
+use duroxide_lambda_api::types::ProblemType;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::net::TcpListener;
+use std::sync::{Arc, Mutex};
+use std::thread;
+
+/// An OpenID Connect issuer on this machine.
+struct Issuer {
+    url: String,
+    keys: Arc<Mutex<Vec<Value>>>,
+    fetched: Arc<Mutex<usize>>,
+}
+
+impl Issuer {
+    fn start() -> Issuer {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let url = format!("http://{}", listener.local_addr().expect("an address"));
+        let (keys, fetched) = (Arc::new(Mutex::new(Vec::new())), Arc::new(Mutex::new(0)));
+        let issuer = Issuer {
+            url: url.clone(),
+            keys: Arc::clone(&keys),
+            fetched: Arc::clone(&fetched),
+        };
+        thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                let mut reader = BufReader::new(&stream);
+                let mut line = String::new();
+                reader.read_line(&mut line).unwrap_or_default();
+                let mut header = String::new();
+                while reader.read_line(&mut header).unwrap_or_default() > 2 {
+                    header.clear();
+                }
+                let body = if line.starts_with("GET /.well-known/openid-configuration ") {
+                    json!({"issuer": url, "jwks_uri": format!("{url}/keys")})
+                } else {
+                    *fetched.lock().expect("no panic") += 1;
+                    json!({"keys": *keys.lock().expect("no panic")})
+                };
+                let body = body.to_string();
+                let head = format!(
+                    "HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: {}\r\n\r\n",
+                    body.len()
+                );
+                // A client that is gone does not need its answer.
+                (&stream).write_all((head + &body).as_bytes()).unwrap_or_default();
+            }
+        });
+        issuer
+    }
+
+    fn add(&self, key: &Signer) {
+        self.keys.lock().expect("no panic").push(key.jwk());
+    }
+
+    fn fetches(&self) -> usize {
+        *self.fetched.lock().expect("no panic")
+    }
+
+    fn auth(&self) -> ApiAuth {
+        ApiAuth::Jwt(JwtSettings {
+            issuer: self.url.clone(),
+            audience: "shop".to_owned(),
+            jwks_url: None,
+            role_claim: "roles".to_owned(),
+            roles: BTreeMap::new(),
+        })
+    }
+
+    fn claims(&self) -> Value {
+        let now = SystemClock.now_ms() / 1000;
+        json!({"iss": self.url, "aud": "shop", "sub": "ada", "exp": now + 600, "roles": ["reader"]})
+    }
+}
+
+enum Signer {
+    Rsa(&'static str, Box<RsaKeyPair>),
+    P256(&'static str, Box<EcdsaKeyPair>),
+}
+
+fn encode(bytes: impl AsRef<[u8]>) -> String {
+    URL_SAFE_NO_PAD.encode(bytes)
+}
+
+impl Signer {
+    fn rsa(kid: &'static str) -> Signer {
+        Signer::Rsa(kid, Box::new(RsaKeyPair::generate(KeySize::Rsa2048).expect("a key")))
+    }
+
+    fn p256(kid: &'static str) -> Signer {
+        let key = EcdsaKeyPair::generate(&ECDSA_P256_SHA256_FIXED_SIGNING).expect("a key");
+        Signer::P256(kid, Box::new(key))
+    }
+
+    fn jwk(&self) -> Value {
+        match self {
+            Signer::Rsa(kid, key) => {
+                // SEQUENCE { INTEGER 0 n, INTEGER 65537 } in DER: n has 256 bytes.
+                let n = &key.public_key().as_ref()[9..265];
+                json!({"kty": "RSA", "kid": kid, "use": "sig", "alg": "RS256", "n": encode(n), "e": "AQAB"})
+            }
+            Signer::P256(kid, key) => {
+                let point = key.public_key().as_ref();
+                json!({"kty": "EC", "crv": "P-256", "kid": kid, "x": encode(&point[1..33]), "y": encode(&point[33..])})
+            }
+        }
+    }
+
+    fn token(&self, claims: &Value) -> String {
+        let (alg, kid) = match self {
+            Signer::Rsa(kid, _) => ("RS256", kid),
+            Signer::P256(kid, _) => ("ES256", kid),
+        };
+        self.signed(&json!({"alg": alg, "kid": kid, "typ": "JWT"}), claims)
+    }
+
+    fn signed(&self, header: &Value, claims: &Value) -> String {
+        let signed = format!("{}.{}", encode(header.to_string()), encode(claims.to_string()));
+        let random = SystemRandom::new();
+        let signature = match self {
+            Signer::Rsa(_, key) => {
+                let mut signature = vec![0; key.public_modulus_len()];
+                key.sign(&RSA_PKCS1_SHA256, &random, signed.as_bytes(), &mut signature)
+                    .expect("it signs");
+                signature
+            }
+            Signer::P256(_, key) => {
+                let signature: signature::Signature = key.sign(&random, signed.as_bytes()).expect("it signs");
+                signature.as_ref().to_vec()
+            }
+        };
+        format!("{signed}.{}", encode(signature))
+    }
+}
+
+async fn site(issuer: &Issuer) -> Site {
+    Site::with(Options {
+        auth: issuer.auth(),
+        ..Options::default()
+    })
+    .await
+}
+
+fn bearing(token: &str) -> http::Request<axum::body::Body> {
+    with(
+        request("GET", "/v1/counts", None),
+        "authorization",
+        &format!("Bearer {token}"),
+    )
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn tokens_of_both_algorithms_are_accepted_with_their_role() {
+    let issuer = Issuer::start();
+    let (rsa, p256) = (Signer::rsa("r"), Signer::p256("e"));
+    issuer.add(&rsa);
+    issuer.add(&p256);
+    let site = site(&issuer).await;
+    for key in [&rsa, &p256] {
+        site.send(bearing(&key.token(&issuer.claims()))).await.is(200);
+        let lower = with(
+            request("GET", "/v1/counts", None),
+            "authorization",
+            &format!("bearer {}", key.token(&issuer.claims())),
+        );
+        site.send(lower).await.is(200);
+    }
+    assert_eq!(issuer.fetches(), 1, "the keys are kept");
+    let mut claims = issuer.claims();
+    let start = |token: &str| {
+        let start = request("POST", "/v1/orchestrations/Echo/instances", Some(json!({"input": 1})));
+        with(start, "authorization", &format!("Bearer {token}"))
+    };
+    site.listener.reset();
+    site.send(start(&rsa.token(&claims)))
+        .await
+        .is_problem(ProblemType::Forbidden);
+    claims["roles"] = json!([]);
+    site.send(bearing(&rsa.token(&claims)))
+        .await
+        .is_problem(ProblemType::Forbidden);
+    assert_eq!(site.listener.counts().requests, 0);
+    claims["roles"] = json!("client");
+    site.send(start(&rsa.token(&claims))).await.is(202);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_wrong_token_gets_the_same_answer_and_reads_nothing() {
+    let issuer = Issuer::start();
+    let (key, other, p256) = (Signer::rsa("r"), Signer::rsa("r"), Signer::p256("e"));
+    issuer.add(&key);
+    issuer.add(&p256);
+    let site = site(&issuer).await;
+    let now = SystemClock.now_ms() / 1000;
+    let changed = |name: &str, value: Value| {
+        let mut claims = issuer.claims();
+        claims[name] = value;
+        key.token(&claims)
+    };
+    let whole = key.token(&issuer.claims());
+    let (signed, signature) = whole.rsplit_once('.').expect("a signature");
+    let Signer::Rsa(_, pair) = &key else {
+        unreachable!("it is an RSA key")
+    };
+    let public: Vec<u8> = pair.public_key().as_ref().to_vec();
+    let hs256 = |secret: &[u8]| {
+        let header = json!({"alg": "HS256", "kid": "r", "typ": "JWT"});
+        let signed = format!("{}.{}", encode(header.to_string()), encode(issuer.claims().to_string()));
+        let tag = hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, secret), signed.as_bytes());
+        format!("{signed}.{}", encode(tag))
+    };
+    let none = {
+        let header = json!({"alg": "none", "kid": "r"});
+        format!(
+            "{}.{}.",
+            encode(header.to_string()),
+            encode(issuer.claims().to_string())
+        )
+    };
+    let headers = |header: Value| key.signed(&header, &issuer.claims());
+    let tampered = {
+        let (header, _) = signed.split_once('.').expect("claims");
+        let mut claims = issuer.claims();
+        claims["roles"] = json!(["operator"]);
+        format!("{header}.{}.{signature}", encode(claims.to_string()))
+    };
+    let wrong = [
+        ("unsigned", format!("{signed}.")),
+        ("without a signature", signed.to_owned()),
+        ("of another key", other.token(&issuer.claims())),
+        ("tampered with", tampered),
+        ("expired", changed("exp", json!(now - 61))),
+        ("without an end", changed("exp", Value::Null)),
+        ("not yet valid", changed("nbf", json!(now + 120))),
+        ("for another audience", changed("aud", json!("bank"))),
+        ("of another issuer", changed("iss", json!("https://evil.example"))),
+        ("none", none),
+        ("HS256 with the public key", hs256(&public)),
+        ("HS256 with the public key as text", hs256(encode(&public).as_bytes())),
+        ("of an unknown key", headers(json!({"alg": "RS256", "kid": "x"}))),
+        ("without a key", headers(json!({"alg": "RS256"}))),
+        (
+            "with the algorithm of another key",
+            headers(json!({"alg": "RS256", "kid": "e"})),
+        ),
+        (
+            "with a critical extension",
+            headers(json!({"alg": "RS256", "kid": "r", "crit": ["x"]})),
+        ),
+        (
+            "with its own key",
+            headers(json!({"alg": "RS256", "kid": "mine", "jwk": other.jwk()})),
+        ),
+        ("nothing", String::new()),
+        ("nonsense", "a.b.c".to_owned()),
+    ];
+    let expected = site.get("/v1/counts").await;
+    expected.is_problem(ProblemType::Unauthenticated);
+    for (what, token) in &wrong {
+        let reply = site.send(bearing(token)).await;
+        assert_eq!(
+            (reply.status, reply.text()),
+            (expected.status, expected.text()),
+            "{what}"
+        );
+        assert_eq!(reply.headers, expected.headers, "{what}");
+    }
+    let basic = with(
+        request("GET", "/v1/counts", None),
+        "authorization",
+        &format!("Basic {whole}"),
+    );
+    site.send(basic).await.is_problem(ProblemType::Unauthenticated);
+    let mut twice = bearing(&whole);
+    twice
+        .headers_mut()
+        .append("authorization", "Bearer x".parse().expect("a header"));
+    site.send(twice).await.is_problem(ProblemType::Unauthenticated);
+    assert_eq!(site.listener.counts().requests, 0, "nothing was read");
+    assert!(
+        issuer.fetches() <= 2,
+        "unknown keys are not fetched for each token: {}",
+        issuer.fetches()
+    );
+    site.send(bearing(&whole)).await.is(200);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_issuer_that_does_not_answer_is_503() {
+    let issuer = Issuer::start();
+    let key = Signer::rsa("r");
+    let (address, _socket) = tests::refused_address();
+    let mut auth = issuer.auth();
+    if let ApiAuth::Jwt(settings) = &mut auth {
+        settings.jwks_url = Some(format!("http://{address}/keys"));
+    }
+    let site = Site::with(Options {
+        auth,
+        ..Options::default()
+    })
+    .await;
+    let reply = site.send(bearing(&key.token(&issuer.claims()))).await;
+    reply.is_problem(ProblemType::IssuerUnavailable);
+    assert_eq!(reply.header("retry-after"), "1");
+}
