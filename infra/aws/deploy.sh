@@ -94,7 +94,7 @@ chmod 700 "$settings"
 echo '== archives'
 # The template expects the archives in target/lambda, whatever CARGO_TARGET_DIR is.
 cargo lambda build --release --locked "--${architecture/x86_64/x86-64}" --output-format zip --lambda-dir target/lambda \
-  --package orchestrator --package worker --package maintenance
+  --package orchestrator --package worker --package maintenance --package api
 echo '== container'
 if [[ -n ${COSMOS_KEY:-} ]]; then
   cargo run --quiet --locked --package provision -- ensure --throughput "${COSMOS_THROUGHPUT:-serverless}"

@@ -147,6 +147,7 @@ async fn measure(volume: Volume, size: usize) -> Result<Took> {
             orchestrator: this.clone(),
             worker: this.clone(),
             maintenance: this,
+            api: None,
         })
     };
     let cloud = Cloud::start(options).await?;

@@ -5,9 +5,10 @@
 //! many of them fail, and never forgets one that did: it comes back as a sentence for a person. Neighbours: `fulfil` fills
 //! and undoes it.
 //!
-//! It is ordinary code of the orchestration, so it runs only as long as that does. duroxide ends an orchestration without
-//! asking it when a client cancels the instance, when an activity killed its worker on every delivery (poison), and when
-//! the code was changed under a running instance (nondeterminism).
+//! It is ordinary code of the orchestration, so it runs only as long as that does. On the functions an activity that was given
+//! up (it killed its process, or took too long, each time) is an error like any other, and is compensated. An orchestration ends
+//! without its compensations when a client cancels the instance. Code that was changed under a running instance blocks it, and
+//! undoes nothing.
 
 use crate::activities::{Call, RECALL_PARCEL, REFUND_CARD, RELEASE_STOCK};
 use crate::order::Order;

@@ -26,13 +26,16 @@ pub(crate) struct CloudArguments {
     /// The binary of the maintenance function [default: builds it]
     #[arg(long, value_name = "PATH")]
     pub maintenance: Option<PathBuf>,
+    /// The binary of the HTTP API [default: builds it]
+    #[arg(long, value_name = "PATH")]
+    pub api: Option<PathBuf>,
     /// Build the default binaries with the release profile
     #[arg(long)]
     pub release: bool,
     /// An environment variable for the functions; may be repeated
     #[arg(long = "env", value_name = "NAME=VALUE", value_parser = variable)]
     pub variables: Vec<(String, String)>,
-    /// The most concurrent processes of each function
+    /// The most concurrent processes of each function, except the HTTP API
     #[arg(long, default_value_t = 4, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=100))]
     pub concurrency: u16,
     /// The timeout of an invocation, which is then killed
@@ -121,20 +124,23 @@ impl CloudArguments {
     }
 
     async fn functions(&self) -> anyhow::Result<Functions> {
-        let given = [&self.orchestrator, &self.worker, &self.maintenance];
-        if let [Some(orchestrator), Some(worker), Some(maintenance)] = given {
+        let given = [&self.orchestrator, &self.worker, &self.maintenance, &self.api];
+        if let [Some(orchestrator), Some(worker), Some(maintenance), Some(api)] = given {
             return Ok(Functions {
                 orchestrator: orchestrator.clone(),
                 worker: worker.clone(),
                 maintenance: maintenance.clone(),
+                api: Some(api.clone()),
             });
         }
         let build = Build::like_this_program(self.release);
-        let [orchestrator, worker, maintenance] = build.binaries(["orchestrator", "worker", "maintenance"]).await?;
+        let names = ["orchestrator", "worker", "maintenance", "api"];
+        let [orchestrator, worker, maintenance, api] = build.binaries(names).await?;
         Ok(Functions {
             orchestrator: self.orchestrator.clone().unwrap_or(orchestrator),
             worker: self.worker.clone().unwrap_or(worker),
             maintenance: self.maintenance.clone().unwrap_or(maintenance),
+            api: Some(self.api.clone().unwrap_or(api)),
         })
     }
 
@@ -150,12 +156,12 @@ impl CloudArguments {
 }
 
 /// Whether functions inherit a variable from this process: those that change how a function works. The others belong to one
-/// deployment, like its addresses, tags and metrics.
+/// deployment, like its addresses, tags, metrics, and who may call its API.
 fn is_inherited(name: &str) -> bool {
-    name == "LOG_LEVEL"
-        || ["DUROXIDE_", "MAINTENANCE_", "RETENTION_"]
-            .iter()
-            .any(|prefix| name.starts_with(prefix))
+    let inherited = ["DUROXIDE_", "MAINTENANCE_", "RETENTION_"];
+    let of_a_deployment = ["DUROXIDE_API_"];
+    let begins = |prefixes: &[&str]| prefixes.iter().any(|prefix| name.starts_with(prefix));
+    name == "LOG_LEVEL" || begins(&inherited) && !begins(&of_a_deployment)
 }
 
 fn set(name: &str) -> Option<String> {

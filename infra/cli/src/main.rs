@@ -4,15 +4,18 @@
 //! |---|---|
 //! | `demo` (default) | starts the local cloud, runs thirty orders while function processes are killed |
 //! | `up` | starts the local cloud and stays up until Ctrl-C |
-//! | the others | [`client`]: start, watch and manage workflows in a running local cloud or a deployment |
+//! | `completions` | prints the completions of a shell |
+//! | the others | [`client`]: start, watch and manage workflows through the HTTP API of a running local cloud or a deployment |
 
+mod ambient;
 mod arguments;
 mod client;
 mod demo;
 mod terminal;
 mod up;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory as _, Parser, Subcommand};
+use clap_complete::Shell;
 use std::io;
 use std::process::ExitCode;
 use tracing_subscriber::EnvFilter;
@@ -33,10 +36,17 @@ struct Arguments {
 enum Command {
     /// Run thirty orders through the functions while function processes are killed (default)
     Demo(demo::Demo),
-    /// Start everything and stay up: Cosmos DB, SQS, the functions, the schedule
+    /// Start everything and stay up: Cosmos DB, SQS, the functions, the HTTP API, the schedule
     Up(up::Up),
     #[command(flatten)]
     Client(client::Command),
+    /// Print the completions of a shell, to be loaded by it
+    ///
+    /// bash: `source <(duroxide-lambda completions bash)`; the other shells likewise.
+    Completions {
+        /// The shell
+        shell: Shell,
+    },
 }
 
 impl Command {
@@ -45,7 +55,7 @@ impl Command {
         match self {
             Command::Up(_) => "warn",
             // The demo loses wakeups and kills processes on purpose; a client prints only its answer.
-            Command::Demo(_) | Command::Client(_) => "error",
+            Command::Demo(_) | Command::Client(_) | Command::Completions { .. } => "error",
         }
     }
 }
@@ -96,6 +106,10 @@ async fn run() -> ExitCode {
         Command::Client(command) => {
             log_to(BoxMakeWriter::new(io::stderr));
             return client::run(command).await;
+        }
+        Command::Completions { shell } => {
+            clap_complete::generate(shell, &mut Arguments::command(), "duroxide-lambda", &mut io::stdout());
+            return ExitCode::SUCCESS;
         }
     };
     finished.unwrap_or_else(|error| {

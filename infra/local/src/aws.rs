@@ -14,6 +14,11 @@ pub(crate) fn queue_url(endpoint: &str, queue: &str) -> String {
     format!("{endpoint}/{ACCOUNT}/{queue}")
 }
 
+/// The id of a function's URL, which is a part of its host name on Lambda.
+pub(crate) fn function_url_name(function: &str) -> String {
+    format!("{function}-url")
+}
+
 pub(crate) fn function_arn(function: &str) -> String {
     format!("arn:aws:lambda:{REGION}:{ACCOUNT}:function:{function}")
 }

@@ -26,7 +26,7 @@ pub struct Build {
 pub enum BuildError {
     /// The sources have moved since this program was built.
     #[error(
-        "the sources of the functions are not at {0}: name the binaries with --orchestrator, --worker and --maintenance"
+        "the sources of the functions are not at {0}: name the binaries with --orchestrator, --worker, --maintenance and --api"
     )]
     NoSources(PathBuf),
     /// Cargo could not be started.
@@ -43,7 +43,7 @@ pub enum BuildError {
 impl Build {
     /// As `cargo run` built this program: the same profile and the same libraries, or the release profile.
     pub fn like_this_program(release: bool) -> Build {
-        let packages = ["duroxide-lambda-cli", "orchestrator", "worker", "maintenance"];
+        let packages = ["duroxide-lambda-cli", "orchestrator", "worker", "maintenance", "api"];
         let release = release || !cfg!(debug_assertions);
         Build {
             selection: packages

@@ -6,6 +6,7 @@
 //! |---|---|
 //! | [`demo`] | runs orders through a [`Cloud`] while function processes are killed, and reports what happened |
 //! | `cloud` | starts and stops everything: the Cosmos DB emulator, queues, functions, the AWS endpoint, the schedule |
+//! | `function_url` | HTTP requests become invocations of a function |
 //! | `mapping` | the event source mapping: batches of a queue become invocations of a function |
 //! | `lambda` | functions as pools of processes behind the Runtime API |
 //! | `sqs` | queues, and the service's JSON protocol |
@@ -14,19 +15,20 @@
 //! | `net` | requests and replies, on the HTTP server of the emulator crate |
 //!
 //! ```text
-//!   CloudOptions ──> Cloud::start ──> Cloud { endpoint, variables, status, kill_next, shutdown }
+//!   CloudOptions ──> Cloud::start ──> Cloud { endpoint, api, variables, status, kill_next, shutdown }
 //! ```
 
 mod aws;
 mod binaries;
 mod cloud;
 pub mod demo;
+mod function_url;
 mod lambda;
 mod mapping;
 mod net;
 mod sqs;
 
 pub use binaries::{Build, BuildError};
-pub use cloud::{Cloud, CloudError, CloudOptions, CloudStatus, FunctionStatus, Functions, QueueStatus, Store};
+pub use cloud::{Cloud, CloudError, CloudOptions, CloudStatus, FunctionStatus, Functions, QueueStatus, Server, Store};
 pub use lambda::{EnvironmentStatus, FunctionCounts, InvokeError, LogLine, LogSink, become_child};
 pub use sqs::{Depth, Loss, QueueCounts};

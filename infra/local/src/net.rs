@@ -1,4 +1,4 @@
-//! Requests and replies of the local cloud's servers (Lambda's Runtime API, SQS), on the HTTP server of the emulator crate.
+//! Requests and replies of the local cloud's servers (Lambda's Runtime API and function URLs, SQS), on the HTTP server of the emulator crate.
 
 use bytes::Bytes;
 use cosmos_emulator::http_server::{BoundPort, HttpServer};
@@ -15,17 +15,20 @@ const LARGEST_BODY: usize = 8 * 1024 * 1024;
 #[derive(Debug)]
 pub(crate) struct Call {
     pub(crate) method: Method,
+    /// With its percent-encoding.
     pub(crate) path: String,
+    pub(crate) query: Option<String>,
     pub(crate) headers: HeaderMap,
     pub(crate) body: Bytes,
 }
 
 impl Call {
-    fn new(request: Request<Bytes>) -> Call {
+    pub(crate) fn new(request: Request<Bytes>) -> Call {
         let (parts, body) = request.into_parts();
         Call {
             method: parts.method,
             path: parts.uri.path().to_owned(),
+            query: parts.uri.query().map(str::to_owned),
             headers: parts.headers,
             body,
         }
@@ -49,7 +52,12 @@ pub(crate) trait Handler: Send + Sync + 'static {
 
 /// Serves a port. Dropping the server closes the port and every connection, and cancels requests in progress.
 pub(crate) fn serve(port: BoundPort, handler: Arc<impl Handler>) -> HttpServer {
-    port.serve(LARGEST_BODY, move |request| {
+    serve_up_to(LARGEST_BODY, port, handler)
+}
+
+/// The same, with another limit for bodies.
+pub(crate) fn serve_up_to(largest_body: usize, port: BoundPort, handler: Arc<impl Handler>) -> HttpServer {
+    port.serve(largest_body, move |request| {
         let handler = Arc::clone(&handler);
         async move { Some(handler.handle(Call::new(request)).await) }
     })

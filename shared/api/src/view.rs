@@ -93,6 +93,7 @@ pub(crate) fn attempts(of: &store::ActivityAttempts) -> ActivityAttempts {
         attempts: open.map_or(last, |open| open.attempts),
         running_since: open.and_then(|open| open.began).map(rfc3339),
         ended: ended.collect(),
+        blocked: open.and_then(|open| open.blocked.as_ref()).map(blocked),
     }
 }
 

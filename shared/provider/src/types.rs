@@ -78,6 +78,8 @@ pub struct TurnItem {
     pub more: bool,
     /// Why the turn could not be committed before.
     pub blocked: Option<Blocked>,
+    /// The instance has ended: nothing of it is replayed, and its messages are only consumed.
+    pub is_over: bool,
 }
 
 /// A turn that was given up by its fetch.

@@ -4,7 +4,7 @@
 //!
 //! | value | behaviour |
 //! |---|---|
-//! | (none) | what each event's `do` says: `crash`, `sleep`, `fail`, `large`, `stale`; else it echoes the event |
+//! | (none) | what each event's `do` says (of a function URL, the query's): `crash`, `sleep`, `fail`, `large`, `stale`, `reply` (the event's body is the answer); else it echoes the event |
 //! | `records` | notes each SQS record in the file `SEEN`; the body `bad` fails its record, `poison` the whole batch |
 //! | `crash-once` | crashes in its first invocation, and never starts again: the file `NOTE` remembers |
 //! | `talk` | writes 3 MB before each answer |
@@ -120,9 +120,19 @@ fn obey() -> Result<()> {
     for served in 1.. {
         let Invocation { id, deadline_ms, event } = next()?;
         let mut stale = Value::Null;
-        match event["do"].as_str().unwrap_or_default() {
+        let query = &event["queryStringParameters"];
+        match event["do"].as_str().or(query["do"].as_str()).unwrap_or_default() {
             "crash" => exit(3),
-            "sleep" => sleep(Duration::from_secs_f64(event["seconds"].as_f64().unwrap_or(0.0))),
+            "sleep" => {
+                let asked = query["seconds"].as_str().and_then(|seconds| seconds.parse().ok());
+                let seconds = event["seconds"].as_f64().or(asked).unwrap_or(0.0);
+                sleep(Duration::from_secs_f64(seconds));
+            }
+            "reply" => {
+                let answer = event["body"].as_str().unwrap_or_default();
+                request("POST", &format!("/invocation/{id}/response"), answer.as_bytes())?;
+                continue;
+            }
             "fail" => {
                 let error = json!({"errorType": "Sad", "errorMessage": "it did not work"});
                 post(&format!("/invocation/{id}/error"), &error)?;

@@ -3,7 +3,7 @@
 //! The first four are called by the host's own code (`notifier/sqs.rs`, `secret.rs`, `web_identity.rs`), the others by Lambda
 //! on behalf of the function: the event source mapping polls its queue, the runtime writes its log.
 
-use Deployed::{Client, Maintenance, Orchestrator, Worker};
+use Deployed::{Api, Maintenance, Orchestrator, Worker};
 
 /// Who needs permissions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -14,8 +14,8 @@ pub enum Deployed {
     Worker,
     /// The scheduled function.
     Maintenance,
-    /// A program with [`client`](duroxide_lambda::client).
-    Client,
+    /// The HTTP API, which also runs maintenance on request.
+    Api,
 }
 
 /// The resource of an action.
@@ -50,25 +50,25 @@ pub const PERMISSIONS: &[Permission] = &[
     Permission {
         action: "sqs:SendMessage",
         on: On::WakeupQueues,
-        by: &[Orchestrator, Worker, Maintenance, Client],
+        by: &[Orchestrator, Worker, Maintenance, Api],
     },
     // Maintenance asks for the depth of the queues when something is overdue.
     Permission {
         action: "sqs:GetQueueAttributes",
         on: On::WakeupQueues,
-        by: &[Maintenance],
+        by: &[Maintenance, Api],
     },
     // The store's key is read once per environment, and again when it is refused.
     Permission {
         action: "secretsmanager:GetSecretValue",
         on: On::Secret,
-        by: &[Orchestrator, Worker, Maintenance, Client],
+        by: &[Orchestrator, Worker, Maintenance, Api],
     },
     // The role is proved once per token, so about once an hour in each environment.
     Permission {
         action: "sts:GetWebIdentityToken",
         on: On::OwnRole,
-        by: &[Orchestrator, Worker, Maintenance, Client],
+        by: &[Orchestrator, Worker, Maintenance, Api],
     },
     // The event source mapping polls.
     Permission {
@@ -92,13 +92,13 @@ pub const PERMISSIONS: &[Permission] = &[
     Permission {
         action: "logs:CreateLogStream",
         on: On::OwnLog,
-        by: &[Orchestrator, Worker, Maintenance],
+        by: &[Orchestrator, Worker, Maintenance, Api],
     },
     // Logs, and the metrics that stand in them.
     Permission {
         action: "logs:PutLogEvents",
         on: On::OwnLog,
-        by: &[Orchestrator, Worker, Maintenance],
+        by: &[Orchestrator, Worker, Maintenance, Api],
     },
 ];
 
@@ -154,8 +154,8 @@ mod tests {
         );
         found.sort();
         found.dedup();
-        // Lambda itself writes the log; everything else that these two are allowed is called by the code.
-        let allowed = Client.permissions().chain(Maintenance.permissions());
+        // Lambda itself writes the log; everything else that maintenance is allowed is called by the code.
+        let allowed = Maintenance.permissions();
         let called = allowed.filter(|permission| permission.on != On::OwnLog);
         let mut listed: Vec<_> = called.map(|permission| permission.action).collect();
         listed.sort_unstable();

@@ -137,9 +137,13 @@ async fn throttle(metrics: Arc<Metrics>) -> Result<()> {
 fn of_services(stack: &Stack) -> BTreeSet<Series> {
     let mut metrics = BTreeSet::new();
     for function in stack.made["functions"].as_object().unwrap().keys() {
-        for name in ["Errors", "Duration", "Invocations"] {
+        for name in ["Errors", "Duration", "Invocations", "Throttles", "ConcurrentExecutions"] {
             metrics.insert(metric("AWS/Lambda", name, "FunctionName", function));
         }
+    }
+    // The function with a URL has these, too.
+    for name in ["UrlRequestCount", "Url4xxCount", "Url5xxCount"] {
+        metrics.insert(metric("AWS/Lambda", name, "FunctionName", "flow-api"));
     }
     for url in stack.made["queues"].as_object().unwrap().keys() {
         let queue = url.rsplit('/').next().unwrap();
@@ -248,6 +252,9 @@ async fn each_problem_has_an_alarm_that_says_what_to_do() -> Result<()> {
         for name in ["CosmosThrottled", "Errors", "Duration"] {
             on(name, function);
         }
+    }
+    for name in ["Errors", "Throttles", "Url5xxCount"] {
+        on(name, "flow-api");
     }
     // A store that hangs fails no invocation, and a wakeup is given up only after many deliveries.
     for function in ["flow-orchestrator", "flow-worker", "flow-tagged-worker"] {

@@ -11,7 +11,7 @@ use tests::real::{Venv, target_dir};
 const MOST_BYTES: u64 = 15_000_000;
 /// The C library of Amazon Linux 2023.
 const GLIBC: (u32, u32) = (2, 34);
-const FUNCTIONS: [&str; 3] = ["orchestrator", "worker", "maintenance"];
+const FUNCTIONS: [&str; 4] = ["orchestrator", "worker", "maintenance", "api"];
 
 /// Lists an archive, and unpacks it beside itself.
 const UNPACK: &str = "

@@ -1,5 +1,5 @@
-"""moto's server, whose CloudFormation also makes what it does not know by itself: alarms, secrets, queue policies and
-the settings of asynchronous invocations. Each is made in moto's own backend of that service, through its own calls."""
+"""moto's server, whose CloudFormation also makes what it does not know by itself: alarms, secrets, queue policies,
+function URLs and the settings of asynchronous invocations. Each is made in moto's own backend of that service, through its own calls."""
 import json
 import sys
 
@@ -127,6 +127,32 @@ class EventInvokeConfig(More, CloudFormationModel):
         function = given["FunctionName"]
         kept = {key: given[key] for key in ("MaximumRetryAttempts", "MaximumEventAgeInSeconds")}
         lambda_backends[account][region].put_function_event_invoke_config(function, kept)
+        return name
+
+    @staticmethod
+    def unmake(name, given, account, region):
+        """It goes with its function."""
+
+
+class FunctionUrl(More, CloudFormationModel):
+    __module__ = MODULE
+    TYPE, NAME = "AWS::Lambda::Url", ""
+    urls = {}
+
+    @classmethod
+    def has_cfn_attr(cls, attr):
+        return attr == "FunctionUrl"
+
+    def get_cfn_attribute(self, attribute_name):
+        return self.urls[self.physical_resource_id]
+
+    @classmethod
+    def make(cls, name, given, account, region):
+        function = given["TargetFunctionArn"]
+        made = lambda_backends[account][region].create_function_url_config(
+            function, {"AuthType": given["AuthType"], "InvokeMode": given["InvokeMode"]}
+        )
+        cls.urls[name] = made.url
         return name
 
     @staticmethod

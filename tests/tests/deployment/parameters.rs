@@ -97,6 +97,19 @@ async fn what_the_guide_says_can_be_deployed() -> Result<()> {
             ("Build", "v1.2.3+abc"),
         ],
         &[
+            ("ApiOperatorArn", "arn:aws:sts::123456789012:assumed-role/ops/*"),
+            ("ApiIamDefaultRole", "reader"),
+            ("ApiConcurrency", "20"),
+            ("ApiGateway", "true"),
+        ],
+        &[
+            ("ApiAuth", "jwt"),
+            ("ApiJwtIssuer", "https://login.example.com/tenant/v2.0"),
+            ("ApiJwtAudience", "api://workflows"),
+            ("ApiJwtOperators", "workflow-admins"),
+            ("ApiCorsOrigin", "https://app.example.com:8443"),
+        ],
+        &[
             ("Architecture", "x86_64"),
             ("MaintenanceMinutes", "5"),
             ("WorkerConcurrency", "1000"),
@@ -165,6 +178,24 @@ async fn each_mistake_is_refused_and_named() -> Result<()> {
         ("KeepExecutions", &["0"]),
         ("OutboxAttempts", &["0", "1001"]),
         ("DeadLetterDays", &["0", "3651", "a month"]),
+        ("ApiMemory", &["64"]),
+        ("ApiConcurrency", &["0", "many"]),
+        ("ApiAuth", &["none", ""]),
+        (
+            "ApiOperatorArn",
+            &["ops", "arn:aws:iam::1:role/ops", "arn:aws:sts::123456789012:*x"],
+        ),
+        ("ApiIamDefaultRole", &["admin", ""]),
+        ("ApiJwtIssuer", &["http://issuer.example", "issuer.example"]),
+        ("ApiJwtAudience", &["a b", "\""]),
+        ("ApiJwtJwksUrl", &["http://issuer.example/keys"]),
+        ("ApiJwtRoleClaim", &["", "a b"]),
+        ("ApiJwtOperators", &["\"", "a\\b"]),
+        (
+            "ApiCorsOrigin",
+            &["*", "http://app.example.com", "https://app.example.com/"],
+        ),
+        ("ApiGateway", &["yes"]),
         ("LogLevel", &["loud", "info;debug"]),
         ("LogRetentionDays", &["2", "0"]),
         ("MetricsNamespace", &["AWS/Lambda", "", "a b"]),
@@ -187,6 +218,7 @@ async fn each_mistake_is_refused_and_named() -> Result<()> {
         (("CosmosTenantId", TENANT), "describe one application"),
         (("CosmosClientSecretArn", secret), "describe one application"),
         (("WorkerTag", "default"), "leave WorkerTag empty"),
+        (("ApiAuth", "jwt"), "set ApiJwtIssuer and ApiJwtAudience"),
         (("Unknown", "1"), "Unknown is no parameter"),
     ] {
         let refusals = refusals(&template, &parameters(&[more])).join("\n");

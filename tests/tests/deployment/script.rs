@@ -150,7 +150,7 @@ async fn the_script_builds_verifies_the_container_and_deploys() -> Result<()> {
         ),
         "{build}"
     );
-    for function in ["orchestrator", "worker", "maintenance"] {
+    for function in ["orchestrator", "worker", "maintenance", "api"] {
         assert!(build.contains(&format!("--package {function}")), "{build}");
     }
     assert!(

@@ -64,6 +64,10 @@ def functions():
             function["Policy"] = json.loads(awslambda.get_policy(FunctionName=name)["Policy"])
         except awslambda.exceptions.ResourceNotFoundException:
             function["Policy"] = None
+        try:
+            function["UrlConfig"] = awslambda.get_function_url_config(FunctionName=name)
+        except awslambda.exceptions.ResourceNotFoundException:
+            function["UrlConfig"] = None
         found[name] = function
     return found
 

@@ -73,15 +73,15 @@ async fn the_stack_has_queues_mappings_schedule_logs_and_secret_and_leaves_nothi
     assert_eq!(
         counts(&stack.made),
         [
-            ("alarms", 22),
+            ("alarms", 25),
             ("dashboards", 1),
-            ("functions", 3),
-            ("logGroups", 3),
+            ("functions", 4),
+            ("logGroups", 4),
             ("mappings", 2),
-            ("outputs", 10),
+            ("outputs", 12),
             ("policies", 1),
             ("queues", 4),
-            ("roles", 3),
+            ("roles", 4),
             ("rules", 1),
             ("secrets", 1),
         ]
@@ -91,7 +91,7 @@ async fn the_stack_has_queues_mappings_schedule_logs_and_secret_and_leaves_nothi
         Vec::<String>::new()
     );
     let guide = std::fs::read_to_string(crate::template::root().join("docs/deployment.md"))?;
-    assert!(guide.contains("alarms: 22 at 0.10 $"), "the guide counts the alarms");
+    assert!(guide.contains("alarms: 25 at 0.10 $"), "the guide counts the alarms");
 
     let left = stack.delete()?;
     assert!(counts(&left).iter().all(|(_, count)| *count == 0), "{left:#}");
@@ -136,7 +136,7 @@ async fn a_tag_gets_a_worker_and_a_queue_that_every_role_may_send_to() -> Result
     assert_eq!(stack.queue("TaggedWorkerQueue")["VisibilityTimeout"], "5400");
     let url = stack.made["outputs"]["TaggedWorkerQueueUrl"].as_str().unwrap();
     let expected = json!({"gpu": url}).to_string();
-    for function in ["orchestrator", "worker", "tagged-worker", "maintenance"] {
+    for function in ["orchestrator", "worker", "tagged-worker", "maintenance", "api"] {
         let variables = stack.variables(function);
         let value = |name: &str| {
             variables
@@ -171,6 +171,52 @@ async fn a_tag_gets_a_worker_and_a_queue_that_every_role_may_send_to() -> Result
     Ok(())
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "exhaustive: sam and moto from PyPI"]
+async fn the_api_has_a_url_for_signed_requests_or_a_public_one_for_tokens() -> Result<()> {
+    let tokens = [
+        ("ApiAuth", "jwt"),
+        ("ApiJwtIssuer", "https://issuer.example"),
+        ("ApiJwtAudience", "workflows"),
+    ];
+    for (given, auth, permissions) in [(&[][..], "AWS_IAM", 0), (&tokens, "NONE", 2)] {
+        let stack = Stack::create(&parameters(given)).await?;
+        let api = stack.function("api");
+        assert_eq!(api["UrlConfig"]["AuthType"], auth, "{api:#}");
+        let url = stack.made["outputs"]["ApiUrl"].as_str().unwrap();
+        assert!(url.starts_with("https://") && url.contains(".lambda-url."), "{url}");
+        let statements = api["Policy"]["Statement"].as_array().map_or(0, Vec::len);
+        assert_eq!(statements, permissions, "{api:#}");
+        for other in ["orchestrator", "worker", "maintenance"] {
+            assert!(stack.function(other)["UrlConfig"].is_null(), "{other}");
+        }
+    }
+    Ok(())
+}
+
+/// moto makes no API Gateway of a template: this reads what CloudFormation would make.
+#[tokio::test]
+#[ignore = "exhaustive: sam and moto from PyPI"]
+async fn an_api_gateway_checks_signatures_unless_the_function_verifies_tokens() -> Result<()> {
+    let template = Template::read(&parameters(&[])).await?;
+    let resources = &template.transformed["Resources"];
+    let route = &resources["ApiGatewayRoute"]["Properties"]["AuthorizationType"];
+    for (auth, expected) in [("iam", "AWS_IAM"), ("jwt", "NONE")] {
+        let all = template.complete(&parameters(&[("ApiAuth", auth)]));
+        assert_eq!(template.resolve(route, &all), expected, "{auth}");
+    }
+    for (name, resource) in resources.as_object().unwrap() {
+        if name.starts_with("ApiGateway") {
+            assert_eq!(resource["Condition"], "HasGateway", "{name}");
+        }
+    }
+    let integration = &resources["ApiGatewayIntegration"]["Properties"];
+    assert_eq!(integration["PayloadFormatVersion"], "2.0");
+    let source = &resources["ApiGatewayInvokes"]["Properties"]["SourceArn"];
+    assert!(source.to_string().contains("${ApiGatewayApi}/*"), "{source}");
+    Ok(())
+}
+
 /// What moto does not keep of a function is read in the template.
 #[tokio::test]
 #[ignore = "exhaustive: sam and moto from PyPI"]
@@ -178,7 +224,7 @@ async fn functions_run_on_the_chosen_architecture_and_may_call_each_other_for_lo
     let template = Template::read(&parameters(&[])).await?;
     assert_eq!(template.source["Parameters"]["Architecture"]["Default"], "arm64");
     let functions: Vec<_> = template.of_type("AWS::Lambda::Function").collect();
-    assert_eq!(functions.len(), 4);
+    assert_eq!(functions.len(), 5);
     for (name, function) in functions {
         let properties = &function["Properties"];
         assert_eq!(properties["Architectures"], json!([{"Ref": "Architecture"}]), "{name}");
@@ -189,7 +235,7 @@ async fn functions_run_on_the_chosen_architecture_and_may_call_each_other_for_lo
         let code = template.source["Resources"][name]["Properties"]["CodeUri"]
             .as_str()
             .unwrap();
-        let binary = ["orchestrator", "worker", "maintenance"]
+        let binary = ["orchestrator", "worker", "maintenance", "api"]
             .iter()
             .find(|binary| code == format!("../../target/lambda/{binary}/bootstrap.zip"));
         assert!(binary.is_some(), "{name} is {code}");

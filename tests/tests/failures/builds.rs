@@ -95,6 +95,53 @@ async fn a_panic_blocks_until_a_build_does_not_panic() {
     ));
 }
 
+/// One event reaches one of many blocked orders: the build that goes on with it wakes the others. It searches once.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_build_that_goes_on_with_one_wakes_what_others_have_blocked() {
+    const ORDERS: usize = 5;
+    let effects = Effects::default();
+    let (cloud, _) = cloud(first_build(), effects.activities(&NAMES)).await;
+    for order in 0..ORDERS {
+        let id = format!("order-{order}");
+        serve(&cloud.orchestrator, &start(&cloud, &id, "Order").await).await;
+        cloud.drain().await;
+    }
+    let careless = cloud.another_build(limits("two"), careless_build()).await;
+    let mut first = None;
+    for order in 0..ORDERS {
+        let wakeup = raise(&cloud, &format!("order-{order}"), "tuesday").await;
+        serve(&careless, &wakeup).await;
+        cloud.queue.take();
+        first.get_or_insert(wakeup);
+    }
+    let fixed = cloud.another_build(limits("three"), first_build()).await;
+    fixed.listener.reset();
+    serve(&fixed, &first.expect("a wakeup")).await;
+    let ranges = fixed.listener.counts().cross_partition_queries;
+    assert!(ranges > 0, "it searches");
+    let turns = |sent: &duroxide_lambda::Delayed| sent.wakeup.target.activity().is_none();
+    let (woken, work): (Vec<_>, Vec<_>) = cloud.queue.take().into_iter().partition(turns);
+    assert_eq!(
+        (woken.len(), work.len()),
+        (ORDERS - 1, 1),
+        "the others, and what the order does next"
+    );
+    fixed.listener.reset();
+    for other in &woken {
+        assert!(other.delay.is_zero());
+        serve(&fixed, &other.wakeup).await;
+    }
+    assert_eq!(fixed.listener.counts().cross_partition_queries, 0, "it searches once");
+    for sent in work.into_iter().chain(cloud.queue.take()) {
+        serve(&cloud.worker, &sent.wakeup).await;
+    }
+    cloud.drain().await;
+    for order in 0..ORDERS {
+        completes(&cloud, &format!("order-{order}"), "Ship(tuesday)").await;
+    }
+    assert_eq!(effects.all().get("Charge"), Some(&(ORDERS as u32)));
+}
+
 /// Who asks for it gets what duroxide decides.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_build_that_may_fail_instances_fails_them() {

@@ -7,7 +7,6 @@ mod busy;
 mod clients;
 mod deadlines;
 mod early;
-mod failing_activities;
 mod fan_in;
 mod freeze;
 mod hangs;

@@ -27,6 +27,7 @@ impl Deployment {
             orchestrator: FUNCTION.into(),
             worker: FUNCTION.into(),
             maintenance: FUNCTION.into(),
+            api: None,
         });
         options.store = Store::Embedded(ServerOptions {
             data: Some(directory.join("data")),

@@ -17,7 +17,7 @@ const FOLDERS: [&str; 6] = [
     "infra/aws",
 ];
 /// Files that the documents name before they exist: places for a new feature.
-const PROPOSED: [&str; 3] = ["pause.rs", "shared/api", "functions/api"];
+const PROPOSED: [&str; 1] = ["pause.rs"];
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")

@@ -8,7 +8,13 @@ use std::collections::BTreeSet;
 /// What Lambda sets besides `AWS_*`.
 const LAMBDAS: [&str; 5] = ["LAMBDA_TASK_ROOT", "LANG", "PATH", "TZ", "_HANDLER"];
 /// What the local cloud and its client read besides the functions' variables.
-const OURS: [&str; 2] = ["LOCAL_CLOUD", "RUST_LOG"];
+const OURS: [&str; 5] = [
+    "DUROXIDE_LAMBDA_CONFIG",
+    "DUROXIDE_LAMBDA_PROFILE",
+    "DUROXIDE_LAMBDA_TOKEN",
+    "DUROXIDE_LAMBDA_URL",
+    "RUST_LOG",
+];
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_function_runs_the_deployable_binary_with_known_variables_only() -> Result<()> {
@@ -23,6 +29,7 @@ async fn a_function_runs_the_deployable_binary_with_known_variables_only() -> Re
         std::fs::read(&binaries.functions.orchestrator)?,
         std::fs::read(&binaries.functions.worker)?,
         std::fs::read(&binaries.functions.maintenance)?,
+        std::fs::read(binaries.api())?,
     ];
     let children = up.children().await?;
     ensure!(children.len() >= 3, "{children:?}");

@@ -63,6 +63,7 @@ async fn fan_out(count: u64, millis: u64, change: impl FnOnce(&mut CloudOptions)
         orchestrator: FAN_OUT.into(),
         worker: FAN_OUT.into(),
         maintenance: FAN_OUT.into(),
+        api: None,
     });
     options.logs = LogSink::new(move |line| noting.note(line));
     let patient = ("DUROXIDE_NOTIFY_TIMEOUT_MS".to_owned(), "20000".to_owned());

@@ -21,10 +21,9 @@ async fn functions_fulfil_orders_without_a_key_in_an_account_that_refuses_it() -
     for (name, value) in identity.variables() {
         command.args(["--env", &format!("{name}={value}")]);
     }
-    let mut up = Up::of(command, &binaries).await?;
+    let up = Up::of(command, &binaries).await?;
     server.disable_key();
     server.listener().reset();
-    up.token = Some(server.tokens().issue(Duration::from_secs(3600)));
 
     up.place("first", 100)?;
     up.expect_shipped("first")?;

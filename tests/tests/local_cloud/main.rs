@@ -7,6 +7,7 @@ mod documents;
 mod environment;
 mod fan_out;
 mod function_errors;
+mod function_url;
 mod keyless;
 mod lambda;
 mod mistakes;

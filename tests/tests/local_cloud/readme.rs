@@ -2,6 +2,7 @@
 
 use crate::support::*;
 use anyhow::{Context as _, Result, ensure};
+use serde_json::Value;
 use std::path::Path;
 use std::process::Command;
 
@@ -83,17 +84,43 @@ async fn your_own_workflow_runs_as_pasted_from_the_readme() -> Result<()> {
     let mut command = binaries.local(&[]);
     command.args(arguments(up)?).args(["--port", "0", "--cosmos-port", "0"]);
     command.arg("--maintenance").arg(&binaries.functions.maintenance);
+    command.arg("--api").arg(binaries.api());
     let up = Up::of(command, &binaries).await?;
     let [start] = second.as_slice() else {
         anyhow::bail!("one command in the second terminal: {second:?}");
     };
-    let start = arguments(start)?;
-    let start: Vec<&str> = start.iter().map(String::as_str).collect();
-    let answer = up.client(&start)?;
-    let said = String::from_utf8_lossy(&answer.stdout);
-    ensure!(
-        answer.status.success() && said.contains("Hello world!"),
-        "{said} {answer:?}"
-    );
+    let said = started_by_curl(start, &up)?;
+    let instance = said["instance"].as_str().context("an instance")?;
+    // It may have ended within the time that the request waits.
+    let waited = up.json(&["wait", instance, "--timeout", "120"])?;
+    ensure!(waited["output"] == "Hello world!", "{said} {waited}");
+    Ok(())
+}
+
+/// Runs a command with the API of this cloud, and answers its JSON.
+fn started_by_curl(command: &str, up: &Up) -> Result<Value> {
+    let command = command.replace("http://127.0.0.1:9401", &up.api);
+    ensure!(command.starts_with("curl ") && command.contains(&up.api), "{command}");
+    let output = Command::new("bash").args(["-euc", &command]).output()?;
+    let said = String::from_utf8_lossy(&output.stdout);
+    ensure!(output.status.success(), "{command}: {output:?}");
+    serde_json::from_str(&said).with_context(|| format!("{command}: {said}"))
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_first_command_that_up_prints_starts_a_workflow() -> Result<()> {
+    let binaries = Binaries::built().await?;
+    let mut up = Up::start(&binaries, &[]).await?;
+    let shown = |line: &str| line.contains("Ctrl-C stops it").then_some(());
+    up.process.wait_for(PATIENCE, shown).await?;
+    let printed = up.process.stdout();
+    let mut lines = printed.iter().skip_while(|line| !line.trim().starts_with("curl "));
+    let (first, second) = (lines.next().context("a curl")?, lines.next().context("its data")?);
+    let command = format!("{}\n{}", first.trim(), second.trim());
+    let said = started_by_curl(&command, &up)?;
+    ensure!(said["instance"] == "A-1", "{said}");
+    let waited = up.json(&["wait", "A-1", "--timeout", "120"])?;
+    let output = waited["output"].as_str().context("an output")?;
+    ensure!(output.contains("shipped"), "{waited}");
     Ok(())
 }

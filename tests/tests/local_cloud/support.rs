@@ -37,12 +37,14 @@ impl Binaries {
                 "orchestrator",
                 "worker",
                 "maintenance",
+                "api",
             ];
-            let [local, emulator, orchestrator, worker, maintenance] = build(names).await?;
+            let [local, emulator, orchestrator, worker, maintenance, api] = build(names).await?;
             let functions = Functions {
                 orchestrator,
                 worker,
                 maintenance,
+                api: Some(api),
             };
             anyhow::Ok(Binaries {
                 local,
@@ -65,6 +67,7 @@ impl Binaries {
             let binary = if name == role { Path::new(FAKE_FUNCTION) } else { binary };
             command.arg(format!("--{name}")).arg(binary);
         }
+        command.arg("--api").arg(self.api());
         command
     }
 
@@ -73,15 +76,20 @@ impl Binaries {
         let mut command = Command::new(&self.local);
         command.args(arguments);
         for name in [
-            "COSMOS_ENDPOINT",
             "COSMOS_KEY",
-            "COSMOS_TOKEN",
-            "LOCAL_CLOUD",
+            "DUROXIDE_LAMBDA_PROFILE",
+            "DUROXIDE_LAMBDA_TOKEN",
+            "DUROXIDE_LAMBDA_URL",
             "RUST_LOG",
         ] {
             command.env_remove(name);
         }
         command
+    }
+
+    /// The binary of the HTTP API.
+    pub fn api(&self) -> &Path {
+        self.functions.api.as_deref().expect("it was built")
     }
 
     /// The same, of `demo` or `up`, which then need not build anything.
@@ -93,7 +101,9 @@ impl Binaries {
             .arg("--worker")
             .arg(&self.functions.worker)
             .arg("--maintenance")
-            .arg(&self.functions.maintenance);
+            .arg(&self.functions.maintenance)
+            .arg("--api")
+            .arg(self.api());
         command
     }
 }
@@ -112,10 +122,8 @@ pub fn fresh_directory(name: &str) -> Result<PathBuf> {
 pub struct Up {
     pub process: Process,
     pub endpoint: String,
-    /// The key that client commands are given.
-    pub key: Option<String>,
-    /// The token that client commands are given instead.
-    pub token: Option<String>,
+    /// The address of the HTTP API.
+    pub api: String,
     binaries: Binaries,
 }
 
@@ -130,17 +138,18 @@ impl Up {
     /// Starts it by this command.
     pub async fn of(mut command: Command, binaries: &Binaries) -> Result<Up> {
         let mut process = Process::spawn("local up", &mut command)?;
-        let endpoint = process
-            .wait_for(PATIENCE, |line| {
-                let address = line.trim().strip_prefix("SQS and Lambda")?;
+        let named = |name: &'static str| {
+            move |line: &str| {
+                let address = line.trim().strip_prefix(name)?;
                 Some(address.trim().to_owned())
-            })
-            .await?;
+            }
+        };
+        let api = process.wait_for(PATIENCE, named("HTTP API")).await?;
+        let endpoint = process.wait_for(PATIENCE, named("SQS and Lambda")).await?;
         Ok(Up {
             process,
             endpoint,
-            key: None,
-            token: None,
+            api,
             binaries: binaries.clone(),
         })
     }
@@ -148,9 +157,7 @@ impl Up {
     /// A client command, and what it answered.
     pub fn client(&self, arguments: &[&str]) -> Result<Output> {
         let mut command = self.binaries.local(arguments);
-        command.env("LOCAL_CLOUD", &self.endpoint);
-        command.envs(self.key.iter().map(|key| ("COSMOS_KEY", key)));
-        command.envs(self.token.iter().map(|token| ("COSMOS_TOKEN", token)));
+        command.env("DUROXIDE_LAMBDA_URL", &self.api);
         let output = command.output()?;
         Ok(output)
     }
@@ -277,11 +284,12 @@ pub async fn refused(mut command: Command) -> Result<String> {
 /// The fake function, a binary of this package; its variable `BEHAVIOUR` says what it does.
 pub const FAKE_FUNCTION: &str = env!("CARGO_BIN_EXE_fake_function");
 
-/// The fake function in all three places.
+/// The fake function in all places.
 pub fn fake_functions() -> Functions {
     Functions {
         orchestrator: FAKE_FUNCTION.into(),
         worker: FAKE_FUNCTION.into(),
         maintenance: FAKE_FUNCTION.into(),
+        api: Some(FAKE_FUNCTION.into()),
     }
 }

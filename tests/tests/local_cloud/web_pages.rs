@@ -39,6 +39,7 @@ async fn no_port_serves_a_foreign_web_page() -> Result<()> {
             200,
         ),
         (Method::GET, format!("{cosmos}/dbs"), 400),
+        (Method::GET, cloud.api().context("a function URL")?, 200),
         (
             Method::POST,
             format!("http://{runtime_api}/2018-06-01/runtime/init/error"),

@@ -4,6 +4,7 @@
 //! relies on how long anything takes: each waits for a condition, and only waiting for minutes is a failure.
 
 mod approval;
+mod causes;
 mod compensation;
 mod happy;
 mod input;

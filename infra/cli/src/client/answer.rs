@@ -2,8 +2,6 @@
 
 use crate::terminal::program;
 use crate::terminal::text::escape_lines;
-use duroxide::ClientError;
-use duroxide::providers::ProviderError;
 use serde_json::Value;
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -66,30 +64,6 @@ impl Failure {
     }
 }
 
-impl From<ProviderError> for Failure {
-    fn from(error: ProviderError) -> Failure {
-        Failure::error(error.message)
-    }
-}
-
-impl From<ClientError> for Failure {
-    fn from(error: ClientError) -> Failure {
-        match error {
-            ClientError::Provider(error) => error.into(),
-            ClientError::InstanceNotFound { instance_id } => Failure::unknown(&instance_id),
-            ClientError::InstanceStillRunning { instance_id } => Failure::error(format!(
-                "instance '{instance_id}' has not finished: cancel it and wait for its end, or delete it with --force"
-            )),
-            ClientError::CannotDeleteSubOrchestration { instance_id } => Failure::error(format!(
-                "instance '{instance_id}' is a child: delete the root instance, which deletes its children too (`{} status` \
-                 shows the parent)",
-                program()
-            )),
-            other => Failure::error(other.to_string()),
-        }
-    }
-}
-
 /// Prints the outcome and returns its exit code.
 pub(super) fn print(outcome: Result<Answer, Failure>, json: bool) -> ExitCode {
     let code = match outcome {
@@ -98,13 +72,12 @@ pub(super) fn print(outcome: Result<Answer, Failure>, json: bool) -> ExitCode {
                 true => format!("{:#}", answer.json),
                 false => answer.text.trim_end().to_owned(),
             };
-            match writeln!(io::stdout().lock(), "{text}") {
-                // A reader that closed the pipe has seen enough.
-                Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-                    warn(&format!("error: the answer cannot be written: {error}"));
-                    Code::Error
+            match line(&text) {
+                Ok(_) => answer.code,
+                Err(failure) => {
+                    warn(&format!("error: {}", failure.message));
+                    failure.code
                 }
-                _ => answer.code,
             }
         }
         Err(failure) => {
@@ -113,6 +86,16 @@ pub(super) fn print(outcome: Result<Answer, Failure>, json: bool) -> ExitCode {
         }
     };
     ExitCode::from(code as u8)
+}
+
+/// Prints a line to stdout, and returns whether somebody reads on: a reader that closed the pipe has seen enough.
+pub(super) fn line(text: &str) -> Result<bool, Failure> {
+    let mut stdout = io::stdout().lock();
+    match writeln!(stdout, "{text}").and_then(|()| stdout.flush()) {
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(false),
+        Err(error) => Err(Failure::error(format!("the answer cannot be written: {error}"))),
+    }
 }
 
 /// Prints a message to stderr. It may quote data, so it is escaped.

@@ -1,91 +1,41 @@
-//! The attempts of activities, for `history` and `status`.
+//! The attempts of activities, for `history`, `status` and `watch`.
 
+use super::instance::ms_of;
 use crate::terminal::text::{escape, span};
 use duroxide::{Event, EventKind};
-use duroxide_cosmos::{ActivityAttempts, Attempt};
-use duroxide_lambda::log::rfc3339;
-use serde::Serialize;
+use duroxide_lambda_api::types::{ActivityAttempts, EndedAttempt};
 
-/// The attempts of an activity. Its JSON is an interface: fields may be added, not renamed.
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct AttemptsView {
-    /// The id of the event that scheduled it.
-    pub activity: u64,
-    /// The name of an activity that has not completed.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub name: Option<String>,
-    /// How often it was begun.
-    pub attempts: u32,
-    /// When the attempt began that runs now: RFC 3339, as all times.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub running_since: Option<String>,
-    /// The newest attempts that have ended.
-    pub ended: Vec<EndedAttempt>,
-    #[serde(skip)]
-    running_since_ms: Option<u64>,
-}
-
-/// One attempt that has ended.
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct EndedAttempt {
-    pub number: u32,
-    pub began_at: String,
-    pub ended_at: String,
-    /// `completed`, `failed`, `timed-out`, `released` or `lost`.
-    pub end: &'static str,
-}
-
-impl From<&ActivityAttempts> for AttemptsView {
-    fn from(of: &ActivityAttempts) -> AttemptsView {
-        let ended = of.ended.iter().map(|attempt| EndedAttempt {
-            number: attempt.number,
-            began_at: rfc3339(attempt.began),
-            ended_at: rfc3339(attempt.ended),
-            end: attempt.end.name(),
-        });
-        let last = of.ended.last().map_or(0, |attempt| attempt.number);
-        let running_since_ms = of.open.as_ref().and_then(|open| open.began);
-        AttemptsView {
-            activity: of.activity,
-            name: of.open.as_ref().map(|open| open.name.clone()),
-            attempts: of.open.as_ref().map_or(last, |open| open.attempts),
-            running_since: running_since_ms.map(rfc3339),
-            ended: ended.collect(),
-            running_since_ms,
+/// An activity that has not completed, as one line of `status`.
+pub(super) fn open_line(of: &ActivityAttempts, now_ms: u64) -> String {
+    let name = escape(of.name.as_deref().unwrap_or_default());
+    if let Some(blocked) = &of.blocked {
+        let since = span(now_ms.saturating_sub(ms_of(&blocked.since)));
+        let (cause, build, reason) = (&blocked.cause, escape(&blocked.build), escape(&blocked.reason));
+        return format!(
+            "{name} ({}): blocked for {since} ({cause}, build {build}): {reason}",
+            of.activity
+        );
+    }
+    let now = match (&of.running_since, of.attempts) {
+        (Some(since), number) => {
+            let runs = span(now_ms.saturating_sub(ms_of(since)));
+            format!("attempt {number} runs for {runs}")
         }
+        (None, 0) => "waits for its first attempt".to_owned(),
+        (None, number) => format!("waits after attempt {number}"),
+    };
+    let ends: Vec<String> = of
+        .ended
+        .iter()
+        .map(|attempt| format!("{} {}", attempt.number, attempt.end))
+        .collect();
+    match ends.is_empty() {
+        true => format!("{name} ({}): {now}", of.activity),
+        false => format!("{name} ({}): {now}; earlier: {}", of.activity, ends.join(", ")),
     }
 }
 
-impl AttemptsView {
-    /// The activities that have not completed.
-    pub(super) fn open(all: &[ActivityAttempts]) -> Vec<AttemptsView> {
-        let open = all.iter().filter(|of| of.open.is_some());
-        open.map(AttemptsView::from).collect()
-    }
-
-    /// One line of `status`.
-    pub(super) fn line(&self, now_ms: u64) -> String {
-        let name = escape(self.name.as_deref().unwrap_or_default());
-        let now = match (self.running_since_ms, self.attempts) {
-            (Some(since), number) => format!("attempt {number} runs for {}", span(now_ms.saturating_sub(since))),
-            (None, 0) => "waits for its first attempt".to_owned(),
-            (None, number) => format!("waits after attempt {number}"),
-        };
-        let ends: Vec<String> = self
-            .ended
-            .iter()
-            .map(|attempt| format!("{} {}", attempt.number, attempt.end))
-            .collect();
-        match ends.is_empty() {
-            true => format!("{name} ({}): {now}", self.activity),
-            false => format!("{name} ({}): {now}; earlier: {}", self.activity, ends.join(", ")),
-        }
-    }
-}
-
-/// What `history` adds to an event: which attempt of the activity ended with it, when that began, and how earlier ones ended.
+/// What is added to an event: which attempt of the activity ended with it, when that began, and how earlier ones ended.
 pub(super) fn note(event: &Event, begin_ms: u64, all: &[ActivityAttempts]) -> Option<String> {
     if !matches!(
         event.kind,
@@ -95,43 +45,54 @@ pub(super) fn note(event: &Event, begin_ms: u64, all: &[ActivityAttempts]) -> Op
     }
     let of = all.iter().find(|of| Some(of.activity) == event.source_event_id)?;
     let (last, earlier) = of.ended.split_last()?;
-    let began = span(last.began.saturating_sub(begin_ms));
-    let took = span(last.ended.saturating_sub(last.began));
+    let began = span(ms_of(&last.began_at).saturating_sub(begin_ms));
     let ends: Vec<String> = earlier.iter().map(end_of).collect();
-    let last = format!("attempt {} began at +{began}, took {took}", last.number);
+    let last = format!("attempt {} began at +{began}, took {}", last.number, took(last));
     Some(match ends.is_empty() {
         true => format!("[{last}]"),
         false => format!("[{last}; earlier: {}]", ends.join(", ")),
     })
 }
 
-fn end_of(attempt: &Attempt) -> String {
-    let took = span(attempt.ended.saturating_sub(attempt.began));
-    format!("{} {} after {took}", attempt.number, attempt.end.name())
+fn took(attempt: &EndedAttempt) -> String {
+    span(ms_of(&attempt.ended_at).saturating_sub(ms_of(&attempt.began_at)))
+}
+
+fn end_of(attempt: &EndedAttempt) -> String {
+    format!("{} {} after {}", attempt.number, attempt.end, took(attempt))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use duroxide_cosmos::{AttemptEnd, OpenActivity};
+    use duroxide_lambda_api::types::Blocked;
+    use duroxide_lambda_api::types::time::rfc3339;
 
-    fn attempt(number: u32, end: AttemptEnd) -> Attempt {
+    fn attempt(number: u32, end: &str) -> EndedAttempt {
         let began = 10_000 * u64::from(number);
-        Attempt {
+        EndedAttempt {
             number,
-            began,
-            ended: began + 2_000,
-            end,
+            began_at: rfc3339(began),
+            ended_at: rfc3339(began + 2_000),
+            end: end.to_owned(),
+        }
+    }
+
+    fn activity(attempts: u32, running_since: Option<u64>, ended: Vec<EndedAttempt>) -> ActivityAttempts {
+        ActivityAttempts {
+            activity: 2,
+            open: true,
+            name: Some("Charge".to_owned()),
+            attempts,
+            running_since: running_since.map(rfc3339),
+            ended,
+            blocked: None,
         }
     }
 
     #[test]
     fn a_completion_has_its_attempt_and_how_earlier_ones_ended() {
-        let all = [ActivityAttempts {
-            activity: 2,
-            ended: vec![attempt(1, AttemptEnd::Lost), attempt(2, AttemptEnd::Completed)],
-            open: None,
-        }];
+        let all = [activity(2, None, vec![attempt(1, "lost"), attempt(2, "completed")])];
         let completed = |source| {
             let kind = EventKind::ActivityCompleted { result: String::new() };
             Event::with_event_id(3, "i", 1, Some(source), kind)
@@ -147,25 +108,28 @@ mod tests {
 
     #[test]
     fn an_open_activity_has_a_line_with_its_attempts() {
-        let open = |attempts, began| ActivityAttempts {
-            activity: 2,
-            ended: vec![attempt(1, AttemptEnd::TimedOut)],
-            open: Some(OpenActivity {
-                name: "Charge".to_owned(),
-                attempts,
-                began,
-                due_at: 0,
-            }),
-        };
-        let line = |of: &ActivityAttempts| AttemptsView::from(of).line(23_000);
+        let ended = || vec![attempt(1, "timed-out")];
         let runs = span(3_000);
         assert_eq!(
-            line(&open(2, Some(20_000))),
+            open_line(&activity(2, Some(20_000), ended()), 23_000),
             format!("Charge (2): attempt 2 runs for {runs}; earlier: 1 timed-out")
         );
         assert_eq!(
-            line(&open(1, None)),
+            open_line(&activity(1, None, ended()), 23_000),
             "Charge (2): waits after attempt 1; earlier: 1 timed-out"
+        );
+        let mut blocked = activity(1, None, Vec::new());
+        blocked.blocked = Some(Blocked {
+            cause: "unknown-name".to_owned(),
+            reason: "nobody registers it".to_owned(),
+            build: "v7".to_owned(),
+            since: rfc3339(20_000),
+            tries: 2,
+            next_try: rfc3339(25_000),
+        });
+        assert_eq!(
+            open_line(&blocked, 23_000),
+            format!("Charge (2): blocked for {runs} (unknown-name, build v7): nobody registers it")
         );
     }
 }

@@ -2,15 +2,19 @@
 
 use super::answer::{Answer, Code, Failure};
 use super::connection::Connection;
-use super::instance::id_parser;
+use super::instance::{id_parser, ms_of};
 use super::status::readable;
+use super::transport::Refused;
 use super::{Common, examples};
 use crate::terminal::program;
 use crate::terminal::table::{Fields, Table, ids, left, right};
 use crate::terminal::text::{escape, moment, short, span};
 use clap::{Args, Subcommand};
-use duroxide_cosmos::{DeadLetterCursor, DeadLetterId, DeadLetterKind, DeadLetterSummary, Redriven};
+use duroxide_lambda_api::types::{DeadLetterSummary, ProblemType};
 use serde_json::json;
+
+/// The most dead letters of a page that the API has.
+const PAGE: u32 = 200;
 
 /// List, show, redrive or discard dead letters.
 ///
@@ -87,13 +91,19 @@ impl DeadLetters {
 
 impl List {
     async fn act(self, connection: &Connection) -> Result<Answer, Failure> {
-        let after: Option<DeadLetterCursor> = match self.after {
-            Some(text) => Some(serde_json::from_value(text.into()).map_err(|error| Failure::error(error.to_string()))?),
-            None => None,
-        };
-        let page = connection.store().dead_letters(self.limit, after.as_ref()).await?;
+        let (mut dead_letters, mut next) = (Vec::new(), self.after);
+        let mut wanted = self.limit;
+        loop {
+            let page = connection.dead_letters(wanted.min(PAGE), next.as_deref()).await?;
+            wanted = wanted.saturating_sub(u32::try_from(page.dead_letters.len()).unwrap_or(wanted));
+            dead_letters.extend(page.dead_letters);
+            next = page.next_cursor;
+            if wanted == 0 || next.is_none() {
+                break;
+            }
+        }
         let mut text = "no dead letters".to_owned();
-        if !page.dead_letters.is_empty() {
+        if !dead_letters.is_empty() {
             let now = connection.now_ms();
             let mut table = Table::new([
                 ids("INSTANCE"),
@@ -103,34 +113,26 @@ impl List {
                 right("TRIES").optional(),
                 left("REASON"),
             ]);
-            for dead_letter in &page.dead_letters {
+            for dead_letter in &dead_letters {
                 table.row([
-                    dead_letter.id.instance.as_str().into(),
-                    dead_letter.id.id.as_str().into(),
-                    kind(dead_letter.kind).into(),
-                    span(now.saturating_sub(dead_letter.at_ms)).into(),
+                    dead_letter.instance.as_str().into(),
+                    dead_letter.id.as_str().into(),
+                    dead_letter.kind.as_str().into(),
+                    span(now.saturating_sub(ms_of(&dead_letter.given_up_at))).into(),
                     dead_letter.attempts.to_string().into(),
                     short(&dead_letter.reason, false).into(),
                 ]);
             }
             text = table.render(connection.look);
         }
-        let json = serde_json::to_value(&page).map_err(|error| Failure::error(error.to_string()))?;
-        if let Some(next) = json["next"].as_str() {
+        if let Some(next) = &next {
             text.push_str(&format!("more: --limit, or --after {}\n", escape(next)));
         }
-        Ok(Answer::done(json, text))
+        Ok(Answer::done(json!({ "deadLetters": dead_letters, "next": next }), text))
     }
 }
 
 impl Which {
-    fn dead_letter(&self) -> DeadLetterId {
-        DeadLetterId {
-            instance: self.instance.clone(),
-            id: self.id.clone(),
-        }
-    }
-
     fn not_found(&self) -> Failure {
         Failure::new(
             Code::NotFound,
@@ -144,13 +146,24 @@ impl Which {
         )
     }
 
+    /// Says that it is not found, if that is so.
+    fn or_not_found(&self, refused: Refused) -> Failure {
+        match refused {
+            Refused::Problem {
+                kind: Some(ProblemType::NotFound),
+                ..
+            } => self.not_found(),
+            other => other.into(),
+        }
+    }
+
     async fn show(self, connection: &Connection) -> Result<Answer, Failure> {
-        let found = connection.store().dead_letter(&self.dead_letter()).await?;
-        let dead_letter = found.ok_or_else(|| self.not_found())?;
+        let found = connection.dead_letter(&self.instance, &self.id).await;
+        let dead_letter = found.map_err(|refused| self.or_not_found(refused))?;
         let json = serde_json::to_value(&dead_letter).map_err(|error| Failure::error(error.to_string()))?;
         let mut fields = described(&dead_letter.summary);
         for item in &dead_letter.items {
-            fields.add("work item", readable(item.get(), false));
+            fields.add("work item", readable(&item.to_string(), false));
         }
         if dead_letter.omitted > 0 {
             fields.add(
@@ -162,28 +175,22 @@ impl Which {
     }
 
     async fn redrive(self, connection: &Connection) -> Result<Answer, Failure> {
-        let (target, delivered) = match connection.store().redrive(&self.dead_letter()).await? {
-            Redriven::Delivered { instance } => {
-                connection.notify(&instance).await;
-                (instance, true)
-            }
-            Redriven::Undelivered { instance } => (instance, false),
-            Redriven::Gone => return Err(self.not_found()),
-        };
+        let redriven = connection.redrive(&self.instance, &self.id).await;
+        let redriven = redriven.map_err(|refused| self.or_not_found(refused))?;
+        let (target, delivered) = (redriven.target, redriven.delivered);
         let how = match delivered {
             true => "queued for",
             false => "maintenance will deliver it to",
         };
         Ok(Answer::done(
-            json!({ "instance": self.instance, "id": self.id, "target": target, "delivered": delivered, "notified": connection.all_notified() }),
+            json!({ "instance": self.instance, "id": self.id, "target": target, "delivered": delivered }),
             format!("redrove {}: {how} {}", escape(&self.id), escape(&target)),
         ))
     }
 
     async fn discard(self, connection: &Connection) -> Result<Answer, Failure> {
-        if !connection.store().discard(&self.dead_letter()).await? {
-            return Err(self.not_found());
-        }
+        let discarded = connection.discard(&self.instance, &self.id).await;
+        discarded.map_err(|refused| self.or_not_found(refused))?;
         Ok(Answer::done(
             json!({ "instance": self.instance, "id": self.id, "discarded": true }),
             format!("discarded {} of {}", escape(&self.id), escape(&self.instance)),
@@ -193,27 +200,17 @@ impl Which {
 
 fn described(dead_letter: &DeadLetterSummary) -> Fields {
     let mut fields = Fields::default();
-    fields.add("instance", escape(&dead_letter.id.instance));
-    fields.add("id", escape(&dead_letter.id.id));
-    fields.add("kind", kind(dead_letter.kind));
+    fields.add("instance", escape(&dead_letter.instance));
+    fields.add("id", escape(&dead_letter.id));
+    fields.add("kind", &dead_letter.kind);
     fields.maybe("name", dead_letter.name.as_ref().map(|name| escape(name)));
     fields.maybe("for", dead_letter.target.as_ref().map(|target| escape(target)));
     fields.maybe(
         "execution",
         dead_letter.execution.map(|execution| execution.to_string()),
     );
-    fields.add("given up", moment(dead_letter.at_ms));
+    fields.add("given up", moment(ms_of(&dead_letter.given_up_at)));
     fields.add("tries", dead_letter.attempts.to_string());
     fields.add("reason", &dead_letter.reason);
     fields
-}
-
-fn kind(kind: DeadLetterKind) -> &'static str {
-    match kind {
-        DeadLetterKind::Undeliverable => "undeliverable",
-        DeadLetterKind::NoInstance => "no-instance",
-        DeadLetterKind::PoisonTurn => "poison-turn",
-        DeadLetterKind::PoisonActivity => "poison-activity",
-        DeadLetterKind::Unknown => "unknown",
-    }
 }

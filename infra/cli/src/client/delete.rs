@@ -6,9 +6,6 @@ use super::instance::id_parser;
 use super::{Common, examples};
 use crate::terminal::text::escape;
 use clap::Args;
-use duroxide::ClientError;
-use duroxide::providers::{DeleteInstanceResult, ProviderAdmin as _, PruneOptions};
-use duroxide_cosmos::InstanceSummary;
 use serde_json::json;
 
 /// Delete a finished instance, with its children.
@@ -41,72 +38,41 @@ pub struct Prune {
 
 impl Delete {
     pub(super) async fn act(self, connection: &Connection) -> Result<Answer, Failure> {
-        let summary = connection.find(&self.instance).await?;
-        let deleted = match summary.filter(|summary| summary.started_at.is_none()) {
-            Some(pending) => self.delete_pending(connection, pending).await?,
-            None => connection.client().delete_instance(&self.instance, self.force).await?,
-        };
+        let deleted = connection.delete(&self.instance, self.force).await?;
         Ok(Answer::done(
             json!({
                 "instance": self.instance,
-                "instances": deleted.instances_deleted,
-                "executions": deleted.executions_deleted,
-                "events": deleted.events_deleted,
-                "queued": deleted.queue_messages_deleted,
+                "instances": deleted.instances,
+                "executions": deleted.executions,
+                "events": deleted.events,
+                "queued": deleted.queued,
             }),
             format!(
                 "deleted {}: {} instances, {} executions, {} events, {} queued messages",
                 escape(&self.instance),
-                deleted.instances_deleted,
-                deleted.executions_deleted,
-                deleted.events_deleted,
-                deleted.queue_messages_deleted
+                deleted.instances,
+                deleted.executions,
+                deleted.events,
+                deleted.queued
             ),
         ))
     }
 }
 
-impl Delete {
-    /// Deletes an instance that has not had a turn: for duroxide it does not exist.
-    async fn delete_pending(
-        &self,
-        connection: &Connection,
-        pending: InstanceSummary,
-    ) -> Result<DeleteInstanceResult, ClientError> {
-        let instance_id = self.instance.clone();
-        if pending.parent.is_some() {
-            return Err(ClientError::CannotDeleteSubOrchestration { instance_id });
-        }
-        if !self.force {
-            return Err(ClientError::InstanceStillRunning { instance_id });
-        }
-        let deleted = connection.store().delete_instances_atomic(&[instance_id], true).await?;
-        Ok(DeleteInstanceResult {
-            instances_deleted: 1,
-            ..deleted
-        })
-    }
-}
-
 impl Prune {
     pub(super) async fn act(self, connection: &Connection) -> Result<Answer, Failure> {
-        connection.get(&self.instance).await?;
-        let options = PruneOptions {
-            keep_last: Some(self.keep),
-            completed_before: None,
-        };
-        let pruned = connection.client().prune_executions(&self.instance, options).await?;
+        let pruned = connection.prune(&self.instance, self.keep).await?;
         Ok(Answer::done(
             json!({
                 "instance": self.instance,
-                "executions": pruned.executions_deleted,
-                "events": pruned.events_deleted,
+                "executions": pruned.executions,
+                "events": pruned.events,
             }),
             format!(
                 "pruned {}: {} executions, {} events",
                 escape(&self.instance),
-                pruned.executions_deleted,
-                pruned.events_deleted
+                pruned.executions,
+                pruned.events
             ),
         ))
     }

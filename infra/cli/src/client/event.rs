@@ -1,7 +1,19 @@
 //! The events of a history as text. Pure.
 
+use super::answer::Failure;
 use crate::terminal::text::moment;
-use duroxide::EventKind;
+use duroxide::{Event, EventKind};
+use duroxide_lambda_api::types::Payload;
+
+/// Events as duroxide records them.
+pub(super) fn parsed(events: &[Payload]) -> Result<Vec<Event>, Failure> {
+    let events = events.iter().map(|event| serde_json::from_str(event.json()));
+    events.collect::<Result<_, _>>().map_err(|error| {
+        Failure::error(format!(
+            "the history has an event that this release does not know ({error}): use a newer command line, or --json"
+        ))
+    })
+}
 
 /// The name of an event's kind, and its details, which may be long and are not escaped.
 pub(super) fn described(kind: &EventKind) -> (&'static str, String) {

@@ -1,17 +1,18 @@
 //! `duroxide-lambda history`.
 
 use super::answer::{Answer, Code, Failure};
-use super::attempts::{AttemptsView, note};
+use super::attempts::note;
 use super::connection::Connection;
-use super::event::{described, is_failure};
+use super::event::{described, is_failure, parsed};
 use super::instance::{id_parser, waits_for};
+use super::transport::Refused;
 use super::{Common, examples};
 use crate::terminal::table::{Cell, Look, Table, left, right};
 use crate::terminal::text::{escape, moment, short, span};
 use clap::Args;
 use comfy_table::Color;
-use duroxide::{ClientError, Event};
-use duroxide_cosmos::ActivityAttempts;
+use duroxide::Event;
+use duroxide_lambda_api::types::{ActivityAttempts, ProblemType};
 use serde_json::json;
 
 /// Show the events of an instance.
@@ -37,35 +38,26 @@ pub struct History {
 
 impl History {
     pub(super) async fn act(self, connection: &Connection) -> Result<Answer, Failure> {
-        let summary = connection.get(&self.instance).await?;
-        let client = connection.client();
-        if summary.started_at.is_none() {
+        let instance = connection.get(&self.instance).await?;
+        if instance.started_at.is_none() {
             return Err(Failure::new(
                 Code::NotFound,
                 format!(
                     "instance '{}' has no history yet: {}",
                     self.instance,
-                    waits_for(&summary, connection.now_ms())
+                    waits_for(&instance, connection.now_ms())
                 ),
             ));
         }
-        let execution = self.execution.unwrap_or(summary.execution);
-        let kept = client.list_executions(&self.instance).await?;
-        if !kept.contains(&execution) {
-            let kept: Vec<String> = kept.iter().map(u64::to_string).collect();
-            return Err(Failure::new(
-                Code::NotFound,
-                format!(
-                    "instance '{}' has no execution {execution}; it has: {}",
-                    self.instance,
-                    kept.join(", ")
-                ),
-            ));
-        }
-        let events = client.read_execution_history(&self.instance, execution).await?;
-        let attempts = connection.store().activity_attempts(&self.instance, execution).await;
-        let attempts = attempts.map_err(ClientError::from)?;
-        let views: Vec<AttemptsView> = attempts.iter().map(AttemptsView::from).collect();
+        let execution = self.execution.unwrap_or(instance.execution);
+        let history = match connection.history(&self.instance, Some(execution)).await {
+            Err(Refused::Problem {
+                kind: Some(ProblemType::NotFound),
+                ..
+            }) => return Err(self.no_execution(connection, execution).await?),
+            history => history?,
+        };
+        let events = parsed(&history.events)?;
         let look = match self.full {
             true => Look {
                 columns: None,
@@ -74,9 +66,22 @@ impl History {
             false => connection.look,
         };
         Ok(Answer::done(
-            json!({ "instance": self.instance, "execution": execution, "events": events, "attempts": views }),
-            render(&self.instance, execution, (&events, &attempts), look, self.full),
+            json!({ "instance": self.instance, "execution": execution, "events": history.events, "attempts": history.attempts }),
+            render(&self.instance, execution, (&events, &history.attempts), look, self.full),
         ))
+    }
+}
+
+impl History {
+    async fn no_execution(&self, connection: &Connection, execution: u64) -> Result<Failure, Failure> {
+        let kept = connection.executions(&self.instance).await?;
+        let kept: Vec<String> = kept.iter().map(|kept| kept.execution.to_string()).collect();
+        let message = format!(
+            "instance '{}' has no execution {execution}; it has: {}",
+            self.instance,
+            kept.join(", ")
+        );
+        Ok(Failure::new(Code::NotFound, message))
     }
 }
 

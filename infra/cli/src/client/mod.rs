@@ -1,22 +1,27 @@
 //! The client commands: start, watch and manage workflows.
 //!
 //! ```text
-//!   arguments ──> connect (environment, or GET {cloud}/cloud/variables) ──> one verb ──> Answer ──> table or JSON
-//!                                                                             └─ Failure ──> stderr, exit code
+//!   arguments ──> which API, and who are we (access) ──> one verb ── requests ──> Answer ──> table or JSON
+//!                                                           └─ Failure ──> stderr, exit code
 //! ```
 //!
 //! One file per verb: its arguments, what it does, its answer. The rest is shared:
 //!
 //! | module | role |
 //! |---|---|
-//! | `connection` | connects to a deployment or a local cloud; a notifier that remembers wakeups that were not sent |
-//! | `instance` | finds instances; what their status means |
+//! | `access`, `profiles` | which API a command uses, and how it proves who it is |
+//! | `connection` | the API as the verbs use it, with typed answers |
+//! | `transport`, `sign` | sends requests: signed, repeated, problems read |
+//! | `instance` | what the status of an instance means |
 //! | `payload`, `event`, `attempts` | texts that come in; events of a history as text; attempts of activities as text |
 //! | `answer` | the answer of a verb, its exit code, and how both are printed |
 //!
-//! Invariant: with `--json`, stdout holds exactly one JSON value, or nothing if the exit code says why. Errors and warnings go
-//! to stderr.
+//! It speaks HTTP only, and knows neither the store nor the queues. `demo` and `up` are beside it.
+//!
+//! Invariant: with `--json`, stdout holds exactly one JSON value (of `watch`, one per line), or nothing if the exit code says why.
+//! Errors and warnings go to stderr.
 
+mod access;
 mod answer;
 mod attempts;
 mod connection;
@@ -27,14 +32,19 @@ mod history;
 mod instance;
 mod list;
 mod payload;
+mod profiles;
 mod send;
+mod sign;
 mod start;
 mod stats;
 mod status;
+mod transport;
 mod tree;
 mod wait;
+mod watch;
 
 use crate::terminal::program;
+use access::Token;
 use answer::{Answer, Failure};
 use clap::{Args, Subcommand};
 use connection::Connection;
@@ -43,7 +53,7 @@ use std::process::ExitCode;
 const EXIT_CODES: &str = "\
 Exit codes:
   0: done
-  1: error, for example store unreachable
+  1: error, for example API unreachable
   2: wrong usage
   3: the orchestration failed or was cancelled
   4: timed out
@@ -69,6 +79,7 @@ pub enum Command {
     Cancel(send::Cancel),
     Status(status::ShowStatus),
     Wait(wait::Wait),
+    Watch(watch::Watch),
     List(list::List),
     History(history::History),
     Tree(tree::Tree),
@@ -81,12 +92,24 @@ pub enum Command {
 /// Arguments of every command.
 #[derive(Clone, Debug, Args)]
 pub struct Common {
-    /// The local cloud [default: $LOCAL_CLOUD, else http://127.0.0.1:9400]
+    /// The address of the HTTP API [default: $DUROXIDE_LAMBDA_URL, else that of a running `up`]
     ///
-    /// Without it and with COSMOS_ENDPOINT set, the command connects to a deployment, which needs the same environment
-    /// variables as its functions.
+    /// Requests to another machine are signed with the AWS credentials of this shell, unless there is a token.
     #[arg(long, value_name = "URL", help_heading = "Connection and output")]
-    cloud: Option<String>,
+    url: Option<String>,
+    /// A bearer token [default: $DUROXIDE_LAMBDA_TOKEN]
+    ///
+    /// Other users of this machine can see arguments: prefer the variable.
+    #[arg(long, value_name = "TOKEN", help_heading = "Connection and output")]
+    token: Option<Token>,
+    /// A deployment of the file of profiles [default: $DUROXIDE_LAMBDA_PROFILE]
+    #[arg(
+        long,
+        value_name = "NAME",
+        help_heading = "Connection and output",
+        conflicts_with = "url"
+    )]
+    profile: Option<String>,
     /// Print the answer as one JSON value
     #[arg(long, help_heading = "Connection and output")]
     json: bool,
@@ -96,11 +119,7 @@ pub struct Common {
 pub async fn run(command: Command) -> ExitCode {
     let common = command.common().clone();
     let outcome = match Connection::connect(&common).await {
-        Ok(connection) => {
-            let outcome = command.act(&connection).await;
-            connection.warn_of_unsent_wakeups();
-            outcome
-        }
+        Ok(connection) => command.act(&connection).await,
         Err(failure) => Err(failure),
     };
     answer::print(outcome, common.json)
@@ -115,6 +134,7 @@ impl Command {
             Command::Cancel(verb) => &verb.common,
             Command::Status(verb) => &verb.common,
             Command::Wait(verb) => &verb.common,
+            Command::Watch(verb) => &verb.common,
             Command::List(verb) => &verb.common,
             Command::History(verb) => &verb.common,
             Command::Tree(verb) => &verb.common,
@@ -133,6 +153,7 @@ impl Command {
             Command::Cancel(verb) => verb.act(connection).await,
             Command::Status(verb) => verb.act(connection).await,
             Command::Wait(verb) => verb.act(connection).await,
+            Command::Watch(verb) => verb.act(connection).await,
             Command::List(verb) => verb.act(connection).await,
             Command::History(verb) => verb.act(connection).await,
             Command::Tree(verb) => verb.act(connection).await,

@@ -3,10 +3,12 @@
 use super::answer::{Answer, Failure};
 use super::connection::Connection;
 use super::instance::id_parser;
+use super::transport::Refused;
+use super::wait::Changes;
 use super::{Common, examples, payload};
 use crate::terminal::text::escape;
 use clap::Args;
-use duroxide_cosmos::InstanceStatus;
+use duroxide_lambda_api::types::{Accepted, ProblemType, Status};
 use serde_json::json;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
@@ -35,9 +37,6 @@ pub struct Raise {
     /// The data: text, often JSON; `-` reads stdin, `@FILE` a file
     #[arg(default_value = "", hide_default_value = true, allow_negative_numbers = true)]
     data: String,
-    /// Do not check that the instance exists and is running
-    #[arg(long)]
-    force: bool,
     #[command(flatten)]
     pub(super) common: Common,
 }
@@ -60,9 +59,6 @@ pub struct Enqueue {
     /// The message: text, often JSON; `-` reads stdin, `@FILE` a file
     #[arg(default_value = "", hide_default_value = true, allow_negative_numbers = true)]
     message: String,
-    /// Do not check that the instance exists and is running
-    #[arg(long)]
-    force: bool,
     #[command(flatten)]
     pub(super) common: Common,
 }
@@ -79,9 +75,6 @@ pub struct Cancel {
     /// The reason, which becomes part of the failure
     #[arg(long, value_name = "TEXT", default_value = "cancelled from the command line")]
     reason: String,
-    /// Do not check that the instance exists and is running
-    #[arg(long)]
-    force: bool,
     #[command(flatten)]
     pub(super) common: Common,
 }
@@ -89,11 +82,11 @@ pub struct Cancel {
 impl Raise {
     pub(super) async fn act(self, connection: &Connection) -> Result<Answer, Failure> {
         let data = payload::read(&self.data)?;
-        check_receiver(connection, &self.instance, self.force).await?;
         let (instance, event) = (self.instance.as_str(), self.event.as_str());
-        connection.client().raise_event(instance, event, data).await?;
+        until_begun(connection, instance).await?;
+        patiently(instance, async || connection.raise(instance, event, data.clone()).await).await?;
         Ok(Answer::done(
-            json!({ "instance": instance, "event": event, "notified": connection.all_notified() }),
+            json!({ "instance": instance, "event": event }),
             format!("raised {} for {}", escape(event), escape(instance)),
         ))
     }
@@ -102,11 +95,13 @@ impl Raise {
 impl Enqueue {
     pub(super) async fn act(self, connection: &Connection) -> Result<Answer, Failure> {
         let message = payload::read(&self.message)?;
-        check_receiver(connection, &self.instance, self.force).await?;
         let (instance, queue) = (self.instance.as_str(), self.queue.as_str());
-        connection.client().enqueue_event(instance, queue, message).await?;
+        patiently(instance, async || {
+            connection.enqueue(instance, queue, message.clone()).await
+        })
+        .await?;
         Ok(Answer::done(
-            json!({ "instance": instance, "queue": queue, "notified": connection.all_notified() }),
+            json!({ "instance": instance, "queue": queue }),
             format!("put a message into queue {} of {}", escape(queue), escape(instance)),
         ))
     }
@@ -114,42 +109,46 @@ impl Enqueue {
 
 impl Cancel {
     pub(super) async fn act(self, connection: &Connection) -> Result<Answer, Failure> {
-        check_receiver(connection, &self.instance, self.force).await?;
         let instance = self.instance.as_str();
-        connection
-            .client()
-            .cancel_instance(instance, self.reason.as_str())
-            .await?;
+        patiently(instance, async || connection.cancel(instance, &self.reason).await).await?;
         Ok(Answer::done(
-            json!({ "instance": instance, "reason": self.reason, "notified": connection.all_notified() }),
+            json!({ "instance": instance, "reason": self.reason }),
             format!("requested the cancellation of {}", escape(instance)),
         ))
     }
 }
 
-/// Checks that the instance exists and has not finished: a message for any other would stay in the store for ever. An event
-/// that comes before the first turn could be lost, so a pending instance gets some time for it.
-async fn check_receiver(connection: &Connection, instance: &str, force: bool) -> Result<(), Failure> {
-    if force {
-        return Ok(());
-    }
-    let deadline = Instant::now() + PATIENCE;
-    let status = loop {
-        match connection.find(instance).await?.map(|summary| summary.status) {
-            Some(InstanceStatus::Pending) if Instant::now() < deadline => sleep(PAUSE).await,
-            Some(status) => break status,
-            None if Instant::now() < deadline => sleep(PAUSE).await,
-            None => {
-                let mut failure = Failure::unknown(instance);
-                failure.message.push_str("; --force queues the message anyway");
-                return Err(failure);
-            }
+/// Gives a pending instance some time for its first turn: an event that comes before it could be lost.
+async fn until_begun(connection: &Connection, instance: &str) -> Result<(), Failure> {
+    let mut changes = Changes::of(connection, instance, Some(PATIENCE));
+    while let Some(now) = changes.next().await? {
+        if now.status != Status::Pending {
+            break;
         }
-    };
-    if status.is_finished() {
-        return Err(Failure::error(format!(
-            "instance '{instance}' has finished ({status}) and would not receive it; --force queues it anyway"
-        )));
     }
     Ok(())
+}
+
+/// Sends a message, again if the instance does not exist yet.
+async fn patiently(instance: &str, send: impl AsyncFn() -> Result<Accepted, Refused>) -> Result<(), Failure> {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        match send().await {
+            Ok(_) => return Ok(()),
+            Err(Refused::Problem {
+                kind: Some(ProblemType::NotFound),
+                ..
+            }) => {
+                if Instant::now() >= deadline {
+                    return Err(Failure::unknown(instance));
+                }
+                sleep(PAUSE).await;
+            }
+            Err(Refused::Problem {
+                kind: Some(ProblemType::InstanceEnded | ProblemType::WrongState),
+                detail,
+            }) => return Err(Failure::error(format!("{detail}: it would not receive this"))),
+            Err(refused) => return Err(refused.into()),
+        }
+    }
 }

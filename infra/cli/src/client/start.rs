@@ -1,14 +1,16 @@
 //! `duroxide-lambda start`.
 
-use super::answer::{Answer, Code, Failure};
+use super::answer::{Answer, Failure};
 use super::connection::Connection;
 use super::instance::id_parser;
+use super::transport::Refused;
 use super::wait::{self, Timeout};
 use super::{Common, examples, payload};
+use crate::ambient;
 use crate::terminal::program;
 use crate::terminal::text::escape;
 use clap::Args;
-use duroxide_cosmos::{Ids as _, RandomIds};
+use duroxide_lambda_api::types::{ProblemType, StartRequest};
 use serde_json::json;
 
 /// How many characters of a random id are part of a generated instance id.
@@ -16,7 +18,7 @@ const RANDOM: usize = 12;
 
 /// Start an orchestration.
 ///
-/// Prints the id of the instance. An id that exists is refused. Of two starts at the same moment duroxide ignores the second.
+/// Prints the id of the instance. An id that exists is refused.
 #[derive(Debug, Args)]
 #[command(after_help = examples(&[
     "start fulfil-order --id order-7 --wait 30 --input '{\"id\": \"7\", \"customer\": \"ada\", \"total_cents\": 4200,
@@ -43,6 +45,9 @@ pub struct Start {
     /// The version of the orchestration [default: as registered, usually the latest]
     #[arg(long, value_parser = id_parser())]
     version: Option<String>,
+    /// A tag to find it by, like customer=ada; may be repeated
+    #[arg(long = "tag", value_name = "KEY=VALUE", value_parser = tag)]
+    tags: Vec<(String, String)>,
     /// Wait for the end, this many seconds at most [default without a number: 60]
     #[arg(long, value_name = "SECONDS", num_args = 0..=1, default_missing_value = "60")]
     wait: Option<Timeout>,
@@ -53,23 +58,22 @@ pub struct Start {
 impl Start {
     pub(super) async fn act(self, connection: &Connection) -> Result<Answer, Failure> {
         let input = payload::read(&self.input)?;
-        let instance = match self.id {
-            Some(id) => {
-                refuse_existing(connection, &id).await?;
-                id
-            }
-            None => generated_id(&self.orchestration),
+        let instance = self.id.clone().unwrap_or_else(|| generated_id(&self.orchestration));
+        let orchestration = self.orchestration.as_str();
+        let request = StartRequest {
+            id: Some(instance.clone()),
+            input: None,
+            input_text: Some(input),
+            version: self.version.clone(),
+            tags: self.tags.iter().cloned().collect(),
         };
-        let (client, orchestration) = (connection.client(), self.orchestration.as_str());
-        match &self.version {
-            Some(version) => {
-                let version = version.as_str();
-                client
-                    .start_orchestration_versioned(&instance, orchestration, version, input)
-                    .await?;
-            }
-            None => client.start_orchestration(&instance, orchestration, input).await?,
-        }
+        match connection.start(orchestration, &request).await {
+            Err(Refused::Problem {
+                kind: Some(ProblemType::InstanceExists),
+                detail,
+            }) => return Err(existing(connection, &instance, detail).await),
+            started => started?,
+        };
         match self.wait {
             Some(timeout) => wait::for_end(connection, &instance, timeout).await,
             None => Ok(Answer::done(
@@ -77,7 +81,6 @@ impl Start {
                     "instance": instance,
                     "orchestration": orchestration,
                     "version": self.version,
-                    "notified": connection.all_notified(),
                 }),
                 format!("started {} ({})", escape(&instance), escape(orchestration)),
             )),
@@ -85,22 +88,27 @@ impl Start {
     }
 }
 
-async fn refuse_existing(connection: &Connection, id: &str) -> Result<(), Failure> {
-    match connection.find(id).await? {
-        None => Ok(()),
-        Some(summary) => Err(Failure::new(
-            Code::Error,
-            format!(
-                "instance '{id}' exists already: {}, {}. Choose another --id, or delete it first (`{} delete`)",
-                summary.orchestration,
-                summary.status,
-                program()
-            ),
-        )),
+/// Says what the instance is that has the id already.
+async fn existing(connection: &Connection, id: &str, detail: String) -> Failure {
+    let Ok(found) = connection.get(id).await else {
+        return Failure::error(detail);
+    };
+    Failure::error(format!(
+        "instance '{id}' exists already: {}, {}. Choose another --id, or delete it first (`{} delete`)",
+        found.orchestration,
+        found.status,
+        program()
+    ))
+}
+
+fn tag(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((key, value)) if !key.is_empty() && !value.is_empty() => Ok((key.to_owned(), value.to_owned())),
+        _ => Err("write it as KEY=VALUE".to_owned()),
     }
 }
 
 fn generated_id(orchestration: &str) -> String {
-    let random: String = RandomIds.unique().chars().take(RANDOM).collect();
+    let random: String = ambient::unique().chars().take(RANDOM).collect();
     format!("{orchestration}-{random}")
 }

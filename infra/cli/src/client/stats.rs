@@ -5,8 +5,6 @@ use super::connection::Connection;
 use super::{Common, examples};
 use crate::terminal::table::Fields;
 use clap::Args;
-use duroxide::ClientError;
-use futures::TryFutureExt as _;
 use serde_json::json;
 
 /// Count instances, events and queued messages.
@@ -21,12 +19,7 @@ pub struct Stats {
 
 impl Stats {
     pub(super) async fn act(self, connection: &Connection) -> Result<Answer, Failure> {
-        let (client, store) = (connection.client(), connection.store());
-        let (counts, queues, dead_letters) = futures::try_join!(
-            store.instance_counts().map_err(ClientError::from),
-            client.get_queue_depths(),
-            store.dead_letter_count().map_err(ClientError::from),
-        )?;
+        let counts = connection.store_stats().await?;
         let mut fields = Fields::default();
         fields.add(
             "instances",
@@ -49,10 +42,10 @@ impl Stats {
             "queued",
             format!(
                 "{} messages and {} activities that are due and not claimed; {} timers in the future",
-                queues.orchestrator_queue, queues.worker_queue, queues.timer_queue
+                counts.messages_due, counts.activities_due, counts.timers_pending
             ),
         );
-        fields.add("dead letters", dead_letters.to_string());
+        fields.add("dead letters", counts.dead_letters.to_string());
         let json = json!({
             "instances": {
                 "total": counts.total,
@@ -66,11 +59,11 @@ impl Stats {
             "executions": counts.executions,
             "events": counts.events,
             "queues": {
-                "orchestrator": queues.orchestrator_queue,
-                "worker": queues.worker_queue,
-                "timers": queues.timer_queue,
+                "orchestrator": counts.messages_due,
+                "worker": counts.activities_due,
+                "timers": counts.timers_pending,
             },
-            "deadLetters": dead_letters,
+            "deadLetters": counts.dead_letters,
         });
         Ok(Answer::done(json, fields.render(connection.look)))
     }

@@ -1,18 +1,15 @@
 //! `duroxide-lambda status`, and the view of an instance that `wait` answers too.
 
 use super::answer::{Answer, Failure};
-use super::attempts::AttemptsView;
+use super::attempts::open_line;
 use super::connection::Connection;
-use super::instance::{BlockedView, blocked_lines, id_parser, status_colour, version_of};
+use super::instance::{blocked_lines, id_parser, ms_of, status_colour, version_of};
+use super::list::every_child;
 use super::{Common, examples};
 use crate::terminal::table::{Fields, Look};
 use crate::terminal::text::{escape, moment, short, span};
 use clap::Args;
-use duroxide::ClientError;
-use duroxide::providers::ProviderAdmin as _;
-use duroxide_cosmos::InstanceSummary;
-use duroxide_lambda::log::rfc3339;
-use futures::TryFutureExt as _;
+use duroxide_lambda_api::types::{ActivityAttempts, Blocked, Instance, Payload, Status};
 use serde::Serialize;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -42,8 +39,8 @@ pub struct ShowStatus {
 
 impl ShowStatus {
     pub(super) async fn act(self, connection: &Connection) -> Result<Answer, Failure> {
-        let summary = connection.get(&self.instance).await?;
-        let view = View::read(connection, summary).await?;
+        let instance = connection.get(&self.instance).await?;
+        let view = View::read(connection, instance).await?;
         Ok(Answer::done(
             view.json()?,
             view.render(connection.now_ms(), connection.look, self.full),
@@ -69,7 +66,7 @@ pub(super) struct View {
     /// The error of a failed instance, or the reason of a cancelled one.
     pub error: Option<String>,
     /// Why it is blocked.
-    pub blocked: Option<BlockedView>,
+    pub blocked: Option<Blocked>,
     pub execution: u64,
     /// The executions that still exist.
     pub executions: Vec<u64>,
@@ -86,52 +83,53 @@ pub(super) struct View {
     /// Queued messages that the previous execution left to this one.
     pub carried_messages: Option<u64>,
     pub parent: Option<String>,
+    pub tags: BTreeMap<String, String>,
     pub children: Vec<String>,
     pub key_values: BTreeMap<String, String>,
     /// The activities of the current execution that have not completed.
-    pub activities: Vec<AttemptsView>,
+    pub activities: Vec<ActivityAttempts>,
     #[serde(skip)]
-    summary: InstanceSummary,
+    now: Instance,
 }
 
 impl View {
-    pub(super) async fn read(connection: &Connection, summary: InstanceSummary) -> Result<View, Failure> {
-        let (client, store) = (connection.client(), connection.store());
-        let id = summary.instance.as_str();
-        let (executions, children, values, stats, attempts) = futures::try_join!(
-            client.list_executions(id),
-            store.list_children(id).map_err(ClientError::from),
-            client.get_kv_all_values(id),
-            client.get_orchestration_stats(id),
-            store
-                .activity_attempts(id, summary.execution)
-                .map_err(ClientError::from),
+    pub(super) async fn read(connection: &Connection, now: Instance) -> Result<View, Failure> {
+        let id = now.instance.as_str();
+        let has_begun = now.started_at.is_some();
+        let (executions, children, key_values, stats, activities) = futures::try_join!(
+            connection.executions(id),
+            every_child(connection, id),
+            connection.key_values(id),
+            connection.stats(id),
+            open_activities(connection, &now),
         )?;
+        let text = |payload: &Option<Payload>| payload.as_ref().map(|payload| payload.text().into_owned());
         Ok(View {
-            instance: summary.instance.clone(),
-            orchestration: summary.orchestration.clone(),
-            version: summary.version.clone(),
-            status: summary.status.to_string(),
-            custom_status: summary.custom_status.clone(),
-            input: summary.input.clone(),
-            output: summary.output.clone(),
-            error: summary.error.clone(),
-            blocked: summary.blocked.as_ref().map(BlockedView::from),
-            execution: summary.execution,
-            executions,
-            created_at: rfc3339(summary.accepted_at),
-            updated_at: rfc3339(summary.updated_at),
-            started_at: summary.started_at.map(rfc3339),
-            completed_at: summary.completed_at.map(rfc3339),
-            duration_ms: summary.took_ms(),
-            events: summary.events,
-            history_bytes: stats.as_ref().map(|stats| stats.history_size_bytes),
-            carried_messages: stats.as_ref().map(|stats| stats.queue_pending_count),
-            parent: summary.parent.clone(),
+            instance: now.instance.clone(),
+            orchestration: now.orchestration.clone(),
+            version: now.version.clone(),
+            status: now.status.to_string(),
+            custom_status: now.custom_status.clone(),
+            input: text(&now.input),
+            output: text(&now.output),
+            error: now.error.clone(),
+            blocked: now.blocked.clone(),
+            execution: now.execution,
+            executions: executions.iter().map(|execution| execution.execution).collect(),
+            created_at: now.created_at.clone(),
+            updated_at: now.updated_at.clone(),
+            started_at: now.started_at.clone(),
+            completed_at: now.completed_at.clone(),
+            duration_ms: now.duration_ms,
+            events: now.events,
+            history_bytes: has_begun.then_some(stats.history_bytes),
+            carried_messages: has_begun.then_some(stats.carried_messages),
+            parent: now.parent.clone(),
+            tags: now.tags.clone(),
             children,
-            key_values: values.into_iter().collect(),
-            activities: AttemptsView::open(&attempts),
-            summary,
+            key_values,
+            activities,
+            now,
         })
     }
 
@@ -146,10 +144,10 @@ impl View {
         fields.add("instance", escape(&self.instance));
         fields.add(
             "orchestration",
-            escape(format!("{} {}", self.orchestration, version_of(&self.summary)).trim_end()),
+            escape(format!("{} {}", self.orchestration, version_of(&self.now)).trim_end()),
         );
-        fields.coloured("status", &self.status, status_colour(&self.summary.status));
-        let blocked = self.summary.blocked.as_ref();
+        fields.coloured("status", &self.status, status_colour(self.now.status));
+        let blocked = self.blocked.as_ref();
         fields.maybe("blocked", blocked.map(|blocked| blocked_lines(blocked, now_ms)));
         fields.maybe(
             "custom status",
@@ -161,9 +159,9 @@ impl View {
         } else {
             "created"
         };
-        fields.add(accepted, ago(self.summary.accepted_at));
+        fields.add(accepted, ago(ms_of(&self.created_at)));
         if self.started_at.is_some() {
-            fields.add("updated", ago(self.summary.updated_at));
+            fields.add("updated", ago(ms_of(&self.updated_at)));
         }
         fields.maybe("took", self.duration_ms.map(span));
         if self.execution > 1 {
@@ -190,8 +188,11 @@ impl View {
         let values = self.key_values.iter();
         let values = values.map(|(key, value)| format!("{} = {}", escape(key), short(value, full)));
         let children = self.children.iter().map(|child| escape(child));
-        let activities = self.activities.iter().map(|activity| activity.line(now_ms));
-        let lists: [(_, Vec<String>); 3] = [
+        let activities = self.activities.iter().map(|activity| open_line(activity, now_ms));
+        let tags = self.tags.iter();
+        let tags = tags.map(|(key, value)| format!("{} = {}", escape(key), escape(value)));
+        let lists: [(_, Vec<String>); 4] = [
+            ("tags", tags.collect()),
             ("activities", activities.collect()),
             ("children", children.collect()),
             ("key-values", values.collect()),
@@ -205,6 +206,15 @@ impl View {
             fields.add(label, shown.join("\n"));
         }
     }
+}
+
+/// The activities of the current execution that have not completed. A finished instance has none.
+async fn open_activities(connection: &Connection, now: &Instance) -> Result<Vec<ActivityAttempts>, Failure> {
+    if now.status.is_finished() || now.status == Status::Pending || now.events == 0 {
+        return Ok(Vec::new());
+    }
+    let history = connection.history(&now.instance, Some(now.execution)).await?;
+    Ok(history.attempts.into_iter().filter(|of| of.open).collect())
 }
 
 /// A value for people: JSON with indentation, other text as it is; shortened unless `full`.

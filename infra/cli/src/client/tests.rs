@@ -43,7 +43,28 @@ fn unusual_ids_and_texts_can_be_typed() {
         &["start", "o", "--input=--wait"],
         &["start", "o", "--wait"],
         &["start", "o", "--wait", "2.5", "--json"],
-        &["start", "o", "--version", "1.0.0", "--cloud", "http://localhost:1"],
+        &[
+            "start",
+            "o",
+            "--version",
+            "1.0.0",
+            "--url",
+            "http://localhost:1",
+            "--tag",
+            "a=b",
+        ],
+        &["watch", "i", "--timeout", "5", "--profile", "p"],
+        &[
+            "list",
+            "--tag",
+            "a=b",
+            "--tag",
+            "c=d",
+            "--prefix",
+            "-7",
+            "--created-from",
+            "2026-01-01T00:00:00Z",
+        ],
         &["dead-letters"],
         &["dead-letters", "--limit", "3", "--json"],
         &["dead-letters", "list", "--limit", "3"],
@@ -64,6 +85,13 @@ fn invalid_arguments_are_wrong_usage() {
         (&["wait", "i", "--timeout", "soon"], ErrorKind::ValueValidation),
         (&["list", "--status", "happy"], ErrorKind::InvalidValue),
         (&["list", "--limit", "0"], ErrorKind::ValueValidation),
+        (&["list", "--tag", "a"], ErrorKind::ValueValidation),
+        (&["list", "--created-to", "now"], ErrorKind::ValueValidation),
+        (
+            &["list", "--url", "http://localhost:1", "--profile", "p"],
+            ErrorKind::ArgumentConflict,
+        ),
+        (&["list", "--token", "a b"], ErrorKind::ValueValidation),
         (&["history", "i", "--execution", "0"], ErrorKind::ValueValidation),
         (&["dead-letters", "show", "i"], ErrorKind::MissingRequiredArgument),
     ] {
@@ -81,4 +109,28 @@ fn json_is_accepted_in_every_position() {
     );
     assert!(parse(&["dead-letters", "--json"]).unwrap().common().json);
     assert!(!parse(&["list"]).unwrap().common().json);
+}
+
+#[test]
+fn the_client_knows_neither_the_store_nor_the_queues() {
+    let directory = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src/client");
+    let mut files = 0;
+    for entry in std::fs::read_dir(directory).unwrap() {
+        let path = entry.unwrap().path();
+        if path.ends_with("tests.rs") {
+            continue;
+        }
+        let text = std::fs::read_to_string(&path).unwrap();
+        for foreign in [
+            "duroxide_cosmos",
+            "cosmos::",
+            "duroxide_lambda::",
+            "local_cloud",
+            "cosmos_emulator",
+        ] {
+            assert!(!text.contains(foreign), "{} uses {foreign}", path.display());
+        }
+        files += 1;
+    }
+    assert!(files > 15, "{files}");
 }

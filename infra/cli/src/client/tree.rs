@@ -2,11 +2,11 @@
 
 use super::answer::{Answer, Failure};
 use super::connection::Connection;
-use super::instance::{BlockedView, id_parser, status_colour, version_of};
+use super::instance::{id_parser, status_colour, version_of};
 use super::{Common, examples};
 use crate::terminal::table::{Cell, Table, left};
 use clap::Args;
-use duroxide_cosmos::InstanceSummary;
+use duroxide_lambda_api::types::Instance;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
@@ -23,11 +23,11 @@ pub struct Tree {
 
 impl Tree {
     pub(super) async fn act(self, connection: &Connection) -> Result<Answer, Failure> {
-        let root = connection.get(&self.instance).await?;
-        let tree = connection.client().get_instance_tree(&self.instance).await?;
-        let others: Vec<String> = tree.all_ids.into_iter().filter(|id| *id != self.instance).collect();
-        let infos = connection.find_all(&others).await?;
-        let lines = ordered(root, infos);
+        let mut all = connection.tree(&self.instance).await?;
+        let root = all.iter().position(|one| one.instance == self.instance);
+        let root = root.ok_or_else(|| Failure::unknown(&self.instance))?;
+        let root = all.swap_remove(root);
+        let lines = ordered(root, all);
         let mut table = Table::new([
             left("INSTANCE"),
             left("ORCHESTRATION"),
@@ -40,7 +40,7 @@ impl Tree {
                 format!("{branch}{}", summary.instance).into(),
                 summary.orchestration.as_str().into(),
                 version_of(summary).into(),
-                Cell::from(summary.status.name()).coloured(status_colour(&summary.status)),
+                Cell::from(summary.status.name()).coloured(status_colour(summary.status)),
             ]);
             instances.push(json!({
                 "instance": summary.instance,
@@ -49,7 +49,7 @@ impl Tree {
                 "orchestration": summary.orchestration,
                 "version": summary.version,
                 "status": summary.status.name(),
-                "blocked": summary.blocked.as_ref().map(BlockedView::from),
+                "blocked": summary.blocked,
             }));
         }
         Ok(Answer::done(
@@ -60,8 +60,8 @@ impl Tree {
 }
 
 /// Each instance after its parent, with its depth and the branch that is drawn before it.
-fn ordered(root: InstanceSummary, others: Vec<InstanceSummary>) -> Vec<(usize, String, InstanceSummary)> {
-    let mut children: BTreeMap<String, Vec<InstanceSummary>> = BTreeMap::new();
+fn ordered(root: Instance, others: Vec<Instance>) -> Vec<(usize, String, Instance)> {
+    let mut children: BTreeMap<String, Vec<Instance>> = BTreeMap::new();
     for summary in others {
         let parent = summary.parent.clone().unwrap_or_default();
         children.entry(parent).or_default().push(summary);
@@ -72,7 +72,7 @@ fn ordered(root: InstanceSummary, others: Vec<InstanceSummary>) -> Vec<(usize, S
     while let Some((depth, branch, beneath, summary)) = open.pop() {
         let mut below = children.remove(&summary.instance).unwrap_or_default();
         below.sort_by(|a, b| {
-            let by_age = a.accepted_at.cmp(&b.accepted_at);
+            let by_age = a.created_at.cmp(&b.created_at);
             by_age.then_with(|| a.instance.cmp(&b.instance))
         });
         let last = below.len().saturating_sub(1);
@@ -92,28 +92,13 @@ fn ordered(root: InstanceSummary, others: Vec<InstanceSummary>) -> Vec<(usize, S
 #[cfg(test)]
 mod tests {
     use super::*;
-    use duroxide_cosmos::InstanceStatus;
 
-    fn summary(id: &str, parent: Option<&str>) -> InstanceSummary {
-        InstanceSummary {
-            instance: id.to_owned(),
-            orchestration: String::new(),
-            version: None,
-            status: InstanceStatus::Running,
-            custom_status: None,
-            custom_status_version: 0,
-            input: None,
-            output: None,
-            error: None,
-            blocked: None,
-            execution: 1,
-            accepted_at: 0,
-            started_at: None,
-            updated_at: 0,
-            completed_at: None,
-            events: 0,
-            parent: parent.map(str::to_owned),
-        }
+    fn summary(id: &str, parent: Option<&str>) -> Instance {
+        let json = json!({
+            "instance": id, "orchestration": "o", "status": "Running", "execution": 1, "events": 0,
+            "createdAt": "2026-01-01T00:00:00.000Z", "updatedAt": "2026-01-01T00:00:00.000Z", "parent": parent,
+        });
+        serde_json::from_value(json).unwrap()
     }
 
     #[test]

@@ -1,23 +1,24 @@
 //! `duroxide-lambda wait`: waits for the end of an instance and prints custom-status changes to stderr.
 
 use super::answer::{Answer, Code, Failure, warn};
-use super::connection::Connection;
+use super::connection::{Connection, Seen};
 use super::instance::{id_parser, waits_for};
 use super::status::View;
 use super::{Common, examples};
 use crate::terminal::program;
 use crate::terminal::text::{escape, short};
 use clap::Args;
-use duroxide::ClientError;
-use duroxide_cosmos::{InstanceStatus, InstanceSummary};
+use duroxide_lambda_api::types::{Instance, Status};
+use reqwest::header::HeaderValue;
 use std::str::FromStr;
 use std::time::Duration;
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant as Moment, sleep};
 
-/// The pause between two reads: short at first, for instances that finish soon, then longer.
-const FIRST_PAUSE: Duration = Duration::from_millis(50);
-const LONGEST_PAUSE: Duration = Duration::from_secs(1);
-/// How many consecutive reads may fail with a retryable error.
+/// How long the API waits for a change before it answers that there was none.
+const LONG_POLL: Duration = Duration::from_secs(20);
+/// The pause between two looks for an instance that does not exist yet.
+const PAUSE: Duration = Duration::from_millis(500);
+/// How many looks in a row may fail, once one has succeeded.
 const MOST_FAILURES: u32 = 5;
 
 /// Wait until an instance has completed, failed or been cancelled.
@@ -38,8 +39,8 @@ pub struct Wait {
 }
 
 /// A number of seconds.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Timeout(Duration);
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Timeout(pub(super) Duration);
 
 impl FromStr for Timeout {
     type Err = String;
@@ -63,32 +64,26 @@ impl Wait {
 
 /// Waits for the end of an instance.
 pub(super) async fn for_end(connection: &Connection, instance: &str, timeout: Timeout) -> Result<Answer, Failure> {
-    match until_finished(connection, instance, timeout).await? {
-        Waited::Finished(summary) => finished(connection, summary).await,
-        Waited::NotYet(summary) => Err(timed_out(&summary, connection.now_ms(), timeout)),
-        Waited::NeverSeen => Err(Failure::unknown(instance)),
+    let mut changes = Changes::of(connection, instance, Some(timeout.0));
+    let mut seen = 0;
+    while let Some(now) = changes.next().await? {
+        if now.custom_status_version > seen {
+            seen = now.custom_status_version;
+            if let Some(status) = &now.custom_status {
+                warn(&format!("{}: {}", escape(instance), short(status, false)));
+            }
+        }
+        if now.status.is_finished() {
+            return finished(connection, now).await;
+        }
     }
+    Err(changes.timed_out(timeout))
 }
 
-fn timed_out(summary: &InstanceSummary, now_ms: u64, timeout: Timeout) -> Failure {
-    Failure::new(
-        Code::TimedOut,
-        format!(
-            "instance '{}' has not finished after {} s: {}. `{} wait` continues to wait",
-            summary.instance,
-            timeout.0.as_secs_f64(),
-            waits_for(summary, now_ms),
-            program()
-        ),
-    )
-}
-
-async fn finished(connection: &Connection, summary: InstanceSummary) -> Result<Answer, Failure> {
-    let code = match summary.status {
-        InstanceStatus::Failed | InstanceStatus::Cancelled => Code::Failed,
-        _ => Code::Done,
-    };
-    let view = View::read(connection, summary).await?;
+/// The answer for an instance that has finished.
+pub(super) async fn finished(connection: &Connection, now: Instance) -> Result<Answer, Failure> {
+    let code = code_of(now.status);
+    let view = View::read(connection, now).await?;
     Ok(Answer {
         code,
         json: view.json()?,
@@ -96,51 +91,102 @@ async fn finished(connection: &Connection, summary: InstanceSummary) -> Result<A
     })
 }
 
-enum Waited {
-    Finished(InstanceSummary),
-    NotYet(InstanceSummary),
-    NeverSeen,
-}
-
-async fn until_finished(connection: &Connection, instance: &str, timeout: Timeout) -> Result<Waited, Failure> {
-    let deadline = Instant::now() + timeout.0;
-    let (mut pause, mut seen, mut last, mut failures) = (FIRST_PAUSE, 0, Waited::NeverSeen, 0);
-    // If the first read fails, the connection is wrong and retries would not help.
-    let mut reached = false;
-    loop {
-        match read(connection, instance, &mut seen).await {
-            Ok(Some(summary)) if summary.status.is_finished() => return Ok(Waited::Finished(summary)),
-            Ok(found) => {
-                (reached, failures) = (true, 0);
-                last = found.map_or(last, Waited::NotYet);
-            }
-            Err(error) if reached && error.is_retryable() && failures < MOST_FAILURES => {
-                failures += 1;
-                warn(&format!("warning: {error}; retrying"));
-            }
-            Err(error) => return Err(error.into()),
-        }
-        let left = deadline.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            return Ok(last);
-        }
-        sleep(pause.min(left)).await;
-        pause = (pause * 2).min(LONGEST_PAUSE);
+/// The exit code for an instance that has finished.
+pub(super) fn code_of(status: Status) -> Code {
+    match status {
+        Status::Failed | Status::Cancelled => Code::Failed,
+        _ => Code::Done,
     }
 }
 
-/// Reads the instance; prints its custom status if that has changed.
-async fn read(connection: &Connection, instance: &str, seen: &mut u64) -> Result<Option<InstanceSummary>, ClientError> {
-    let Some(summary) = connection.find(instance).await? else {
-        return Ok(None);
-    };
-    if summary.custom_status_version > *seen {
-        *seen = summary.custom_status_version;
-        if let Some(status) = &summary.custom_status {
-            warn(&format!("{}: {}", escape(instance), short(status, false)));
+/// The states of an instance, one after the other. The API holds each request back until there is something new.
+pub(super) struct Changes<'a> {
+    connection: &'a Connection,
+    instance: &'a str,
+    deadline: Option<Moment>,
+    etag: Option<HeaderValue>,
+    last: Option<Instance>,
+    failures: u32,
+}
+
+impl<'a> Changes<'a> {
+    pub(super) fn of(connection: &'a Connection, instance: &'a str, timeout: Option<Duration>) -> Changes<'a> {
+        Changes {
+            connection,
+            instance,
+            deadline: timeout.map(|timeout| Moment::now() + timeout),
+            etag: None,
+            last: None,
+            failures: 0,
         }
     }
-    Ok(Some(summary))
+
+    /// The next state; `None` when the time is over.
+    pub(super) async fn next(&mut self) -> Result<Option<Instance>, Failure> {
+        loop {
+            // The first look does not wait, and the last one is at the deadline.
+            let left = self.left();
+            let is_over = self.last.is_some() && left.is_zero();
+            let wait = match &self.etag {
+                Some(_) => left.min(LONG_POLL),
+                None => Duration::ZERO,
+            };
+            if !wait.is_zero() && wait < Duration::from_secs(1) {
+                // Waits of the API are whole seconds.
+                sleep(wait).await;
+            }
+            if self.etag.is_none() && self.last.is_some() {
+                // Without an ETag the API answers at once.
+                sleep(PAUSE.min(left)).await;
+            }
+            let whole = Duration::from_secs(wait.as_secs());
+            let seen = match self.connection.look_at(self.instance, self.etag.as_ref(), whole).await {
+                Ok(seen) => seen,
+                Err(failure) if self.last.is_some() && self.failures < MOST_FAILURES => {
+                    self.failures += 1;
+                    warn(&format!("warning: {}; retrying", failure.message));
+                    sleep(PAUSE * self.failures).await;
+                    continue;
+                }
+                Err(failure) => return Err(failure),
+            };
+            self.failures = 0;
+            match seen {
+                Seen::Instance(now, etag) => {
+                    self.etag = etag;
+                    self.last = Some((*now).clone());
+                    return Ok(Some(*now));
+                }
+                Seen::Missing if self.last.is_some() => return Err(Failure::unknown(self.instance)),
+                Seen::Missing if self.left().is_zero() => return Ok(None),
+                Seen::Missing => sleep(PAUSE.min(self.left())).await,
+                Seen::Unchanged if is_over || self.left().is_zero() => return Ok(None),
+                Seen::Unchanged => {}
+            }
+        }
+    }
+
+    fn left(&self) -> Duration {
+        let deadline = self
+            .deadline
+            .map(|deadline| deadline.saturating_duration_since(Moment::now()));
+        deadline.unwrap_or(LONG_POLL)
+    }
+
+    /// What to say when the time is over.
+    pub(super) fn timed_out(&self, timeout: Timeout) -> Failure {
+        let Some(last) = &self.last else {
+            return Failure::unknown(self.instance);
+        };
+        let message = format!(
+            "instance '{}' has not finished after {} s: {}. `{} wait` continues to wait",
+            self.instance,
+            timeout.0.as_secs_f64(),
+            waits_for(last, self.connection.now_ms()),
+            program()
+        );
+        Failure::new(Code::TimedOut, message)
+    }
 }
 
 #[cfg(test)]

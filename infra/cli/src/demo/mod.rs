@@ -3,6 +3,7 @@
 mod progress;
 mod summary;
 
+use crate::ambient;
 use crate::arguments::CloudArguments;
 use crate::stop_requested;
 use crate::terminal::program;
@@ -10,7 +11,6 @@ use crate::terminal::table::Look;
 use crate::up::with_advice;
 use anyhow::Context as _;
 use clap::Args;
-use duroxide_cosmos::{Ids as _, RandomIds};
 use local_cloud::demo::{self, DemoOptions, Report, TurnCounter};
 use local_cloud::{Cloud, CloudOptions, Loss, Store};
 use progress::ProgressView;
@@ -84,12 +84,13 @@ impl Demo {
     async fn run_on(&self, options: CloudOptions, turns: &TurnCounter) -> anyhow::Result<Option<Report>> {
         let demo = self.demo_options(&options);
         let cloud = tokio::select! {
-            started = Cloud::start(options) => started.map_err(|error| with_advice(error, 0, 0))?,
+            started = Cloud::start(options) => started.map_err(|error| with_advice(error, 0))?,
             stop = stop_requested() => return stop.map(|()| None),
         };
         println!(
-            "The local cloud is up: Cosmos DB at {}, SQS and Lambda at {}.\n\
+            "The local cloud is up: HTTP API at {}, Cosmos DB at {}, SQS and Lambda at {}.\n\
              {} orders; {} function processes will be killed, {} % of the wakeups lost. Seed {}.\n",
+            cloud.api().unwrap_or_default(),
             cloud.variables()["COSMOS_ENDPOINT"],
             cloud.endpoint(),
             demo.orders,
@@ -121,7 +122,7 @@ impl Demo {
             // A store that is kept may have the orders of an earlier demo.
             id_prefix: match fresh {
                 true => "order".to_owned(),
-                false => format!("order-{}", RandomIds.unique()),
+                false => format!("order-{}", ambient::unique()),
             },
             limit: Duration::from_secs(self.limit),
         }

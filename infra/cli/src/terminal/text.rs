@@ -1,6 +1,6 @@
 //! Text for terminals: escaped, cut to a width; times and durations. Pure.
 
-use duroxide_lambda::log::rfc3339;
+use duroxide_lambda_api::types::time::rfc3339;
 
 /// The most columns of a value that is shown in one line.
 const SHORT: usize = 100;

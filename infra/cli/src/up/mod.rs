@@ -11,14 +11,14 @@ use crate::terminal::program;
 use anyhow::{Context, anyhow};
 use clap::Args;
 use cosmos_emulator::{CosmosServer, StartError};
-use local_cloud::{Cloud, CloudError, LogSink, Store};
+use local_cloud::{Cloud, CloudError, LogSink, Server, Store};
 use std::process::ExitCode;
 
-/// The port that clients try.
+/// The default port of SQS and Lambda; clients try the next one, of the HTTP API.
 const PORT: u16 = 9400;
 const SAMPLE_ORDER: &str = r#"{"id":"A-1","customer":"ada","total_cents":4200,"lines":[{"sku":"teapot","quantity":1}],"parcels":[{"address":"12 Mill Lane"}]}"#;
 
-/// Start everything and stay up: Cosmos DB, SQS, the functions, the schedule.
+/// Start everything and stay up: Cosmos DB, SQS, the functions, the HTTP API, the schedule.
 #[derive(Args, Debug)]
 pub(crate) struct Up {
     #[command(flatten)]
@@ -26,6 +26,9 @@ pub(crate) struct Up {
     /// The port of SQS and Lambda on 127.0.0.1; 0 takes any free one
     #[arg(long, default_value_t = PORT)]
     port: u16,
+    /// The port of the HTTP API on 127.0.0.1 [default: the one after --port; 0 takes any free one]
+    #[arg(long, value_name = "PORT")]
+    api_port: Option<u16>,
     /// The port of the embedded Cosmos DB on 127.0.0.1; 0 takes any free one
     #[arg(long, default_value_t = 8081)]
     cosmos_port: u16,
@@ -38,6 +41,7 @@ impl Up {
     pub(crate) async fn run(self, stdout: &Output) -> anyhow::Result<ExitCode> {
         let mut options = self.cloud.options(self.cosmos_port).await?;
         options.port = self.port;
+        options.api_port = self.api_port();
         let (shown, quiet) = (stdout.clone(), self.quiet);
         options.logs = LogSink::new(move |line| {
             if line.report || !quiet && !log_lines::is_idle(line) {
@@ -46,7 +50,7 @@ impl Up {
         });
         let embedded = matches!(options.store, Store::Embedded(_));
         let cloud = tokio::select! {
-            started = Cloud::start(options) => started.map_err(|error| with_advice(error, self.port, self.cosmos_port))?,
+            started = Cloud::start(options) => started.map_err(|error| with_advice(error, self.cosmos_port))?,
             stop = stop_requested() => return stop.map(|()| ExitCode::SUCCESS),
         };
         stdout.line(&self.welcome(&cloud, embedded));
@@ -60,6 +64,12 @@ impl Up {
         Ok(ExitCode::SUCCESS)
     }
 
+    /// With any free port for SQS and Lambda, any free port.
+    fn api_port(&self) -> u16 {
+        let next = if self.port == 0 { 0 } else { self.port.saturating_add(1) };
+        self.api_port.unwrap_or(next)
+    }
+
     fn welcome(&self, cloud: &Cloud, embedded: bool) -> String {
         let mut text = "The local cloud is up.\n\n".to_owned();
         let kept = match (&self.cloud.data, embedded) {
@@ -68,17 +78,23 @@ impl Up {
             (None, false) => "--cosmos".to_owned(),
         };
         let endpoint = &cloud.variables()["COSMOS_ENDPOINT"];
+        text += &format!("  HTTP API        {}\n", cloud.api().unwrap_or_default());
         text += &format!("  Cosmos DB       {endpoint}  ({kept})\n");
         text += &format!("  SQS and Lambda  {}\n\n", cloud.endpoint());
         if let (Some(data), Some(found)) = (&self.cloud.data, cloud.cosmos().and_then(CosmosServer::recovered)) {
             text += &format!("{}\n\n", found.describe(data));
         }
+        let api = cloud.api().unwrap_or_default();
         text += "Start a workflow, in another terminal:\n";
-        if self.port != PORT {
-            text += &format!("    export LOCAL_CLOUD={}\n", cloud.endpoint());
+        text += &format!(
+            "    curl {api}/v1/orchestrations/fulfil-order/instances -H 'Content-Type: application/json' -H 'Prefer: wait=20' \\\n      \
+             -d '{{\"id\": \"A-1\", \"input\": {SAMPLE_ORDER}}}'\n\nThe command line does the same:\n"
+        );
+        if self.api_port() != PORT + 1 {
+            text += &format!("    export DUROXIDE_LAMBDA_URL={api}\n");
         }
         text += &format!(
-            "    {} start fulfil-order --id A-1 --wait --input '{SAMPLE_ORDER}'\n\n",
+            "    {} start fulfil-order --id A-2 --wait --input '{SAMPLE_ORDER}'\n\n",
             program()
         );
         text +=
@@ -96,10 +112,16 @@ impl Up {
 }
 
 /// The error of a cloud that did not start, with what to do about it.
-pub(crate) fn with_advice(error: CloudError, port: u16, cosmos_port: u16) -> anyhow::Error {
+pub(crate) fn with_advice(error: CloudError, cosmos_port: u16) -> anyhow::Error {
     let advice = match &error {
-        CloudError::Listen { source, .. } if is_taken(source) => {
-            format!("port {port} is taken: is another local cloud running? Stop it, or choose another port with --port")
+        CloudError::Listen { what, port, source } if is_taken(source) => {
+            let option = match what {
+                Server::Aws => "--port",
+                Server::Api => "--api-port",
+            };
+            format!(
+                "port {port} is taken: is another local cloud running? Stop it, or choose another port with {option}"
+            )
         }
         CloudError::Cosmos(StartError::Listen { source, .. }) if is_taken(source) => format!(
             "port {cosmos_port} is taken: is another local cloud or emulator running? Stop it, or choose another port with \

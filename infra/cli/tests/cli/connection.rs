@@ -1,101 +1,94 @@
-//! Where commands find the store: the environment, or a running local cloud.
+//! Which API commands use, and what they say when it is not there.
 
-use crate::fake_cloud::FakeCloud;
 use crate::fixture::{Fixture, binary, dead_address};
-use serde_json::json;
+use crate::server::FakeApi;
 use std::collections::BTreeMap;
+
+const PROBLEM: &str = r#"{"type": "urn:duroxide-lambda:problem:forbidden", "title": "The caller may not do this",
+    "status": 403, "detail": "this needs the role operator"}"#;
+const EMPTY: &str = r#"{"instances": []}"#;
 
 fn only(name: &str, value: &str) -> BTreeMap<String, String> {
     BTreeMap::from([(name.to_owned(), value.to_owned())])
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_running_cloud_provides_the_variables_and_gets_the_wakeup() {
-    let fixture = Fixture::running().await;
-    let cloud = FakeCloud::start().await;
-    cloud.offer(&fixture.variables);
-    let none = BTreeMap::new();
-    let ran = binary(
-        &none,
-        &["start", "Echo", "--id", "ø/1", "--cloud", &cloud.url, "--json"],
-        "",
-    )
-    .await
-    .exits(0);
+async fn an_argument_overrides_a_variable() {
+    let fixture = Fixture::idle().await;
+    let url = fixture.variables["DUROXIDE_LAMBDA_URL"].clone();
+    let elsewhere = only("DUROXIDE_LAMBDA_URL", &dead_address());
+    let list = ["list", "--json", "--url", &url];
+    let ran = binary(&elsewhere, &list, "").await.exits(0);
     assert_eq!(ran.err, "");
-    assert_eq!(
-        serde_json::from_str::<serde_json::Value>(&ran.out).unwrap()["notified"],
-        true
-    );
-    let wakeups = cloud.wakeups();
-    assert_eq!(wakeups.len(), 1, "{wakeups:?}");
-    assert_eq!(wakeups[0]["turn"], json!({ "instance": "ø/1" }));
-    let local = only("LOCAL_CLOUD", &format!("{}/", cloud.url));
-    binary(&local, &["wait", "ø/1", "--timeout", "120"], "").await.exits(0);
-    // --cloud overrides the environment, and COSMOS_ENDPOINT overrides LOCAL_CLOUD.
-    let mut elsewhere = fixture.variables.clone();
-    elsewhere.insert("COSMOS_ENDPOINT".to_owned(), dead_address());
-    binary(&elsewhere, &["status", "ø/1", "--cloud", &cloud.url], "")
+    binary(&elsewhere, &list[..2], "")
+        .await
+        .exits(1)
+        .warns("does not answer");
+    // A slash at the end is no part of the path.
+    binary(&only("DUROXIDE_LAMBDA_URL", &format!("{url}/")), &list[..2], "")
         .await
         .exits(0);
-    let mut both = fixture.variables.clone();
-    both.insert("LOCAL_CLOUD".to_owned(), dead_address());
-    binary(&both, &["status", "ø/1"], "").await.exits(0);
-    fixture.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_missing_cloud_is_reported_with_what_to_do() {
-    let nobody = only("LOCAL_CLOUD", &dead_address());
+async fn a_missing_api_is_reported_with_what_to_do() {
+    let nobody = only("DUROXIDE_LAMBDA_URL", &dead_address());
     let ran = binary(&nobody, &["list", "--json"], "").await.exits(1);
-    let ran = ran
-        .warns("no local cloud listens at")
-        .warns("`duroxide-lambda up`")
-        .warns("COSMOS_ENDPOINT");
-    assert_eq!(ran.out, "");
-    let mut by_cargo = nobody;
-    by_cargo.insert("CARGO_PKG_NAME".to_owned(), env!("CARGO_PKG_NAME").to_owned());
-    binary(&by_cargo, &["list"], "")
-        .await
-        .exits(1)
-        .warns("`cargo run -- up`");
-    let cloud = FakeCloud::start().await;
-    let there = only("LOCAL_CLOUD", &cloud.url);
-    for (status, body) in [(404, "{}"), (200, "<html>"), (200, "[]"), (200, "{\"COSMOS_KEY\": 7}")] {
-        cloud.answer(status, body);
+    assert_eq!(ran.warns("does not answer").out, "");
+    let fake = FakeApi::start().await;
+    let there = only("DUROXIDE_LAMBDA_URL", &fake.url);
+    for (status, body) in [(404, "{}"), (200, "<html>"), (200, "[]"), (302, "")] {
+        fake.answer(&[(status, body)]);
         binary(&there, &["list"], "")
             .await
             .exits(1)
-            .warns("is not a local cloud");
+            .warns("is not the API of a deployment");
     }
-    cloud.answer(200, "{}");
+    fake.answer(&[(403, r#"{"Message": "Forbidden"}"#)]);
+    binary(&there, &["list"], "").await.exits(1).warns("ClientPolicyArn");
+    fake.answer(&[(403, PROBLEM)]);
     binary(&there, &["list"], "")
         .await
         .exits(1)
-        .warns("COSMOS_ENDPOINT is not set");
-    binary(&there, &["list", "--cloud", "http://10.1.2.3:9400"], "")
+        .warns("error: this needs the role operator");
+    binary(&there, &["list", "--url", "http://10.1.2.3:9401"], "")
         .await
         .exits(2)
         .warns("on another machine");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_unsent_wakeup_is_a_warning_and_not_an_error() {
-    let fixture = Fixture::running().await;
-    let ran = fixture.run(&["start", "Echo", "--id", "e"]).await.exits(0);
-    let ran = ran.warns("warning: the message is stored, but the wakeup was not sent");
-    assert_eq!(ran.out, "started e (Echo)\n");
-    assert_eq!(ran.err.matches("warning").count(), 1, "{ran:?}");
-    fixture.json(&["wait", "e", "--timeout", "120"]).await;
-    fixture.stop().await;
+async fn an_overloaded_api_is_tried_again_unless_that_could_have_a_second_effect() {
+    let fake = FakeApi::start().await;
+    let there = only("DUROXIDE_LAMBDA_URL", &fake.url);
+    fake.answer(&[(503, ""), (429, ""), (200, EMPTY)]);
+    binary(&there, &["list"], "").await.exits(0);
+    assert_eq!(fake.take().len(), 3);
+    fake.answer(&[(503, ""), (202, r#"{"instance": "i", "repeated": false}"#)]);
+    binary(&there, &["start", "Echo"], "").await.exits(0);
+    let keys: Vec<_> = fake
+        .take()
+        .iter()
+        .map(|request| request.headers()["idempotency-key"].clone())
+        .collect();
+    assert!(keys.len() == 2 && keys[0] == keys[1], "the same key: {keys:?}");
+    fake.answer(&[(503, "")]);
+    binary(&there, &["delete", "i"], "").await.exits(1);
+    assert_eq!(fake.take().len(), 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn all_missing_variables_are_named() {
-    let some = only("COSMOS_ENDPOINT", "http://127.0.0.1:1");
-    let ran = binary(&some, &["list"], "").await.exits(1);
-    let ran = ran
-        .warns("COSMOS_KEY is not set")
-        .warns("ORCHESTRATOR_QUEUE_URL is not set");
-    ran.warns("unset it or pass --cloud");
+async fn a_token_is_sent_and_never_shown() {
+    let fake = FakeApi::start().await;
+    fake.answer(&[(200, EMPTY)]);
+    let mut variables = only("DUROXIDE_LAMBDA_URL", &fake.url);
+    variables.insert("RUST_LOG".to_owned(), "trace".to_owned());
+    variables.insert("DUROXIDE_LAMBDA_TOKEN".to_owned(), "hush-1".to_owned());
+    let sent = || fake.take()[0].headers()["authorization"].clone();
+    let ran = binary(&variables, &["list"], "").await.exits(0);
+    assert_eq!(sent(), "Bearer hush-1");
+    assert!(!ran.err.contains("hush"), "{ran:?}");
+    let ran = binary(&variables, &["list", "--token", "hush-2"], "").await.exits(0);
+    assert_eq!(sent(), "Bearer hush-2");
+    assert!(!ran.err.contains("hush"), "{ran:?}");
 }

@@ -1,7 +1,6 @@
 //! Dead letters: listed, shown, redriven, discarded.
 
-use crate::fake_cloud::FakeCloud;
-use crate::fixture::{Fixture, binary};
+use crate::fixture::Fixture;
 use duroxide::providers::Provider as _;
 use duroxide_cosmos::Fetched;
 use serde_json::{Value, json};
@@ -75,16 +74,11 @@ async fn dead_letters_are_listed_shown_redriven_and_discarded() {
             .contains("work item")
     );
 
-    let cloud = FakeCloud::start().await;
-    cloud.offer(&fixture.variables);
-    let redrive = ["dead-letters", "redrive", "x/1", &one, "--json", "--cloud", &cloud.url];
-    let redriven: Value = serde_json::from_str(&binary(&fixture.variables, &redrive, "").await.exits(0).out).unwrap();
-    assert_eq!(
-        (&redriven["delivered"], &redriven["notified"]),
-        (&json!(true), &json!(true))
-    );
+    fixture.wakeups.take();
+    let redriven = fixture.json(&["dead-letters", "redrive", "x/1", &one]).await;
+    assert_eq!(redriven["delivered"], json!(true));
     let target = redriven["target"].as_str().unwrap();
-    assert_eq!(cloud.wakeups()[0]["turn"]["instance"], target);
+    assert_eq!(fixture.wakeups.take(), [target]);
     assert_eq!(
         fixture.json(&["wait", target, "--timeout", "120"]).await["output"],
         "again"
@@ -102,8 +96,8 @@ async fn dead_letters_are_listed_shown_redriven_and_discarded() {
         fixture
             .run(&["dead-letters", verb, "x/1", "instance"])
             .await
-            .exits(1)
-            .warns("not the id of a dead letter");
+            .exits(5)
+            .warns("has no dead letter");
     }
     assert_eq!(fixture.run(&["dead-letters"]).await.exits(0).out, "no dead letters\n");
     fixture.stop().await;

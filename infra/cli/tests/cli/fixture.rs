@@ -1,17 +1,23 @@
-//! The Cosmos DB emulator, a runtime with some orchestrations, and the binary with the variables that connect it.
+//! The real API on the Cosmos DB emulator, a runtime with some orchestrations, and the binary that speaks to it.
 
+use crate::server::{address_of, serve};
+use async_trait::async_trait;
 use cosmos::{ClientConfig, CosmosClient, Key, PartitionKey, Retry, StaticKey, Throughput};
+use cosmos_emulator::http_server::HttpServer;
 use cosmos_emulator::{CosmosServer, ServerOptions};
 use duroxide::providers::Provider;
 use duroxide::runtime::registry::ActivityRegistry;
 use duroxide::runtime::{OrchestrationRegistry, Runtime};
 use duroxide::{ActivityContext, Client, OrchestrationContext};
 use duroxide_cosmos::{CosmosConfig, CosmosProvider};
+use duroxide_lambda::config::{ApiAuth, ApiSettings, MaintenanceSettings};
+use duroxide_lambda::{Connection, Delayed, Limits, NotSent, Notifier};
+use duroxide_lambda_api::{Api, router};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::io::Write as _;
 use std::process::{Command, Stdio};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 /// Longer than anything takes, also on a busy machine.
@@ -21,7 +27,31 @@ pub struct Fixture {
     pub server: CosmosServer,
     pub store: Arc<CosmosProvider>,
     pub variables: BTreeMap<String, String>,
+    /// Where the API's wakeups go.
+    pub wakeups: Arc<Wakeups>,
+    _api: HttpServer,
     runtime: Option<Arc<Runtime>>,
+}
+
+/// The instances that the API has woken.
+#[derive(Debug, Default)]
+pub struct Wakeups(Mutex<Vec<String>>);
+
+impl Wakeups {
+    pub fn take(&self) -> Vec<String> {
+        std::mem::take(&mut *self.0.lock().unwrap())
+    }
+}
+
+#[async_trait]
+impl Notifier for Wakeups {
+    async fn notify(&self, wakeups: &[Delayed]) -> Vec<NotSent> {
+        let targets = wakeups
+            .iter()
+            .map(|delayed| delayed.wakeup.target.instance().to_owned());
+        self.0.lock().unwrap().extend(targets);
+        Vec::new()
+    }
 }
 
 /// What the binary printed, and its exit code.
@@ -33,30 +63,29 @@ pub struct Output {
 }
 
 impl Fixture {
-    /// A store without a runtime. Nobody listens at the address of its queues.
+    /// An API without a runtime.
     pub async fn idle() -> Fixture {
         let server = CosmosServer::start(ServerOptions::default()).await.unwrap();
         let (endpoint, key) = (server.listener().endpoint(), server.listener().key());
         let source = StaticKey::new(Key::from_base64(&key).unwrap());
-        let config = CosmosConfig::builder(&endpoint, source).create_with(Throughput::Serverless);
-        let store = Arc::new(CosmosProvider::connect(config.build()).await.unwrap());
-        let dead = dead_address();
-        let variables = [
-            ("COSMOS_ENDPOINT", endpoint),
-            ("COSMOS_KEY", key),
-            ("COSMOS_DATABASE", "duroxide".to_owned()),
-            ("COSMOS_CONTAINER", "workflows".to_owned()),
-            ("ORCHESTRATOR_QUEUE_URL", format!("{dead}/000000000000/turns")),
-            ("WORKER_QUEUE_URL", format!("{dead}/000000000000/work")),
-            ("AWS_ENDPOINT_URL", dead),
-            ("AWS_REGION", "eu-west-1".to_owned()),
-            ("AWS_ACCESS_KEY_ID", "test".to_owned()),
-            ("AWS_SECRET_ACCESS_KEY", "test".to_owned()),
-        ];
+        let config = || CosmosConfig::builder(&endpoint, source.clone()).create_with(Throughput::Serverless);
+        let store = Arc::new(CosmosProvider::connect(config().build()).await.unwrap());
+        let wakeups = Arc::<Wakeups>::default();
+        let notifier = Arc::clone(&wakeups) as Arc<dyn Notifier>;
+        let patient = config().operation_timeout(Duration::from_secs(5)).build();
+        let connection = Connection::new(patient, notifier, Limits::default()).await.unwrap();
+        let settings = ApiSettings {
+            auth: ApiAuth::None,
+            cors_origin: None,
+        };
+        let api = Api::new(connection, &settings, MaintenanceSettings::default());
+        let api = serve(router(api)).await;
         Fixture {
             server,
             store,
-            variables: variables.map(|(name, value)| (name.to_owned(), value)).into(),
+            variables: BTreeMap::from([("DUROXIDE_LAMBDA_URL".to_owned(), address_of(&api))]),
+            wakeups,
+            _api: api,
             runtime: None,
         }
     }
@@ -121,7 +150,7 @@ impl Fixture {
         let mut doc = found.expect("an instance").doc;
         doc["blocked"] = json!({
             "cause": "unknown-name", "reason": "no deployed function registers `Echo`", "build": "b7",
-            "since": 1_700_000_000_000_u64, "tries": 3, "until": 1_700_000_300_000_u64,
+            "since": 1_700_000_000_000_u64, "tries": 3, "until": 1_700_000_300_000_u64, "listed": true,
         });
         let replaced = container.replace(&pk, "instance", &doc, None, Retry::Idempotent).await;
         replaced.unwrap();

@@ -1,5 +1,5 @@
-//! The client commands of the real binary, against the Cosmos DB emulator; duroxide's own runtime in this process runs the
-//! instances.
+//! The client commands of the real binary, against the real API on the Cosmos DB emulator. duroxide's own runtime in this
+//! process runs the instances.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by a panic")]
 
@@ -7,7 +7,10 @@ mod commands;
 mod connection;
 mod dead_letters;
 mod errors;
-mod fake_cloud;
 mod fixture;
+mod lists;
 mod output;
+mod server;
+mod signed;
 mod visible;
+mod watched;

@@ -57,6 +57,7 @@ async fn the_help_lists_commands_with_examples_and_exit_codes() {
         "cancel",
         "status",
         "wait",
+        "watch",
         "list",
         "history",
         "dead-letters",
@@ -65,4 +66,14 @@ async fn the_help_lists_commands_with_examples_and_exit_codes() {
         let help = fixture.run(&[command, "--help"]).await.exits(0).out;
         assert!(help.contains("Example") && help.contains("Exit codes"), "{help}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn completions_are_printed_for_each_shell() {
+    let fixture = Fixture::idle().await;
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        let printed = fixture.run(&["completions", shell]).await.exits(0).out;
+        assert!(printed.contains("dead-letters") && printed.contains("watch"), "{shell}");
+    }
+    fixture.run(&["completions", "basic"]).await.exits(2);
 }

@@ -17,6 +17,7 @@ use crate::catalog::Container;
 use crate::emulator::Region;
 use crate::http::{CROSS_PARTITION, Call, IS_QUERY_PLAN, MAX_ITEM_COUNT, PARTITION_KEY, RANGE_ID};
 
+const ORDER_BY: &str = "ORDER BY";
 /// A larger number of texts means generated queries, which are not worth caching.
 const KEPT_PLANS: usize = 1_000;
 
@@ -110,7 +111,8 @@ pub(super) async fn check(known: &Known<'_>, call: &Call, container: &Container)
         return Ok(None);
     }
     match scan::check(&container.index, &body.query, &shape.order) {
-        Ok(seek) => Ok(Some(seek)),
+        Ok(seek) if matches!(shape.merges, None | Some(ORDER_BY)) => Ok(Some(seek)),
+        Ok(seek) => Ok(Some(seek.of_aggregate())),
         Err(_) if known.allow_scans => Ok(Some(Seek::everything(&body.query))),
         Err(refusal) => Err(refusal),
     }
@@ -167,7 +169,7 @@ impl PlanCache {
 
 fn shape_of(info: &QueryInfo) -> Result<Shape, Refusal> {
     let merges = if !info.order_by.is_empty() {
-        Some("ORDER BY")
+        Some(ORDER_BY)
     } else if info.top.is_some() {
         Some("TOP")
     } else if info.offset.is_some() || info.limit.is_some() {

@@ -110,6 +110,7 @@ async fn invoke_and_wait(function: &Arc<Function>, payload: Bytes) -> Response<F
                 InvokeError::TimedOut(_) => "Sandbox.Timedout",
                 InvokeError::Init { .. } | InvokeError::Spawn(_) => "Runtime.InitError",
                 InvokeError::Crashed(_) => "Runtime.ExitError",
+                InvokeError::Throttled(_) => "TooManyRequestsException",
             };
             let message = match &error {
                 InvokeError::Failed { message, .. } => message.clone(),

@@ -6,6 +6,8 @@
 //!      └── wakeups ──> SQS ── mapping ── invoke     │ wakeups
 //!                       ^                           │
 //!                       └───────────────────────────┘        schedule ── invoke ──> maintenance
+//!
+//!   HTTP clients ──> function URL ── invoke ──> api (processes)
 //! ```
 //!
 //! | module | role |
@@ -27,14 +29,15 @@ mod store;
 mod variables;
 mod wiring;
 
-pub use options::{CloudError, CloudOptions, Functions, Store};
+pub use options::{CloudError, CloudOptions, Functions, Server, Store};
 pub use status::{CloudStatus, FunctionStatus, QueueStatus};
 pub(crate) use variables::{ORCHESTRATOR_QUEUE, WORKER_QUEUE};
 
+use crate::function_url::{self, FunctionUrl};
 use crate::mapping::Mapping;
 use crate::net;
 use crate::sqs::{Sqs, SqsApi};
-use cosmos_emulator::http_server::HttpServer;
+use cosmos_emulator::http_server::{BoundPort, HttpServer};
 use cosmos_emulator::{CosmosServer, Listener};
 use endpoint::Endpoint;
 use status::Services;
@@ -51,6 +54,7 @@ pub struct Cloud {
     schedule: JoinHandle<()>,
     mappings: Vec<Mapping>,
     server: HttpServer,
+    api: Option<HttpServer>,
 }
 
 impl Cloud {
@@ -60,12 +64,11 @@ impl Cloud {
     /// When any part does not start. Nothing is left running then.
     pub async fn start(options: CloudOptions) -> Result<Cloud, CloudError> {
         options.functions.check()?;
-        let bound = HttpServer::bind(options.port)
-            .await
-            .map_err(|source| CloudError::Listen {
-                port: options.port,
-                source,
-            })?;
+        let bound = bind(Server::Aws, options.port).await?;
+        let api_port = match &options.functions.api {
+            Some(_) => Some(bind(Server::Api, options.api_port).await?),
+            None => None,
+        };
         let endpoint = format!("http://{}", bound.address());
         let (cosmos, account) = store::open(&options).await?;
         store::provision(&options, &account).await?;
@@ -82,6 +85,10 @@ impl Cloud {
         };
         let server = net::serve(bound, Arc::new(api));
         wiring::warm_up(&services).await?;
+        let api = api_port.zip(services.function(wiring::API)).map(|(port, function)| {
+            let url = FunctionUrl::new(Arc::clone(function), port.address().to_string());
+            net::serve_up_to(function_url::LARGEST_BODY, port, Arc::new(url))
+        });
         Ok(Cloud {
             mappings: wiring::mappings(&options, &services),
             schedule: tokio::spawn(wiring::schedule(Arc::clone(&services), options.schedule)),
@@ -89,12 +96,19 @@ impl Cloud {
             variables,
             cosmos,
             server,
+            api,
         })
     }
 
     /// The AWS endpoint.
     pub fn endpoint(&self) -> String {
         format!("http://{}", self.server.address())
+    }
+
+    /// The address of the HTTP API.
+    pub fn api(&self) -> Option<String> {
+        let server = self.api.as_ref()?;
+        Some(format!("http://{}", server.address()))
     }
 
     /// The environment variables of a client, or of a function that somebody starts by hand.
@@ -140,6 +154,11 @@ impl Cloud {
             None => Ok(()),
         }
     }
+}
+
+async fn bind(what: Server, port: u16) -> Result<BoundPort, CloudError> {
+    let bound = HttpServer::bind(port).await;
+    bound.map_err(|source| CloudError::Listen { what, port, source })
 }
 
 impl Drop for Cloud {

@@ -3,6 +3,7 @@
 use crate::lambda::{InvokeError, LogSink};
 use crate::sqs::Loss;
 use cosmos_emulator::{ServerOptions, StartError};
+use std::fmt;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -12,6 +13,8 @@ use std::time::Duration;
 pub struct CloudOptions {
     /// The port of the AWS endpoint on `127.0.0.1`; 0 takes any free one.
     pub port: u16,
+    /// The port of the HTTP API's function URL on `127.0.0.1`; 0 takes any free one.
+    pub api_port: u16,
     /// Where the state is.
     pub store: Store,
     /// The database's name.
@@ -22,8 +25,10 @@ pub struct CloudOptions {
     pub functions: Functions,
     /// More environment variables for the functions; they override the cloud's own.
     pub variables: Vec<(String, String)>,
-    /// The most environments of each function at once.
+    /// The most environments of each function at once, except the HTTP API.
     pub concurrency: usize,
+    /// The most environments of the HTTP API at once. A request that waits for the end of an instance keeps one busy.
+    pub api_concurrency: usize,
     /// An invocation that takes longer is killed.
     pub timeout: Duration,
     /// An environment that is idle for this long is ended.
@@ -70,17 +75,20 @@ pub struct Functions {
     pub worker: PathBuf,
     /// Recovers what crashes and lost wakeups leave behind.
     pub maintenance: PathBuf,
+    /// The HTTP API, behind a function URL. Without it a cloud has none.
+    pub api: Option<PathBuf>,
 }
 
 impl Functions {
-    /// Checks that all three can be executed.
+    /// Checks that all can be executed.
     pub(super) fn check(&self) -> Result<(), CloudError> {
         let all = [
             ("orchestrator", &self.orchestrator),
             ("worker", &self.worker),
             ("maintenance", &self.maintenance),
         ];
-        for (function, path) in all {
+        let api = self.api.as_ref().map(|path| ("api", path));
+        for (function, path) in all.into_iter().chain(api) {
             check_binary(path).map_err(|reason| CloudError::Binary {
                 function,
                 path: path.display().to_string(),
@@ -107,12 +115,14 @@ impl CloudOptions {
     pub fn of(functions: Functions) -> CloudOptions {
         CloudOptions {
             port: 0,
+            api_port: 0,
             store: Store::Embedded(ServerOptions::default()),
             database: "duroxide".to_owned(),
             container: "workflows".to_owned(),
             functions,
             variables: Vec::new(),
             concurrency: 4,
+            api_concurrency: 20,
             timeout: Duration::from_secs(30),
             idle: Duration::from_secs(60),
             visibility: Duration::from_secs(35),
@@ -127,12 +137,32 @@ impl CloudOptions {
     }
 }
 
+/// A server of a cloud with a port of its own, besides the embedded Cosmos DB.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Server {
+    /// SQS and Lambda.
+    Aws,
+    /// The function URL of the HTTP API.
+    Api,
+}
+
+impl fmt::Display for Server {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Server::Aws => "SQS and Lambda",
+            Server::Api => "the HTTP API",
+        })
+    }
+}
+
 /// Why a cloud did not start. Nothing is left running.
 #[derive(Debug, thiserror::Error)]
 pub enum CloudError {
-    /// The port is taken or not permitted.
-    #[error("cannot listen on 127.0.0.1:{port} for SQS and Lambda")]
+    /// A port is taken or not permitted.
+    #[error("cannot listen on 127.0.0.1:{port} for {what}")]
     Listen {
+        /// What it is for.
+        what: Server,
         /// The port.
         port: u16,
         /// The system's error.

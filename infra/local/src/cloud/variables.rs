@@ -43,6 +43,8 @@ pub(crate) fn variables(options: &CloudOptions, account: &Account, endpoint: &st
         ("DUROXIDE_SESSION_LOCK_SECONDS", "15".to_owned()),
         ("MAINTENANCE_OVERDUE_SECONDS", "5".to_owned()),
         ("MAINTENANCE_PERIOD_SECONDS", schedule),
+        // The function URL is on the loopback interface, and refuses foreign web pages.
+        ("DUROXIDE_API_AUTH", "none".to_owned()),
         // Nothing here reads metrics.
         ("METRICS_NAMESPACE", String::new()),
         ("LOG_LEVEL", "info".to_owned()),

@@ -16,6 +16,9 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::MissedTickBehavior;
 
+/// The name of the HTTP API's function.
+pub(super) const API: &str = "api";
+
 pub(super) fn queues(options: &CloudOptions) -> Vec<QueueSettings> {
     let queue = |name: &str, redrive: Option<Redrive>| QueueSettings {
         name: name.to_owned(),
@@ -54,11 +57,19 @@ pub(super) fn functions(
         };
         (name, Function::new(settings, processes.clone()))
     };
-    BTreeMap::from([
+    let mut functions = BTreeMap::from([
         function("orchestrator", &options.functions.orchestrator, options.concurrency),
         function("worker", &options.functions.worker, options.concurrency),
         function("maintenance", &options.functions.maintenance, 1),
-    ])
+    ]);
+    functions.extend(
+        options
+            .functions
+            .api
+            .iter()
+            .map(|api| function(API, api, options.api_concurrency)),
+    );
+    functions
 }
 
 /// Starts one environment of each function; ends all of them if one does not start.

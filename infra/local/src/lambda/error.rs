@@ -27,6 +27,9 @@ pub enum InvokeError {
     /// The process ended during the invocation.
     #[error("the process ended during the invocation: {0}")]
     Crashed(String),
+    /// All environments that the function may have are busy.
+    #[error("all {0} environments of the function are busy")]
+    Throttled(usize),
     /// The invocation took too long and its process was killed.
     #[error("the invocation took longer than {0:?} and was killed")]
     TimedOut(Duration),

@@ -1,7 +1,7 @@
 //! A function: a pool of environments behind one verb, `invoke`.
 //!
-//! An invocation waits for a place below the concurrency limit, then takes the environment that became idle last, or starts
-//! one. Invariant: an environment serves one invocation at a time. One that has ended, was killed or overran its timeout
+//! An invocation waits for a place below the concurrency limit (or is refused, if its caller does not wait), then takes the
+//! environment that became idle last, or starts one. Invariant: an environment serves one invocation at a time. One that has ended, was killed or overran its timeout
 //! never serves again.
 
 use super::environment::Environment;
@@ -15,7 +15,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::Instant;
 
 /// The limit for a start. Lambda's own is 10 s; this one only catches processes that hang, also on a busy machine.
@@ -61,6 +61,8 @@ pub struct FunctionCounts {
     pub crashes: u64,
     /// Invocations killed at the timeout.
     pub timeouts: u64,
+    /// Requests that were refused because all environments were busy. They are no invocations.
+    pub throttles: u64,
 }
 
 /// One environment.
@@ -139,9 +141,22 @@ impl Function {
         Ok(())
     }
 
-    /// Serves an event in an environment and returns the function's answer.
+    /// Serves an event in an environment and returns the function's answer. Waits while all environments are busy.
     pub(crate) async fn invoke(&self, payload: Bytes) -> Result<Bytes, InvokeError> {
-        let _place = self.places.acquire().await.expect("the places are never closed");
+        let place = self.places.acquire().await.expect("the places are never closed");
+        self.invoke_in(place, payload).await
+    }
+
+    /// The same for a caller that does not wait: `Throttled` while all environments are busy.
+    pub(crate) async fn invoke_now(&self, payload: Bytes) -> Result<Bytes, InvokeError> {
+        let Ok(place) = self.places.try_acquire() else {
+            self.count(|counts| counts.throttles += 1);
+            return Err(InvokeError::Throttled(self.settings.concurrency.max(1)));
+        };
+        self.invoke_in(place, payload).await
+    }
+
+    async fn invoke_in(&self, _place: SemaphorePermit<'_>, payload: Bytes) -> Result<Bytes, InvokeError> {
         self.count(|counts| counts.invocations += 1);
         let environment = match self.take_idle() {
             Some(environment) => Ok(environment),

@@ -1,6 +1,6 @@
 //! What is known of one instance besides its state: events, executions, keys, its tree, sizes.
 
-use super::{Instance, Payload, Status};
+use super::{Blocked, Instance, Payload, Status};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -40,6 +40,9 @@ pub struct ActivityAttempts {
     pub running_since: Option<String>,
     /// The newest attempts that have ended, the oldest first.
     pub ended: Vec<EndedAttempt>,
+    /// Why no worker runs it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub blocked: Option<Blocked>,
 }
 
 /// One attempt that has ended.

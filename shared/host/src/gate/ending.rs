@@ -2,8 +2,8 @@
 //!
 //! duroxide replays the orchestration to cancel it, and a replay that is blocked never gets there. So when a turn with a
 //! cancellation is blocked, this decision is committed in its place: the instance fails as cancelled, its activities are
-//! cancelled, its children are asked to cancel, and its parent hears of it. An instance that nobody has registered for days ends
-//! likewise, as given up, with a dead letter.
+//! cancelled, its children are asked to cancel, and its parent hears of it. Where the history cannot be read, the store finds
+//! these. An instance that nobody has registered for days ends likewise, as given up, with a dead letter.
 
 use super::block::is_over;
 use super::open::Parent;
@@ -14,16 +14,40 @@ use std::collections::BTreeMap;
 
 /// What ends the instance, if a message of the turn cancels it.
 pub(super) fn cancelled(item: &OrchestrationItem) -> Option<TurnDecision> {
-    let reason = item.messages.iter().find_map(|message| match message {
-        WorkItem::CancelInstance { reason, .. } => Some(reason),
-        _ => None,
-    })?;
+    let reason = cancellation(item)?;
     let details = ErrorDetails::Application {
         kind: AppErrorKind::Cancelled { reason: reason.clone() },
         message: String::new(),
         retryable: false,
     };
     ended(item, Some(reason), details)
+}
+
+/// Why a message of the turn cancels an instance whose history cannot be read.
+pub(super) fn cancelled_unread(item: &OrchestrationItem) -> Option<String> {
+    let reason = cancellation(item).filter(|_| item.history_error.is_some());
+    reason.cloned()
+}
+
+/// The turn of an instance that has ended, and whose history cannot be read: duroxide would see there that it is over.
+pub(super) fn consumed(item: &OrchestrationItem) -> Option<TurnDecision> {
+    item.history_error.as_ref()?;
+    Some(TurnDecision {
+        execution: item.execution_id,
+        events: Vec::new(),
+        messages: Vec::new(),
+        metadata: ExecutionMetadata::default(),
+        cancelled: Vec::new(),
+        work: Vec::new(),
+        given_up: None,
+    })
+}
+
+fn cancellation(item: &OrchestrationItem) -> Option<&String> {
+    item.messages.iter().find_map(|message| match message {
+        WorkItem::CancelInstance { reason, .. } => Some(reason),
+        _ => None,
+    })
 }
 
 /// What ends an instance that nobody can run.
@@ -41,7 +65,11 @@ pub(super) fn given_up(item: &OrchestrationItem, reason: &str) -> Option<TurnDec
 }
 
 fn ended(item: &OrchestrationItem, cancelled: Option<&String>, details: ErrorDetails) -> Option<TurnDecision> {
-    if item.history_error.is_some() || item.history.iter().any(is_over) {
+    let is_next = item
+        .messages
+        .iter()
+        .any(|message| matches!(message, WorkItem::ContinueAsNew { .. }));
+    if item.history.iter().any(is_over) || (item.history_error.is_some() && !is_next) {
         return None;
     }
     let begin = begin(item)?;

@@ -39,6 +39,7 @@ mod block;
 mod ending;
 mod given_up;
 mod open;
+mod others;
 mod reason;
 mod request;
 mod step;
@@ -58,6 +59,7 @@ use duroxide::providers::{Provider as _, ProviderError};
 use duroxide::runtime::registry::ActivityRegistry;
 use duroxide_cosmos::{CosmosProvider, Decided, Due, WorkTarget};
 use open::OpenSteps;
+use others::LastSearch;
 use request::{RequestQueue, StepRequest};
 use std::fmt;
 use std::sync::{Arc, Once};
@@ -101,6 +103,7 @@ pub struct Gate {
     works: RequestQueue<WorkTarget>,
     open: OpenSteps,
     limits_checked: Once,
+    searched: LastSearch,
     /// What the runtime can run: what it cannot run is blocked before it gets it.
     registered: Registered,
 }
@@ -139,6 +142,7 @@ impl Gate {
             open: OpenSteps::default(),
             registered,
             limits_checked: Once::new(),
+            searched: LastSearch::default(),
         }
     }
 

@@ -4,6 +4,7 @@
 //! abandons unsent, so the runtime may give a step up silently: it has, when the same dispatcher fetches again. The
 //! task also distinguishes the runtime's own reads for a step from those of user code, which runs on other tasks.
 
+use super::others::Kindred;
 use super::reason::Allowed;
 use super::request::{Answer, reply};
 use super::step::{Outcome, Step};
@@ -45,12 +46,22 @@ pub(super) struct Claim {
     /// The orchestration of an activity, if its work item names it.
     pub orchestration: Option<Orchestration>,
     /// What ends the instance of a turn that cannot be run, instead of blocking it.
-    pub ending: Option<Arc<TurnDecision>>,
+    pub ending: Option<Ending>,
     /// The parent that waits for the instance of a turn.
     pub parent: Option<Parent>,
     pub activity: Option<ActivityClaim>,
+    /// What to wake if this is committed, because another build had blocked it.
+    pub kindred: Option<Kindred>,
     pub budget: Budget,
     pub since: Instant,
+}
+
+/// What ends an instance that cannot be run.
+#[derive(Clone, Debug)]
+pub(super) enum Ending {
+    Decided(Arc<TurnDecision>),
+    /// A message cancels it for this reason, and nobody here can read its history: the store knows the rest.
+    Unread(String),
 }
 
 /// The call of a parent that a child answers.

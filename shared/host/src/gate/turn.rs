@@ -2,7 +2,8 @@
 
 use super::block;
 use super::ending;
-use super::open::Claim;
+use super::open::{Claim, Ending};
+use super::others::Kindred;
 use super::request::StepRequest;
 use super::step::{Ended, Outcome, Step};
 use super::{Gate, TurnTarget, not_open};
@@ -55,9 +56,10 @@ impl Gate {
                         more: turn.more,
                         affinity_session: None,
                         orchestration: None,
-                        ending: self.ending_of(&turn).map(Arc::new),
+                        ending: self.ending_of(&turn),
                         parent: ending::parent_of(&turn.item),
                         activity: None,
+                        kindred: self.kindred(turn.blocked.as_ref(), Kindred::Turns),
                         budget,
                         since,
                     };
@@ -115,12 +117,19 @@ impl Gate {
         }
     }
 
-    /// What ends the instance if the turn is blocked: a message cancels it, or nobody has registered it for long.
-    fn ending_of(&self, turn: &TurnItem) -> Option<TurnDecision> {
+    /// What ends the instance if the turn is blocked: a message cancels it, or nobody has registered it for long. Of an instance that
+    /// has ended, it is what consumes its messages.
+    fn ending_of(&self, turn: &TurnItem) -> Option<Ending> {
+        if turn.is_over {
+            let nothing = ending::consumed(&turn.item);
+            return nothing.map(|nothing| Ending::Decided(Arc::new(nothing)));
+        }
         let blocked = turn.blocked.as_ref().filter(|blocked| self.is_kept_too_long(blocked));
         let given_up = blocked
             .and_then(|blocked| ending::given_up(&turn.item, &format!("{}; {}", blocked.reason, self.kept_for())));
-        ending::cancelled(&turn.item).or(given_up)
+        let decided = ending::cancelled(&turn.item).or(given_up).map(Arc::new);
+        let unread = || ending::cancelled_unread(&turn.item).map(Ending::Unread);
+        decided.map(Ending::Decided).or_else(unread)
     }
 
     /// How long nobody has registered what is given up.
@@ -147,27 +156,42 @@ impl Gate {
     async fn block_turn(&self, token: &str, block: &Block) {
         const OPERATION: &str = "block_turn";
         let Some(claim) = self.open.claim(token) else { return };
-        let is_due = |ending: &&Arc<TurnDecision>| ending.given_up.is_none() || block.cause == BlockCause::UnknownName;
-        if let Some(ending) = claim.ending.as_ref().filter(is_due) {
-            if let Err(error) = self.write_turn(token, TurnDecision::clone(ending)).await {
-                self.open.close(
-                    token,
-                    Outcome::Failed {
-                        error: error.to_string(),
-                    },
-                );
+        let done = async {
+            if let Some(ending) = self.ending(token, &claim, block).await? {
+                // Its commit ends the step.
+                self.write_turn(token, ending).await?;
+                return Ok(None);
             }
-            return;
-        }
-        let blocked = self.store.block_turn(token, block);
-        let outcome = match Self::within(claim.budget, OPERATION, blocked).await {
-            Ok(Some(blocked)) => Outcome::Blocked { block: Some(blocked) },
-            Ok(None) => Outcome::Raced,
-            Err(error) => Outcome::Failed {
-                error: error.to_string(),
-            },
+            let blocked = self.store.block_turn(token, block);
+            let blocked = Self::within(claim.budget, OPERATION, blocked).await?;
+            Ok(Some(match blocked {
+                Some(blocked) => Outcome::Blocked { block: Some(blocked) },
+                None => Outcome::Raced,
+            }))
         };
-        self.open.close(token, outcome);
+        let done: Result<Option<Outcome>, ProviderError> = done.await;
+        let failed = |error: ProviderError| {
+            let error = error.to_string();
+            Some(Outcome::Failed { error })
+        };
+        if let Some(outcome) = done.unwrap_or_else(failed) {
+            self.open.close(token, outcome);
+        }
+    }
+
+    /// What ends the instance, if that is to be committed in place of this block.
+    async fn ending(&self, token: &str, claim: &Claim, block: &Block) -> Result<Option<TurnDecision>, ProviderError> {
+        match &claim.ending {
+            Some(Ending::Decided(ending)) => {
+                let is_due = ending.given_up.is_none() || block.cause == BlockCause::UnknownName;
+                Ok(is_due.then(|| TurnDecision::clone(ending)))
+            }
+            Some(Ending::Unread(reason)) => {
+                let decided = self.store.cancellation_of(token, reason);
+                Self::within(claim.budget, "cancellation_of", decided).await
+            }
+            None => Ok(None),
+        }
     }
 
     /// The runtime wants to commit a turn.
@@ -198,14 +222,20 @@ impl Gate {
             self.open.close(token, Outcome::Raced);
             return Ok(());
         }
-        let wakeups = self.wakeups(commit.decided.with_versions(commit.due));
+        let mut wakeups = self.wakeups(commit.decided.with_versions(commit.due));
         match &done {
-            Ok(()) => self.open.close_with(token, Outcome::Committed, |step| {
-                step.execution = Some(execution);
-                step.ended = ended;
-                step.given_up = given_up;
-                step.wakeups.extend(wakeups);
-            }),
+            Ok(()) => {
+                // Any build can end an instance that it cannot run.
+                if !given_up && !matches!(ended, Some(Ended::Cancelled { .. })) {
+                    wakeups.extend(self.wakeups_of_others(&claim).await);
+                }
+                self.open.close_with(token, Outcome::Committed, |step| {
+                    step.execution = Some(execution);
+                    step.ended = ended;
+                    step.given_up = given_up;
+                    step.wakeups.extend(wakeups);
+                });
+            }
             Err(error) => self.commit_failed(token, claim.budget, error, wakeups),
         }
         done

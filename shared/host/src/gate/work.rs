@@ -11,6 +11,7 @@
 
 use super::block;
 use super::open::{ActivityClaim, Claim, Stop};
+use super::others::Kindred;
 use super::reason::Allowed;
 use super::step::{Outcome, Step};
 use super::turn::released;
@@ -141,12 +142,17 @@ impl Gate {
         given_up: bool,
     ) -> Result<(), ProviderError> {
         let done = Self::committed(claim.budget, "ack_work_item", commit.done, &commit.decided).await;
-        let wakeups = self.wakeups(commit.due);
+        let mut wakeups = self.wakeups(commit.due);
         match &done {
-            Ok(()) => self.open.close_with(token, Outcome::Committed, |step| {
-                step.given_up = given_up;
-                step.wakeups = wakeups;
-            }),
+            Ok(()) => {
+                if !given_up {
+                    wakeups.extend(self.wakeups_of_others(claim).await);
+                }
+                self.open.close_with(token, Outcome::Committed, |step| {
+                    step.given_up = given_up;
+                    step.wakeups = wakeups;
+                });
+            }
             Err(error) => self.commit_failed(token, claim.budget, error, wakeups),
         }
         done
@@ -287,6 +293,7 @@ impl Gate {
             id,
             name,
             session_id,
+            tag,
             ..
         } = &work.item
         else {
@@ -321,6 +328,7 @@ impl Gate {
             ending: None,
             parent: None,
             activity: Some(activity.clone()),
+            kindred: self.kindred(work.blocked.as_ref(), Kindred::Works { tag: tag.clone() }),
             budget,
             since,
         };

@@ -50,8 +50,9 @@ pub(crate) async fn create(
     pk: &PartitionKey,
     message: &MessageDoc,
 ) -> Result<(), Failure> {
-    if let Some(name) = message.starts() {
-        let pending = InstanceDoc::pending(pk.as_str(), &name, store.now());
+    if let Some(start) = message.starts() {
+        let mut pending = InstanceDoc::pending(pk.as_str(), &start.orchestration, store.now());
+        pending.parent = start.parent;
         let mut batch = Batch::new();
         batch.create(&message.id, message)?;
         batch.create(InstanceDoc::ID, &pending)?;

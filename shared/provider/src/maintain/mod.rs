@@ -10,11 +10,13 @@
 //! | report | `backlog`, `numbers` | numbers: counted by the service; derived from a look |
 //! | (operators) | `overview` | what needs attention |
 //! | all | `look` | everything that waits: which passes have something to do |
+//! | none | `blocked` | what other builds have blocked, for a build that goes on with one of them |
 //!
 //! A pass works in pages (see `page`), so that a caller can alternate between passes and stop when its budget ends.
 //! Everything is idempotent: the next run continues a pass that was killed at any write, and two runs at once do no harm.
 
 mod backlog;
+mod blocked;
 mod dead_letters;
 mod due;
 mod lone_children;
@@ -30,6 +32,7 @@ mod state;
 
 pub(crate) use backlog::backlog;
 pub use backlog::{Backlog, BacklogQuery};
+pub(crate) use blocked::blocked_by_others;
 pub use dead_letters::{
     DeadLetter, DeadLetterCursor, DeadLetterFilter, DeadLetterId, DeadLetterPage, DeadLetterSummary,
 };

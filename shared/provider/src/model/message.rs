@@ -194,10 +194,17 @@ impl MessageDoc {
         )
     }
 
-    /// The orchestration that the message starts, if it starts one.
-    pub(crate) fn starts(&self) -> Option<String> {
+    /// What the message starts, if it starts an instance.
+    pub(crate) fn starts(&self) -> Option<Start> {
         match serde_json::from_str(self.item.get()) {
-            Ok(WorkItem::StartOrchestration { orchestration, .. }) => Some(orchestration),
+            Ok(WorkItem::StartOrchestration {
+                orchestration,
+                parent_instance,
+                ..
+            }) => Some(Start {
+                orchestration,
+                parent: parent_instance,
+            }),
             _ => None,
         }
     }
@@ -216,6 +223,14 @@ impl MessageDoc {
     pub(crate) fn name(&self) -> &str {
         self.id.strip_prefix("m:").unwrap_or(&self.id)
     }
+}
+
+/// What a message starts.
+#[derive(Debug)]
+pub(crate) struct Start {
+    pub orchestration: String,
+    /// The instance that starts it, if one does.
+    pub parent: Option<String>,
 }
 
 /// What replaces a consumed message that came from outside its partition.

@@ -52,6 +52,9 @@ pub(crate) struct WorkDoc {
     /// Why it could not be run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub blocked: Option<Blocked>,
+    /// Its due time is the end of the pause of the build that has blocked it; another build takes it before. A claim ends this.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub parked: bool,
     /// The orchestration that scheduled it, if the writer knew it: duroxide would read the whole history to learn it.
     #[serde(rename = "of", default, skip_serializing_if = "Option::is_none")]
     pub orchestration: Option<Orchestration>,
@@ -99,6 +102,7 @@ impl WorkDoc {
             began: None,
             log: AttemptLog::default(),
             blocked: None,
+            parked: false,
             orchestration: None,
             item: serde_json::value::to_raw_value(item)?,
             schema: Schema::default(),
@@ -147,6 +151,7 @@ impl WorkDoc {
             token: token.to_owned(),
         });
         next.attempts += 1;
+        next.parked = false;
         next.renewed(until)
     }
 
@@ -173,6 +178,7 @@ impl WorkDoc {
     pub(crate) fn blocked(&self, now_ms: u64, blocked: Blocked) -> WorkDoc {
         WorkDoc {
             blocked: Some(blocked.clone()),
+            parked: true,
             ..self.released(now_ms, blocked.until, None)
         }
     }
@@ -191,6 +197,7 @@ impl WorkDoc {
             claim: None,
             until: 0,
             due_at,
+            parked: false,
             ..next
         }
     }
@@ -234,6 +241,7 @@ impl WorkDoc {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::BlockCause;
 
     fn item() -> WorkDoc {
         let item = WorkItem::ActivityExecute {
@@ -273,6 +281,24 @@ mod tests {
     fn an_ignored_attempt_is_subtracted_and_never_below_zero() {
         assert_eq!(item().claimed("t", 100, 500).released(200, 0, None).attempts, 0);
         assert_eq!(item().released(200, 0, None).attempts, 0);
+    }
+
+    #[test]
+    fn an_item_is_parked_until_it_is_claimed() {
+        let blocked = Blocked {
+            cause: BlockCause::UnknownName,
+            reason: String::new(),
+            build: "one".to_owned(),
+            since: 200,
+            tries: 1,
+            until: 1_200,
+        };
+        let parked = item().claimed("t", 100, 500).blocked(200, blocked);
+        assert!(parked.parked && parked.due_at == 1_200 && parked.attempts == 0);
+        let claimed = parked.claimed("u", 300, 800);
+        assert!(!claimed.parked && claimed.blocked.is_some());
+        let released = claimed.released(400, 1_200, Some(AttemptEnd::Released));
+        assert!(!released.parked, "it waits for its own time, though that is the same");
     }
 
     #[test]

@@ -184,6 +184,19 @@ impl CosmosProvider {
         blocked.await.of("block_turn")
     }
 
+    /// What cancels the instance of a turn whose history cannot be read: its activities and its parent are found without it, and
+    /// its children by one query of all partitions. `None` when its execution has ended.
+    ///
+    /// # Errors
+    /// When the store cannot be reached, or the claim is lost.
+    pub async fn cancellation_of(&self, lock_token: &str, reason: &str) -> Result<Option<TurnDecision>, ProviderError> {
+        let decision = async {
+            let turn = self.claimed_turn(&TurnToken::decode(lock_token)?).await?;
+            turn::cancelled(&self.store, &turn.pk, &turn.fence.doc, reason).await
+        };
+        decision.await.of("cancellation_of")
+    }
+
     /// Blocks an activity instead of completing it: its work item is given back, to be tried again after a pause, and the affinity
     /// session that this owner took for it.
     ///

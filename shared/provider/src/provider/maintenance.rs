@@ -4,6 +4,7 @@
 //! fail.
 
 use super::{CosmosProvider, Operation as _};
+use crate::due::Target;
 use crate::maintain::{
     self, Backlog, BacklogQuery, DeadLetter, DeadLetterCursor, DeadLetterFilter, DeadLetterId, DeadLetterPage,
     DueKinds, DuePage, DueWindow, Look, LookRequest, MaintenanceState, PassedProbe, Redriven, Redrives, Retention,
@@ -66,6 +67,15 @@ impl CosmosProvider {
         request: PageRequest,
     ) -> Result<DuePage, ProviderError> {
         maintain::due(&self.store, kinds, windows, request).await.of("due")
+    }
+
+    /// What other builds than this process's have blocked (see [`Self::serve_as`]), at most so many of each physical range.
+    ///
+    /// # Errors
+    /// When the store cannot be reached, or this process has no build.
+    pub async fn blocked_by_others(&self, most: u32) -> Result<Vec<Target>, ProviderError> {
+        let blocked = maintain::blocked_by_others(&self.store, most).await;
+        blocked.of("blocked_by_others")
     }
 
     /// Notes that a probe came through a queue of wakeups, for the next run of maintenance. Idempotent.

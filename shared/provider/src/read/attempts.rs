@@ -3,7 +3,7 @@
 
 use crate::error::Failure;
 use crate::model::sql::{HISTORY, WORK_ITEM};
-use crate::model::{Attempt, CompletedAttempts, Listed, WorkDoc};
+use crate::model::{Attempt, Blocked, CompletedAttempts, Listed, WorkDoc};
 use crate::store::Store;
 use cosmos::{PartitionKey, Query};
 use duroxide::providers::WorkItem;
@@ -31,6 +31,8 @@ pub struct OpenActivity {
     pub began: Option<u64>,
     /// When it is due, or when the lock of the attempt that runs expires (Unix ms).
     pub due_at: u64,
+    /// Why it cannot be run: no worker that has tried registers it. Its instance runs all the same.
+    pub blocked: Option<Blocked>,
 }
 
 /// The activities of an execution that were begun, by id.
@@ -85,6 +87,7 @@ fn open_activity(work: &WorkDoc, execution: u64, now_ms: u64) -> Option<Activity
             attempts: work.attempts,
             began: work.began().filter(|_| work.is_claimed_at(now_ms)),
             due_at: work.due_at,
+            blocked: work.blocked.clone().filter(|_| work.parked),
         }),
     })
 }

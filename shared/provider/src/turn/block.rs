@@ -3,8 +3,8 @@
 //! Nothing of the turn is committed. One fenced write notes in the instance document why, which build it was, and when the same
 //! build tries again; the same write moves the messages to that time (*parks* them), so that neither a sweep nor maintenance
 //! takes them for overdue. The pauses grow from a second to five minutes. Another build does not wait: it takes the parked
-//! messages at once. So does a turn with a cancellation, which can be committed without the orchestration's code (unless nobody can
-//! read its history). The next commit that leaves no parked message behind ends the block.
+//! messages at once. So does a turn with a cancellation, which can be committed without the orchestration's code, and without its
+//! history (`unread`). The next commit that leaves no parked message behind ends the block.
 //!
 //! What can go wrong: the process ends between the batches of many messages (the rest is parked by whoever comes next); a message
 //! comes during the pause (whoever fetches it parks it); another process commits first (nothing is written).

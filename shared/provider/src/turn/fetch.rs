@@ -42,6 +42,8 @@ pub(crate) struct TurnRequest<'a> {
 pub(crate) struct DueTurn {
     view: View,
     items: Vec<(MessageDoc, WorkItem)>,
+    /// Why its history is not read: a turn that cancels the instance, or of one that has ended, needs none.
+    unread: Option<String>,
 }
 
 /// The result of a look before the claim.
@@ -100,7 +102,7 @@ impl DueTurn {
         let attempts = &fence.doc.lock.attempts;
         let is_repeated = self.items.iter().any(|(message, _)| attempts.contains_key(&message.id));
         let is_oversized = Load::of(&fence.doc.current, history_limit) == Load::Nothing;
-        is_repeated || is_oversized
+        is_repeated || is_oversized || self.unread.is_some()
     }
 }
 
@@ -150,9 +152,13 @@ pub(crate) async fn look(
         if let Some(fence) = view
             .fence
             .as_ref()
-            .filter(|fence| store.build.get().is_some() && !items.is_empty() && !fence.doc.current.status.is_over())
+            .filter(|_| store.build.get().is_some() && !items.is_empty())
             && let Some(reason) = unsupported(request.filter, &view)
         {
+            if cancels(&items) || fence.doc.current.status.is_over() {
+                let unread = Some(reason);
+                return Ok(Looked::Due(Box::new(DueTurn { view, items, unread })));
+            }
             let cause = BlockCause::History;
             let blocked = block(store, pk, fence, &view.messages, &Block { cause, reason }).await;
             return blocked
@@ -172,7 +178,8 @@ pub(crate) async fn look(
         if !begins {
             return wait_for_start(store, pk, &view).await.map(Looked::not_due);
         }
-        return Ok(Looked::Due(Box::new(DueTurn { view, items })));
+        let unread = None;
+        return Ok(Looked::Due(Box::new(DueTurn { view, items, unread })));
     }
     Ok(Looked::not_due(Fetched::Busy { until_ms: store.now() }))
 }
@@ -185,7 +192,7 @@ async fn begin(
     time: Duration,
     turns: &ClaimedTurns,
 ) -> Result<Fetched<TurnItem>, Failure> {
-    let DueTurn { view, items } = due;
+    let DueTurn { view, items, .. } = due;
     let (Some(fence), past) = (view.fence, view.past) else {
         return Ok(Fetched::Busy { until_ms: store.now() });
     };
@@ -199,7 +206,7 @@ async fn begin(
         until,
         expires: store.expiry(until),
     };
-    let (item, turn) = assemble(claim, past, items, &turns.known)?;
+    let (item, turn) = assemble(claim, past, None, items, &turns.known)?;
     turns.put(turn, store.now());
     Ok(Fetched::Ready(item))
 }
@@ -212,7 +219,7 @@ pub(crate) async fn claim(
     lock_timeout: Duration,
     turns: &ClaimedTurns,
 ) -> Result<Fetched<TurnItem>, Failure> {
-    let DueTurn { view, items } = due;
+    let DueTurn { view, items, unread } = due;
     let nonce = store.ids.unique();
     let ids: Vec<String> = items.iter().map(|(message, _)| message.id.clone()).collect();
     let seen = view.fence.as_ref();
@@ -228,7 +235,15 @@ pub(crate) async fn claim(
     };
     let instance = existing(&fence);
     let is_oversized = instance.is_some_and(|it| Load::of(&it.current, store.history_limit) == Load::Nothing);
-    let loaded = load_whole(store, pk, instance, view.past).await;
+    let has_build = store.build.get().is_some();
+    let unread = unread.or_else(|| {
+        let is_cancelled = is_oversized && has_build && cancels(&items);
+        is_cancelled.then(|| oversized::reason(&fence.doc, store.history_limit))
+    });
+    let loaded = match unread {
+        Some(_) => Ok(Past::default()),
+        None => load_whole(store, pk, instance, view.past).await,
+    };
     let claim = Claim {
         pk,
         nonce,
@@ -238,19 +253,19 @@ pub(crate) async fn claim(
         more: view.more,
     };
     let fetched = match loaded {
-        Ok(_) if is_oversized && store.build.get().is_some() && !items.iter().any(|(message, _)| message.cancels()) => {
+        Ok(_) if is_oversized && has_build && unread.is_none() => {
             let reason = oversized::reason(&fence.doc, store.history_limit);
             let cause = BlockCause::History;
             let messages: Vec<MessageDoc> = items.into_iter().map(|(message, _)| message).collect();
             let blocked = block(store, pk, &fence, &messages, &Block { cause, reason }).await;
             blocked.map(Fetched::Blocked).or_else(busy_if_raced)
         }
-        Ok(_) if is_oversized => {
+        Ok(_) if is_oversized && unread.is_none() => {
             let given_up = give_up(store, turns, claim, &items).await;
             given_up.map(Fetched::GivenUp)
         }
         loaded => loaded
-            .and_then(|past| assemble(claim, past, items, &turns.known))
+            .and_then(|past| assemble(claim, past, unread, items, &turns.known))
             .map(|(item, turn)| {
                 turns.put(turn, store.now());
                 Fetched::Ready(item)
@@ -263,6 +278,12 @@ pub(crate) async fn claim(
             or_foreign(Err(failure))
         }
     }
+}
+
+/// Whether a message cancels the instance.
+fn cancels(items: &[(MessageDoc, WorkItem)]) -> bool {
+    let mut items = items.iter().map(|(_, item)| item);
+    items.any(|item| matches!(item, WorkItem::CancelInstance { .. }))
 }
 
 fn existing(fence: &Fence) -> Option<&InstanceDoc> {

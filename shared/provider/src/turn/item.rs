@@ -49,9 +49,11 @@ pub(crate) struct Claim<'a> {
     pub expires: Instant,
 }
 
+/// `unread`: why the history was not read.
 pub(crate) fn assemble(
     claim: Claim<'_>,
     past: Past,
+    unread: Option<String>,
     items: Vec<(MessageDoc, WorkItem)>,
     known: &KnownHistories,
 ) -> Result<(TurnItem, ClaimedTurn), Failure> {
@@ -73,8 +75,9 @@ pub(crate) fn assemble(
     let mut past = past;
     let (kv, is_tail) = (std::mem::take(&mut past.kv), past.is_tail);
     let turn = 1 + instance.map_or(0, |instance| past.turns_of(instance.current.execution));
-    let (history, history_error) = match instance.map(|instance| past.events(&instance.current)) {
-        None => (Vec::new(), None),
+    let replayed = instance.filter(|_| unread.is_none());
+    let (history, history_error) = match replayed.map(|instance| past.events(&instance.current)) {
+        None => (Vec::new(), unread),
         Some(Ok(events)) => (events, None),
         Some(Err(error @ HistoryError::Corrupt { .. })) => (Vec::new(), Some(error.to_string())),
         Some(Err(error @ HistoryError::Short { .. })) => {
@@ -124,6 +127,7 @@ pub(crate) fn assemble(
         turn,
         more,
         blocked: fence.doc.blocked.clone(),
+        is_over: fence.doc.current.status.is_over(),
     };
     let turn = ClaimedTurn {
         pk: pk.clone(),

@@ -9,7 +9,7 @@
 //! history and keys must be as long and as new as that document says; a consumed message is deleted in the version that
 //! was seen. One of these fails whatever a lagging replica returns.
 //!
-//! Files, lowest first: `claimed`, `release`, `block`, `recall`, `item`; `plan`, `commit`; `oversized`, `fetch`.
+//! Files, lowest first: `claimed`, `release`, `block`, `recall`, `item`; `timers`, `plan`, `commit`; `unread`, `oversized`, `fetch`.
 
 mod block;
 mod claimed;
@@ -20,6 +20,8 @@ mod oversized;
 mod plan;
 mod recall;
 mod release;
+mod timers;
+mod unread;
 
 pub(crate) use block::block;
 pub(crate) use claimed::{ClaimedTurn, ClaimedTurns, Reservation};
@@ -28,3 +30,4 @@ pub(crate) use fetch::{DueTurn, Looked, TurnRequest, claim, fetch, look};
 pub(crate) use plan::Plan;
 pub(crate) use recall::{claim_begun, claim_idle, recall};
 pub(crate) use release::{give_back, release, renew};
+pub(crate) use unread::cancelled;

@@ -3,8 +3,8 @@
 //! duroxide copies a history several times, so one that has grown without a limit exhausts the memory of its process, and
 //! that of the turns beside it, at every attempt. Its size is in the instance document and known before it is read: above
 //! the limit the fetch itself commits that the orchestration has failed, without reading the history. It is a turn's
-//! commit like any other: it consumes the messages, cancels the activities, answers the parent, and writes a dead letter
-//! with the messages.
+//! commit like any other: it consumes the messages, cancels the activities, answers the parent (`unread`), and writes a dead letter
+//! with the messages. A process with a build does not give up: it blocks the instance, or cancels it if a message says so.
 //!
 //! An execution that has ended is never given up, because nothing of it is replayed: duroxide gets the end of its history,
 //! which says so.
@@ -12,18 +12,16 @@
 use super::claimed::{ClaimedTurn, ClaimedTurns};
 use super::commit::Commit;
 use super::item::Claim;
-use crate::due::TurnDecision;
+use super::unread;
 use crate::error::Failure;
 use crate::given_up;
-use crate::model::sql::WORK;
-use crate::model::{ExecutionState, InstanceDoc, MessageDoc, WorkDoc};
+use crate::model::{ExecutionState, InstanceDoc, MessageDoc};
 use crate::read::{self, Past};
 use crate::recovery;
 use crate::store::Store;
 use crate::types::GivenUpTurn;
-use cosmos::{PartitionKey, Query};
-use duroxide::providers::{ExecutionMetadata, ScheduledActivityIdentifier, WorkItem};
-use duroxide::{AppErrorKind, ErrorDetails, Event, EventKind};
+use cosmos::PartitionKey;
+use duroxide::providers::WorkItem;
 
 /// How much of an execution's history a turn needs and may load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,7 +86,7 @@ pub(super) async fn give_up(
     let attempt = attempts.max().copied().unwrap_or(1);
     let kept = items.iter().map(|(message, _)| message.item.clone()).collect();
     let given_up = given_up::of_history(error.clone(), instance, attempt, kept);
-    let decision = failure(store, pk, instance, &error).await?;
+    let decision = unread::failed(store, pk, instance, &error).await?;
     let due = decision.due();
     let turn = ClaimedTurn {
         pk: pk.clone(),
@@ -130,77 +128,6 @@ pub(super) fn reason(instance: &InstanceDoc, limit: u64) -> String {
         state.event_bytes,
         state.events,
     )
-}
-
-/// What a turn that fails with this error decides. A parent can handle it, as any failure of a child.
-async fn failure(
-    store: &Store,
-    pk: &PartitionKey,
-    instance: &InstanceDoc,
-    error: &str,
-) -> Result<TurnDecision, Failure> {
-    let state = &instance.current;
-    let details = ErrorDetails::Application {
-        kind: AppErrorKind::OrchestrationFailed,
-        message: error.to_owned(),
-        retryable: false,
-    };
-    let failed = EventKind::OrchestrationFailed {
-        details: details.clone(),
-    };
-    let event_id = state.last_event_id + 1;
-    Ok(TurnDecision {
-        execution: state.execution,
-        events: vec![Event::with_event_id(
-            event_id,
-            pk.as_str(),
-            state.execution,
-            None,
-            failed,
-        )],
-        messages: answer(store, instance, details).await?.into_iter().collect(),
-        metadata: ExecutionMetadata {
-            status: Some("Failed".to_owned()),
-            output: Some(error.to_owned()),
-            ..ExecutionMetadata::default()
-        },
-        cancelled: activities(store, pk).await?,
-        given_up: None,
-        work: Vec::new(),
-    })
-}
-
-/// The message to the parent, if there is one.
-async fn answer(store: &Store, instance: &InstanceDoc, details: ErrorDetails) -> Result<Option<WorkItem>, Failure> {
-    let (Some(parent), Some(call)) = (&instance.parent, &instance.parent_call) else {
-        return Ok(None);
-    };
-    let parent_execution_id = match call.execution {
-        Some(execution) => execution,
-        None => {
-            let parent = read::instance(store, &PartitionKey::new(parent)?).await?;
-            parent.map_or(duroxide::INITIAL_EXECUTION_ID, |parent| parent.current.execution)
-        }
-    };
-    Ok(Some(WorkItem::SubOrchFailed {
-        parent_instance: parent.clone(),
-        parent_execution_id,
-        parent_id: call.id,
-        details,
-    }))
-}
-
-/// The activities of the instance that have not completed.
-async fn activities(store: &Store, pk: &PartitionKey) -> Result<Vec<ScheduledActivityIdentifier>, Failure> {
-    let query = Query::new(format!("SELECT VALUE c.id FROM c WHERE c.queue = {WORK}"));
-    let ids = store.container.query::<String>(pk, &query).await?;
-    let numbers = ids.iter().filter_map(|id| WorkDoc::numbers_of(id));
-    let activity = |(execution_id, activity_id)| ScheduledActivityIdentifier {
-        instance: pk.as_str().to_owned(),
-        execution_id,
-        activity_id,
-    };
-    Ok(numbers.map(activity).collect())
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@
 //! history first, then what the turn emits and consumes. The commit decides how many batches they take.
 
 use super::claimed::ClaimedTurn;
+use super::timers;
 use crate::clock::Sequence;
 use crate::due::{Due, TurnDecision, is_cancellation};
 use crate::error::Failure;
@@ -129,7 +130,7 @@ impl Planner<'_> {
         let history = self.history(&mut state, &events)?;
         self.describe(&mut instance, &mut state, &events, &metadata)?;
         self.keys(&mut instance, &state, &events)?;
-        let closed_timers = self.timers(&mut state, &messages);
+        let closed_timers = timers::track(&mut state, &self.turn.messages, &messages);
         if execution == instance.current.execution {
             instance.current = state;
         } else {
@@ -424,27 +425,6 @@ impl Planner<'_> {
         Ok(docs)
     }
 
-    /// Keeps track of the open timers of the execution. Returns the ids of the messages that wait for nobody, because the
-    /// execution has ended.
-    fn timers(&self, state: &mut ExecutionState, messages: &[WorkItem]) -> Vec<String> {
-        let consumed: HashSet<&str> = self.turn.messages.iter().map(|message| message.id.as_str()).collect();
-        let id_of = |timer: u64| MessageDoc::timer_id(state.execution, timer);
-        let mut open = std::mem::take(&mut state.open_timers);
-        open.retain(|timer| !consumed.contains(id_of(*timer).as_str()));
-        if state.status.is_terminal() {
-            return open.into_iter().map(id_of).collect();
-        }
-        state.open_timers = open;
-        for item in messages {
-            if let Some((execution, timer)) = timer_of(item)
-                && execution == state.execution
-            {
-                state.open_timer(timer);
-            }
-        }
-        Vec::new()
-    }
-
     /// Messages to this instance, and intents for those to others.
     fn messages(&mut self, items: Vec<WorkItem>) -> Result<Vec<IntentDoc>, Failure> {
         let mut intents = Vec::new();
@@ -452,7 +432,7 @@ impl Planner<'_> {
             let Some(target) = target_of(item) else { continue };
             let own = target == self.pk();
             let due_at = Due::message(item).and_then(|due| due.at_ms);
-            let timer = timer_of(item).filter(|_| own);
+            let timer = timers::timer_of(item).filter(|_| own);
             let name = match timer {
                 Some((execution, timer)) => MessageDoc::timer_name(execution, timer),
                 None => format!("{}-{n}", self.context.commit),
@@ -499,14 +479,6 @@ impl Planner<'_> {
             });
         }
         Ok(turn.messages.iter().map(|message| message.id.clone()).collect())
-    }
-}
-
-/// The execution and the id of a timer.
-fn timer_of(item: &WorkItem) -> Option<(u64, u64)> {
-    match item {
-        WorkItem::TimerFired { execution_id, id, .. } => Some((*execution_id, *id)),
-        _ => None,
     }
 }
 

@@ -464,22 +464,6 @@ fn turn_with_timers(timers: &[u64]) -> ClaimedTurn {
 }
 
 #[test]
-fn a_timer_is_open_until_its_message_is_consumed() {
-    let turn = turn_with_timers(&[2, 3]);
-    assert_eq!(turn.fence.doc.current.open_timers, [2, 3]);
-    let plan = plan_for(
-        &turn,
-        TurnDecision {
-            messages: vec![timer(4)],
-            ..decided(vec![])
-        },
-    )
-    .unwrap();
-    assert_eq!(plan.instance.current.open_timers, [3, 4]);
-    assert_eq!(ids(&plan.rest), ["m:t:1:4", "m:t:1:2", "m:foreign", "m:client"]);
-}
-
-#[test]
 fn the_last_turn_deletes_the_open_timers_and_writes_no_new_ones() {
     for status in ["Completed", "Failed", "ContinuedAsNew"] {
         let decision = TurnDecision {
@@ -499,16 +483,6 @@ fn the_last_turn_deletes_the_open_timers_and_writes_no_new_ones() {
         assert!(plan.instance.current.open_timers.is_empty(), "{status}");
         assert!(plan.instance.lock.attempts.is_empty(), "{status}");
     }
-}
-
-#[test]
-fn the_number_of_timers_that_are_tracked_is_bounded() {
-    let timers: Vec<u64> = (2..1_002).collect();
-    let turn = turn_with_timers(&timers);
-    assert_eq!(turn.fence.doc.current.open_timers.len(), 500);
-    let plan = plan_for(&turn, ending("Completed", vec![])).unwrap();
-    let discards = plan.rest.iter().filter(|op| matches!(op.op, StagedOpKind::Discard));
-    assert_eq!(discards.count(), 499);
 }
 
 #[test]

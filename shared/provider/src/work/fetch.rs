@@ -61,8 +61,7 @@ async fn claim(
             until_ms: blocked.until,
         });
     }
-    let is_parked = doc.blocked.as_ref().is_some_and(|blocked| blocked.until == doc.due_at);
-    let is_due = doc.due_at <= now || (is_parked && store.build.get().is_some());
+    let is_due = doc.due_at <= now || (doc.parked && store.build.get().is_some());
     if !is_due || !request.serves(doc.tag.as_deref(), doc.session.as_deref()) {
         return Ok(Fetched::Nothing);
     }

@@ -33,9 +33,9 @@
 //!
 //! [`Seek::counting`] is a query for the number of documents that the seek finds: with an `ORDER BY`, those that meet the conditions on
 //! its paths (the service reads one index in its order); without one, those that meet every condition that seeks (the service
-//! intersects indexes). Conditions that only narrow do not count. A query that scans examines everything. A page of an `ORDER BY` whose
-//! conditions all seek examines what it returns ([`Seek::is_exact`]); of other queries, a page that ends early examines fewer than are
-//! counted.
+//! intersects indexes). Conditions that only narrow do not count. A query that scans examines everything. A page of a query whose
+//! conditions all seek, and that returns documents rather than an aggregate of them, examines what it returns ([`Seek::is_exact`]); of other
+//! queries, a page that ends early examines fewer than are counted.
 
 mod clause;
 mod filter;
@@ -55,7 +55,7 @@ pub(crate) struct Seek {
     root: String,
     /// The texts of the conditions by which documents are found; none without a filter.
     conditions: Vec<String>,
-    /// The index has the documents in the order of the query, and none that the query does not return.
+    /// Every condition of the query is one of these.
     is_exact: bool,
 }
 
@@ -69,9 +69,17 @@ impl Seek {
         }
     }
 
-    /// Whether a page examines only what it returns.
+    /// Whether a page of documents examines only what it returns.
     pub(crate) fn is_exact(&self) -> bool {
         self.is_exact
+    }
+
+    /// The same for a query that returns something else than documents.
+    pub(super) fn of_aggregate(self) -> Seek {
+        Seek {
+            is_exact: false,
+            ..self
+        }
     }
 
     /// The text of a query for the number of documents that the seek finds.
@@ -126,7 +134,7 @@ pub(super) fn check(policy: &IndexPolicy, query: &str, order: &[OrderItem]) -> R
         return Ok(Seek {
             root: parsed.root,
             conditions: Vec::new(),
-            is_exact: !order.is_empty(),
+            is_exact: true,
         });
     }
     for condition in &conditions {
@@ -148,7 +156,7 @@ pub(super) fn check(policy: &IndexPolicy, query: &str, order: &[OrderItem]) -> R
     };
     Ok(Seek {
         root: parsed.root,
-        is_exact: !order.is_empty() && found.len() == roles.len(),
+        is_exact: found.len() == roles.len(),
         conditions: found.iter().map(text).collect(),
     })
 }

@@ -34,7 +34,7 @@ use std::cmp::Reverse;
 const MOST: usize = 1_000;
 /// How many instances with a tag or prefix are sorted here. If there are more, pages are read in the order of acceptance.
 const NARROW: u32 = 1_000;
-/// How many instances of each range one step reads when an index does not decide the filter, and how many steps a page takes.
+/// How many instances of each range a step reads after one that did not fill the page, and how many steps a page takes.
 const CHUNK: usize = 500;
 const STEPS: usize = 4;
 
@@ -139,11 +139,8 @@ async fn wide_page(
     page: &mut Page,
 ) -> Result<(), SearchFailure> {
     let legs = plan::legs(filter).map_err(SearchFailure::Unsupported)?;
-    let mut size = if plan::is_decided(filter) {
-        page.limit
-    } else {
-        CHUNK.max(page.limit)
-    };
+    // Enough where an index decides the filter, and where most of what it finds matches.
+    let mut size = page.limit;
     for _ in 0..STEPS {
         let mut steps = Vec::new();
         // One after the other: an instance that moves from the first to the second meanwhile is in one of them.

@@ -56,27 +56,6 @@ pub(super) fn legs(filter: &InstanceFilter) -> Result<Vec<Leg>, String> {
     Ok(vec![leg(one)])
 }
 
-/// Whether the index of [`legs`] decides nearly all of the filter, so that a step of the page's size fills the page.
-pub(super) fn is_decided(filter: &InstanceFilter) -> bool {
-    let InstanceFilter {
-        status,
-        name,
-        version,
-        prefix,
-        tags,
-        parent,
-        ..
-    } = filter;
-    let marked = matches!(status, Some(InstanceStatus::Cancelled | InstanceStatus::Blocked));
-    let others = match (parent, name, version) {
-        (Some(_), name, version) => status.is_some() || name.is_some() || version.is_some(),
-        (None, Some(_), Some(_)) => status.is_some(),
-        (None, None, Some(_)) => true,
-        (None, name, None) => marked && name.is_some(),
-    };
-    prefix.is_none() && tags.is_empty() && !others
-}
-
 impl Leg {
     pub(super) fn query(&self, filter: &InstanceFilter, after: Option<&Key>) -> Query {
         let mut conditions = vec![format!("c.type = {INSTANCE}")];
@@ -183,34 +162,28 @@ mod tests {
         let version = || Some("1.0.0".to_owned());
         let status = |status| filter(|filter| filter.status = Some(status));
         let named = |status| filter(|filter| (filter.status, filter.name) = (Some(status), name()));
-        for (filter, expected, decided) in [
-            (InstanceFilter::default(), vec![vec![]], true),
-            (status(InstanceStatus::Failed), vec![vec!["status"]], true),
-            (status(InstanceStatus::Cancelled), vec![vec!["cancelled"]], true),
-            (status(InstanceStatus::Blocked), vec![vec!["blocked.listed"]], true),
-            (named(InstanceStatus::Failed), vec![vec!["name", "status"]], true),
-            (named(InstanceStatus::Pending), vec![vec!["startName"]], true),
-            (named(InstanceStatus::Cancelled), vec![vec!["cancelled"]], false),
-            (
-                filter(|it| it.name = name()),
-                vec![vec!["startName"], vec!["name"]],
-                true,
-            ),
+        for (filter, expected) in [
+            (InstanceFilter::default(), vec![vec![]]),
+            (status(InstanceStatus::Failed), vec![vec!["status"]]),
+            (status(InstanceStatus::Cancelled), vec![vec!["cancelled"]]),
+            (status(InstanceStatus::Blocked), vec![vec!["blocked.listed"]]),
+            (named(InstanceStatus::Failed), vec![vec!["name", "status"]]),
+            (named(InstanceStatus::Pending), vec![vec!["startName"]]),
+            (named(InstanceStatus::Cancelled), vec![vec!["cancelled"]]),
+            (filter(|it| it.name = name()), vec![vec!["startName"], vec!["name"]]),
             (
                 filter(|it| (it.name, it.version) = (name(), version())),
                 vec![vec!["name", "version"]],
-                true,
             ),
-            (filter(|it| it.version = version()), vec![vec![]], false),
-            (filter(|it| it.parent = name()), vec![vec!["parent"]], true),
+            (filter(|it| it.version = version()), vec![vec![]]),
+            (filter(|it| it.parent = name()), vec![vec!["parent"]]),
             (
                 filter(|it| (it.parent, it.version) = (name(), version())),
                 vec![vec!["parent"]],
-                false,
             ),
-            (filter(|it| it.prefix = name()), vec![vec![]], false),
+            (filter(|it| it.prefix = name()), vec![vec![]]),
         ] {
-            assert_eq!((paths(&filter), is_decided(&filter)), (expected, decided), "{filter:?}");
+            assert_eq!(paths(&filter), expected, "{filter:?}");
         }
         assert!(legs(&status(InstanceStatus::Other("Strange".to_owned()))).is_err());
     }

@@ -1,7 +1,7 @@
 //! A workflow sees its activity fail: one that was tried as often as allowed, takes too long, panics, or returns too much is an
 //! error that the orchestration can handle.
 
-use crate::activities::{assert_output, conclude, counted, only, served, status, work_item};
+use crate::support::{cloud_with, only, only_delayed, serve, status};
 use duroxide::runtime::OrchestrationStatus;
 use duroxide::runtime::registry::ActivityRegistry;
 use duroxide::{
@@ -10,11 +10,12 @@ use duroxide::{
 use duroxide_cosmos::{AttemptEnd, DeadLetterKind};
 use duroxide_lambda::config::OnActivityGivenUp;
 use duroxide_lambda::{ActivityLimits, Limits, Wakeup};
+use serde_json::Value;
 use std::sync::Arc;
 use std::time::Duration;
-use tests::ShiftedClock;
-use tests::cloud::{Cloud, CloudOptions};
+use tests::cloud::Cloud;
 use tests::log::LogLines;
+use tests::{ShiftedClock, workload};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -65,42 +66,52 @@ fn limits() -> Limits {
 }
 
 async fn cloud(limits: Limits) -> (Cloud, Arc<ShiftedClock>) {
-    let clock = Arc::new(ShiftedClock::default());
-    let options = CloudOptions {
-        limits,
-        clock: Arc::clone(&clock) as Arc<dyn cosmos::Clock>,
-        ..CloudOptions::default()
-    };
-    (Cloud::with(options, orchestrations(), activities()).await, clock)
+    cloud_with(limits, orchestrations(), activities()).await
 }
 
 /// Starts a saga, and answers the wakeup of its activity.
 async fn schedule(cloud: &Cloud, activity: &str) -> Wakeup {
     let started = cloud.client.start_orchestration("order", "Saga", activity).await;
     started.expect("it starts");
-    served(&cloud.orchestrator.invoke(&[only(cloud.queue.take()).wakeup]).await);
-    only(cloud.queue.take()).wakeup
+    serve(&cloud.orchestrator, &only(cloud)).await;
+    only(cloud)
 }
 
 /// Serves the activity until it is not tried again.
 async fn tried(cloud: &Cloud, clock: &ShiftedClock, mut wakeup: Wakeup) -> u32 {
     for attempt in 1.. {
-        served(&cloud.worker.invoke(&[wakeup]).await);
-        let next = only(cloud.queue.take());
-        clock.advance(next.delay);
-        if matches!(next.wakeup.target, duroxide_lambda::Target::Turn { .. }) {
-            served(&cloud.orchestrator.invoke(&[next.wakeup]).await);
+        serve(&cloud.worker, &wakeup).await;
+        let (next, delay) = only_delayed(cloud);
+        clock.advance(delay);
+        if matches!(next.target, duroxide_lambda::Target::Turn { .. }) {
+            serve(&cloud.orchestrator, &next).await;
             return attempt;
         }
-        wakeup = next.wakeup;
+        wakeup = next;
     }
     unreachable!("the attempts are limited")
 }
 
 /// The saga's compensation and its last turn.
 async fn compensated(cloud: &Cloud) -> OrchestrationStatus {
-    served(&cloud.worker.invoke(&[only(cloud.queue.take()).wakeup]).await);
-    conclude(cloud, "order").await
+    serve(&cloud.worker, &only(cloud)).await;
+    serve(&cloud.orchestrator, &only(cloud)).await;
+    let history = cloud.client.read_execution_history("order", 1).await;
+    workload::assert_sound("order", &history.expect("a history"));
+    status(cloud, "order").await
+}
+
+#[track_caller]
+fn assert_output(status: &OrchestrationStatus, expected: &str) {
+    match status {
+        OrchestrationStatus::Completed { output, .. } => assert_eq!(output, expected),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// The work item of the first activity.
+async fn work_item(cloud: &Cloud) -> Option<Value> {
+    cloud.world.document("order", "w:1:2").await
 }
 
 async fn dead_letters(cloud: &Cloud) -> Vec<(DeadLetterKind, String, u32)> {
@@ -120,7 +131,7 @@ async fn an_activity_that_hangs_is_given_up_and_its_orchestration_compensates() 
         2,
         "no further claim just to give up"
     );
-    let counts = counted(&cloud.worker);
+    let counts = cloud.worker.counted();
     assert_eq!(
         (
             counts.get("TimedOut"),
@@ -138,7 +149,7 @@ async fn an_activity_that_hangs_is_given_up_and_its_orchestration_compensates() 
         "{error}"
     );
     assert_eq!(compensation, "fine");
-    assert!(work_item(&cloud, "order").await.is_none());
+    assert!(work_item(&cloud).await.is_none());
     assert_eq!(
         dead_letters(&cloud).await,
         [(DeadLetterKind::PoisonActivity, error.to_owned(), 2)],
@@ -249,8 +260,8 @@ async fn a_result_that_is_too_large_can_be_handled() {
 async fn the_history_document_has_the_attempts_of_completed_activities() {
     let (cloud, clock) = cloud(limits()).await;
     let wakeup = schedule(&cloud, "Hangs").await;
-    served(&cloud.worker.invoke(std::slice::from_ref(&wakeup)).await);
-    let item = work_item(&cloud, "order").await.expect("a work item");
+    serve(&cloud.worker, &wakeup).await;
+    let item = work_item(&cloud).await.expect("a work item");
     assert_eq!(item["log"][0]["end"], "timed-out", "{item}");
     let open = cloud.silent.activity_attempts("order", 1).await.expect("attempts");
     let activity = open[0].open.as_ref().expect("it is open");
@@ -259,9 +270,9 @@ async fn the_history_document_has_the_attempts_of_completed_activities() {
         ("Hangs", 1, None)
     );
 
-    let again = only(cloud.queue.take());
-    clock.advance(again.delay);
-    assert_eq!(tried(&cloud, &clock, again.wakeup).await, 1);
+    let (again, delay) = only_delayed(&cloud);
+    clock.advance(delay);
+    assert_eq!(tried(&cloud, &clock, again).await, 1);
     compensated(&cloud).await;
     let attempts = cloud.silent.activity_attempts("order", 1).await.expect("attempts");
     let ends: Vec<Vec<(u32, AttemptEnd)>> = attempts
