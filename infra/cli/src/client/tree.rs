@@ -113,6 +113,8 @@ mod tests {
             completed_at: None,
             events: 0,
             parent: parent.map(str::to_owned),
+            tags: Default::default(),
+            etag: String::new(),
         }
     }
 
