@@ -196,3 +196,19 @@ async fn a_lost_answer_of_a_batch_is_a_marked_conflict_or_ambiguous() {
     assert!(matches!(error, Error::Ambiguous { .. }), "{error}");
     assert_eq!(n_of(&container, "c").await, Some(1));
 }
+
+#[tokio::test]
+async fn a_batch_reads_a_document_as_it_is_when_the_batch_is_applied() {
+    let account = account().await;
+    let container = account.container();
+    let mut batch = Batch::new();
+    batch.read("seen").unwrap().create("new", &doc("new", 2)).unwrap();
+    let missing = container.batch(&pk("p"), &batch, Retry::Once).await.unwrap_err();
+    assert!(missing.is_not_found() && missing.batch_index() == Some(0), "{missing}");
+    assert_eq!(n_of(&container, "new").await, None);
+    let seen = container.create(&pk("p"), &doc("seen", 7), Retry::Once).await.unwrap();
+    let results = container.batch(&pk("p"), &batch, Retry::Once).await.unwrap();
+    let read: Value = serde_json::from_str(results[0].resource_body.as_ref().unwrap().get()).unwrap();
+    assert_eq!((read["n"].as_u64(), results[0].etag.as_ref()), (Some(7), Some(&seen)));
+    assert_eq!(n_of(&container, "new").await, Some(2));
+}

@@ -4,7 +4,9 @@
 
 mod support;
 
-use cosmos::{ClientConfig, Container, CosmosClient, Error, Etag, MAX_ITEM_BYTES, PageOptions, Query, Retry};
+use cosmos::{
+    Changed, ClientConfig, Container, CosmosClient, Error, Etag, Found, MAX_ITEM_BYTES, PageOptions, Query, Retry,
+};
 use cosmos_emulator::Faults;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -318,4 +320,26 @@ fn operations_can_be_spawned() {
     }
     let container = CosmosClient::new(ClientConfig::new("https://localhost", support::key()).unwrap());
     sendable(all(container.container("db", "things")));
+}
+
+#[tokio::test]
+async fn a_document_is_read_again_only_when_it_has_changed() {
+    let account = account().await;
+    let container = account.container();
+    let key = pk("p");
+    let first = create(&container, thing("a", "p", 1), Retry::Once).await.unwrap();
+    let read = |seen: Etag| {
+        let (container, key) = (container.clone(), key.clone());
+        async move { container.read_if_changed::<Thing>(&key, "a", &seen).await.unwrap() }
+    };
+    assert_eq!(read(first.clone()).await, Changed::Unchanged);
+    let next = thing("a", "p", 2);
+    let second = container.replace(&key, "a", &next, None, Retry::Once).await.unwrap();
+    let newer = Changed::Newer(Found {
+        doc: next,
+        etag: second.clone(),
+    });
+    assert_eq!(read(first).await, newer);
+    container.delete(&key, "a", None, Retry::Once).await.unwrap();
+    assert_eq!(read(second).await, Changed::Missing);
 }
