@@ -135,7 +135,7 @@ async fn a_page_in_the_order_of_an_index_examines_what_it_returns() {
     ] {
         server.listener().reset();
         let sql = format!("SELECT * FROM c WHERE {condition} ORDER BY c.queue DESC, c.due DESC");
-        let page = client.query(&sql).range(&ranges[0]).header("x-ms-max-item-count", "3");
+        let page = client.query(&sql).range(ranges[0]).header("x-ms-max-item-count", "3");
         page.ok().await.is(200);
         assert_eq!(server.listener().counts().examined, examined, "{sql}");
     }

@@ -48,7 +48,7 @@ impl NotifyingProvider {
 
     /// Starts an instance and wakes the functions. A repetition wakes them again: the wakeup of the first may have been lost with its
     /// answer.
-    pub(crate) async fn start(&self, request: StartRequest<'_>) -> Result<Started, ProviderError> {
+    pub async fn start(&self, request: StartRequest<'_>) -> Result<Started, ProviderError> {
         let under_way = self.wakeups.enter();
         let started = self.store.start(request).await?;
         if matches!(started, Started::Accepted | Started::Repeated) {
@@ -58,7 +58,7 @@ impl NotifyingProvider {
     }
 
     /// Raises an event and wakes the functions, likewise.
-    pub(crate) async fn raise(&self, request: EventRequest<'_>) -> Result<Raised, ProviderError> {
+    pub async fn raise(&self, request: EventRequest<'_>) -> Result<Raised, ProviderError> {
         let under_way = self.wakeups.enter();
         let raised = self.store.raise(request).await?;
         if matches!(raised, Raised::Accepted | Raised::Repeated) {

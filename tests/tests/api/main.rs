@@ -4,6 +4,7 @@ mod audit;
 mod clients;
 mod cost;
 mod dead_letters;
+mod documents;
 mod idempotency;
 mod ids;
 mod limits;

@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use axum::Router;
 use axum::body::Body;
-use cosmos::SystemClock;
+use cosmos::{Clock, SystemClock};
 use cosmos_emulator::Listener;
 use duroxide::runtime::registry::ActivityRegistry;
 use duroxide::{ActivityContext, OrchestrationContext, OrchestrationRegistry};
@@ -35,6 +35,8 @@ pub struct Options {
     pub timer: Arc<dyn Timer>,
     /// How long a request to the store may take, with its retries.
     pub time: Duration,
+    /// The clock by which tokens expire and keys grow old.
+    pub clock: Arc<dyn Clock>,
     /// Whether the functions have the sample's workflows instead of those of this file.
     pub sample: bool,
 }
@@ -46,6 +48,7 @@ impl Default for Options {
             cors_origin: None,
             timer: Arc::new(TokioTimer),
             time: Duration::from_secs(30),
+            clock: Arc::new(SystemClock),
             sample: false,
         }
     }
@@ -78,7 +81,7 @@ impl Site {
             cors_origin: options.cors_origin,
         };
         let maintenance = MaintenanceSettings::default();
-        let api = Api::with(connection, &settings, maintenance, Arc::new(SystemClock), options.timer);
+        let api = Api::with(connection, &settings, maintenance, options.clock, options.timer);
         listener.reset();
         Site {
             cloud,

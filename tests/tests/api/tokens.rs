@@ -16,6 +16,8 @@ use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::TcpListener;
 use std::sync::{Arc, Mutex};
 use std::thread;
+use std::time::Duration;
+use tests::ManualClock;
 
 /// An OpenID Connect issuer on this machine.
 struct Issuer {
@@ -295,6 +297,42 @@ async fn every_wrong_token_gets_the_same_answer_and_reads_nothing() {
         issuer.fetches()
     );
     site.send(bearing(&whole)).await.is(200);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn keys_are_rotated_without_a_restart_but_not_fetched_for_every_unknown_one() {
+    let issuer = Issuer::start();
+    let (old, new) = (Signer::rsa("old"), Signer::p256("new"));
+    issuer.add(&old);
+    let clock = Arc::new(ManualClock::default());
+    let site = Site::with(Options {
+        auth: issuer.auth(),
+        clock: Arc::clone(&clock) as Arc<_>,
+        ..Options::default()
+    })
+    .await;
+    site.send(bearing(&old.token(&issuer.claims()))).await.is(200);
+    issuer.keys.lock().expect("no panic").clear();
+    issuer.add(&new);
+    for _ in 0..3 {
+        site.send(bearing(&new.token(&issuer.claims())))
+            .await
+            .is_problem(ProblemType::Unauthenticated);
+    }
+    assert_eq!(issuer.fetches(), 1);
+    clock.advance(Duration::from_secs(31));
+    site.send(bearing(&new.token(&issuer.claims()))).await.is(200);
+    assert_eq!(issuer.fetches(), 2);
+    site.send(bearing(&old.token(&issuer.claims())))
+        .await
+        .is_problem(ProblemType::Unauthenticated);
+    clock.advance(Duration::from_secs(600));
+    site.send(bearing(&new.token(&issuer.claims()))).await.is(200);
+    clock.advance(Duration::from_secs(100));
+    site.send(bearing(&new.token(&issuer.claims())))
+        .await
+        .is_problem(ProblemType::Unauthenticated);
+    assert_eq!(issuer.fetches(), 2, "an expired token fetches nothing");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -74,6 +74,24 @@ async fn an_etag_belongs_to_one_representation() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_wait_with_an_old_etag_ends_at_once() {
+    let timer = Arc::new(Paused::default());
+    let site = Site::with(Options {
+        timer: Arc::clone(&timer) as Arc<_>,
+        ..Options::default()
+    })
+    .await;
+    site.ran("Event", "a", json!(null)).await;
+    let wait = with(
+        request("GET", "/v1/instances/a?wait=25", None),
+        "if-none-match",
+        "\"old\"",
+    );
+    assert_eq!(site.send(wait).await.is(200)["status"], "Running");
+    assert!(timer.0.lock().expect("no panic").is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_wait_for_nothing_is_404_at_once() {
     let timer = Arc::new(Paused::default());
     let site = Site::with(Options {

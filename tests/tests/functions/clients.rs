@@ -5,6 +5,7 @@ use cosmos::{Clock, SystemClock};
 use duroxide::providers::{Provider, WorkItem};
 use duroxide::runtime::registry::ActivityRegistry;
 use duroxide::{ActivityContext, OrchestrationContext, OrchestrationRegistry, OrchestrationStatus};
+use duroxide_cosmos::{EventRequest, EventTarget, Raised, StartRequest, Started, Tags};
 use duroxide_lambda::Wakeup;
 use std::time::Duration;
 use tests::cloud::Cloud;
@@ -26,6 +27,47 @@ async fn whatever_a_client_queues_is_one_request_and_one_wakeup() {
     client.cancel_instance("b", "no need").await.expect("it is cancelled");
     assert_notified(&cloud, "b");
     assert_eq!(cloud.client_listener.counts().requests, 5);
+}
+
+/// The requests of the API. A repetition sends the wakeup again, because that of the first may be lost; what is refused sends none.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_start_and_an_event_with_a_key_send_a_wakeup_each_time_and_have_one_effect() {
+    let cloud = Cloud::start(workload::orchestrations(), workload::activities()).await;
+    let tags = Tags::default();
+    let start = StartRequest {
+        instance: "a",
+        orchestration: "Event",
+        version: None,
+        input: "",
+        tags: &tags,
+        key: Some("k"),
+    };
+    let event = EventRequest {
+        instance: "a",
+        target: EventTarget::Event("Go"),
+        data: "x",
+        key: Some("k"),
+    };
+    for (started, raised) in [
+        (Started::Accepted, Raised::Accepted),
+        (Started::Repeated, Raised::Repeated),
+    ] {
+        assert_eq!(cloud.notifying.start(start).await.expect("an answer"), started);
+        assert_notified(&cloud, "a");
+        assert_eq!(cloud.notifying.raise(event).await.expect("an answer"), raised);
+        assert_notified(&cloud, "a");
+    }
+    let taken = StartRequest { key: None, ..start };
+    assert_eq!(cloud.notifying.start(taken).await.expect("an answer"), Started::Taken);
+    let nobody = EventRequest {
+        instance: "nobody",
+        ..event
+    };
+    assert_eq!(
+        cloud.notifying.raise(nobody).await.expect("an answer"),
+        Raised::NotFound
+    );
+    assert!(cloud.queue.take().is_empty());
 }
 
 #[track_caller]

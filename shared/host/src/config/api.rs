@@ -209,3 +209,108 @@ fn cors_origin(reader: &mut Reader<'_>) -> Option<String> {
     }
     Some(origin)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{Config, ConfigError};
+
+    fn read(changes: &[(&str, &str)]) -> Result<ApiSettings, ConfigError> {
+        let required = [
+            ("COSMOS_ENDPOINT", "https://x.documents.azure.com"),
+            ("COSMOS_KEY", "c2VjcmV0LXNlY3JldA=="),
+            ("ORCHESTRATOR_QUEUE_URL", "https://sqs.eu-west-1.amazonaws.com/1/turns"),
+            ("WORKER_QUEUE_URL", "https://sqs.eu-west-1.amazonaws.com/1/work"),
+        ];
+        let all: BTreeMap<&str, &str> = required.into_iter().chain(changes.iter().copied()).collect();
+        let config = Config::from_variables(|name| all.get(name).map(|value| (*value).to_owned()))?;
+        Ok(config.api)
+    }
+
+    #[test]
+    fn by_default_iam_decides_and_callers_are_clients() {
+        let settings = read(&[]).unwrap();
+        let expected = ApiAuth::Iam {
+            roles: BTreeMap::new(),
+            default_role: Some(ApiRole::Client),
+        };
+        assert_eq!((settings.auth, settings.cors_origin), (expected, None));
+    }
+
+    #[test]
+    fn each_mode_is_read_with_its_roles() {
+        let iam = read(&[
+            ("DUROXIDE_API_IAM_ROLES", "{\"arn:aws:iam::1:role/ops\":\"operator\"}"),
+            ("DUROXIDE_API_IAM_DEFAULT_ROLE", "none"),
+        ]);
+        let roles = BTreeMap::from([("arn:aws:iam::1:role/ops".to_owned(), ApiRole::Operator)]);
+        let default_role = None;
+        assert_eq!(iam.unwrap().auth, ApiAuth::Iam { roles, default_role });
+        let jwt = read(&[
+            ("DUROXIDE_API_AUTH", "jwt"),
+            ("DUROXIDE_API_JWT_ISSUER", "https://login.example.com/"),
+            ("DUROXIDE_API_JWT_AUDIENCE", "shop"),
+            ("DUROXIDE_API_JWT_ROLES", "{\"admins\":\"operator\"}"),
+            ("DUROXIDE_API_CORS_ORIGIN", "https://app.example.com"),
+        ]);
+        let settings = jwt.unwrap();
+        let ApiAuth::Jwt(jwt) = settings.auth else {
+            panic!("{settings:?}");
+        };
+        assert_eq!(
+            (jwt.issuer.as_str(), jwt.role_claim.as_str()),
+            ("https://login.example.com/", "roles")
+        );
+        assert_eq!(jwt.roles["admins"], ApiRole::Operator);
+        assert_eq!(settings.cors_origin.as_deref(), Some("https://app.example.com"));
+        assert_eq!(read(&[("DUROXIDE_API_AUTH", "none")]).unwrap().auth, ApiAuth::None);
+    }
+
+    #[test]
+    fn what_cannot_be_used_is_refused_with_its_variable() {
+        const JWT: (&str, &str) = ("DUROXIDE_API_AUTH", "jwt");
+        const ISSUER: &str = "DUROXIDE_API_JWT_ISSUER";
+        for (changes, variable) in [
+            (vec![("DUROXIDE_API_AUTH", "open")], "DUROXIDE_API_AUTH"),
+            (
+                vec![("DUROXIDE_API_IAM_ROLES", "ops=operator")],
+                "DUROXIDE_API_IAM_ROLES",
+            ),
+            (
+                vec![("DUROXIDE_API_IAM_ROLES", "{\"a\":\"root\"}")],
+                "DUROXIDE_API_IAM_ROLES",
+            ),
+            (
+                vec![("DUROXIDE_API_IAM_DEFAULT_ROLE", "admin")],
+                "DUROXIDE_API_IAM_DEFAULT_ROLE",
+            ),
+            (vec![JWT, ("DUROXIDE_API_JWT_AUDIENCE", "shop")], ISSUER),
+            (vec![JWT, (ISSUER, "https://x")], "DUROXIDE_API_JWT_AUDIENCE"),
+            (
+                vec![
+                    JWT,
+                    (ISSUER, "http://elsewhere.example"),
+                    ("DUROXIDE_API_JWT_AUDIENCE", "a"),
+                ],
+                ISSUER,
+            ),
+            (
+                vec![JWT, (ISSUER, "https://a@b"), ("DUROXIDE_API_JWT_AUDIENCE", "a")],
+                ISSUER,
+            ),
+            (vec![("DUROXIDE_API_CORS_ORIGIN", "*")], "DUROXIDE_API_CORS_ORIGIN"),
+            (
+                vec![("DUROXIDE_API_CORS_ORIGIN", "https://a.example/")],
+                "DUROXIDE_API_CORS_ORIGIN",
+            ),
+            (
+                vec![("DUROXIDE_API_CORS_ORIGIN", "app.example")],
+                "DUROXIDE_API_CORS_ORIGIN",
+            ),
+        ] {
+            let problems = read(&changes).unwrap_err().problems;
+            let named: Vec<&str> = problems.iter().map(|problem| problem.variable).collect();
+            assert_eq!(named, [variable], "{changes:?}");
+        }
+    }
+}
