@@ -108,6 +108,7 @@ fn started_by_curl(command: &str, up: &Up) -> Result<Value> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "exhaustive: curl"]
 async fn the_first_command_that_up_prints_starts_a_workflow() -> Result<()> {
     let binaries = Binaries::built().await?;
     let mut up = Up::start(&binaries, &[]).await?;
