@@ -126,7 +126,7 @@ async fn a_container_that_differs_is_reported_in_full_and_left_as_it_is() -> Res
         assert_eq!(said.code, Some(3), "{said:?}");
         for part in [
             "defaultTtl is not set, expected -1",
-            "includedPaths is [/*], expected [/blocked/since/?, ",
+            "includedPaths is [/*], expected [/blocked/listed/?, /blocked/since/?, ",
             "excludedPaths is [], expected [/*]",
             "Nothing was changed",
         ] {
