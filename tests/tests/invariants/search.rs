@@ -365,7 +365,7 @@ async fn a_walk_sees_each_instance_once_while_others_come_and_go() {
     let (world, clock, provider) = world().await;
     let now = clock.now_ms();
     let id = |n: u64| format!("order-{n:03}");
-    let version = |n: u64| if n % 3 == 0 { "2.0.0" } else { "1.0.0" };
+    let version = |n: u64| if n.is_multiple_of(3) { "2.0.0" } else { "1.0.0" };
     let ended = |n: u64| json!({ "status": "Completed", "completedAt": now, "version": version(n) });
     load(&world, (0..300).map(|n| document(&id(n), now - 1_000 + n, ended(n)))).await;
     let tags = Tags::default();
