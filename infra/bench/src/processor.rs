@@ -1,4 +1,4 @@
-//! Where the processor time goes: the emulator has a runtime of its own, so its threads can be told from those of the provider and
+//! Where the processor time goes: the emulator has a runtime of its own, so its threads differ from those of the provider and
 //! duroxide by their name. Linux only; elsewhere nothing is known, and nothing is printed.
 
 use std::fs;
