@@ -1,0 +1,80 @@
+// The answers of the API, for the type checker. /v1/openapi.json describes each field.
+
+/** @typedef {'Pending' | 'Running' | 'Blocked' | 'Paused' | 'Completed' | 'Failed' | 'Cancelled' | 'ContinuedAsNew'} Status */
+
+/** @typedef {{cause: string, reason: string, build: string, since: string, tries: number, nextTry: string}} Blocked */
+
+/**
+ * @typedef {{
+ *   instance: string, orchestration: string, version?: string, status: Status, customStatus?: string,
+ *   customStatusVersion: number, input?: any, output?: any, error?: string, blocked?: Blocked, execution: number,
+ *   events: number, createdAt: string, updatedAt: string, startedAt?: string, completedAt?: string, durationMs?: number,
+ *   parent?: string, tags: Record<string, string>,
+ * }} Instance
+ */
+
+/** @typedef {{instances: Instance[], nextCursor?: string}} InstanceList */
+
+/**
+ * An event as duroxide records it: common fields, `type`, and the fields of that type.
+ * @typedef {{event_id: number, source_event_id: number | null, timestamp_ms: number, type: string, [field: string]: any}} HistoryEvent
+ */
+
+/** @typedef {{number: number, beganAt: string, endedAt: string, end: string}} EndedAttempt */
+
+/**
+ * @typedef {{
+ *   activity: number, open: boolean, name?: string, attempts: number, runningSince?: string, ended: EndedAttempt[],
+ *   blocked?: Blocked,
+ * }} ActivityAttempts
+ */
+
+/**
+ * @typedef {{
+ *   instance: string, execution: number, events: HistoryEvent[], attempts: ActivityAttempts[], nextAfter?: number,
+ * }} History
+ */
+
+/** @typedef {{execution: number, status: Status, events: number, startedAt: string, completedAt?: string}} Execution */
+/** @typedef {{executions: Execution[], nextAfter?: number}} ExecutionList */
+/** @typedef {{root: string, instances: Instance[], nextAfter?: string}} Tree */
+/** @typedef {{values: {key: string, value: string}[], nextAfter?: string}} KeyValueList */
+/** @typedef {{events: number, historyBytes: number, carriedMessages: number, keys: number, keyBytes: number}} Stats */
+/** @typedef {{total: number, counts: {name: string, status: Status, count: number}[]}} Counts */
+
+/**
+ * @typedef {{
+ *   at: string, counts: {status: Status, count: number}[], recentSince: string, startedRecently: number,
+ *   endedRecently: number, failedRecently: number, blocked: number, stuck: number, overdueTimers: number, messagesDue: number,
+ *   activitiesDue: number, timersPending: number, oldestDueAt?: string, outbox: number, deadLetters: number,
+ * }} Overview
+ */
+
+/** @typedef {{at: string, hours: {from: string, started: number, ended: number, failed: number}[]}} Throughput */
+
+/**
+ * @typedef {{at: string, overdue: {instance: string, kind: 'message' | 'activity' | 'timer', name?: string, dueAt: string}[]}} Overdue
+ */
+
+/**
+ * @typedef {{
+ *   instance: string, id: string, kind: string, reason: string, attempts: number, givenUpAt: string, execution?: number,
+ *   name?: string, target?: string,
+ * }} DeadLetterSummary
+ */
+
+/** @typedef {{deadLetters: DeadLetterSummary[], nextCursor?: string}} DeadLetterList */
+/** @typedef {DeadLetterSummary & {items: any[], omitted: number}} DeadLetter */
+/** @typedef {'reader' | 'client' | 'operator'} Role */
+/** @typedef {{who: string, role: Role}} Me */
+
+/**
+ * @typedef {{
+ *   issuer: string, clientId: string, scope: string, authorizationEndpoint: string, tokenEndpoint: string,
+ *   endSessionEndpoint?: string,
+ * }} SignIn
+ */
+
+/** @typedef {{auth: 'iam' | 'jwt' | 'none', version: string, signIn?: SignIn}} Config */
+
+export {};
