@@ -19,6 +19,7 @@ export const utcTime = (when) => new Date(when).toISOString().replace('T', ' ').
 /**
  * A duration in its two largest units: `340 ms`, `4.2 s`, `3 min 20 s`, `2 d 4 h`.
  * @param {number} ms
+ * @returns {string}
  */
 export function duration(ms) {
   if (!Number.isFinite(ms)) return '';
