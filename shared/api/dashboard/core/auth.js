@@ -113,11 +113,11 @@ export function useToken(token) {
   tokens = { access: token, refresh: null, endsAt: Infinity };
 }
 
-/** Forgets the tokens, and ends the issuer's session where it offers that. */
+/** Forgets the tokens and everything that the page shows, and ends the issuer's session where it offers that. */
 export function signOut() {
   tokens = null;
   if (issuer?.endSessionEndpoint) location.assign(issuer.endSessionEndpoint);
-  else signedOut('You are signed out.');
+  else location.reload();
 }
 
 export const isSignedIn = () => tokens !== null;
