@@ -16,30 +16,23 @@
  * @returns {Map<number, Retry>} by the id of the activity that failed
  */
 export function retries(all, turn) {
-  /** @type {Map<string, Item[]>} */
-  const same = new Map();
-  for (const item of all) {
-    if (item.kind !== 'activity') continue;
-    const key = JSON.stringify([item.name, item.input, item.session, item.tag]);
-    const group = same.get(key);
-    if (group) group.push(item);
-    else same.set(key, [item]);
-  }
-  const timers = byTurns(all, turn);
+  const timers = firedTimers(all, turn);
   /** @type {Map<number, Retry>} */
   const found = new Map();
   /** @type {Set<number>} */
   const claimed = new Set();
-  for (const group of same.values()) {
+  for (const group of alike(all)) {
+    const failed = multiMap(group.filter((item) => item.outcome === 'failed'), (item) => turn.get(item.endId ?? -1));
     for (const next of group.slice(1)) {
       const at = turn.get(next.id);
-      const before = group.filter((item) => item.id < next.id && item.outcome === 'failed' && !found.has(item.id));
-      const fits = before.flatMap((item) => {
-        const failedIn = turn.get(item.endId ?? -1);
-        if (failedIn === at) return [{ item, timer: null }];
-        const timer = timers.get(`${failedIn}>${at}`)?.find(({ id }) => !claimed.has(id));
-        return timer ? [{ item, timer }] : [];
+      /** @param {number | undefined} when */
+      const open = (when) => (failed.get(when) ?? []).filter((item) => item.id < next.id && !found.has(item.id));
+      const direct = open(at).map((item) => ({ item, timer: /** @type {Item | null} */ (null) }));
+      const delayed = [...(timers.get(at) ?? [])].flatMap(([created, between]) => {
+        const timer = between.find(({ id }) => !claimed.has(id));
+        return timer ? open(created).map((item) => ({ item, timer })) : [];
       });
+      const fits = [...direct, ...delayed];
       // With two tries that fit, nothing says which one was repeated.
       if (fits.length !== 1) continue;
       const [{ item, timer }] = fits;
@@ -51,6 +44,24 @@ export function retries(all, turn) {
   return found;
 }
 
+/** Activities of the same name and input. @param {Item[]} all */
+function alike(all) {
+  const activities = all.filter((item) => item.kind === 'activity');
+  return multiMap(activities, (item) => JSON.stringify([item.name, item.input, item.session, item.tag])).values();
+}
+
+/** @template T, Key @param {T[]} all @param {(one: T) => Key} key @returns {Map<Key, T[]>} */
+function multiMap(all, key) {
+  /** @type {Map<Key, T[]>} */
+  const by = new Map();
+  for (const one of all) {
+    const of = by.get(key(one));
+    if (of) of.push(one);
+    else by.set(key(one), [one]);
+  }
+  return by;
+}
+
 /**
  * Back-offs that have not ended: a turn in which one activity has failed, and in which nothing but one timer was created.
  * @param {Item[]} all
@@ -58,25 +69,18 @@ export function retries(all, turn) {
  * @returns {[Item, Item][]}
  */
 function pending(all, turn) {
-  const open = all.filter((item) => item.kind === 'timer' && item.outcome === 'open');
-  return open.flatMap((timer) => {
-    const at = turn.get(timer.id);
-    const failed = all.filter((item) => item.outcome === 'failed' && turn.get(item.endId ?? -1) === at);
-    const alone = !all.some((item) => item !== timer && turn.get(item.id) === at);
-    return alone && failed.length === 1 && failed[0].kind === 'activity' ? [/** @type {[Item, Item]} */ ([failed[0], timer])] : [];
+  const created = multiMap(all, (item) => turn.get(item.id));
+  const failed = multiMap(all.filter((item) => item.outcome === 'failed'), (item) => turn.get(item.endId ?? -1));
+  return [...created].flatMap(([at, [timer, ...others]]) => {
+    const [first, ...more] = failed.get(at) ?? [];
+    const certain = others.length === 0 && timer.kind === 'timer' && timer.outcome === 'open' && first?.kind === 'activity' && more.length === 0;
+    return certain ? [/** @type {[Item, Item]} */ ([first, timer])] : [];
   });
 }
 
-/** Timers by the turn in which they were created and the one in which they fired. @param {Item[]} all @param {Map<number, number>} turn */
-function byTurns(all, turn) {
-  /** @type {Map<string, Item[]>} */
-  const timers = new Map();
-  for (const item of all) {
-    if (item.kind !== 'timer' || item.outcome !== 'completed' || item.endId === null) continue;
-    const key = `${turn.get(item.id)}>${turn.get(item.endId)}`;
-    const of = timers.get(key);
-    if (of) of.push(item);
-    else timers.set(key, [item]);
-  }
-  return timers;
+/** Timers by the turn in which they fired, then by the one in which they were created. @param {Item[]} all @param {Map<number, number>} turn */
+function firedTimers(all, turn) {
+  const fired = all.filter((item) => item.kind === 'timer' && item.outcome === 'completed' && item.endId !== null);
+  const byEnd = multiMap(fired, (item) => turn.get(item.endId ?? -1));
+  return new Map([...byEnd].map(([at, timers]) => [at, multiMap(timers, (item) => turn.get(item.id))]));
 }

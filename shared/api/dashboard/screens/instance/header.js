@@ -1,0 +1,147 @@
+// The header of an instance: what it is, why it has failed or what it waits for, its facts, and what can be done with it.
+
+import { fill, h } from '../../core/dom.js';
+import { duration, number } from '../../core/format.js';
+import { href } from '../../core/router.js';
+import { button } from '../../parts/button.js';
+import { payload } from '../../parts/payload.js';
+import { raiseDialog } from '../../parts/raise.js';
+import { badge } from '../../parts/status.js';
+import { age, tick, when } from '../../parts/time.js';
+import { toast } from '../../parts/toast.js';
+import { actions } from './actions.js';
+import { explain } from './explain.js';
+
+/** @import { Child } from '../../core/dom.js' */
+/** @import { Instance } from '../../core/types.js' */
+/** @import { Lane } from '../../timeline/model.js' */
+/** @import { Data } from './data.js' */
+
+/**
+ * @param {{id: string, reload: () => void}} options
+ * @returns {{element: HTMLElement, update: (data: Data) => void}}
+ */
+export function header({ id, reload }) {
+  const status = h('span', { class: 'inst-status', 'aria-live': 'polite' });
+  const buttons = h('div', { class: 'screen-actions' });
+  const reason = h('div', { class: 'inst-reason' });
+  const facts = h('dl', { class: 'facts inst-facts' });
+  const output = h('div', { class: 'inst-output' });
+  const element = h(
+    'section', { class: 'inst-head', 'aria-label': 'Instance' },
+    h(
+      'div', { class: 'screen-head' },
+      h('h1', null, h('bdi', null, id), ' ', h('span', { class: 'inst-copy' }, button('Copy id', { on: () => copy(id) }))), status, buttons,
+    ),
+    reason, facts, output,
+  );
+  /** Parts are made again only if they change: a person may have selected a text or opened a payload. @type {Map<HTMLElement, string>} */
+  const stamps = new Map();
+  /** @param {HTMLElement} part @param {unknown} stamp @param {() => Child} make */
+  const refresh = (part, stamp, make) => {
+    const text = JSON.stringify(stamp) ?? '';
+    if (stamps.get(part) === text) return;
+    stamps.set(part, text);
+    fill(part, make());
+  };
+
+  return {
+    element,
+    update(data) {
+      const { instance, gone } = data;
+      if (!instance) return;
+      const waits = gone ? null : sentence(data);
+      refresh(status, [instance.status, gone], () => [badge(instance.status), gone && h('span', { class: 'muted' }, ' (deleted)')]);
+      refresh(buttons, [instance.status, gone, waits?.raise, instance.parent], () => actions({ id, instance, gone, reload, waits: waits?.raise ?? [] }));
+      refresh(reason, [instance.status, instance.error, waits?.stamp, data.whole && failedLane(data)?.id], () => reasonOf(data, waits, reload));
+      refresh(facts, { ...instance, output: null, events: null }, () => factsOf(instance));
+      refresh(output, [instance.output, instance.input], () => payloads(instance));
+    },
+  };
+}
+
+/** What it waits for. The stamp has no durations: those are kept current in place. @param {Data} data */
+function sentence(data) {
+  const { instance, model, pinned } = data;
+  if (!instance) return null;
+  const current = pinned === null || pinned === instance.execution ? model : null;
+  const found = explain(instance, current, Date.now());
+  if (!found) return null;
+  const lanes = current?.lanes.filter(({ outcome }) => outcome === 'open').map((lane) => [lane.id, lane.beganTimes, lane.segments.length, lane.unused]);
+  return { ...found, stamp: [instance.status, instance.blocked, lanes, found.tone], text: () => explain(instance, current, Date.now())?.text ?? '' };
+}
+
+/** @param {Data} data @param {ReturnType<typeof sentence>} waits @param {() => void} reload */
+function reasonOf(data, waits, reload) {
+  const { instance, id } = data;
+  if (!instance) return null;
+  if (instance.error !== undefined) {
+    const lane = failedLane(data);
+    return h(
+      'div', { class: 'inst-error', data: { status: instance.status } },
+      h('h2', null, instance.status === 'Cancelled' ? 'Why it was cancelled' : 'Why it failed'),
+      h('p', { class: 'inst-error-text' }, instance.error || '(no text)'),
+      h('p', null, button('Copy', { on: () => copy(instance.error ?? '') }), lane && instance.status === 'Failed' && [
+        ' The last step that failed: ', h('a', { href: href(['instances', id], { lane: String(lane.id), execution: data.pinned ? String(data.pinned) : null }) }, h('bdi', null, lane.name)),
+        lane.beganTimes > 1 ? ` (${lane.beganTimes} attempts)` : '', '.',
+      ]),
+    );
+  }
+  if (!waits) return null;
+  const text = h('span');
+  tick(text, waits.text);
+  const sends = [...new Map((waits.raise ?? []).map((one) => [one.to + one.name, one])).values()].slice(0, 3);
+  return h(
+    'div', { class: 'inst-waits', data: { tone: waits.tone } }, h('p', null, text), ' ',
+    waits.lane && h('a', { href: href(['instances', id], { lane: String(waits.lane.id) }) }, 'Show the step'),
+    sends.map(({ name, to }) => button(`Send ${name}…`, { needs: 'client', on: async () => (await raiseDialog(id, { name, to })) && reload() })),
+  );
+}
+
+/** @param {Data} data @returns {Lane | undefined} */
+const failedLane = (data) => data.model?.lanes.filter(({ outcome }) => outcome === 'failed').sort((a, b) => (b.end ?? 0) - (a.end ?? 0))[0];
+
+/** @param {Instance} instance */
+function factsOf(instance) {
+  const tags = Object.entries(instance.tags);
+  /** @type {[string, Child][]} */
+  const rows = [
+    ['Orchestration', [h('a', { href: href(['instances'], { name: instance.orchestration }) }, h('bdi', null, instance.orchestration)), instance.version && ` ${instance.version}`]],
+    ['Created', [when(instance.createdAt), ' (', age(instance.createdAt), ')']],
+  ];
+  if (instance.customStatus !== undefined) rows.unshift(['Custom status', h('bdi', { class: 'inst-custom' }, instance.customStatus)]);
+  if (instance.completedAt) rows.push(['Ended', [when(instance.completedAt), ' (', age(instance.completedAt), ')']]);
+  else rows.push(['Last change', age(instance.updatedAt)]);
+  rows.push(['Duration', took(instance)]);
+  if (instance.execution > 1) rows.push(['Execution', h('a', { href: href(['instances', instance.instance, 'executions']) }, number(instance.execution))]);
+  rows.push(['Events', number(instance.events)]);
+  if (instance.parent) rows.push(['Parent', h('a', { href: href(['instances', instance.parent]) }, h('bdi', null, instance.parent))]);
+  if (tags.length) rows.push(['Tags', h('span', { class: 'inst-tags' }, tags.map(([name, value]) => h('a', { class: 'tag', href: href(['instances'], { tag: `${name}:${value}` }) }, h('bdi', null, `${name}: ${value}`))))]);
+  return rows.map(([name, value]) => h('div', null, h('dt', null, name), h('dd', null, value)));
+}
+
+/** @param {Instance} instance */
+function took(instance) {
+  if (instance.durationMs !== undefined) return duration(instance.durationMs);
+  const element = h('span');
+  tick(element, () => `${duration(Date.now() - Date.parse(instance.createdAt))} so far`);
+  return element;
+}
+
+/** @param {Instance} instance */
+function payloads(instance) {
+  return [
+    instance.output !== undefined && payload(String(instance.output), { label: 'Output', fileName: `${instance.instance}-output` }),
+    instance.input !== undefined && payload(String(instance.input), { label: 'Input', fileName: `${instance.instance}-input` }),
+  ];
+}
+
+/** @param {string} text */
+async function copy(text) {
+  try {
+    await navigator.clipboard.writeText(text);
+    toast('Copied.', 'success');
+  } catch {
+    toast('The browser does not allow copying. Select the text instead.', 'warning');
+  }
+}

@@ -1,0 +1,235 @@
+// The chart: rows that are drawn only while they are visible, an axis above, and what connects them.
+
+import { fill, h } from '../core/dom.js';
+import { duration } from '../core/format.js';
+import { rowFacts, rowText } from './describe.js';
+import { drawAxis, drawBack, drawJoints, drawRow, groupCount, timeAt } from './draw.js';
+import { interact } from './interact.js';
+import { kindIcon } from './legend.js';
+import { rows } from './rows.js';
+import { scale } from './scale.js';
+import { SEGMENT_NAMES } from './segments.js';
+import { tooltip } from './tooltip.js';
+import { around, pan, windowOf, zoom } from './view.js';
+
+/** @import { Step } from './critical.js' */
+/** @import { Paint } from './draw.js' */
+/** @import { Lane, Model } from './model.js' */
+/** @import { Row, Show } from './rows.js' */
+/** @import { View } from './view.js' */
+
+/** @typedef {{model: Model, path: Step[], compress: boolean, show: Show, selected: number | null, live: boolean}} Data */
+
+const AXIS = 32;
+/** Below this width, the name is above its bar. */
+const NARROW = 640;
+/** Rows beyond the visible ones, so that scrolling does not show gaps. */
+const SPARE = 8;
+
+/**
+ * @param {{select: (lane: Lane | null) => void}} options
+ * @returns {{element: HTMLElement, update: (data: Data) => void, tick: () => void, reveal: (lane: Lane) => void, actions: {zoom: (factor: number) => void, fit: () => void}, perPixel: () => number}}
+ */
+export function chart({ select }) {
+  /** @type {Data | null} */
+  let data = null;
+  /** @type {View} */
+  let view = null;
+  /** @type {Row[]} */
+  let all = [];
+  /** @type {Paint | null} */
+  let paint = null;
+  let active = -1;
+  let frame = 0;
+  let [width, labelWidth, rowHeight] = [0, 0, 28];
+  /** @type {Set<string>} */
+  const expanded = new Set();
+
+  const axis = h('div', { class: 'tl-axis-box' });
+  const body = h('div', { class: 'tl-body', role: 'presentation' });
+  const list = h('div', {
+    class: 'tl-scroll', role: 'tree', tabindex: '0', 'aria-label': 'Timeline. Arrow keys move and pan, plus and minus zoom, 0 shows everything, Enter opens.',
+  }, body);
+  const tip = tooltip();
+  const element = h('div', { class: 'tl' }, h('div', { class: 'tl-head' }, h('div', { class: 'tl-corner', 'aria-hidden': 'true' }, 'Step'), axis), list, tip.element);
+
+  /** Draws at the next frame, once, however often it is asked for. */
+  const draw = () => {
+    frame ||= requestAnimationFrame(() => {
+      frame = 0;
+      drawNow();
+    });
+  };
+
+  function measure() {
+    const full = list.clientWidth;
+    const narrow = full < NARROW;
+    element.classList.toggle('tl-narrow', narrow);
+    labelWidth = narrow ? 0 : Math.min(280, Math.max(176, Math.round(full * 0.22)));
+    rowHeight = narrow ? 46 : 28;
+    width = Math.max(80, full - labelWidth - 8);
+    element.style.setProperty('--tl-label', `${labelWidth}px`);
+    element.style.setProperty('--tl-row', `${rowHeight}px`);
+  }
+
+  function drawNow() {
+    if (!data || !element.isConnected) return;
+    measure();
+    const now = Math.max(Date.now(), data.model.instants.at(-1) ?? 0);
+    const of = scale(data.model, { now, compress: data.compress });
+    /** @type {Map<Lane, Step[]>} */
+    const steps = new Map();
+    for (const step of data.path) if (step.lane) steps.set(step.lane, [...(steps.get(step.lane) ?? []), step]);
+    paint = { scale: of, window: windowOf(of, view), width, now, live: data.live, height: rowHeight, bar: labelWidth ? 13 : 30, steps };
+    const height = all.length * rowHeight;
+    body.style.setProperty('height', `${height}px`);
+    fill(axis, drawAxis(paint, AXIS));
+    const [first, last] = visible();
+    const shown = all.slice(first, last).map((row, index) => rowElement(row, first + index));
+    const back = drawBack(paint, height);
+    fill(body, back, shown, drawJoints(joints(), paint, height));
+    list.setAttribute('aria-activedescendant', active >= first && active < last ? `tl-row-${active}` : '');
+    if (active < 0) list.removeAttribute('aria-activedescendant');
+  }
+
+  /** @returns {[number, number]} */
+  function visible() {
+    const first = Math.max(0, Math.floor(list.scrollTop / rowHeight) - SPARE);
+    return [first, Math.min(all.length, Math.ceil((list.scrollTop + list.clientHeight) / rowHeight) + SPARE)];
+  }
+
+  /** @param {Row} row @param {number} index */
+  function rowElement(row, index) {
+    const { model, selected } = /** @type {Data} */ (data);
+    const drawn = /** @type {Paint} */ (paint);
+    const chosen = row.lane !== null && row.lane.id === selected;
+    const trouble = row.failed > 0 || row.lane?.troubled;
+    const classes = ['tl-row', chosen && 'tl-chosen', index === active && 'tl-active', trouble && 'tl-trouble', row.level > 1 && 'tl-member'];
+    const top = index * rowHeight;
+    return h(
+      'div', {
+        id: `tl-row-${index}`, class: classes.filter(Boolean).join(' '), role: 'treeitem', 'aria-level': row.level, 'aria-setsize': all.length, 'aria-posinset': index + 1,
+        'aria-selected': chosen ? 'true' : 'false', 'aria-expanded': row.group ? String(row.expanded) : null, 'aria-label': rowText(row, model.begin, drawn.now),
+        style: { transform: `translateY(${top}px)` },
+      },
+      h(
+        'div', { class: 'tl-name' }, kindIcon(row.group ? (row.expanded ? 'collapse' : 'expand') : /** @type {Lane} */ (row.lane).kind),
+        h('bdi', { class: 'tl-name-text' }, row.name),
+        row.group ? h('span', { class: row.failed ? 'tl-count tl-count-failed' : 'tl-count' }, groupCount(row))
+          : /** @type {Lane} */ (row.lane).beganTimes > 1 && h('span', { class: trouble ? 'tl-count tl-count-failed' : 'tl-count' }, `× ${row.lane?.beganTimes}`),
+      ),
+      drawRow(row, drawn),
+    );
+  }
+
+  /** Where the critical path goes from a row to another. */
+  function joints() {
+    const places = new Map(all.map((row, index) => [row.lane, index]));
+    const { path } = /** @type {Data} */ (data);
+    const middle = /** @type {Paint} */ (paint).bar + 9;
+    return path.slice(1).flatMap((step, index) => {
+      const [from, to] = [places.get(path[index].lane), places.get(step.lane)];
+      if (!step.lane || !path[index].lane || from === undefined || to === undefined) return [];
+      return [{ at: step.from, from: from * rowHeight + middle, to: to * rowHeight + middle }];
+    });
+  }
+
+  /** @param {number} index */
+  function choose(index) {
+    const row = all[index];
+    if (!row) return;
+    active = index;
+    if (row.lane) select(row.lane);
+    else {
+      if (expanded.has(row.key)) expanded.delete(row.key);
+      else expanded.add(row.key);
+      arrange();
+    }
+    draw();
+  }
+
+  function arrange() {
+    if (!data) return;
+    const key = all[active]?.key;
+    const onPath = new Set(data.path.flatMap(({ lane }) => lane ?? []));
+    all = rows(data.model.lanes, { show: data.show, expanded, onPath });
+    active = key === undefined ? -1 : all.findIndex((row) => row.key === key);
+  }
+
+  /** @param {number} index */
+  function moveTo(index) {
+    if (!all.length) return;
+    active = Math.min(all.length - 1, Math.max(0, index));
+    const top = active * rowHeight;
+    if (top < list.scrollTop) list.scrollTop = top;
+    else if (top + rowHeight > list.scrollTop + list.clientHeight) list.scrollTop = top + rowHeight - list.clientHeight;
+    drawNow();
+    const box = body.querySelector(`#tl-row-${active}`)?.getBoundingClientRect();
+    if (box) tell(all[active], { x: box.left + labelWidth + 16, y: box.top + 12 }, null);
+  }
+
+  /** @param {Row} row @param {{x: number, y: number}} at @param {number | null} time */
+  function tell(row, at, time) {
+    if (!data || !paint) return;
+    const { now } = paint;
+    const facts = rowFacts(row, data.model.begin, now);
+    const segment = time === null ? null : row.lane?.segments.find(({ from, to }) => from <= time && time <= (to ?? now));
+    if (segment && row.lane && row.lane.segments.length > 1) {
+      facts.splice(1, 0, ['Here', `${segment.attempt ? `attempt ${segment.attempt}: ` : ''}${SEGMENT_NAMES[segment.kind]}, ${duration((segment.to ?? now) - segment.from)}`]);
+    }
+    tip.show(row.name, facts, at);
+  }
+
+  // By the place and not by the element: a row may be drawn again between press and release.
+  /** @param {MouseEvent} event */
+  const rowAt = (event) => Math.floor((event.clientY - list.getBoundingClientRect().top + list.scrollTop) / rowHeight);
+  const area = () => ({ left: list.getBoundingClientRect().left + labelWidth, width });
+  /** @param {View} next */
+  const see = (next) => {
+    view = next;
+    draw();
+  };
+  const input = interact(list, area, {
+    zoom: (factor, at) => paint && see(zoom(paint.scale, view, factor, Math.min(1, Math.max(0, at)))),
+    pan: (part) => paint && see(pan(paint.scale, view, part)),
+    fit: () => see(null), move: (by) => moveTo(active < 0 && by < 0 ? 0 : active + by), edge: (last) => moveTo(last ? all.length - 1 : 0),
+    choose: () => choose(active), leave: () => (tip.element.hidden ? select(null) : tip.hide()),
+  });
+  list.addEventListener('scroll', draw, { passive: true });
+  list.addEventListener('click', (event) => input.dragged() || choose(rowAt(event)));
+  list.addEventListener('pointermove', (event) => {
+    const row = all[rowAt(event)];
+    if (!row || !paint || event.pointerType === 'touch' || event.buttons) tip.hide();
+    else tell(row, { x: event.clientX, y: event.clientY }, timeAt(paint, event.clientX - area().left));
+  });
+  list.addEventListener('pointerleave', tip.hide);
+  list.addEventListener('blur', tip.hide);
+  new ResizeObserver(draw).observe(element);
+
+  return {
+    element,
+    tick: draw,
+    update(next) {
+      data = next;
+      arrange();
+      draw();
+    },
+    reveal(lane) {
+      if (!data) return;
+      let index = all.findIndex((row) => row.lane === lane);
+      const group = all.findIndex((row) => row.group?.includes(lane));
+      if (index < 0 && group >= 0) {
+        expanded.add(all[group].key);
+        arrange();
+        index = all.findIndex((row) => row.lane === lane);
+      }
+      if (index < 0) return;
+      active = index;
+      list.scrollTop = Math.max(0, index * rowHeight - list.clientHeight / 2);
+      if (paint && view) view = around(paint.scale, lane.begin, lane.end ?? paint.now);
+      draw();
+    },
+    actions: { zoom: (factor) => paint && see(zoom(paint.scale, view, factor, 0.5)), fit: () => see(null) },
+    perPixel: () => (paint ? (paint.window.stop - paint.window.start) / paint.width : 100),
+  };
+}

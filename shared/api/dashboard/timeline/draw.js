@@ -1,0 +1,169 @@
+// Draws rows, the axis and what lies behind the rows. Outcomes differ by shape and mark, not by colour alone.
+
+import { svg } from '../core/dom.js';
+import { duration, localTime, number } from '../core/format.js';
+import { barText } from './describe.js';
+import { tickText, ticks } from './ticks.js';
+
+/** @import { Lane } from './model.js' */
+/** @import { Row } from './rows.js' */
+/** @import { Scale } from './scale.js' */
+/** @import { Segment } from './segments.js' */
+/** @import { Step } from './critical.js' */
+/** @import { Window } from './view.js' */
+
+/**
+ * How times become pixels, and what is drawn besides bars. `bar` is the vertical middle of the bars in a row.
+ * @typedef {{scale: Scale, window: Window, width: number, now: number, live: boolean, height: number, bar: number, steps: Map<Lane, Step[]>}} Paint
+ */
+
+const [HALF, LEAST] = [6, 2];
+/** Pixels beside the visible part that a bar may reach: browsers draw very long shapes imprecisely. */
+const BEYOND = 40;
+/** Room for the text beside a bar. */
+const TEXT = 130;
+
+/** @param {Paint} paint @param {number} ms */
+export const xOf = ({ scale, window, width }, ms) => ((scale.unit(ms) - window.start) / (window.stop - window.start)) * width;
+
+/** @param {Paint} paint @param {number} x */
+export const timeAt = ({ scale, window, width }, x) => scale.time(window.start + (x / width) * (window.stop - window.start));
+
+/** The drawing of one row. @param {Row} row @param {Paint} paint */
+export function drawRow(row, paint) {
+  const parts = row.lane ? laneParts(row.lane, paint) : groupParts(row, paint);
+  return svg('svg', { class: 'tl-bars', width: paint.width, height: paint.height, 'aria-hidden': 'true' }, parts);
+}
+
+/** @param {Lane} lane @param {Paint} paint */
+function laneParts(lane, paint) {
+  const path = (paint.steps.get(lane) ?? []).map(({ from, to }) => span(paint, from, to, 'tl-path', paint.bar + HALF + 2, 3));
+  const bars = lane.segments.flatMap((segment) => segmentParts(lane, segment, paint));
+  return [...bars, ...path, label(lane, paint)];
+}
+
+/** @param {Lane} lane @param {Segment} segment @param {Paint} paint */
+function segmentParts(lane, { kind, from, to }, paint) {
+  const end = to ?? paint.now;
+  const [left, right] = [xOf(paint, from), xOf(paint, end)];
+  if (right < -BEYOND || left > paint.width + BEYOND) return [];
+  const name = `seg seg-${kind} of-${lane.kind}${lane.unused ? ' seg-unused' : ''}`;
+  if (lane.kind === 'detached') return [mark(left, paint.bar, 'M-5 0L0-5L5 0L0 5z', `${name} seg-mark`)];
+  const thin = kind === 'queued' || kind === 'back-off';
+  const half = thin ? 1.5 : HALF;
+  /** @type {SVGElement[]} */
+  const parts = [span(paint, from, end, name, paint.bar - half, half * 2)];
+  const at = Math.max(Math.min(right, paint.width + BEYOND), left + LEAST);
+  if (kind === 'failed') parts.push(mark(at - 1, paint.bar, 'M-3-3L3 3M3-3L-3 3', 'tl-mark tl-mark-failed'));
+  if (kind === 'lost' || kind === 'timed-out') parts.push(mark(at - 1, paint.bar, 'M-3-3L3 3M3-3L-3 3', 'tl-mark tl-mark-lost'));
+  if (to === null && paint.live && !thin) parts.push(mark(at, paint.bar, 'M0-6L5 0L0 6z', `tl-open of-${lane.kind} seg-${kind}`));
+  return parts;
+}
+
+/** A bar between two times. @param {Paint} paint @param {number} from @param {number} to @param {string} name @param {number} y @param {number} height */
+function span(paint, from, to, name, y, height) {
+  const left = Math.max(-BEYOND, xOf(paint, from));
+  const right = Math.min(paint.width + BEYOND, xOf(paint, to));
+  return svg('rect', { class: name, x: left.toFixed(1), y, width: Math.max(LEAST, right - left).toFixed(1), height, rx: height > 4 ? 2 : 0 });
+}
+
+/** @param {number} x @param {number} y @param {string} d @param {string} name */
+const mark = (x, y, d, name) => svg('path', { class: name, d, transform: `translate(${x.toFixed(1)} ${y})` });
+
+/** The text beside the last bar, where there is room. @param {Lane} lane @param {Paint} paint */
+function label(lane, paint) {
+  const [left, right] = [xOf(paint, lane.begin), xOf(paint, lane.end ?? paint.now)];
+  if (right < -BEYOND || left > paint.width) return null;
+  const text = barText(lane, paint.now);
+  const name = lane.outcome === 'failed' ? 'tl-text tl-text-failed' : 'tl-text';
+  if (right + TEXT < paint.width) return svg('text', { class: name, x: Math.max(right, 0) + 12, y: paint.bar + 4 }, text);
+  if (left > TEXT) return svg('text', { class: name, x: left - 8, y: paint.bar + 4, 'text-anchor': 'end' }, text);
+  return svg('text', { class: `${name} tl-text-in`, x: Math.max(left, 0) + 6, y: paint.bar + 4 }, text);
+}
+
+/**
+ * A group: where its members are, as one band per two pixels, darker where more of them are; failures above it.
+ * @param {Row} row
+ * @param {Paint} paint
+ */
+function groupParts(row, paint) {
+  const lanes = row.group ?? [];
+  const columns = Math.ceil(paint.width / 2);
+  const starts = new Int32Array(columns + 2);
+  for (const lane of lanes) {
+    const [left, right] = [xOf(paint, lane.begin), xOf(paint, lane.end ?? paint.now)];
+    if (right < 0 || left > paint.width) continue;
+    const first = Math.max(0, Math.floor(left / 2));
+    starts[first] += 1;
+    starts[Math.min(columns, Math.max(first, Math.floor(right / 2))) + 1] -= 1;
+  }
+  let most = 0;
+  let [count, began] = [0, 0];
+  /** @type {{from: number, to: number, count: number}[]} */
+  const bands = [];
+  for (let column = 0; column <= columns + 1; column += 1) {
+    if (starts[column] === 0) continue;
+    if (count > 0) bands.push({ from: began * 2, to: column * 2, count });
+    count += starts[column];
+    began = column;
+    most = Math.max(most, count);
+  }
+  const shapes = bands.map(({ from, to, count: of }) => svg('rect', {
+    class: `seg seg-group of-${lanes[0].kind}`, x: from, y: paint.bar - HALF, width: to - from, height: HALF * 2, 'fill-opacity': (0.3 + 0.7 * (of / most)).toFixed(2),
+  }));
+  return [...shapes, failures(lanes, paint)];
+}
+
+/** One mark for failures at the same place. @param {Lane[]} lanes @param {Paint} paint */
+function failures(lanes, paint) {
+  const places = new Map();
+  for (const lane of lanes) {
+    if (lane.outcome !== 'failed') continue;
+    const x = xOf(paint, lane.end ?? paint.now);
+    if (x >= -4 && x <= paint.width + 4) places.set(Math.round(x / 8), x);
+  }
+  return [...places.values()].map((x) => mark(x, paint.bar, 'M-3-3L3 3M3-3L-3 3', 'tl-mark tl-mark-failed'));
+}
+
+/** The axis. @param {Paint} paint @param {number} height */
+export function drawAxis(paint, height) {
+  const marks = ticks(paint.scale, paint.window, paint.width, 96).map(({ x, at, since }) => [
+    svg('line', { class: 'tl-tick', x1: x, x2: x, y1: height - (since === null ? 14 : 6), y2: height }),
+    x < paint.width - 40 && svg('text', { class: since === null ? 'tl-tick-text tl-tick-major' : 'tl-tick-text', x: x + 4, y: height - 7 }, since === null ? localTime(at) : tickText(since)),
+  ]);
+  const gaps = paint.scale.gaps.map(({ from, to }) => {
+    const [left, right] = [xOf(paint, from), xOf(paint, to)];
+    if (right < 0 || left > paint.width) return null;
+    return svg('text', { class: 'tl-gap-text', x: (left + right) / 2, y: 12, 'text-anchor': 'middle' }, `${duration(to - from)} idle`);
+  });
+  return svg('svg', { class: 'tl-axis', width: paint.width, height, 'aria-hidden': 'true' }, marks, gaps);
+}
+
+/** Behind the rows: compressed gaps, lines of the axis, the present. @param {Paint} paint @param {number} height */
+export function drawBack(paint, height) {
+  const gaps = paint.scale.gaps.flatMap(({ from, to }) => {
+    const [left, right] = [xOf(paint, from), xOf(paint, to)];
+    if (right < 0 || left > paint.width) return [];
+    return [
+      svg('rect', { class: 'tl-gap', x: left, y: 0, width: Math.max(1, right - left), height }),
+      ...[left, right].map((x) => svg('line', { class: 'tl-gap-edge', x1: x, x2: x, y1: 0, y2: height })),
+    ];
+  });
+  const lines = ticks(paint.scale, paint.window, paint.width, 96).map(({ x }) => svg('line', { class: 'tl-grid', x1: x, x2: x, y1: 0, y2: height }));
+  const now = xOf(paint, paint.now);
+  const present = paint.live && now >= 0 && now <= paint.width + 1
+    ? svg('line', { class: 'tl-now', x1: Math.min(now, paint.width - 1), x2: Math.min(now, paint.width - 1), y1: 0, y2: height }) : null;
+  return svg('svg', { class: 'tl-back', width: paint.width, height, 'aria-hidden': 'true' }, gaps, lines, present);
+}
+
+/** Lines of the critical path from row to row. @param {{at: number, from: number, to: number}[]} joints rows as pixels @param {Paint} paint @param {number} height */
+export function drawJoints(joints, paint, height) {
+  const lines = joints.flatMap(({ at, from, to }) => {
+    const x = xOf(paint, at);
+    return x < 0 || x > paint.width ? [] : [svg('line', { class: 'tl-joint', x1: x, x2: x, y1: from, y2: to })];
+  });
+  return svg('svg', { class: 'tl-front', width: paint.width, height, 'aria-hidden': 'true' }, lines);
+}
+
+/** How many a group has. @param {Row} row */
+export const groupCount = (row) => `× ${number(row.group?.length ?? 0)}${row.failed ? `: ${number(row.failed)} failed` : ''}${row.open ? `, ${number(row.open)} open` : ''}`;
