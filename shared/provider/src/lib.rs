@@ -67,8 +67,8 @@ pub use enqueue::{EventRequest, EventTarget, Raised, StartRequest, Started, inst
 pub use error::ConnectError;
 pub use maintain::{
     Backlog, BacklogQuery, DeadLetter, DeadLetterCursor, DeadLetterFilter, DeadLetterId, DeadLetterPage,
-    DeadLetterSummary, DueItem, DueKinds, DuePage, DueWindow, Look, LookRequest, MaintenanceState, Overview,
-    OverviewQuery, PassedProbe, Redriven, Redrives, Retention, Searched, Tried,
+    DeadLetterSummary, DueItem, DueKinds, DuePage, DueWindow, HourCounts, Look, LookRequest, MaintenanceState, Overdue,
+    OverdueItem, OverdueKind, Overview, OverviewQuery, PassedProbe, Redriven, Redrives, Retention, Searched, Tried,
 };
 #[cfg(feature = "testing")]
 pub use model::testing;
@@ -78,6 +78,6 @@ pub use model::{
 };
 pub use page::{Cursor, PageRequest, PassOutcome};
 pub use provider::CosmosProvider;
-pub use read::{ActivityAttempts, OpenActivity};
+pub use read::{ActivityAttempts, HistoryAfter, OpenActivity};
 pub use schema::container_spec;
 pub use types::{ClaimedWork, Decided, Fetched, GivenUpTurn, PendingCommit, TurnItem};

@@ -3,10 +3,12 @@
 mod audit;
 mod clients;
 mod cost;
+mod dashboard;
 mod dead_letters;
 mod documents;
 mod idempotency;
 mod ids;
+mod issuer;
 mod limits;
 mod lists;
 mod loopback;

@@ -9,6 +9,7 @@ use duroxide::runtime::registry::ActivityRegistry;
 use duroxide::{ActivityContext, OrchestrationContext, OrchestrationRegistry};
 use duroxide_lambda::config::{ApiAuth, ApiRole, ApiSettings, MaintenanceSettings};
 use duroxide_lambda::{Connection, Limits, Notifier};
+use duroxide_lambda_api::routes::Route;
 use duroxide_lambda_api::types::{Problem, ProblemType};
 use duroxide_lambda_api::{Api, Invocation, Timer, TokioTimer, router};
 use http::{HeaderMap, Request, StatusCode};
@@ -111,6 +112,25 @@ impl Site {
 
     pub async fn delete(&self, path: &str) -> Reply {
         self.send(request("DELETE", path, None)).await
+    }
+
+    /// A path that this route of the table serves.
+    pub async fn path_of(&self, route: &Route) -> String {
+        let mut path = route.path.to_owned();
+        if path.contains("{version}") {
+            let config = self.get("/v1/dashboard-config").await.is(200);
+            path = path.replace("{version}", config["version"].as_str().expect("a version"));
+        }
+        for (name, value) in [
+            ("{id}", "x"),
+            ("{name}", "Echo"),
+            ("{instance}", "x"),
+            ("{letter}", "dead:t:1"),
+            ("{*file}", "main.js"),
+        ] {
+            path = path.replace(name, value);
+        }
+        path
     }
 
     /// Starts an instance.
