@@ -35,6 +35,12 @@ const ROUTES = [
   { pattern: /^start\/?$/, title: 'Start an instance', section: 'start', screen: startScreen },
 ];
 
+const REFUSED = {
+  jwt: 'The API has refused the token. It may have expired, or be for another service.',
+  iam: 'The API does not know you, or your credentials have no role in this deployment.',
+  none: 'The API has refused the request.',
+};
+
 /** Shows in the header who is signed in. */
 let refreshHeader = () => {};
 
@@ -82,14 +88,16 @@ async function enter(config) {
     me = await api.me();
   } catch (error) {
     const status = error instanceof api.Problem ? error.status : 0;
-    if (status === 401) return signedOut(config, config.auth === 'jwt' ? 'The API has refused the token. It may have expired, or be for another service.' : 'The API does not know you.');
-    if (status === 403 && config.auth === 'iam') return card('You have no role here', prompt(config, 'Your credentials have no role in this deployment.'));
-    if (status === 403) return card('You have no role here', [failure(error), button('Sign out', { on: () => auth.signOut() })]);
+    if (status === 401) return signedOut(config, REFUSED[config.auth]);
+    if (status === 403) return card('You have no role here', config.auth === 'iam' ? prompt(config, REFUSED.iam) : noRole(error));
     return card('The dashboard cannot begin', failure(error, { what: 'Your role', retry: () => enter(config) }));
   }
   setSession(config, me);
   show(config);
 }
+
+/** @param {unknown} error */
+const noRole = (error) => [failure(error), h('p', null, button('Sign out', { on: () => auth.signOut() }))];
 
 /** @param {Config} config */
 function show(config) {
@@ -127,7 +135,8 @@ function skipLink() {
 /** @type {Screen} */
 function missing({ root: into }) {
   fill(into, notice({
-    kind: 'warning', title: 'There is no such screen', text: h('p', null, 'The address has a mistake. ', h('a', { href: '#/' }, 'Go to the overview')),
+    kind: 'warning', title: 'There is no such screen',
+    text: h('p', null, 'The address has a mistake. ', h('a', { href: '#/' }, 'Go to the overview')),
   }));
 }
 

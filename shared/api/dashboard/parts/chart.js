@@ -10,28 +10,36 @@ import { table } from './table.js';
 const HEIGHT = 160;
 const [LEFT, BOTTOM, TOP] = [44, 22, 8];
 
-/**
- * @param {Hour[]} hours
- * @returns {HTMLElement}
- */
-export function hoursChart(hours) {
+/** @returns {{element: HTMLElement, update: (hours: Hour[]) => void}} */
+export function hoursChart() {
+  /** @type {Hour[]} */
+  let hours = [];
+  let stamp = '';
   const drawing = h('div', { class: 'chart' });
-  let width = 0;
-  const observer = new ResizeObserver(() => {
-    if (!drawing.isConnected) return observer.disconnect();
-    if (drawing.clientWidth === width) return;
-    width = drawing.clientWidth;
-    fill(drawing, bars(hours, width));
-  });
-  observer.observe(drawing);
-  return h(
-    'figure', { class: 'chart-figure' },
-    h(
-      'figcaption', { class: 'legend' },
-      h('span', { class: 'legend-started' }, 'Started'), h('span', { class: 'legend-ended' }, 'Ended'), h('span', { class: 'legend-failed' }, 'Ended, failed'),
+  const numbers = h('div');
+  const details = h('details', { on: { toggle: () => show() } }, h('summary', null, 'The numbers as a table'), numbers);
+  const draw = () => drawing.clientWidth > 0 && fill(drawing, bars(hours, drawing.clientWidth));
+  // A closed table of a live screen is not worth its elements.
+  const show = () => fill(numbers, details.open && asTable(hours));
+  // Text must not shrink with the drawing, so it is drawn for its width. The observer ends with the element.
+  new ResizeObserver(draw).observe(drawing);
+  return {
+    update: (now) => {
+      if (stamp === JSON.stringify(now)) return;
+      hours = now;
+      stamp = JSON.stringify(now);
+      draw();
+      show();
+    },
+    element: h(
+      'figure', { class: 'chart-figure' },
+      h(
+        'figcaption', { class: 'legend' },
+        h('span', { class: 'legend-started' }, 'Started'), h('span', null, 'Ended'), h('span', { class: 'legend-failed' }, 'Ended, failed'),
+      ),
+      drawing, details,
     ),
-    drawing, asTable(hours),
-  );
+  };
 }
 
 /** @param {Hour[]} hours @param {number} width */
@@ -43,11 +51,13 @@ function bars(hours, width) {
   const size = (count) => (count / most) * inner;
   /** @param {string} name @param {number} x @param {number} count @param {number} [below] */
   const rect = (name, x, count, below = 0) => count > 0 && svg('rect', {
-    class: name, x: x.toFixed(1), width: bar.toFixed(1), y: (HEIGHT - BOTTOM - size(count + below)).toFixed(1), height: Math.max(1, size(count)).toFixed(1),
+    class: name, x: x.toFixed(1), width: bar.toFixed(1), y: (HEIGHT - BOTTOM - size(count + below)).toFixed(1),
+    height: Math.max(1, size(count)).toFixed(1),
   });
   const total = hours.reduce((sum, { started }) => sum + started, 0);
   const failed = hours.reduce((sum, hour) => sum + hour.failed, 0);
-  const about = `Bars per hour for the last ${hours.length} hours: ${plural(total, 'instance')} started, ${number(failed)} failed. The table below has the numbers.`;
+  const sums = `${plural(total, 'instance')} started, ${number(failed)} failed`;
+  const about = `Bars for each of the last ${hours.length} hours: ${sums}. The table below has the numbers.`;
   return svg(
     'svg', { role: 'img', 'aria-label': about, width, height: HEIGHT, viewBox: `0 0 ${width} ${HEIGHT}` },
     [0, 0.5, 1].map((part) => gridLine(part * most, HEIGHT - BOTTOM - part * inner, width)),
@@ -86,24 +96,18 @@ function labels(hours, slot) {
 const clock = (from) => new Date(from).toLocaleTimeString(undefined, { hour: '2-digit', minute: '2-digit', hour12: false });
 
 /** @param {Hour} hour */
-const describe = ({ from, started, ended, failed }) => `From ${localTime(from)}: ${number(started)} started, ${number(ended)} ended, ${number(failed)} of them failed`;
+const describe = ({ from, started, ended, failed }) =>
+  `From ${localTime(from)}: ${number(started)} started, ${number(ended)} ended, ${number(failed)} of them failed`;
 
 /** @param {Hour[]} hours */
 function asTable(hours) {
-  const details = h('details', null, h('summary', null, 'The numbers as a table'));
-  // A closed table of a live screen is not worth its elements.
-  details.addEventListener('toggle', () => {
-    if (details.open && details.childElementCount === 1) {
-      details.append(table({
-        caption: 'Instances per hour', rows: hours.toReversed(),
-        columns: [
-          { label: 'Hour from', cell: ({ from }) => localTime(from) },
-          { label: 'Started', number: true, cell: ({ started }) => number(started) },
-          { label: 'Ended', number: true, cell: ({ ended }) => number(ended) },
-          { label: 'Failed', number: true, cell: ({ failed }) => number(failed) },
-        ],
-      }));
-    }
+  return table({
+    caption: 'Instances per hour', rows: hours.toReversed(),
+    columns: [
+      { label: 'Hour from', cell: ({ from }) => localTime(from) },
+      { label: 'Started', number: true, cell: ({ started }) => number(started) },
+      { label: 'Ended', number: true, cell: ({ ended }) => number(ended) },
+      { label: 'Failed', number: true, cell: ({ failed }) => number(failed) },
+    ],
   });
-  return details;
 }

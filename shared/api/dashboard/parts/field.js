@@ -2,7 +2,7 @@
 
 import { fill, h } from '../core/dom.js';
 
-/** @import { Child } from '../core/dom.js' */
+/** @import { Child, Props } from '../core/dom.js' */
 
 let last = 0;
 
@@ -39,15 +39,18 @@ export function field(label, control, { hint, class: name = '' } = {}) {
   };
 }
 
-/**
- * A text field.
- * @param {{value?: string, type?: string, placeholder?: string, list?: string, required?: boolean, on?: Record<string, (event: any) => void>, [name: string]: any}} [props]
- */
+/** A text field. @param {Props & {value?: string, type?: string}} [props] */
 export function input({ value = '', type = 'text', ...props } = {}) {
   const element = h('input', { type, autocomplete: 'off', spellcheck: 'false', ...props });
   element.value = value;
   return element;
 }
+
+/** A form for filters: they are applied when they change, so it submits nothing. @param {string} label @param {...Child} children */
+export const filterCard = (label, ...children) => h(
+  'form', { class: 'card filter-card', role: 'search', 'aria-label': label, on: { submit: (/** @type {Event} */ event) => event.preventDefault() } },
+  children,
+);
 
 /**
  * Suggestions for a text field; give its id as `list`.

@@ -110,4 +110,7 @@ function string(text, at) {
 }
 
 /** @param {string} text @param {number} at */
-const quoted = (text, at) => (text[at] === undefined ? 'the end' : `“${text.slice(at).match(/^(?:[\w.+-]{1,12}|.|\s)/us)?.[0] ?? text[at]}”`);
+function quoted(text, at) {
+  if (text[at] === undefined) return 'the end';
+  return `“${text.slice(at, at + 12).match(/^(?:[\w.+-]+|.)/us)?.[0] ?? text[at]}”`;
+}

@@ -13,7 +13,9 @@ import { mistake } from './json_check.js';
  * if the field is empty and may be; `check` shows the mistake and says whether there is none
  */
 export function jsonField(label, { value = '', hint, rows = 10, optional = true } = {}) {
-  const control = h('textarea', { rows, class: 'code', spellcheck: 'false', autocapitalize: 'off', autocomplete: 'off', on: { input: changed } });
+  const control = h('textarea', {
+    rows, class: 'code', spellcheck: 'false', autocapitalize: 'off', autocomplete: 'off', on: { input: changed },
+  });
   control.value = value;
   const plain = h('input', { type: 'checkbox', on: { change: () => check() } });
   const area = field(label, control, { hint });

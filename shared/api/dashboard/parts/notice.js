@@ -68,7 +68,9 @@ export function explain(error, what) {
     return { kind: 'error', title: `${subject} cannot be shown`, text: `The dashboard has a defect. ${detail}` };
   }
   const detail = sentence(error.message);
-  if (error.status === 401) return { kind: 'warning', title: 'You are not signed in', text: 'Sign in to go on. What you typed stays.', signIn: true };
+  if (error.status === 401) {
+    return { kind: 'warning', title: 'You are not signed in', text: 'Sign in to go on. What you typed stays.', signIn: true };
+  }
   if (error.status === 403) return { kind: 'warning', title: 'Your role does not allow this', text: detail };
   if (error.status === 404 && error.kind === 'not-found') {
     return { kind: 'warning', title: `${subject} does not exist`, text: `${detail} It may have been deleted meanwhile.` };

@@ -28,7 +28,12 @@ export function next(view, cursor) {
   return { ...view, cursor, past, page: view.page + 1 };
 }
 
-/** The page before; null on the first, and where its cursor is no longer in the address. @template {Place} T @param {T} view @returns {T | null} */
+/**
+ * The page before; null on the first, and where its cursor is no longer in the address.
+ * @template {Place} T
+ * @param {T} view
+ * @returns {T | null}
+ */
 export function previous(view) {
   if (!view.cursor) return null;
   const cursor = view.past.at(-1);

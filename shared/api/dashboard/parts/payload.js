@@ -46,7 +46,7 @@ export function payload(text, { label = 'Payload', fileName = 'payload' } = {}) 
         button(['Download', hidden(` ${label}`)], { on: () => download(text, `${safe(fileName)}.${json ? 'json' : 'txt'}`) }),
       ),
     ),
-    binary && h('p', { class: 'muted' }, 'It has characters that cannot be shown. They appear as marks; Copy and Download give the text as it is.'),
+    binary && h('p', { class: 'muted' }, 'Characters that cannot be shown appear as marks. Copy and Download give the text as it is.'),
     code, more,
   );
 }

@@ -28,7 +28,9 @@ export function raiseDialog(id, { name = '', to = 'events' } = {}) {
     const kindField = field('Send', kind, {
       hint: 'An event reaches who waits for it at that moment. A message stays in its queue until the workflow takes it.',
     });
-    const nameField = field('Name', input({ value: name, required: true, maxlength: 512 }), { hint: 'The name that the workflow waits for, such as approval.' });
+    const nameField = field('Name', input({ value: name, required: true, maxlength: 512 }), {
+      hint: 'The name that the workflow waits for, such as approval.',
+    });
     const data = jsonField('Data', { rows: 8, hint: 'What the workflow receives. Without data it receives the empty text.' });
     const problem = h('div');
 

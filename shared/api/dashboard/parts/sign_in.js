@@ -81,7 +81,7 @@ export function prompt(config, reason, { done = () => {}, inWindow = false } = {
     await finish();
   });
   const withIssuer = config.signIn && [
-    h('p', null, 'You sign in at ', h('code', null, config.signIn.issuer), inWindow ? ', in a window of its own. This page stays as it is.' : '.'),
+    h('p', null, 'You sign in at ', h('code', null, config.signIn.issuer), inWindow ? ', in another window. This page stays as it is.' : '.'),
     h('p', null, button('Sign in', { kind: 'primary', on: start })),
   ];
   return [h('p', null, reason), withIssuer ?? withToken(attempt, finish), problem];
@@ -108,7 +108,7 @@ function withToken(attempt, finish) {
   return [
     h(
       'p', null, 'This deployment accepts tokens of its OpenID Connect issuer, but has no client id for the dashboard (',
-      h('code', null, 'DUROXIDE_API_JWT_CLIENT_ID'), '). Paste a token that you got elsewhere, for example with the command line of your issuer.',
+      h('code', null, 'DUROXIDE_API_JWT_CLIENT_ID'), '). Paste a token that you have from elsewhere, such as your issuer’s command line.',
     ),
     token.element, h('p', null, submit),
   ];
@@ -117,13 +117,22 @@ function withToken(attempt, finish) {
 /** @param {string} reason */
 const iam = (reason) => [
   h('p', null, reason),
-  h('p', null, 'This deployment knows callers by their AWS signature, which a browser cannot make. Run this on your machine, with credentials that may invoke the function URL:'),
+  h(
+    'p', null, 'This deployment knows callers by their AWS signature, which a browser cannot make. ',
+    'Run this on your machine, with credentials that may invoke the function URL:',
+  ),
   h('pre', { class: 'command', tabindex: '0' }, 'duroxide-lambda dashboard'),
-  h('p', null, 'It opens this page through a proxy that signs each request. If you came here by that proxy, your credentials have expired or have no role in this deployment.'),
+  h(
+    'p', null, 'It opens this page through a proxy that signs each request. ',
+    'If you came here by that proxy, your credentials have expired or have no role in this deployment.',
+  ),
 ];
 
 /** @param {string} reason */
 const none = (reason) => [
   h('p', null, reason),
-  h('p', null, 'This deployment only accepts requests from its own machine. Open the address that ', h('code', null, 'duroxide-lambda up'), ' prints.'),
+  h(
+    'p', null, 'This deployment only accepts requests from its own machine. Open the address that ',
+    h('code', null, 'duroxide-lambda up'), ' prints.',
+  ),
 ];

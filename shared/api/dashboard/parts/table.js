@@ -35,7 +35,8 @@ export function table(options) {
 export function liveTable({ columns, rows, caption, key, class: name = '', rowClass }) {
   const body = h('tbody', { role: 'rowgroup' });
   const header = h('tr', { role: 'row' }, columns.map(({ label, number, hideLabel }) => h(
-    'th', { scope: 'col', role: 'columnheader', class: number ? 'number' : null }, hideLabel ? h('span', { class: 'visually-hidden' }, label) : label,
+    'th', { scope: 'col', role: 'columnheader', class: number ? 'number' : null },
+    hideLabel ? h('span', { class: 'visually-hidden' }, label) : label,
   )));
   /** @type {Map<string, {stamp: string, element: HTMLElement}>} */
   let present = new Map();

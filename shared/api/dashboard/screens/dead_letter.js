@@ -7,6 +7,7 @@ import { go, href } from '../core/router.js';
 import { lacks } from '../core/session.js';
 import { button, linkButton } from '../parts/button.js';
 import { confirm } from '../parts/dialog.js';
+import { instanceLink, name } from '../parts/links.js';
 import { failure, notice } from '../parts/notice.js';
 import { payload } from '../parts/payload.js';
 import { age, when } from '../parts/time.js';
@@ -70,8 +71,10 @@ function shown(letter) {
   return [
     h(
       'div', { class: 'screen-head' }, h('h1', null, kindLabel(letter.kind)),
-      h('div', { class: 'screen-actions' },
-        button('Discard', { kind: 'danger', needs: 'operator', on: discard }), button('Redrive', { kind: 'primary', needs: 'operator', on: redrive })),
+      h(
+        'div', { class: 'screen-actions' }, button('Discard', { kind: 'danger', needs: 'operator', on: discard }),
+        button('Redrive', { kind: 'primary', needs: 'operator', on: redrive }),
+      ),
     ),
     problem,
     h('section', { class: 'card pad stack' }, h('p', null, meaning(letter)), facts(letter)),
@@ -95,9 +98,9 @@ function facts(letter) {
   /** @type {[string, Child][]} */
   const rows = [
     ['Reason', h('strong', { class: 'reason' }, visible(letter.reason))],
-    ['Instance', [h('a', { href: href(['instances', letter.instance]) }, h('bdi', null, visible(letter.instance))), letter.execution ? `, execution ${letter.execution}` : '']],
-    ['Name', letter.name && h('bdi', null, visible(letter.name))],
-    ['Receiver', letter.target && h('a', { href: href(['instances', letter.target]) }, h('bdi', null, visible(letter.target)))],
+    ['Instance', [instanceLink(letter.instance), letter.execution && `, execution ${letter.execution}`]],
+    ['Name', letter.name && name(letter.name)],
+    ['Receiver', letter.target && instanceLink(letter.target)],
     ['Attempts', number(letter.attempts)],
     ['Given up', [when(letter.givenUpAt), ' (', age(letter.givenUpAt), ')']],
     ['Id', h('code', null, letter.id)],

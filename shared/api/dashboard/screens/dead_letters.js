@@ -7,13 +7,13 @@ import { live } from '../core/live.js';
 import { go, href } from '../core/router.js';
 import { lacks } from '../core/session.js';
 import { linkButton } from '../parts/button.js';
-import { field, input } from '../parts/field.js';
+import { field, filterCard, input } from '../parts/field.js';
+import { clamped, instanceLink, name as nameOf } from '../parts/links.js';
 import { failure, notice } from '../parts/notice.js';
 import { pager } from '../parts/pager.js';
 import { first, next, pageLinks, readPlace, writePlace } from '../parts/paging.js';
 import { liveTable } from '../parts/table.js';
 import { age } from '../parts/time.js';
-import { visible } from '../parts/visible.js';
 import { KINDS, kindLabel, letterAddress } from './dead_letters/kinds.js';
 
 /** @import { DeadLetterList, DeadLetterSummary } from '../core/types.js' */
@@ -41,13 +41,14 @@ export function deadLettersScreen({ root, query, signal }) {
   ));
   const instance = field('Instance', input({ on: { change: () => go(address({ ...first(view), instance: instance.control.value.trim() })) } }));
   const banner = h('div');
-  const results = liveTable({ caption: 'Dead letters, the newest first', columns: COLUMNS, rows: /** @type {DeadLetterSummary[]} */ ([]), key: letterAddress });
+  const results = liveTable({
+    caption: 'Dead letters, the newest first', columns: COLUMNS, rows: /** @type {DeadLetterSummary[]} */ ([]), key: letterAddress,
+  });
   const empty = h('div');
   const pages = pager('Pages');
   fill(
     root, head,
-    h('form', { class: 'card filter-card', role: 'search', 'aria-label': 'Filters', on: { submit: (/** @type {Event} */ event) => event.preventDefault() } },
-      h('div', { class: 'filters' }, kind.element, instance.element)),
+    filterCard('Filters', h('div', { class: 'filters' }, kind.element, instance.element)),
     banner, h('section', { class: 'card', 'aria-label': 'Results' }, results.element, empty), pages.element,
   );
 
@@ -99,16 +100,21 @@ function address(view) {
 const COLUMNS = [
   { label: 'Given up', class: 'nowrap', cell: ({ givenUpAt }) => age(givenUpAt) },
   { label: 'Kind', cell: (letter) => h('a', { href: letterAddress(letter) }, kindLabel(letter.kind)) },
-  { label: 'Name', cell: ({ name }) => name && h('bdi', null, visible(name)) },
-  { label: 'Instance', class: 'cell-id', cell: ({ instance }) => h('a', { href: href(['instances', instance]) }, h('bdi', null, visible(instance))) },
-  { label: 'Reason', class: 'cell-custom', cell: ({ reason }) => h('div', { class: 'clamp', title: reason.slice(0, 1000) }, visible(reason.slice(0, 1000))) },
+  { label: 'Name', cell: ({ name }) => name && nameOf(name) },
+  { label: 'Instance', class: 'cell-id', cell: ({ instance }) => instanceLink(instance) },
+  { label: 'Reason', class: 'cell-custom', cell: ({ reason }) => clamped(reason) },
   { label: 'Attempts', number: true, cell: ({ attempts }) => number(attempts) },
 ];
 
 /** @param {View} view @param {string | undefined} cursor */
 function nothing(view, cursor) {
-  if (cursor) return notice({ kind: 'empty', title: 'Nothing found so far', actions: linkButton('Search on', address(next(view, cursor)), 'primary') });
+  if (cursor) {
+    return notice({ kind: 'empty', title: 'Nothing found so far', actions: linkButton('Search on', address(next(view, cursor)), 'primary') });
+  }
   if (!view.kind && !view.instance) return notice({ kind: 'empty', title: 'There are no dead letters', text: 'Nothing was given up.' });
   const parts = [view.kind && `kind: ${kindLabel(view.kind)}`, view.instance && `instance: ${view.instance}`].filter(Boolean);
-  return notice({ kind: 'empty', title: 'No dead letter matches these filters', text: h('p', null, parts.join(', ')), actions: linkButton('Clear all filters', '#/dead-letters') });
+  return notice({
+    kind: 'empty', title: 'No dead letter matches these filters', text: h('p', null, parts.join(', ')),
+    actions: linkButton('Clear all filters', '#/dead-letters'),
+  });
 }

@@ -17,7 +17,7 @@ import { columns } from './instances/rows.js';
 
 /** @import { Instance, InstanceList } from '../core/types.js' */
 /** @import { Screen } from '../core/router.js' */
-/** @import { View } from './instances/filters.js' */
+/** @import { Name, View } from './instances/filters.js' */
 
 const FIRST_PAGE_MS = 5_000;
 const LATER_PAGE_MS = 30_000;
@@ -30,7 +30,9 @@ export function instancesScreen({ root, query, signal }) {
   const form = filterForm({ change: (changed) => go(address(changed)) });
   const banner = h('div');
   const fresh = h('div', { class: 'fresh', 'aria-live': 'polite' });
-  const results = liveTable({ caption: 'Instances, the newest first', columns: columns(() => view), rows: /** @type {Instance[]} */ ([]), key: ({ instance }) => instance });
+  const results = liveTable({
+    caption: 'Instances, the newest first', columns: columns(() => view), rows: /** @type {Instance[]} */ ([]), key: ({ instance }) => instance,
+  });
   const empty = h('div');
   const card = h('section', { class: 'card', 'aria-label': 'Results' }, results.element, empty);
   const pagers = [pager('Pages'), pager('Pages, below the list')];
@@ -155,18 +157,20 @@ function nothing(view, cursor) {
     });
   }
   if (!isFiltered(view)) {
-    return notice({ kind: 'empty', title: view.cursor ? 'There are no more instances' : 'There are no instances yet', actions: linkButton('Start an instance', '#/start', 'primary') });
+    const title = view.cursor ? 'There are no more instances' : 'There are no instances yet';
+    return notice({ kind: 'empty', title, actions: linkButton('Start an instance', '#/start', 'primary') });
   }
-  const filters = [
-    ...NAMES.flatMap((name) => {
-      const value = view.filters[name];
-      return value ? [[LABELS[name], name === 'status' ? statusLabel(value) : name.startsWith('created') ? new Date(value).toLocaleString() : value]] : [];
-    }),
-    ...view.tags.map((tag) => ['tag', tag]),
-  ];
+  const filters = [...NAMES.flatMap((name) => named(name, view.filters[name])), ...view.tags.map((tag) => ['tag', tag])];
   return notice({
     kind: 'empty', title: 'No instance matches these filters',
     text: h('ul', { class: 'filter-names' }, filters.map(([label, value]) => h('li', null, `${label}: `, h('bdi', { class: 'strong' }, value)))),
     actions: linkButton('Clear all filters', '#/instances'),
   });
+}
+
+/** A filter in words. @param {Name} name @param {string | undefined} value @returns {[string, string][]} */
+function named(name, value) {
+  if (!value) return [];
+  const text = name === 'status' ? statusLabel(value) : name.startsWith('created') ? new Date(value).toLocaleString() : value;
+  return [[LABELS[name], text]];
 }

@@ -31,16 +31,19 @@ export function overviewScreen({ root, query, signal }) {
     attention: h('div', { class: 'card-body' }, loading()),
     troubles: h('div'),
     statuses: h('div', { class: 'tiles' }, loading()),
-    hours: h('div', { class: 'card-body' }, loading()),
     names: h('div', null, loading()),
     overdue: h('div'),
   };
+  const chart = hoursChart();
   fill(
     root,
     h('div', { class: 'screen-head' }, h('h1', null, 'Overview'), updated, linkButton('Start an instance', '#/start')),
     banner,
     card('Needs attention', parts.attention), parts.troubles, parts.overdue, parts.statuses,
-    h('div', { class: 'columns' }, card(`Started and ended per hour, last ${HOURS} hours`, parts.hours), card('By orchestration', parts.names)),
+    h(
+      'div', { class: 'columns' }, card('By orchestration', parts.names),
+      card(`Started and ended per hour, last ${HOURS} hours`, h('div', { class: 'card-body' }, chart.element)),
+    ),
   );
 
   /** @type {number | null} */
@@ -80,7 +83,7 @@ export function overviewScreen({ root, query, signal }) {
       report('often', null);
       shownAt = Date.now();
       fill(updated, 'Updated ', age(shownAt));
-      const { at, ...stable } = overview;
+      const { at, recentSince, ...stable } = overview;
       refresh(parts.attention, stable, () => attention(overview));
       refresh(parts.troubles, trouble, () => troubles(trouble));
       refresh(parts.statuses, overview.counts, () => byStatus(overview.counts));
@@ -95,7 +98,7 @@ export function overviewScreen({ root, query, signal }) {
     show: ([counts, throughput]) => {
       report('seldom', null);
       refresh(parts.names, counts.counts, () => byName(counts.counts));
-      refresh(parts.hours, throughput.hours, () => hoursChart(throughput.hours));
+      chart.update(throughput.hours);
     },
     fail: (error, retryMs) => report('seldom', failure(error, { what: 'The counts', retryMs, shownAt })),
   });

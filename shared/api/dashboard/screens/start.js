@@ -22,9 +22,15 @@ export function startScreen({ root, query, signal }) {
   const name = field('Orchestration', input({ value: query.get('name') ?? '', list: 'orchestration-names', required: true, maxlength: 512 }), {
     hint: 'The registered name, such as fulfil-order.',
   });
-  const id = field('Instance id (optional)', input({ value: query.get('id') ?? '', maxlength: 1024 }), { hint: 'Without one, the API makes one.' });
-  const version = field('Version (optional)', input({ value: query.get('version') ?? '', maxlength: 128 }), { hint: 'Without one, the newest that is registered.' });
-  const data = jsonField('Input', { value: query.get('input') ?? '', rows: 14, hint: 'The workflow gets this text as it is. Without input it gets the empty text.' });
+  const id = field('Instance id (optional)', input({ value: query.get('id') ?? '', maxlength: 1024 }), {
+    hint: 'Without one, the API makes one.',
+  });
+  const version = field('Version (optional)', input({ value: query.get('version') ?? '', maxlength: 128 }), {
+    hint: 'Without one, the newest that is registered.',
+  });
+  const data = jsonField('Input', {
+    value: query.get('input') ?? '', rows: 14, hint: 'The workflow gets this text as it is. Without input it gets the empty text.',
+  });
   const tags = tagList(query.getAll('tag'));
   const problem = h('div');
 
@@ -47,7 +53,8 @@ export function startScreen({ root, query, signal }) {
       if (!signal.aborted) go(href(['instances', instance]));
     } catch (error) {
       if (error instanceof api.Problem && error.kind === 'instance-exists') {
-        id.setError(['An instance with this id exists. ', h('a', { href: href(['instances', id.control.value]) }, 'Look at it'), ', or choose another id.']);
+        const existing = h('a', { href: href(['instances', id.control.value]) }, 'Look at it');
+        id.setError(['An instance with this id exists. ', existing, ', or choose another id.']);
         id.control.focus();
         return;
       }

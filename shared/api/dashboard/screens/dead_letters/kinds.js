@@ -8,7 +8,10 @@ import { href } from '../../core/router.js';
 
 /** @type {Record<string, string>} */
 export const KINDS = {
-  undeliverable: 'Undeliverable message', 'no-instance': 'Message without an instance', 'poison-turn': 'Turn given up', 'poison-activity': 'Activity given up',
+  undeliverable: 'Undeliverable message',
+  'no-instance': 'Message without an instance',
+  'poison-turn': 'Turn given up',
+  'poison-activity': 'Activity given up',
 };
 
 /** @param {string} kind */
@@ -28,14 +31,26 @@ export function meaning({ kind }) {
 /** What a redrive will do. @param {DeadLetterSummary} letter @returns {Child} */
 export function redriveEffect({ kind, instance, target }) {
   if (kind === 'undeliverable') {
-    return h('p', null, 'The message is sent to ', code(target ?? 'its receiver'), ' again, once. If it was delivered after all, the receiver ignores it. The dead letter is removed.');
+    return h(
+      'p', null, 'The message is sent to ', code(target ?? 'its receiver'), ' again, once. ',
+      'If it was delivered after all, the receiver ignores it. The dead letter is removed.',
+    );
   }
   if (kind === 'no-instance') {
-    return h('p', null, 'The message is queued for ', code(instance), ' again. Start that instance first: if it does not exist, the message is given up once more. The dead letter is removed.');
+    return h(
+      'p', null, 'The message is queued for ', code(instance), ' again. Start that instance first: ',
+      'if it does not exist, the message is given up once more. The dead letter is removed.',
+    );
   }
   return [
-    h('p', null, 'A new instance starts from the beginning, with the input of ', code(instance), '. The failed instance stays as it is. The dead letter is removed.'),
-    h('p', null, 'Activities that were done run again: what they do must be safe to repeat, or must have been undone. A child with a fixed id starts only once: delete it before.'),
+    h(
+      'p', null, 'A new instance starts from the beginning, with the input of ', code(instance), '. ',
+      'The failed instance stays as it is. The dead letter is removed.',
+    ),
+    h(
+      'p', null, 'Activities that were done run again: what they do must be safe to repeat, or must have been undone. ',
+      'A child with a fixed id starts only once: delete it before.',
+    ),
   ];
 }
 

@@ -4,7 +4,7 @@ import { h } from '../../core/dom.js';
 import { number } from '../../core/format.js';
 import { href } from '../../core/router.js';
 import { button } from '../../parts/button.js';
-import { field, input, suggestions } from '../../parts/field.js';
+import { field, filterCard, input, suggestions } from '../../parts/field.js';
 import { icon } from '../../parts/icons.js';
 import { first } from '../../parts/paging.js';
 import { refresh } from '../../parts/refresh.js';
@@ -27,24 +27,31 @@ export function filterForm({ change }) {
   const set = (name, value) => view && (view.filters[name] ?? '') !== (value ?? '') && change(filtered(view, { [name]: value }));
   const names = suggestions('instance-names');
   /** @param {Name} name @param {string} label @param {Record<string, any>} [props] */
-  const text = (name, label, props) => field(label, input({ ...props, on: { change: (/** @type {any} */ event) => set(name, event.target.value.trim()) } }));
+  const text = (name, label, props) => field(label, input({
+    ...props, on: { change: (/** @type {any} */ event) => set(name, event.target.value.trim()) },
+  }));
   /** @param {Name} name @param {string} label */
   const time = (name, label) => field(label, input({
     type: 'datetime-local', step: 1, on: { change: (/** @type {any} */ event) => set(name, toUtc(event.target.value)) },
   }));
   const fields = {
-    name: text('name', 'Orchestration', { list: 'instance-names' }), prefix: text('prefix', 'Id begins with'), version: text('version', 'Version'),
-    createdFrom: time('createdFrom', 'Created from (local time)'), createdTo: time('createdTo', 'Created to (local time)'),
+    name: text('name', 'Orchestration', { list: 'instance-names' }),
+    prefix: text('prefix', 'Id begins with'),
+    version: text('version', 'Version'),
+    createdFrom: time('createdFrom', 'Created from (local time)'),
+    createdTo: time('createdTo', 'Created to (local time)'),
     parent: text('parent', 'Parent instance'),
   };
   const tag = field('Tag', input({ placeholder: 'name:value', on: { change: addTag } }));
   const size = field('Page size', h(
-    'select', { on: { change: () => view && change(first({ ...view, limit: Number(size.control.value) })) } }, SIZES.map((count) => h('option', { value: count }, String(count))),
+    'select', { on: { change: () => view && change(first({ ...view, limit: Number(size.control.value) })) } },
+    SIZES.map((count) => h('option', { value: count }, String(count))),
   ));
   const chips = h('div', { class: 'chips' });
   const tags = h('div', { class: 'chips' });
   const more = h('details', { class: 'more-filters' }, h('summary', null, 'More filters'), h(
-    'div', { class: 'filters' }, fields.version.element, fields.createdFrom.element, fields.createdTo.element, fields.parent.element, size.element,
+    'div', { class: 'filters' },
+    [fields.version, fields.createdFrom, fields.createdTo, fields.parent, size].map((one) => one.element),
   ));
 
   function addTag() {
@@ -56,8 +63,8 @@ export function filterForm({ change }) {
     change(filtered(view, {}, [...view.tags, value]));
   }
 
-  const element = h(
-    'form', { class: 'card filter-card', role: 'search', 'aria-label': 'Filters', on: { submit: (/** @type {Event} */ event) => event.preventDefault() } },
+  const element = filterCard(
+    'Filters',
     chips, h('div', { class: 'filters' }, fields.name.element, fields.prefix.element, tag.element), tags, more, names.element,
     // Enter in a field submits the form only if it has such a button; the change itself was applied before.
     h('button', { type: 'submit', class: 'visually-hidden', tabindex: '-1', 'aria-hidden': 'true' }, 'Search'),
@@ -80,7 +87,9 @@ export function filterForm({ change }) {
       const { version, createdFrom, createdTo, parent } = now.filters;
       if (version || createdFrom || createdTo || parent) more.open = true;
       showChips();
-      refresh(tags, now.tags, () => now.tags.map((one) => tagChip(one, () => view && change(filtered(view, {}, view.tags.filter((other) => other !== one))))));
+      /** @param {string} tag */
+      const without = (tag) => filtered(now, {}, now.tags.filter((other) => other !== tag));
+      refresh(tags, write(now).toString(), () => now.tags.map((one) => tagChip(one, () => change(without(one)))));
     },
     /** @param {Counts['counts']} all */
     setCounts: (all) => {
@@ -109,7 +118,11 @@ function statusChips(root, view, counts) {
   const others = [...new Set([...found.keys(), ...(status ? [status] : [])])].filter((one) => !known.includes(one));
   /** @param {string | undefined} one @param {string} label */
   const chip = (one, label) => h(
-    'a', { class: 'chip', href: href(['instances'], write(filtered(view, { status: one }))), 'aria-current': (status ?? '') === (one ?? '') ? 'true' : null },
+    'a',
+    {
+      class: 'chip', href: href(['instances'], write(filtered(view, { status: one }))),
+      'aria-current': (status ?? '') === (one ?? '') ? 'true' : null,
+    },
     label, one && found.has(one) && h('span', { class: 'chip-count' }, number(found.get(one) ?? 0)),
   );
   refresh(root, [write(view).toString(), [...found]], () => [

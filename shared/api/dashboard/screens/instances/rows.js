@@ -3,9 +3,9 @@
 import { h } from '../../core/dom.js';
 import { duration, milliseconds } from '../../core/format.js';
 import { href } from '../../core/router.js';
+import { clamped, instanceLink, name } from '../../parts/links.js';
 import { badge } from '../../parts/status.js';
 import { tick, when } from '../../parts/time.js';
-import { visible } from '../../parts/visible.js';
 import { filtered, write } from './filters.js';
 
 /** @import { Column } from '../../parts/table.js' */
@@ -21,24 +21,24 @@ export function columns(view) {
     { label: 'Status', class: 'nowrap', cell: ({ status }) => badge(status) },
     {
       label: 'Instance', class: 'cell-id',
-      cell: ({ instance }) => h('a', { href: href(['instances', instance]), title: instance.length > 80 ? instance : null }, h('bdi', null, visible(instance))),
+      cell: ({ instance }) => instanceLink(instance),
     },
     {
       label: 'Orchestration',
-      cell: ({ orchestration, version }) => [h('bdi', null, visible(orchestration)), version && h('span', { class: 'muted' }, ` ${version}`)],
+      cell: ({ orchestration, version }) => [name(orchestration), version && h('span', { class: 'muted' }, ` ${version}`)],
     },
     {
       label: 'Custom status', class: 'cell-custom',
       cell: ({ customStatus, blocked }) => {
         const text = blocked ? blocked.reason : customStatus;
-        return text && h('div', { class: 'clamp', title: text.slice(0, 1000) }, visible(text.slice(0, 1000)));
+        return text && clamped(text);
       },
     },
     { label: 'Created', class: 'nowrap', cell: ({ createdAt }) => when(createdAt) },
     { label: 'Duration', number: true, cell: lasted },
     {
       label: 'Tags', class: 'cell-tags',
-      cell: ({ tags }) => Object.entries(tags).map(([name, value]) => tagLink(view, `${name}:${value}`)),
+      cell: ({ tags }) => Object.entries(tags).map((tag) => tagLink(view, tag.join(':'))),
     },
   ];
 }
@@ -53,7 +53,7 @@ function lasted({ createdAt, durationMs }) {
 
 /** @param {() => View} view @param {string} tag */
 function tagLink(view, tag) {
-  const link = h('a', { class: 'tag', href: '#/instances', title: `Show only ${tag}` }, h('bdi', null, visible(tag)));
+  const link = h('a', { class: 'tag', href: '#/instances', title: `Show only ${tag}` }, name(tag));
   // Rows stay when filters change, so the address is made when it is needed.
   const point = () => {
     const now = view();

@@ -17,15 +17,17 @@ import { lateSince } from './overdue.js';
 export function attention(overview) {
   const late = lateSince(overview);
   const overdue = href([], { show: 'overdue' });
+  const { failedRecently, blocked, stuck, overdueTimers, deadLetters } = overview;
   const lines = [
-    line(overview.failedRecently, 'failed', 'failed in the last 24 hours', href(['instances'], { status: 'Failed' }), 'Why is below and on each instance.'),
-    line(overview.blocked, 'blocked', 'blocked', href(['instances'], { status: 'Blocked' }), 'No deployed build can go on with these. Deploy a build that can.'),
-    line(overview.stuck, 'stuck', 'stuck', overdue, 'Something has been due for ten minutes, and no turn is in progress.'),
-    line(overview.overdueTimers, 'overdue', plural(overview.overdueTimers, 'overdue timer').replace(/^\S+ /, ''), overdue, 'They should have fired more than two minutes ago.'),
-    line(overview.deadLetters, 'dead', plural(overview.deadLetters, 'dead letter').replace(/^\S+ /, ''), '#/dead-letters', 'Work that was given up. Redrive or discard it.'),
+    line(failedRecently, 'failed', 'failed in the last 24 hours', href(['instances'], { status: 'Failed' }), 'The newest are below.'),
+    line(blocked, 'blocked', 'blocked', href(['instances'], { status: 'Blocked' }), 'No deployed build can go on with these.'),
+    line(stuck, 'stuck', 'stuck', overdue, 'Something has been due for ten minutes, and no turn is in progress.'),
+    line(overdueTimers, 'overdue', overdueTimers === 1 ? 'overdue timer' : 'overdue timers', overdue, 'Due for more than two minutes.'),
+    line(deadLetters, 'dead', deadLetters === 1 ? 'dead letter' : 'dead letters', '#/dead-letters', 'Work that was given up. Redrive or discard it.'),
     late && h(
       'li', { class: 'attention', data: { kind: 'overdue' } }, icon('warning'),
-      h('a', { href: overdue }, 'The oldest due work has waited for long'), h('span', { class: 'muted' }, 'Due ', age(late), '. Check that the functions run.'),
+      h('a', { href: overdue }, 'Due work waits for long'),
+      h('span', { class: 'muted' }, 'The oldest was due ', age(late), '. Check that the functions run.'),
     ),
   ].filter(Boolean);
   return [
@@ -47,7 +49,7 @@ function line(count, kind, label, address, about) {
 /** @param {Overview} overview */
 function summary({ startedRecently, endedRecently, messagesDue, activitiesDue, timersPending, outbox }) {
   const waiting = [
-    plural(messagesDue, 'message') + ' due', `${plural(activitiesDue, 'activity', 'activities')} due`, `${plural(timersPending, 'timer')} pending`,
+    `${plural(messagesDue, 'message')} due`, `${plural(activitiesDue, 'activity', 'activities')} due`, `${plural(timersPending, 'timer')} pending`,
     ...(outbox > 0 ? [`${plural(outbox, 'message')} not delivered yet`] : []),
   ];
   return `In the last 24 hours ${number(startedRecently)} started and ${number(endedRecently)} ended. Now: ${waiting.join(', ')}.`;

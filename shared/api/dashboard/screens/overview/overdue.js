@@ -2,7 +2,7 @@
 
 import { h } from '../../core/dom.js';
 import { milliseconds } from '../../core/format.js';
-import { href } from '../../core/router.js';
+import { instanceLink } from '../../parts/links.js';
 import { table } from '../../parts/table.js';
 import { age, when } from '../../parts/time.js';
 
@@ -35,7 +35,7 @@ export function overdueList(overdue, most) {
     table({
       caption: 'What is overdue', rows: overdue,
       columns: [
-        { label: 'Instance', cell: ({ instance }) => h('a', { href: href(['instances', instance]) }, instance) },
+        { label: 'Instance', cell: ({ instance }) => instanceLink(instance) },
         { label: 'What', cell: ({ kind, name }) => [KINDS[kind] ?? kind, name && [' ', h('code', null, name)]] },
         { label: 'Due', cell: ({ dueAt }) => when(dueAt) },
         { label: 'Overdue', cell: ({ dueAt }) => age(dueAt) },

@@ -3,6 +3,7 @@
 import * as api from '../../core/api.js';
 import { h } from '../../core/dom.js';
 import { href } from '../../core/router.js';
+import { instanceLink } from '../../parts/links.js';
 import { badge } from '../../parts/status.js';
 import { age } from '../../parts/time.js';
 import { visible } from '../../parts/visible.js';
@@ -76,7 +77,7 @@ function trouble({ instance, orchestration, status, at, reason }) {
   return h(
     'li', { class: 'trouble' },
     h(
-      'div', { class: 'trouble-head' }, badge(status), h('a', { href: href(['instances', instance]) }, h('bdi', null, visible(instance))),
+      'div', { class: 'trouble-head' }, badge(status), instanceLink(instance),
       h('bdi', { class: 'muted' }, orchestration), h('span', { class: 'muted' }, age(at)),
     ),
     h('p', { class: 'reason' }, text ? visible(text) : h('span', { class: 'muted' }, 'It has given no reason.')),
