@@ -65,7 +65,7 @@ export function chart({ select }) {
     const full = list.clientWidth;
     const narrow = full < NARROW;
     element.classList.toggle('tl-narrow', narrow);
-    labelWidth = narrow ? 0 : Math.min(280, Math.max(176, Math.round(full * 0.22)));
+    labelWidth = narrow ? 0 : Math.min(320, Math.max(176, Math.round(full * 0.28)));
     rowHeight = narrow ? 46 : 28;
     width = Math.max(80, full - labelWidth - 8);
     element.style.setProperty('--tl-label', `${labelWidth}px`);
@@ -114,7 +114,7 @@ export function chart({ select }) {
       },
       h(
         'div', { class: 'tl-name' }, kindIcon(row.group ? (row.expanded ? 'collapse' : 'expand') : /** @type {Lane} */ (row.lane).kind),
-        h('bdi', { class: 'tl-name-text' }, row.name),
+        h('bdi', { class: 'tl-name-text' }, row.name), row.hint && h('bdi', { class: 'tl-hint' }, row.hint),
         row.group ? h('span', { class: row.failed ? 'tl-count tl-count-failed' : 'tl-count' }, groupCount(row))
           : /** @type {Lane} */ (row.lane).beganTimes > 1 && h('span', { class: trouble ? 'tl-count tl-count-failed' : 'tl-count' }, `× ${row.lane?.beganTimes}`),
       ),
@@ -124,12 +124,14 @@ export function chart({ select }) {
 
   /** Where the critical path goes from a row to another. */
   function joints() {
-    const places = new Map(all.map((row, index) => [row.lane, index]));
+    /** @type {Map<Lane | null, number>} */
+    const places = new Map();
+    all.forEach((row, index) => (row.group ?? [row.lane]).forEach((lane) => places.set(lane, index)));
     const { path } = /** @type {Data} */ (data);
     const middle = /** @type {Paint} */ (paint).bar + 9;
     return path.slice(1).flatMap((step, index) => {
       const [from, to] = [places.get(path[index].lane), places.get(step.lane)];
-      if (!step.lane || !path[index].lane || from === undefined || to === undefined) return [];
+      if (!step.lane || !path[index].lane || from === undefined || to === undefined || from === to) return [];
       return [{ at: step.from, from: from * rowHeight + middle, to: to * rowHeight + middle }];
     });
   }

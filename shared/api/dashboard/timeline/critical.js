@@ -9,7 +9,7 @@ import { isEnd, isInput } from './events.js';
 /** @import { Item } from './items.js' */
 /** @import { Lane, Model } from './model.js' */
 
-/** A part of the path. `lane` is null where the path leads through no item, such as until a cancellation. @typedef {{lane: Lane | null, from: number, to: number}} Step */
+/** A part of the path. `lane` is null where the path leads through no item, such as until a cancellation. `backOff` is the time between tries. @typedef {{lane: Lane | null, from: number, to: number, backOff: number}} Step */
 
 /**
  * @param {HistoryEvent[]} events
@@ -28,7 +28,8 @@ export function criticalPath(events, { items, turnOf, laneOf, lanes }) {
     const released = release(events, at, byEnd, turnOf);
     if (released.item) {
       const { item } = released;
-      path.push({ lane: laneOf.get(item.id) ?? null, from: item.begin, to: until });
+      const lane = laneOf.get(item.id) ?? null;
+      path.push({ lane, from: item.begin, to: until, backOff: item.kind === 'timer' && lane?.kind === 'activity' ? until - item.begin : 0 });
       at = positions.get(item.id) ?? 0;
       until = item.begin;
       continue;
@@ -36,7 +37,7 @@ export function criticalPath(events, { items, turnOf, laneOf, lanes }) {
     // The turn was begun by the start, or by something that nothing had waited for, such as a cancellation.
     const before = released.first - 1;
     if (before < 0) break;
-    path.push({ lane: null, from: events[before].timestamp_ms, to: until });
+    path.push({ lane: null, from: events[before].timestamp_ms, to: until, backOff: 0 });
     at = before;
     until = events[at].timestamp_ms;
   }
@@ -49,7 +50,7 @@ function join(path) {
   const joined = [];
   for (const step of path) {
     const last = joined.at(-1);
-    if (last && last.lane === step.lane) last.to = step.to;
+    if (last && last.lane === step.lane) Object.assign(last, { to: step.to, backOff: last.backOff + step.backOff });
     else joined.push({ ...step });
   }
   return joined;
@@ -92,8 +93,13 @@ function release(events, at, byEnd, turnOf) {
 export function sums(path) {
   /** @type {Map<string, number>} */
   const by = new Map();
-  for (const { lane, from, to } of path) by.set(label(lane), (by.get(label(lane)) ?? 0) + to - from);
-  return [...by].map(([name, ms]) => ({ label: name, ms })).sort((a, b) => b.ms - a.ms);
+  /** @param {string} name @param {number} ms */
+  const add = (name, ms) => by.set(name, (by.get(name) ?? 0) + ms);
+  for (const { lane, from, to, backOff } of path) {
+    add(label(lane), to - from - backOff);
+    add('back-off', backOff);
+  }
+  return [...by].filter(([, ms]) => ms > 0).map(([name, ms]) => ({ label: name, ms })).sort((a, b) => b.ms - a.ms);
 }
 
 /** @param {Lane | null} lane */

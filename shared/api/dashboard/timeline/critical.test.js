@@ -40,7 +40,7 @@ test('waits and retries are on the path, and a timer that lost its race is not',
     [700, 'OrchestrationCompleted', { output: '' }],
   ));
   assert.deepEqual(brief(steps), [['a', 0, 30], ['approval', 30, 600], ['b', 600, 700]]);
-  assert.deepEqual(sums(steps), [{ label: 'waiting for approval', ms: 570 }, { label: 'activities', ms: 130 }]);
+  assert.deepEqual(sums(steps), [{ label: 'waiting for approval', ms: 570 }, { label: 'activities', ms: 120 }, { label: 'back-off', ms: 10 }]);
 });
 
 test('a cancellation ends the path', () => {

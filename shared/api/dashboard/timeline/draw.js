@@ -20,8 +20,8 @@ import { tickText, ticks } from './ticks.js';
 const [HALF, LEAST] = [6, 2];
 /** Pixels beside the visible part that a bar may reach: browsers draw very long shapes imprecisely. */
 const BEYOND = 40;
-/** Room for the text beside a bar. */
-const TEXT = 130;
+/** The width of a character beside a bar, roughly. */
+const LETTER = 6.4;
 
 /** @param {Paint} paint @param {number} ms */
 export const xOf = ({ scale, window, width }, ms) => ((scale.unit(ms) - window.start) / (window.stop - window.start)) * width;
@@ -76,9 +76,11 @@ function label(lane, paint) {
   if (right < -BEYOND || left > paint.width) return null;
   const text = barText(lane, paint.now);
   const name = lane.outcome === 'failed' ? 'tl-text tl-text-failed' : 'tl-text';
-  if (right + TEXT < paint.width) return svg('text', { class: name, x: Math.max(right, 0) + 12, y: paint.bar + 4 }, text);
-  if (left > TEXT) return svg('text', { class: name, x: left - 8, y: paint.bar + 4, 'text-anchor': 'end' }, text);
-  return svg('text', { class: `${name} tl-text-in`, x: Math.max(left, 0) + 6, y: paint.bar + 4 }, text);
+  const room = 20 + text.length * LETTER;
+  if (right + room < paint.width) return svg('text', { class: name, x: Math.max(right, 0) + 12, y: paint.bar + 4 }, text);
+  if (left > room) return svg('text', { class: name, x: left - 8, y: paint.bar + 4, 'text-anchor': 'end' }, text);
+  // Over one long bar the text can be read; over several segments it cannot, and the tooltip has it.
+  return lane.segments.length === 1 ? svg('text', { class: `${name} tl-text-in`, x: Math.max(left, 0) + 6, y: paint.bar + 4 }, text) : null;
 }
 
 /**
@@ -111,7 +113,20 @@ function groupParts(row, paint) {
   const shapes = bands.map(({ from, to, count: of }) => svg('rect', {
     class: `seg seg-group of-${lanes[0].kind}`, x: from, y: paint.bar - HALF, width: to - from, height: HALF * 2, 'fill-opacity': (0.3 + 0.7 * (of / most)).toFixed(2),
   }));
-  return [...shapes, failures(lanes, paint)];
+  return [...shapes, failures(lanes, paint), groupPath(lanes, paint)];
+}
+
+/** The critical path through a group; steps that follow each other are one line. @param {Lane[]} lanes @param {Paint} paint */
+function groupPath(lanes, paint) {
+  const steps = lanes.flatMap((lane) => paint.steps.get(lane) ?? []).sort((a, b) => a.from - b.from);
+  /** @type {{from: number, to: number}[]} */
+  const joined = [];
+  for (const { from, to } of steps) {
+    const last = joined.at(-1);
+    if (last && xOf(paint, from) - xOf(paint, last.to) < 1) last.to = Math.max(last.to, to);
+    else joined.push({ from, to });
+  }
+  return joined.map(({ from, to }) => span(paint, from, to, 'tl-path', paint.bar + HALF + 2, 3));
 }
 
 /** One mark for failures at the same place. @param {Lane[]} lanes @param {Paint} paint */
@@ -127,14 +142,24 @@ function failures(lanes, paint) {
 
 /** The axis. @param {Paint} paint @param {number} height */
 export function drawAxis(paint, height) {
-  const marks = ticks(paint.scale, paint.window, paint.width, 96).map(({ x, at, since }) => [
-    svg('line', { class: 'tl-tick', x1: x, x2: x, y1: height - (since === null ? 14 : 6), y2: height }),
-    x < paint.width - 40 && svg('text', { class: since === null ? 'tl-tick-text tl-tick-major' : 'tl-tick-text', x: x + 4, y: height - 7 }, since === null ? localTime(at) : tickText(since)),
-  ]);
+  let free = 0;
+  const marks = ticks(paint.scale, paint.window, paint.width, 96).map(({ x, at, since }) => {
+    const text = since === null ? localTime(at) : tickText(since);
+    // A date is longer than the space between two marks.
+    const end = x + 12 + text.length * (since === null ? 7 : 6.2);
+    const fits = x >= free && end < paint.width;
+    if (fits) free = end;
+    return [
+      svg('line', { class: 'tl-tick', x1: x, x2: x, y1: height - (since === null ? 14 : 6), y2: height }),
+      fits && svg('text', { class: since === null ? 'tl-tick-text tl-tick-major' : 'tl-tick-text', x: x + 4, y: height - 7 }, text),
+    ];
+  });
   const gaps = paint.scale.gaps.map(({ from, to }) => {
     const [left, right] = [xOf(paint, from), xOf(paint, to)];
     if (right < 0 || left > paint.width) return null;
-    return svg('text', { class: 'tl-gap-text', x: (left + right) / 2, y: 12, 'text-anchor': 'middle' }, `${duration(to - from)} idle`);
+    const text = `${duration(to - from)} idle`;
+    const middle = Math.min(paint.width - text.length * 3.4, Math.max(text.length * 3.4, (left + right) / 2));
+    return svg('text', { class: 'tl-gap-text', x: middle, y: 12, 'text-anchor': 'middle' }, text);
   });
   return svg('svg', { class: 'tl-axis', width: paint.width, height, 'aria-hidden': 'true' }, marks, gaps);
 }

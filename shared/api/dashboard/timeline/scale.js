@@ -16,6 +16,8 @@
 const SHORTEST_GAP_MS = 250;
 /** A gap is compressed if it takes more than this part of what is left without the longer ones. */
 const LARGE_PART = 0.25;
+/** Nothing is compressed unless the gaps take this part of all: the drawing is easier to read without. */
+const WORTH_PART = 0.5;
 /** A compressed gap takes this part of the rest, and all of them together at most so much of it. */
 const GAP_PART = 0.08;
 const GAPS_PART = 0.8;
@@ -55,12 +57,14 @@ function idleGaps(model, instants) {
     if (at === busy.length || busy[at].from >= to) idle.push({ from, to });
   }
   idle.sort((a, b) => (b.to - b.from) - (a.to - a.from));
-  let left = instants[instants.length - 1] - instants[0];
+  const whole = instants[instants.length - 1] - instants[0];
+  let left = whole;
   const large = idle.findIndex(({ from, to }) => {
     if (to - from <= left * LARGE_PART) return true;
     left -= to - from;
     return false;
   });
+  if (whole - left < whole * WORTH_PART) return [];
   return (large < 0 ? idle : idle.slice(0, large)).sort((a, b) => a.from - b.from);
 }
 

@@ -5,7 +5,7 @@ import { duration } from '../core/format.js';
 /** @import { Scale } from './scale.js' */
 /** @import { Window } from './view.js' */
 
-/** `major` is the time of day at the beginning and after each gap; the others count from there. @typedef {{x: number, at: number, since: number | null}} Tick */
+/** The first mark of a piece is a time of day (`since` is null), the others count from there. @typedef {{x: number, at: number, since: number | null}} Tick */
 
 const [SECOND, MINUTE, HOUR, DAY] = [1000, 60_000, 3_600_000, 86_400_000];
 const STEPS = [
@@ -27,7 +27,7 @@ export function ticks(scale, window, width, apart) {
   const all = [];
   const starts = [{ at: scale.begin, unit: 0 }, ...scale.gaps.map(({ to, stop }) => ({ at: to, unit: stop }))];
   starts.forEach((start, index) => {
-    const stop = Math.min(index < scale.gaps.length ? scale.gaps[index].start : scale.total, window.stop);
+    const stop = Math.min(index < scale.gaps.length ? scale.gaps[index].start : Infinity, window.stop);
     const first = Math.max(0, Math.ceil((window.start - start.unit) / step));
     for (let count = first; start.unit + count * step <= stop; count += 1) {
       const since = count * step;

@@ -59,8 +59,8 @@ export function timeline({ setQuery, signal }) {
   return {
     element,
     update(next) {
+      if (next.model !== shown?.model) path = criticalPath(next.events, next.model);
       shown = next;
-      path = criticalPath(next.events, next.model);
       render();
     },
   };

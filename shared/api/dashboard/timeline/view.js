@@ -8,9 +8,15 @@
 /** The closest view shows so many units. */
 const CLOSEST = 4;
 
+/** Room behind the end for the texts of the last bars. */
+const ROOM = 1.14;
+
+/** @param {Scale} scale */
+const length = (scale) => Math.max(scale.total * ROOM, CLOSEST);
+
 /** @param {Scale} scale @param {View} view @returns {Window} */
 export function windowOf(scale, view) {
-  if (!view) return { start: 0, stop: Math.max(scale.total, CLOSEST) };
+  if (!view) return { start: 0, stop: length(scale) };
   const [start, stop] = [scale.unit(view.from), scale.unit(view.to)];
   return { start, stop: Math.max(stop, start + CLOSEST) };
 }
@@ -19,8 +25,8 @@ export function windowOf(scale, view) {
 export function zoom(scale, view, factor, at) {
   const { start, stop } = windowOf(scale, view);
   const fixed = start + (stop - start) * at;
-  const length = Math.max(CLOSEST, (stop - start) * factor);
-  return clamp(scale, fixed - length * at, length);
+  const span = Math.max(CLOSEST, (stop - start) * factor);
+  return clamp(scale, fixed - span * at, span);
 }
 
 /** Moves by a part of what is visible. @param {Scale} scale @param {View} view @param {number} part @returns {View} */
@@ -32,13 +38,13 @@ export function pan(scale, view, part) {
 /** Shows a span of time with some space around it. @param {Scale} scale @param {number} from @param {number} to @returns {View} */
 export function around(scale, from, to) {
   const [start, stop] = [scale.unit(from), scale.unit(to)];
-  const length = Math.max(CLOSEST, (stop - start) * 1.4);
-  return clamp(scale, (start + stop - length) / 2, length);
+  const span = Math.max(CLOSEST, (stop - start) * 1.4);
+  return clamp(scale, (start + stop - span) / 2, span);
 }
 
-/** @param {Scale} scale @param {number} start @param {number} length @returns {View} */
-function clamp(scale, start, length) {
-  if (length >= scale.total) return null;
-  const first = Math.min(Math.max(0, start), scale.total - length);
-  return { from: scale.time(first), to: scale.time(first + length) };
+/** @param {Scale} scale @param {number} start @param {number} span @returns {View} */
+function clamp(scale, start, span) {
+  if (span >= length(scale)) return null;
+  const first = Math.min(Math.max(0, start), length(scale) - span);
+  return { from: scale.time(first), to: scale.time(first + span) };
 }

@@ -5,7 +5,7 @@ import { activityName, errorText } from '../../timeline/events.js';
 
 /** @import { HistoryEvent } from '../../core/types.js' */
 
-const COMMON = new Set(['event_id', 'source_event_id', 'instance_id', 'execution_id', 'timestamp_ms', 'duroxide_version', 'type']);
+const COMMON = new Set(['event_id', 'source_event_id', 'instance_id', 'execution_id', 'timestamp_ms', 'duroxide_version', 'type', 'name']);
 
 /** Whose event it is: its own name, or that of the event that scheduled it. @param {HistoryEvent} event @param {HistoryEvent | undefined} source @returns {string} */
 export function nameOf(event, source) {

@@ -8,7 +8,7 @@ import { failure } from '../../parts/notice.js';
  * @template Item, After
  * @param {{
  *   load: (after: After | undefined) => Promise<{items: Item[], next: After | undefined}>,
- *   show: (items: Item[]) => Node, what: string, signal: AbortSignal,
+ *   show: (items: Item[], whole: boolean) => Node, what: string, signal: AbortSignal,
  * }} options
  * @returns {{element: HTMLElement, reload: () => void}} `reload` loads as much as was loaded, and shows it when it is there
  */
@@ -38,7 +38,7 @@ export function paged({ load, show, what, signal }) {
         after = page.next;
       } while (after !== undefined && got.length < enough);
       [items, next] = [got, after];
-      fill(list, show(items));
+      fill(list, show(items, next === undefined));
       fill(foot, next !== undefined && button('Load more', { on: () => run(false) }));
     } catch (error) {
       if (!signal.aborted) fill(foot, failure(error, { what, retry: () => run(anew) }));

@@ -21,11 +21,11 @@ export function treeTab({ root, id, signal }) {
       const page = await api.tree(id, after, signal);
       return { items: page.instances, next: page.nextAfter };
     },
-    show: (instances) => {
+    show: (instances, whole) => {
       const children = byParent(instances);
       const first = instances.find((one) => one.instance === id);
       if (!first) return h('p', { class: 'muted' }, 'No instances.');
-      return h('div', { class: 'card tree' }, instances.length === 1 && h('p', { class: 'muted tree-none' }, 'This instance has started no children.'), h('ul', null, node(first, children, closed, 0)));
+      return h('div', { class: 'card tree' }, instances.length === 1 && h('p', { class: 'muted tree-none' }, 'This instance has started no children.'), h('ul', null, node(first, { children, closed, whole }, 0)));
     },
   });
   fill(root, pages.element);
@@ -50,12 +50,12 @@ function byParent(instances) {
 
 /**
  * @param {Instance} instance
- * @param {Map<string | undefined, Instance[]>} children
- * @param {Set<string>} closed
+ * @param {{children: Map<string | undefined, Instance[]>, closed: Set<string>, whole: boolean}} tree
  * @param {number} depth
  * @returns {HTMLElement}
  */
-function node(instance, children, closed, depth) {
+function node(instance, tree, depth) {
+  const { children, closed, whole } = tree;
   const own = depth > 50 ? [] : children.get(instance.instance) ?? [];
   const failed = own.filter(({ status }) => status === 'Failed').length;
   const line = [
@@ -63,10 +63,10 @@ function node(instance, children, closed, depth) {
     instance.customStatus !== undefined && h('bdi', { class: 'inst-custom' }, instance.customStatus), instance.durationMs !== undefined && h('span', { class: 'muted' }, duration(instance.durationMs)),
   ];
   if (own.length === 0) return h('li', { class: 'tree-line' }, line);
-  const list = h('ul', null, own.map((child) => node(child, children, closed, depth + 1)));
+  const list = h('ul', null, own.map((child) => node(child, tree, depth + 1)));
   const shown = h('details', {
     open: !closed.has(instance.instance),
     on: { toggle: () => (shown.open ? closed.delete(instance.instance) : closed.add(instance.instance)) },
-  }, h('summary', null, h('span', { class: 'tree-line' }, line, h('span', { class: 'muted' }, plural(own.length, 'child', 'children')), failed > 0 && h('span', { class: 'tl-failed' }, `${failed} failed`))), list);
+  }, h('summary', null, h('span', { class: 'tree-line' }, line, h('span', { class: 'muted' }, plural(own.length, 'child', 'children') + (whole ? '' : ' so far')), failed > 0 && h('span', { class: 'tl-failed' }, `${failed} failed`))), list);
   return h('li', null, shown);
 }
