@@ -2,10 +2,10 @@
 
 import { fill, h } from '../core/dom.js';
 import { duration } from '../core/format.js';
-import { rowFacts, rowText } from './describe.js';
-import { drawAxis, drawBack, drawJoints, drawRow, groupCount, timeAt } from './draw.js';
+import { rowFacts } from './describe.js';
+import { drawAxis, drawBack, drawJoints, timeAt } from './draw.js';
 import { interact } from './interact.js';
-import { kindIcon } from './legend.js';
+import { rowElement } from './row.js';
 import { rows } from './rows.js';
 import { scale } from './scale.js';
 import { SEGMENT_NAMES } from './segments.js';
@@ -46,20 +46,33 @@ export function chart({ select }) {
   const expanded = new Set();
 
   const axis = h('div', { class: 'tl-axis-box' });
-  const body = h('div', { class: 'tl-body', role: 'presentation' });
+  const back = h('div', { class: 'tl-sticky' });
+  const front = h('div');
+  const body = h('div', { class: 'tl-body', role: 'presentation' }, back, front);
+  /** The rows on the page, by their index. @type {Map<number, HTMLElement>} */
+  const drawn = new Map();
+  /** What is the same as long as the data is. @type {{scale: ReturnType<typeof scale>, now: number} | null} */
+  let scaled = null;
+  /** @type {Map<Lane, Step[]>} */
+  let steps = new Map();
+  /** The row of each lane. @type {Map<Lane | null, number>} */
+  let places = new Map();
   const list = h('div', {
     class: 'tl-scroll', role: 'tree', tabindex: '0', 'aria-label': 'Timeline. Arrow keys move and pan, plus and minus zoom, 0 shows everything, Enter opens.',
   }, body);
   const tip = tooltip();
   const element = h('div', { class: 'tl' }, h('div', { class: 'tl-head' }, h('div', { class: 'tl-corner', 'aria-hidden': 'true' }, 'Step'), axis), list, tip.element);
 
-  /** Draws at the next frame, once, however often it is asked for. */
-  const draw = () => {
+  let anew = false;
+  /** Draws at the next frame, once, however often it is asked for. Scrolling keeps the rows that are there. */
+  const request = (all = true) => {
+    anew ||= all;
     frame ||= requestAnimationFrame(() => {
       frame = 0;
       drawNow();
     });
   };
+  const draw = () => request();
 
   function measure() {
     const full = list.clientWidth;
@@ -74,22 +87,39 @@ export function chart({ select }) {
 
   function drawNow() {
     if (!data || !element.isConnected) return;
-    measure();
-    const now = Math.max(Date.now(), data.model.instants.at(-1) ?? 0);
-    const of = scale(data.model, { now, compress: data.compress });
-    /** @type {Map<Lane, Step[]>} */
-    const steps = new Map();
-    for (const step of data.path) if (step.lane) steps.set(step.lane, [...(steps.get(step.lane) ?? []), step]);
-    paint = { scale: of, window: windowOf(of, view), width, now, live: data.live, height: rowHeight, bar: labelWidth ? 13 : 30, steps };
-    const height = all.length * rowHeight;
-    body.style.setProperty('height', `${height}px`);
-    fill(axis, drawAxis(paint, AXIS));
+    if (anew || !paint) drawFrame();
+    anew = false;
     const [first, last] = visible();
-    const shown = all.slice(first, last).map((row, index) => rowElement(row, first + index));
-    const back = drawBack(paint, height);
-    fill(body, back, shown, drawJoints(joints(), paint, height));
-    list.setAttribute('aria-activedescendant', active >= first && active < last ? `tl-row-${active}` : '');
-    if (active < 0) list.removeAttribute('aria-activedescendant');
+    for (const [index, row] of drawn) {
+      if (index >= first && index < last) continue;
+      row.remove();
+      drawn.delete(index);
+    }
+    for (let index = first; index < last; index += 1) {
+      if (drawn.has(index)) continue;
+      const row = rowElement(all[index], {
+        index, count: all.length, top: index * rowHeight, begin: data.model.begin, selected: data.selected, active: index === active, paint: /** @type {Paint} */ (paint),
+      });
+      drawn.set(index, row);
+      body.insertBefore(row, front);
+    }
+    fill(front, drawJoints(joints(), /** @type {Paint} */ (paint), { top: first * rowHeight, bottom: last * rowHeight }));
+    if (drawn.has(active)) list.setAttribute('aria-activedescendant', `tl-row-${active}`);
+    else list.removeAttribute('aria-activedescendant');
+  }
+
+  /** Everything but the rows, which are drawn again afterwards. */
+  function drawFrame() {
+    const { model, compress, live } = /** @type {Data} */ (data);
+    measure();
+    const now = Math.max(Date.now(), model.instants.at(-1) ?? 0);
+    if (!scaled || live) scaled = { scale: scale(model, { now, compress }), now };
+    paint = { scale: scaled.scale, window: windowOf(scaled.scale, view), width, now: scaled.now, live, height: rowHeight, bar: labelWidth ? 13 : 30, steps };
+    body.style.setProperty('height', `${all.length * rowHeight}px`);
+    fill(axis, drawAxis(paint, AXIS));
+    fill(back, drawBack(paint, Math.min(all.length * rowHeight, list.clientHeight)));
+    for (const row of drawn.values()) row.remove();
+    drawn.clear();
   }
 
   /** @returns {[number, number]} */
@@ -98,35 +128,8 @@ export function chart({ select }) {
     return [first, Math.min(all.length, Math.ceil((list.scrollTop + list.clientHeight) / rowHeight) + SPARE)];
   }
 
-  /** @param {Row} row @param {number} index */
-  function rowElement(row, index) {
-    const { model, selected } = /** @type {Data} */ (data);
-    const drawn = /** @type {Paint} */ (paint);
-    const chosen = row.lane !== null && row.lane.id === selected;
-    const trouble = row.failed > 0 || row.lane?.troubled;
-    const classes = ['tl-row', chosen && 'tl-chosen', index === active && 'tl-active', trouble && 'tl-trouble', row.level > 1 && 'tl-member'];
-    const top = index * rowHeight;
-    return h(
-      'div', {
-        id: `tl-row-${index}`, class: classes.filter(Boolean).join(' '), role: 'treeitem', 'aria-level': row.level, 'aria-setsize': all.length, 'aria-posinset': index + 1,
-        'aria-selected': chosen ? 'true' : 'false', 'aria-expanded': row.group ? String(row.expanded) : null, 'aria-label': rowText(row, model.begin, drawn.now),
-        style: { transform: `translateY(${top}px)` },
-      },
-      h(
-        'div', { class: 'tl-name' }, kindIcon(row.group ? (row.expanded ? 'collapse' : 'expand') : /** @type {Lane} */ (row.lane).kind),
-        h('bdi', { class: 'tl-name-text' }, row.name), row.hint && h('bdi', { class: 'tl-hint' }, row.hint),
-        row.group ? h('span', { class: row.failed ? 'tl-count tl-count-failed' : 'tl-count' }, groupCount(row))
-          : /** @type {Lane} */ (row.lane).beganTimes > 1 && h('span', { class: trouble ? 'tl-count tl-count-failed' : 'tl-count' }, `× ${row.lane?.beganTimes}`),
-      ),
-      drawRow(row, drawn),
-    );
-  }
-
   /** Where the critical path goes from a row to another. */
   function joints() {
-    /** @type {Map<Lane | null, number>} */
-    const places = new Map();
-    all.forEach((row, index) => (row.group ?? [row.lane]).forEach((lane) => places.set(lane, index)));
     const { path } = /** @type {Data} */ (data);
     const middle = /** @type {Paint} */ (paint).bar + 9;
     return path.slice(1).flatMap((step, index) => {
@@ -155,6 +158,7 @@ export function chart({ select }) {
     const key = all[active]?.key;
     const onPath = new Set(data.path.flatMap(({ lane }) => lane ?? []));
     all = rows(data.model.lanes, { show: data.show, expanded, onPath });
+    places = new Map(all.flatMap((row, index) => (row.group ?? [row.lane]).map((lane) => [lane, index])));
     active = key === undefined ? -1 : all.findIndex((row) => row.key === key);
   }
 
@@ -165,6 +169,7 @@ export function chart({ select }) {
     const top = active * rowHeight;
     if (top < list.scrollTop) list.scrollTop = top;
     else if (top + rowHeight > list.scrollTop + list.clientHeight) list.scrollTop = top + rowHeight - list.clientHeight;
+    anew = true;
     drawNow();
     const box = body.querySelector(`#tl-row-${active}`)?.getBoundingClientRect();
     if (box) tell(all[active], { x: box.left + labelWidth + 16, y: box.top + 12 }, null);
@@ -197,7 +202,7 @@ export function chart({ select }) {
     fit: () => see(null), move: (by) => moveTo(active < 0 && by < 0 ? 0 : active + by), edge: (last) => moveTo(last ? all.length - 1 : 0),
     choose: () => choose(active), leave: () => (tip.element.hidden ? select(null) : tip.hide()),
   });
-  list.addEventListener('scroll', draw, { passive: true });
+  list.addEventListener('scroll', () => request(false), { passive: true });
   list.addEventListener('click', (event) => input.dragged() || choose(rowAt(event)));
   list.addEventListener('pointermove', (event) => {
     const row = all[rowAt(event)];
@@ -212,6 +217,11 @@ export function chart({ select }) {
     element,
     tick: draw,
     update(next) {
+      if (next.model !== data?.model || next.compress !== data.compress || next.path !== data.path) {
+        scaled = null;
+        steps = new Map();
+        for (const step of next.path) if (step.lane) steps.set(step.lane, [...(steps.get(step.lane) ?? []), step]);
+      }
       data = next;
       arrange();
       draw();

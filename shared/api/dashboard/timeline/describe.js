@@ -49,16 +49,11 @@ export function barText(lane, now) {
   return lane.kind === 'detached' ? 'started' : took;
 }
 
-/** One sentence for a row. @param {Row} row @param {number} begin @param {number} now */
+/** What a row says besides its name, for those who do not see the drawing. @param {Row} row @param {number} begin @param {number} now */
 export function rowText(row, begin, now) {
-  if (row.group) {
-    const parts = [`${number(row.group.length)} times ${row.name}`, KINDS[row.group[0].kind]];
-    if (row.failed) parts.push(`${number(row.failed)} failed`);
-    if (row.open) parts.push(`${number(row.open)} open`);
-    return parts.join(', ');
-  }
-  const lane = /** @type {Lane} */ (row.lane);
-  return `${lane.name}, ${KINDS[lane.kind]}, ${outcomeText(lane)}, ${duration(laneMs(lane, now))}, begins after ${duration(lane.begin - begin)}`;
+  const { lane } = row;
+  if (!lane) return KINDS[row.group?.[0].kind ?? 'activity'];
+  return `${KINDS[lane.kind]}, ${outcomeText(lane)}, ${duration(laneMs(lane, now))}, begins after ${duration(lane.begin - begin)}`;
 }
 
 /** The lines of a tooltip. @param {Row} row @param {number} begin @param {number} now @returns {[string, string][]} */
@@ -67,7 +62,7 @@ export function rowFacts(row, begin, now) {
   const first = Math.min(...lanes.map((lane) => lane.begin));
   const last = Math.max(...lanes.map((lane) => lane.end ?? now));
   /** @type {[string, string][]} */
-  const facts = row.lane ? [['', `${kindText(row.lane)}, ${outcomeText(row.lane)}`]] : [['', rowText(row, begin, now)]];
+  const facts = [['', row.lane ? `${kindText(row.lane)}, ${outcomeText(row.lane)}` : groupText(row)]];
   facts.push(['Begin', `${localTime(first)} (+${duration(first - begin)})`]);
   facts.push([row.group ? 'From first to last' : 'Duration', duration(last - first)]);
   if (row.lane?.dueAt) facts.push(['Fires', localTime(row.lane.dueAt)]);
@@ -75,6 +70,12 @@ export function rowFacts(row, begin, now) {
   if (row.lane?.note) facts.push(['', row.lane.note]);
   return facts;
 }
+
+/** How many a group has. @param {Row} row */
+export const groupCount = (row) => `× ${number(row.group?.length ?? 0)}${row.failed ? `: ${number(row.failed)} failed` : ''}${row.open ? `, ${number(row.open)} open` : ''}`;
+
+/** @param {Row} row */
+const groupText = (row) => `${rowText(row, 0, 0)} ${groupCount(row)}`;
 
 /** @param {string} text */
 export const shorten = (text, most = 160) => (text.length > most ? `${text.slice(0, most)}…` : text);

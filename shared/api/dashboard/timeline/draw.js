@@ -1,7 +1,7 @@
 // Draws rows, the axis and what lies behind the rows. Outcomes differ by shape and mark, not by colour alone.
 
 import { svg } from '../core/dom.js';
-import { duration, localTime, number } from '../core/format.js';
+import { duration, localTime } from '../core/format.js';
 import { barText } from './describe.js';
 import { tickText, ticks } from './ticks.js';
 
@@ -181,14 +181,17 @@ export function drawBack(paint, height) {
   return svg('svg', { class: 'tl-back', width: paint.width, height, 'aria-hidden': 'true' }, gaps, lines, present);
 }
 
-/** Lines of the critical path from row to row. @param {{at: number, from: number, to: number}[]} joints rows as pixels @param {Paint} paint @param {number} height */
-export function drawJoints(joints, paint, height) {
+/**
+ * Lines of the critical path from row to row.
+ * @param {{at: number, from: number, to: number}[]} joints with rows as pixels
+ * @param {Paint} paint
+ * @param {{top: number, bottom: number}} part of all rows that is drawn
+ */
+export function drawJoints(joints, paint, { top, bottom }) {
   const lines = joints.flatMap(({ at, from, to }) => {
     const x = xOf(paint, at);
-    return x < 0 || x > paint.width ? [] : [svg('line', { class: 'tl-joint', x1: x, x2: x, y1: from, y2: to })];
+    if (x < 0 || x > paint.width || Math.max(from, to) < top || Math.min(from, to) > bottom) return [];
+    return [svg('line', { class: 'tl-joint', x1: x, x2: x, y1: Math.max(0, from - top), y2: Math.min(bottom, to) - top })];
   });
-  return svg('svg', { class: 'tl-front', width: paint.width, height, 'aria-hidden': 'true' }, lines);
+  return svg('svg', { class: 'tl-front', width: paint.width, height: bottom - top, 'aria-hidden': 'true', style: { top: `${top}px` } }, lines);
 }
-
-/** How many a group has. @param {Row} row */
-export const groupCount = (row) => `× ${number(row.group?.length ?? 0)}${row.failed ? `: ${number(row.failed)} failed` : ''}${row.open ? `, ${number(row.open)} open` : ''}`;

@@ -38,7 +38,7 @@ export function keysTab({ root, id, signal }) {
 /** @param {string} key @param {string} value @param {Set<string>} open */
 function entry(key, value, open) {
   const body = h('div', { class: 'keys-body' });
-  const show = () => fill(body, payload(value, { label: 'Value', fileName: `key-${key}` }));
+  const show = () => fill(body, payload(value, { label: `Value of ${key}`, fileName: `key-${key}` }));
   if (open.has(key)) show();
   const shown = h('details', {
     open: open.has(key),

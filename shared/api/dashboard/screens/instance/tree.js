@@ -62,11 +62,19 @@ function node(instance, tree, depth) {
     badge(instance.status), h('a', { href: href(['instances', instance.instance]) }, h('bdi', null, instance.instance)), h('bdi', { class: 'muted' }, instance.orchestration),
     instance.customStatus !== undefined && h('bdi', { class: 'inst-custom' }, instance.customStatus), instance.durationMs !== undefined && h('span', { class: 'muted' }, duration(instance.durationMs)),
   ];
-  if (own.length === 0) return h('li', { class: 'tree-line' }, line);
-  const list = h('ul', null, own.map((child) => node(child, tree, depth + 1)));
-  const shown = h('details', {
-    open: !closed.has(instance.instance),
-    on: { toggle: () => (shown.open ? closed.delete(instance.instance) : closed.add(instance.instance)) },
-  }, h('summary', null, h('span', { class: 'tree-line' }, line, h('span', { class: 'muted' }, plural(own.length, 'child', 'children') + (whole ? '' : ' so far')), failed > 0 && h('span', { class: 'tl-failed' }, `${failed} failed`))), list);
-  return h('li', null, shown);
+  if (own.length === 0) return h('li', { class: 'tree-line tree-leaf' }, line);
+  const list = h('ul', { hidden: closed.has(instance.instance) }, own.map((child) => node(child, tree, depth + 1)));
+  const toggle = h('button', {
+    type: 'button', class: 'tree-toggle', 'aria-expanded': String(!list.hidden), 'aria-label': `Children of ${instance.instance}`,
+    on: {
+      click: () => {
+        list.hidden = !list.hidden;
+        toggle.setAttribute('aria-expanded', String(!list.hidden));
+        if (list.hidden) closed.add(instance.instance);
+        else closed.delete(instance.instance);
+      },
+    },
+  });
+  const count = h('span', { class: 'muted' }, plural(own.length, 'child', 'children') + (whole ? '' : ' so far'));
+  return h('li', null, h('div', { class: 'tree-line' }, toggle, line, count, failed > 0 && h('span', { class: 'tl-failed' }, `${failed} failed`)), list);
 }
