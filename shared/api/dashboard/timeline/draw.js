@@ -49,7 +49,7 @@ function segmentParts(lane, { kind, from, to }, paint) {
   if (right < -BEYOND || left > paint.width + BEYOND) return [];
   const name = `seg seg-${kind} of-${lane.kind}${lane.unused ? ' seg-unused' : ''}`;
   if (lane.kind === 'detached') return [mark(left, paint.bar, 'M-5 0L0-5L5 0L0 5z', `${name} seg-mark`)];
-  const thin = kind === 'queued' || kind === 'back-off';
+  const thin = kind === 'queued' || kind === 'turn' || kind === 'back-off';
   const half = thin ? 1.5 : HALF;
   /** @type {SVGElement[]} */
   const parts = [span(paint, from, end, name, paint.bar - half, half * 2)];

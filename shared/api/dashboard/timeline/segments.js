@@ -4,12 +4,13 @@
 /** @import { Item } from './items.js' */
 
 /**
- * - `queued`: no worker has begun it, or a result waits for the next turn
+ * - `queued`: no worker has begun it
+ * - `turn`: its result waits for the next turn of the workflow
  * - `running`, `completed`, `failed`, `lost`, `timed-out`, `released`: an attempt, by its end
  * - `back-off`: the pause before the next try
  * - `waiting`: a timer, a wait or a child
  * - `cancelled`: what was given up by the workflow
- * @typedef {'queued' | 'running' | 'completed' | 'failed' | 'lost' | 'timed-out' | 'released' | 'back-off' | 'waiting' | 'cancelled'} SegmentKind
+ * @typedef {'queued' | 'turn' | 'running' | 'completed' | 'failed' | 'lost' | 'timed-out' | 'released' | 'back-off' | 'waiting' | 'cancelled'} SegmentKind
  */
 
 /** `to` is null while it lasts. `attempt` counts over all tries. @typedef {{kind: SegmentKind, from: number, to: number | null, attempt?: number}} Segment */
@@ -70,8 +71,8 @@ function ofActivity(item, attempts, before) {
     all.push({ kind: 'running', from, to: null, attempt: before + attempts.attempts });
   } else if (item.end === null) {
     all.push({ kind: 'queued', from: at, to: null });
-  } else {
-    queued(item.end);
+  } else if (item.end > at) {
+    all.push({ kind: 'turn', from: at, to: item.end });
   }
   return all;
 }
@@ -98,6 +99,6 @@ function attemptKind(end) {
 
 /** Names of segments for people. @type {Record<SegmentKind, string>} */
 export const SEGMENT_NAMES = {
-  queued: 'queued', running: 'running', completed: 'completed', failed: 'failed', lost: 'lost', 'timed-out': 'timed out',
+  queued: 'queued', turn: 'result waits for a turn', running: 'running', completed: 'completed', failed: 'failed', lost: 'lost', 'timed-out': 'timed out',
   released: 'released', 'back-off': 'back-off', waiting: 'waiting', cancelled: 'cancelled',
 };

@@ -9,13 +9,18 @@ import { raiseDialog } from '../../parts/raise.js';
 import { badge } from '../../parts/status.js';
 import { age, tick, when } from '../../parts/time.js';
 import { toast } from '../../parts/toast.js';
+import { shorten } from '../../timeline/describe.js';
 import { actions } from './actions.js';
+import { isFinished } from './data.js';
 import { explain } from './explain.js';
 
 /** @import { Child } from '../../core/dom.js' */
 /** @import { Instance } from '../../core/types.js' */
 /** @import { Lane } from '../../timeline/model.js' */
 /** @import { Data } from './data.js' */
+
+/** So many of the steps that failed are named. */
+const MOST_FAILED = 5;
 
 /**
  * @param {{id: string, reload: () => void}} options
@@ -28,7 +33,7 @@ export function header({ id, reload }) {
   const facts = h('dl', { class: 'facts inst-facts' });
   const output = h('div', { class: 'inst-output' });
   const element = h(
-    'section', { class: 'inst-head', 'aria-label': 'Instance' },
+    'section', { class: 'inst-head', 'aria-label': 'Instance', hidden: true },
     h(
       'div', { class: 'screen-head' },
       h('h1', null, h('bdi', null, id), ' ', h('span', { class: 'inst-copy' }, button('Copy id', { on: () => copy(id) }))), status, buttons,
@@ -49,22 +54,31 @@ export function header({ id, reload }) {
     element,
     update(data) {
       const { instance, gone } = data;
+      element.hidden = !instance;
       if (!instance) return;
       const waits = gone ? null : sentence(data);
       refresh(status, [instance.status, gone], () => [badge(instance.status), gone && h('span', { class: 'muted' }, ' (deleted)')]);
       refresh(buttons, [instance.status, gone, waits?.raise, instance.parent], () => actions({ id, instance, gone, reload, waits: waits?.raise ?? [] }));
-      refresh(reason, [instance.status, instance.error, waits?.stamp, data.whole && failedLane(data)?.id], () => reasonOf(data, waits, reload));
+      refresh(reason, [instance.status, instance.error, waits?.stamp, failedLanes(data).map((lane) => lane.id)], () => reasonOf(data, waits, reload));
       refresh(facts, { ...instance, output: null, events: null }, () => factsOf(instance));
       refresh(output, [instance.output, instance.input], () => payloads(instance));
     },
   };
 }
 
-/** What it waits for. The stamp has no durations: those are kept current in place. @param {Data} data */
+/**
+ * What it waits for. The stamp has no durations: those are kept current in place.
+ * @param {Data} data
+ * @returns {{tone: string, stamp: unknown, text: () => string, lane?: Lane, raise?: {name: string, to: 'events' | 'queues'}[]} | null}
+ */
 function sentence(data) {
   const { instance, model, pinned } = data;
   if (!instance) return null;
-  const current = pinned === null || pinned === instance.execution ? model : null;
+  if (pinned !== null && pinned !== instance.execution && !isFinished(instance.status)) {
+    const text = `It goes on in execution ${instance.execution}. What is below is of execution ${pinned}.`;
+    return { tone: 'normal', stamp: [text], text: () => text };
+  }
+  const current = model;
   const found = explain(instance, current, Date.now());
   if (!found) return null;
   const lanes = current?.lanes.filter(({ outcome }) => outcome === 'open').map((lane) => [lane.id, lane.beganTimes, lane.segments.length, lane.unused]);
@@ -76,14 +90,13 @@ function reasonOf(data, waits, reload) {
   const { instance, id } = data;
   if (!instance) return null;
   if (instance.error !== undefined) {
-    const lane = failedLane(data);
+    const failed = failedLanes(data);
     return h(
       'div', { class: 'inst-error', data: { status: instance.status } },
       h('h2', null, instance.status === 'Cancelled' ? 'Why it was cancelled' : 'Why it failed'),
       h('p', { class: 'inst-error-text' }, instance.error || '(no text)'),
-      h('p', null, button('Copy', { on: () => copy(instance.error ?? '') }), lane && instance.status === 'Failed' && [
-        ' The last step that failed: ', h('a', { href: href(['instances', id], { lane: String(lane.id), execution: data.pinned ? String(data.pinned) : null }) }, h('bdi', null, lane.name)),
-        lane.beganTimes > 1 ? ` (${lane.beganTimes} attempts)` : '', '.',
+      h('p', null, button('Copy', { on: () => copy(instance.error ?? '') }), failed.length > 0 && [
+        failed.length > 1 ? ' Steps that failed: ' : ' The step that failed: ', failed.slice(-MOST_FAILED).map((lane, index) => [index ? ', ' : '', stepLink(data, lane)]), failed.length > MOST_FAILED && ` and ${failed.length - MOST_FAILED} before`, '.',
       ]),
     );
   }
@@ -94,12 +107,21 @@ function reasonOf(data, waits, reload) {
   return h(
     'div', { class: 'inst-waits', data: { tone: waits.tone } }, h('p', null, text), ' ',
     waits.lane && h('a', { href: href(['instances', id], { lane: String(waits.lane.id) }) }, 'Show the step'),
-    sends.map(({ name, to }) => button(`Send ${name}…`, { needs: 'client', on: async () => (await raiseDialog(id, { name, to })) && reload() })),
+    sends.map(({ name, to }) => button(`Send ${shorten(name, 32).replace(/…$/, '')}…`, { needs: 'client', on: async () => (await raiseDialog(id, { name, to })) && reload() })),
   );
 }
 
-/** @param {Data} data @returns {Lane | undefined} */
-const failedLane = (data) => data.model?.lanes.filter(({ outcome }) => outcome === 'failed').sort((a, b) => (b.end ?? 0) - (a.end ?? 0))[0];
+/** @param {Data} data @param {Lane} lane */
+function stepLink(data, lane) {
+  const address = href(['instances', data.id], { lane: String(lane.id), execution: data.pinned ? String(data.pinned) : null });
+  return [h('a', { href: address }, h('bdi', null, lane.name)), lane.beganTimes > 1 && ` (${lane.beganTimes} attempts)`];
+}
+
+/** In the order in which they failed. @param {Data} data @returns {Lane[]} */
+function failedLanes(data) {
+  const failed = data.model?.lanes.filter(({ outcome }) => outcome === 'failed') ?? [];
+  return failed.sort((a, b) => (a.end ?? 0) - (b.end ?? 0));
+}
 
 /** @param {Instance} instance */
 function factsOf(instance) {
