@@ -134,7 +134,7 @@ function skipLink() {
 
 /** @type {Screen} */
 function missing({ root: into }) {
-  fill(into, notice({
+  fill(into, h('h1', { class: 'visually-hidden' }, 'Not found'), notice({
     kind: 'warning', title: 'There is no such screen',
     text: h('p', null, 'The address has a mistake. ', h('a', { href: '#/' }, 'Go to the overview')),
   }));

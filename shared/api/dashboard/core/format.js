@@ -38,7 +38,14 @@ export function duration(ms) {
 export function ago(when, now = Date.now()) {
   const ms = now - milliseconds(when);
   if (Math.abs(ms) < 1000) return 'now';
-  return ms > 0 ? `${duration(ms)} ago` : `in ${duration(-ms)}`;
+  const text = coarse(Math.abs(ms));
+  return ms > 0 ? `${text} ago` : `in ${text}`;
+}
+
+/** Whole seconds below a minute, else whole minutes: a text that changes each second draws the eye. @param {number} ms */
+function coarse(ms) {
+  if (ms < 60_000) return `${Math.floor(ms / 1000)} s`;
+  return duration(Math.floor(ms / 60_000) * 60_000);
 }
 
 const NUMBER = new Intl.NumberFormat();

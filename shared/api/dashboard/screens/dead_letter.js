@@ -105,7 +105,7 @@ function facts(letter) {
     ['Given up', [when(letter.givenUpAt), ' (', age(letter.givenUpAt), ')']],
     ['Id', h('code', null, letter.id)],
   ];
-  return h('dl', { class: 'facts' }, rows.filter(([, value]) => value).map(([label, value]) => [h('dt', null, label), h('dd', null, value)]));
+  return h('dl', { class: 'letter-facts' }, rows.filter(([, value]) => value).map(([label, value]) => [h('dt', null, label), h('dd', null, value)]));
 }
 
 /** @param {DeadLetter} letter */

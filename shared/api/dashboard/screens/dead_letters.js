@@ -49,7 +49,7 @@ export function deadLettersScreen({ root, query, signal }) {
   fill(
     root, head,
     filterCard('Filters', h('div', { class: 'filters' }, kind.element, instance.element)),
-    banner, h('section', { class: 'card', 'aria-label': 'Results' }, results.element, empty), pages.element,
+    banner, h('section', { class: 'card list-card', 'aria-label': 'Results' }, results.element, empty), pages.element,
   );
 
   /** @type {number | null} */

@@ -34,7 +34,7 @@ export function instancesScreen({ root, query, signal }) {
     caption: 'Instances, the newest first', columns: columns(() => view), rows: /** @type {Instance[]} */ ([]), key: ({ instance }) => instance,
   });
   const empty = h('div');
-  const card = h('section', { class: 'card', 'aria-label': 'Results' }, results.element, empty);
+  const card = h('section', { class: 'card list-card', 'aria-label': 'Results' }, results.element, empty);
   const pagers = [pager('Pages'), pager('Pages, below the list')];
   fill(
     root,
@@ -106,10 +106,10 @@ export function instancesScreen({ root, query, signal }) {
 
   /** @param {api.Problem} error */
   const refused = (error) => {
-    const named = form.refuse(error.message);
+    form.refuse(error.message);
     fill(banner, notice({
       kind: 'error', title: view.cursor ? 'This page cannot be shown' : 'The API cannot search like this',
-      text: h('p', null, explain(error).text, named ? ' The field below names it.' : ''),
+      text: h('p', null, explain(error).text),
       actions: [view.cursor && linkButton('First page', address(first(view))), linkButton('Clear all filters', '#/instances')],
     }));
   };

@@ -9,7 +9,7 @@ import { linkButton } from '../parts/button.js';
 import { hoursChart } from '../parts/chart.js';
 import { failure } from '../parts/notice.js';
 import { refresh } from '../parts/refresh.js';
-import { age } from '../parts/time.js';
+import { when } from '../parts/time.js';
 import { attention } from './overview/attention.js';
 import { byName, byStatus } from './overview/counts.js';
 import { lateSince, overdueList } from './overview/overdue.js';
@@ -39,10 +39,14 @@ export function overviewScreen({ root, query, signal }) {
     root,
     h('div', { class: 'screen-head' }, h('h1', null, 'Overview'), updated, linkButton('Start an instance', '#/start')),
     banner,
-    card('Needs attention', parts.attention), parts.troubles, parts.overdue, parts.statuses,
     h(
-      'div', { class: 'columns' }, card('By orchestration', parts.names),
-      card(`Started and ended per hour, last ${HOURS} hours`, h('div', { class: 'card-body' }, chart.element)),
+      'div', { class: 'columns' },
+      h('div', { class: 'stack' }, card('Needs attention', parts.attention), parts.troubles, parts.overdue),
+      h(
+        'div', { class: 'stack' }, parts.statuses,
+        card(`Started and ended per hour, last ${HOURS} hours`, h('div', { class: 'card-body' }, chart.element)),
+        card('By orchestration', parts.names),
+      ),
     ),
   );
 
@@ -82,7 +86,7 @@ export function overviewScreen({ root, query, signal }) {
     show: ({ overview, trouble, overdue }) => {
       report('often', null);
       shownAt = Date.now();
-      fill(updated, 'Updated ', age(shownAt));
+      fill(updated, 'Updated ', when(shownAt));
       const { at, recentSince, ...stable } = overview;
       refresh(parts.attention, stable, () => attention(overview));
       refresh(parts.troubles, trouble, () => troubles(trouble));

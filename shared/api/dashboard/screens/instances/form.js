@@ -97,13 +97,12 @@ export function filterForm({ change }) {
       names.set([...new Set(all.map(({ name }) => name))].sort());
       showChips();
     },
-    /** Shows a refusal of the API at the field that it names. @param {string} detail @returns {boolean} whether a field was named */
+    /** Shows a refusal of the API at the field that it names. @param {string} detail */
     refuse: (detail) => {
       const name = /parameter (\w+)/.exec(detail)?.[1] ?? '';
       const found = name === 'tag' ? tag : Object.hasOwn(fields, name) ? fields[/** @type {keyof typeof fields} */ (name)] : null;
       found?.setError(detail);
       if (found && found !== tag && found.element.closest('details')) more.open = true;
-      return found !== null;
     },
   };
 }

@@ -53,7 +53,7 @@ function lasted({ createdAt, durationMs }) {
 
 /** @param {() => View} view @param {string} tag */
 function tagLink(view, tag) {
-  const link = h('a', { class: 'tag', href: '#/instances', title: `Show only ${tag}` }, name(tag));
+  const link = h('a', { class: 'row-tag', href: '#/instances', title: `Show only ${tag}` }, name(tag));
   // Rows stay when filters change, so the address is made when it is needed.
   const point = () => {
     const now = view();

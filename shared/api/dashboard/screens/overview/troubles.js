@@ -13,8 +13,9 @@ import { visible } from '../../parts/visible.js';
 
 /** @typedef {{instance: string, orchestration: string, status: string, at: string, reason: string}} Trouble */
 
-/** So many of each are shown. */
-const LISTED = 5;
+/** So many failed and blocked ones are shown. Those that are blocked often share one reason. */
+const FAILED = 6;
+const BLOCKED = 3;
 /** So much of a reason, in characters. */
 const SHOWN = 400;
 
@@ -28,10 +29,10 @@ export function troublesLoader() {
   return async ({ counts, blocked }, signal) => {
     const failed = counts.find(({ status }) => status === 'Failed')?.count ?? 0;
     const [failures, blocks] = await Promise.all([
-      failed > 0 ? api.instances({ status: 'Failed', limit: LISTED }, signal) : null,
-      blocked > 0 ? api.instances({ status: 'Blocked', limit: LISTED }, signal) : null,
+      failed > 0 ? api.instances({ status: 'Failed', limit: FAILED }, signal) : null,
+      blocked > 0 ? api.instances({ status: 'Blocked', limit: BLOCKED }, signal) : null,
     ]);
-    const listed = [...(blocks?.instances ?? []), ...(failures?.instances ?? [])];
+    const listed = [...(failures?.instances ?? []), ...(blocks?.instances ?? [])];
     return Promise.all(listed.map(async (instance) => ({
       instance: instance.instance, orchestration: instance.orchestration, status: instance.status,
       at: instance.completedAt ?? instance.updatedAt, reason: instance.blocked?.reason ?? await error(instance),
