@@ -1,11 +1,12 @@
 // One instance: its header, and a tab of its timeline, events, tree, keys or executions.
 
 import { fill, h } from '../core/dom.js';
+import { number } from '../core/format.js';
 import { go, href } from '../core/router.js';
 import { button, linkButton } from '../parts/button.js';
 import { failure, notice } from '../parts/notice.js';
 import { tabs } from '../parts/tabs.js';
-import { watch } from './instance/data.js';
+import { isFull, MOST_EVENTS, watch } from './instance/data.js';
 import { eventsTab } from './instance/events.js';
 import { executionBar, executionsTab } from './instance/executions.js';
 import { header } from './instance/header.js';
@@ -40,7 +41,7 @@ export function instanceScreen({ root, params: [id, wanted = 'timeline'], query:
   let query = first;
   /** @type {AbortController | null} */
   let watching = null;
-  /** @type {ReturnType<typeof watch> | null} */
+  /** @type {Data | null} */
   let source = null;
 
   /** @param {Record<string, string | null>} changes */
@@ -57,13 +58,13 @@ export function instanceScreen({ root, params: [id, wanted = 'timeline'], query:
   const nav = h('div');
   const bar = h('div');
   const body = h('div', { class: 'inst-tab' });
-  const head = header({ id, reload: () => source?.now() });
+  const head = header({ id, reload: () => begin() });
   const show = known.tab({ root: body, id, signal, setQuery });
   fill(root, h('nav', { class: 'crumbs', 'aria-label': 'Place' }, h('a', { href: '#/instances' }, 'Instances'), ' / ', h('bdi', null, id)), state, head.element, nav, bar, body);
 
   /** @param {Data} data */
   const render = (data) => {
-    fill(state, problem(data));
+    fill(state, problem(data) ?? tooMany(data));
     head.update(data);
     const execution = data.pinned === null ? {} : { execution: String(data.pinned) };
     if (!data.instance) return;
@@ -73,21 +74,25 @@ export function instanceScreen({ root, params: [id, wanted = 'timeline'], query:
     }
     executionBar(bar, data, wanted, setQuery);
     show(data, query);
-    if (!data.whole && data.instance && data.events.length > 0 && !data.problem && data.events.length % 20_000 === 0) fill(state, tooMany(data));
   };
 
   /** @param {Data} data */
-  const tooMany = (data) => notice({
-    kind: 'info', title: `The first ${data.events.length} events are shown`, actions: button('Load more', { on: () => source?.more() }),
-  });
+  const tooMany = (data) => (data.whole || !isFull(data) ? null : notice({
+    kind: 'info', title: `The first ${number(data.events.length)} events are shown`,
+    actions: button('Load more', {
+      on: () => {
+        data.most += MOST_EVENTS;
+        begin();
+      },
+    }),
+  }));
 
-  const begin = () => {
+  function begin() {
     watching?.abort();
     watching = new AbortController();
-    const pinned = pinnedOf(query);
-    source = watch(id, pinned, render, watching.signal);
-    render(source.data);
-  };
+    source = watch(id, pinnedOf(query), render, watching.signal);
+    render(source);
+  }
   signal.addEventListener('abort', () => watching?.abort());
   begin();
 
@@ -95,7 +100,7 @@ export function instanceScreen({ root, params: [id, wanted = 'timeline'], query:
     const moved = pinnedOf(next) !== pinnedOf(query);
     query = next;
     if (moved) begin();
-    else if (source) render(source.data);
+    else if (source) render(source);
   };
 }
 

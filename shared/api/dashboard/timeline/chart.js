@@ -9,6 +9,7 @@ import { rowElement } from './row.js';
 import { rows } from './rows.js';
 import { scale } from './scale.js';
 import { SEGMENT_NAMES } from './segments.js';
+import { drawStatuses } from './statuses.js';
 import { tooltip } from './tooltip.js';
 import { around, pan, windowOf, zoom } from './view.js';
 
@@ -116,7 +117,7 @@ export function chart({ select }) {
     if (!scaled || live) scaled = { scale: scale(model, { now, compress }), now };
     paint = { scale: scaled.scale, window: windowOf(scaled.scale, view), width, now: scaled.now, live, height: rowHeight, bar: labelWidth ? 13 : 30, steps };
     body.style.setProperty('height', `${all.length * rowHeight}px`);
-    fill(axis, drawAxis(paint, AXIS));
+    fill(axis, drawAxis(paint, AXIS), model.statuses.length > 0 && drawStatuses(model, paint));
     fill(back, drawBack(paint, Math.min(all.length * rowHeight, list.clientHeight)));
     for (const row of drawn.values()) row.remove();
     drawn.clear();

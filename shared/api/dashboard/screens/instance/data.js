@@ -11,12 +11,12 @@ import { model } from '../../timeline/model.js';
 /** @import { Model } from '../../timeline/model.js' */
 
 /**
- * What is known. `whole` says whether all events were loaded; `ended` whether nothing more is expected; `problem` what the last
- * request failed with; `loadedAt` when the last one succeeded.
+ * What is known. `whole` says whether all events were loaded; `most` how many are wanted; `pinned` is an execution that was chosen;
+ * `missing` says that it does not exist, and `gone` that the instance was deleted; `problem` is what the last request failed with.
  * @typedef {{
  *   id: string, etag: string | null, instance: Instance | null, execution: number | null, pinned: number | null,
  *   events: HistoryEvent[], attempts: Map<number, ActivityAttempts>, whole: boolean, missing: boolean,
- *   problem: {error: Error, retryMs: number} | null, loadedAt: number | null, model: Model | null, gone: boolean,
+ *   problem: {error: Error, retryMs: number} | null, loadedAt: number | null, model: Model | null, gone: boolean, most: number,
  * }} Data
  */
 
@@ -36,7 +36,7 @@ function begin(id, pinned) {
   if (kept?.id === id && kept.pinned === pinned && !kept.gone) return kept;
   const instance = kept?.id === id && !kept.gone ? kept.instance : null;
   kept = {
-    id, etag: null, instance, execution: null, pinned, events: [], attempts: new Map(), whole: false, missing: false, problem: null, loadedAt: null, model: null, gone: false,
+    id, etag: null, instance, execution: null, pinned, events: [], attempts: new Map(), whole: false, missing: false, problem: null, loadedAt: null, model: null, gone: false, most: MOST_EVENTS,
   };
   return kept;
 }
@@ -49,14 +49,13 @@ export const isFinished = (status) => status === 'Completed' || status === 'Fail
  * @param {number | null} pinned an execution that was chosen; without one, the current one
  * @param {(data: Data) => void} changed
  * @param {AbortSignal} signal
- * @returns {{data: Data, now: () => void, more: () => void}}
+ * @returns {Data}
  */
 export function watch(id, pinned, changed, signal) {
   const data = begin(id, pinned);
-  let most = Math.max(MOST_EVENTS, data.events.length);
-  const { now } = live({
+  live({
     signal,
-    load: (abort) => load(data, most, abort, () => changed(data)),
+    load: (abort) => load(data, abort, () => changed(data)),
     show: () => {
       data.problem = null;
       data.gone = false;
@@ -68,56 +67,57 @@ export function watch(id, pinned, changed, signal) {
       data.problem = { error, retryMs };
       changed(data);
     },
-    everyMs: () => (isOver(data, most) ? null : PAUSE_MS),
+    everyMs: () => (isOver(data) ? null : PAUSE_MS),
   });
-  return {
-    data, now,
-    more: () => {
-      most += MOST_EVENTS;
-      now();
-    },
-  };
+  return data;
 }
 
-/** Whether nothing more can come. @param {Data} data @param {number} most */
-function isOver(data, most) {
+/** Whether as many events were loaded as are wanted. @param {Data} data */
+export const isFull = (data) => data.whole || data.events.length >= data.most;
+
+/** Whether nothing more can come. @param {Data} data */
+function isOver(data) {
   const last = data.events.at(-1);
-  const complete = data.whole || data.events.length >= most;
-  return complete && data.instance !== null && isFinished(data.instance.status) && (data.pinned !== null || last === undefined || isEnd(last));
+  return isFull(data) && data.instance !== null && isFinished(data.instance.status) && (data.pinned !== null || last === undefined || !data.whole || isEnd(last));
 }
 
-/** @param {Data} data @param {number} most @param {AbortSignal} signal @param {() => void} part called when there is something to show */
-async function load(data, most, signal, part) {
+/** @param {Data} data @param {AbortSignal} signal @param {() => void} part called when there is something to show */
+async function load(data, signal, part) {
   const open = [...data.attempts.values()].some((of) => of.open);
-  const wait = data.etag === null || !data.whole || document.hidden ? undefined : open ? WAIT_OPEN_S : WAIT_S;
-  const answer = await api.instance(data.id, { etag: data.etag, wait, raw: true, signal });
+  const patient = data.etag !== null && isFull(data) && !isOver(data) && !document.hidden;
+  const answer = await api.instance(data.id, { etag: data.etag, wait: patient ? (open ? WAIT_OPEN_S : WAIT_S) : undefined, raw: true, signal });
   if (answer.instance) data.instance = answer.instance;
   data.etag = answer.etag;
   if (answer.instance && !data.model) part();
-  await loadHistory(data, most, signal, part);
+  await loadHistory(data, signal, part);
 }
 
-/** @param {Data} data @param {number} most @param {AbortSignal} signal @param {() => void} part */
-async function loadHistory(data, most, signal, part) {
+/** @param {Data} data @param {AbortSignal} signal @param {() => void} part */
+async function loadHistory(data, signal, part) {
   const instance = /** @type {Instance} */ (data.instance);
-  if (!instance.startedAt && data.pinned === null) return;
+  if (!instance.startedAt && data.pinned === null) {
+    data.whole = true;
+    return;
+  }
   const execution = data.pinned ?? instance.execution;
   if (data.execution !== execution) Object.assign(data, { execution, events: [], attempts: new Map(), whole: false, model: null });
+  if (data.whole && isOver(data)) return;
   let after = from(data);
   let changes = false;
-  do {
+  while (data.whole || data.events.length < data.most) {
     data.missing = data.pinned !== null && data.events.length === 0;
     const page = await api.history(data.id, { execution, after, limit: PAGE, signal });
     data.missing = false;
     changes = merge(data, page.events, page.attempts) || changes;
     data.whole = page.nextAfter === undefined;
+    if (data.whole) break;
     // What follows a page of known events is known as well.
     after = Math.max(page.nextAfter ?? 0, data.events.at(-1)?.event_id ?? 0);
-    if (!data.whole && changes) {
+    if (changes) {
       data.model = model(data.events, [...data.attempts.values()], data.id);
       part();
     }
-  } while (!data.whole && data.events.length < most);
+  }
   if (changes || !data.model) data.model = model(data.events, [...data.attempts.values()], data.id);
 }
 
