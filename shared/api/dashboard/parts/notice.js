@@ -28,9 +28,13 @@ export function notice({ kind, title, text, actions }) {
 }
 
 /**
- * @typedef {{retryMs?: number, what?: string, shownAt?: number | null, retry?: () => void}} FailureOptions `what` names what could not be
- * loaded or done, such as "The list"; `shownAt` is when the page last got what it still shows; `retry` adds a button
+ * @typedef {{retryMs?: number, what?: string, lost?: string, shownAt?: number | null, retry?: () => void}} FailureOptions `what` names what
+ * could not be loaded, such as "The list"; `lost` says what to do when a request that changes something got no answer; `shownAt` is when
+ * the page last got what it still shows; `retry` adds a button
  */
+
+/** For a request with an idempotency key that got no answer. */
+export const SAFE_TO_REPEAT = 'The request may have arrived or not. Send it again: the same request has its effect once.';
 
 /**
  * An error as a notice.
@@ -38,8 +42,8 @@ export function notice({ kind, title, text, actions }) {
  * @param {FailureOptions} [options]
  * @returns {HTMLElement}
  */
-export function failure(error, { retryMs, what, shownAt, retry } = {}) {
-  const { kind, title, text, signIn } = explain(error, what);
+export function failure(error, { retryMs, what, lost, shownAt, retry } = {}) {
+  const { kind, title, text, signIn } = explain(error, what, lost);
   const again = retryMs && !isFinal(error) ? countdown(retryMs) : null;
   const stale = shownAt ? h('p', null, `What you see is from ${localTime(shownAt)} (`, since(shownAt), ').') : null;
   const actions = [
@@ -53,14 +57,15 @@ export function failure(error, { retryMs, what, shownAt, retry } = {}) {
  * What an error means, in words.
  * @param {unknown} error
  * @param {string} [what]
+ * @param {string} [lost]
  * @returns {{kind: 'error' | 'warning', title: string, text: string, signIn?: boolean}}
  */
-export function explain(error, what) {
+export function explain(error, what, lost) {
   const subject = what ?? 'This';
   if (error instanceof Unreachable) {
     return {
       kind: 'warning', title: 'The API does not answer',
-      text: `${subject} could not be loaded. Check your network, and that the deployment or the local cloud runs.`,
+      text: `${lost ?? `${subject} could not be loaded.`} Check your network, and that the deployment or the local cloud runs.`,
     };
   }
   if (!(error instanceof Problem)) {

@@ -7,7 +7,7 @@ import { dialog } from './dialog.js';
 import { field, input } from './field.js';
 import { jsonField } from './json_field.js';
 import { intent } from './intent.js';
-import { failure } from './notice.js';
+import { SAFE_TO_REPEAT, failure } from './notice.js';
 import { toast } from './toast.js';
 
 /**
@@ -49,7 +49,7 @@ export function raiseDialog(id, { name = '', to = 'events' } = {}) {
         form.close();
       } catch (error) {
         // The form stays open with everything in it. The same key makes a second attempt safe.
-        fill(problem, failure(error, { what: `The instance ${id}` }));
+        fill(problem, failure(error, { what: `The instance ${id}`, lost: SAFE_TO_REPEAT }));
       }
     };
     const submit = button('Send', { kind: 'primary', needs: 'client', type: 'submit', on: send });

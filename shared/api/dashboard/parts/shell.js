@@ -28,7 +28,7 @@ export function shell(root) {
   refresh();
   fill(root, h(
     'header', { class: 'header' },
-    h('a', { class: 'brand', href: '#/' }, mark(), 'duroxide-lambda'),
+    h('a', { class: 'brand', href: '#/', 'aria-label': 'duroxide-lambda, overview' }, mark(), h('span', { class: 'brand-name' }, 'duroxide-lambda')),
     h('nav', { class: 'nav', 'aria-label': 'Screens' }, h('ul', null, links.map(({ element }) => h('li', null, element)))),
     person,
   ));
@@ -49,7 +49,7 @@ function who() {
   return [
     h('span', { class: 'host', title: `Deployment: ${address}\nVersion: ${config?.version ?? 'unknown'}` }, address),
     themeChoice(),
-    me && h('span', { class: 'person', title: `${me.who}, role ${me.role}` }, me.who, ' ', h('span', { class: 'role' }, me.role)),
+    me && h('span', { class: 'person', title: `${me.who}, role ${me.role}` }, h('span', { class: 'person-name' }, `${me.who} `), h('span', { class: 'role' }, me.role)),
     config?.auth === 'jwt' && (auth.isSignedIn()
       ? button('Sign out', { on: () => auth.signOut() })
       : button('Sign in', { kind: 'primary', on: () => askToSignIn() })),

@@ -88,7 +88,8 @@ async function attempt(problem, action) {
   try {
     await action();
   } catch (error) {
-    fill(problem, failure(error, { what: 'The dead letter' }));
+    const lost = 'It may be done or not. Load the page again: a dead letter that was redriven or discarded is gone.';
+    fill(problem, failure(error, { what: 'The dead letter', lost }));
     problem.scrollIntoView({ block: 'nearest' });
   }
 }

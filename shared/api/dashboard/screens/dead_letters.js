@@ -2,7 +2,7 @@
 
 import * as api from '../core/api.js';
 import { fill, h } from '../core/dom.js';
-import { number, plural } from '../core/format.js';
+import { number } from '../core/format.js';
 import { live } from '../core/live.js';
 import { go, href } from '../core/router.js';
 import { lacks } from '../core/session.js';
@@ -64,7 +64,7 @@ export function deadLettersScreen({ root, query, signal }) {
     results.update(deadLetters);
     results.element.hidden = deadLetters.length === 0;
     fill(empty, deadLetters.length === 0 && nothing(view, nextCursor));
-    pages.show({ ...pageLinks(view, nextCursor, address), text: `Page ${view.page}, ${plural(deadLetters.length, 'dead letter')}` });
+    pages.show({ ...pageLinks(view, nextCursor, address), text: deadLetters.length > 0 ? `Page ${view.page}` : '' });
   };
   const load = () => {
     loop?.abort();

@@ -8,7 +8,7 @@ import { field, input, suggestions } from '../parts/field.js';
 import { icon } from '../parts/icons.js';
 import { intent } from '../parts/intent.js';
 import { jsonField } from '../parts/json_field.js';
-import { failure } from '../parts/notice.js';
+import { SAFE_TO_REPEAT, failure } from '../parts/notice.js';
 import { toast } from '../parts/toast.js';
 
 /** @import { Screen } from '../core/router.js' */
@@ -59,7 +59,7 @@ export function startScreen({ root, query, signal }) {
         return;
       }
       // A second attempt with the same content has the same key: it starts nothing twice.
-      fill(problem, failure(error, { what: 'The start' }));
+      fill(problem, failure(error, { what: 'The orchestration', lost: SAFE_TO_REPEAT }));
       problem.scrollIntoView({ block: 'nearest' });
     }
   };
