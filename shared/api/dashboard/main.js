@@ -7,6 +7,7 @@ import * as auth from './core/auth.js';
 import { fill, h } from './core/dom.js';
 import { applyTheme } from './core/preferences.js';
 import { run } from './core/router.js';
+import { rememberScroll } from './core/scroll.js';
 import { setSession } from './core/session.js';
 import { button } from './parts/button.js';
 import { failure, notice } from './parts/notice.js';
@@ -111,6 +112,7 @@ function show(config) {
     document.dispatchEvent(new Event('visibilitychange'));
   });
   skipLink();
+  rememberScroll();
   run({
     routes: ROUTES, root, missing,
     shown: (route) => {

@@ -5,6 +5,7 @@ import { fill, h } from '../core/dom.js';
 import { number } from '../core/format.js';
 import { live } from '../core/live.js';
 import { go, href } from '../core/router.js';
+import { restoreScroll } from '../core/scroll.js';
 import { lacks } from '../core/session.js';
 import { linkButton } from '../parts/button.js';
 import { field, filterCard, input } from '../parts/field.js';
@@ -65,6 +66,7 @@ export function deadLettersScreen({ root, query, signal }) {
     results.element.hidden = deadLetters.length === 0;
     fill(empty, deadLetters.length === 0 && nothing(view, nextCursor));
     pages.show({ ...pageLinks(view, nextCursor, address), text: deadLetters.length > 0 ? `Page ${view.page}` : '' });
+    restoreScroll();
   };
   const load = () => {
     loop?.abort();

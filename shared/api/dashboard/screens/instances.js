@@ -5,6 +5,7 @@ import { fill, h } from '../core/dom.js';
 import { plural } from '../core/format.js';
 import { live } from '../core/live.js';
 import { go, href } from '../core/router.js';
+import { restoreScroll } from '../core/scroll.js';
 import { button, linkButton } from '../parts/button.js';
 import { explain, failure, notice } from '../parts/notice.js';
 import { pager } from '../parts/pager.js';
@@ -87,6 +88,7 @@ export function instancesScreen({ root, query, signal }) {
         shownAt = Date.now();
         if (begun) update(list);
         else put(list);
+        if (!begun) restoreScroll();
         begun = true;
       },
       fail: (error, retryMs) => {

@@ -5,6 +5,7 @@
 import * as api from '../core/api.js';
 import { fill, h } from '../core/dom.js';
 import { live } from '../core/live.js';
+import { restoreScroll } from '../core/scroll.js';
 import { linkButton } from '../parts/button.js';
 import { hoursChart } from '../parts/chart.js';
 import { failure } from '../parts/notice.js';
@@ -93,6 +94,7 @@ export function overviewScreen({ root, query, signal }) {
       refresh(parts.statuses, overview.counts, () => byStatus(overview.counts));
       refresh(parts.overdue, overdue, () => overdueList(overdue, LISTED));
       jump();
+      restoreScroll();
     },
     fail: (error, retryMs) => report('often', failure(error, { what: 'The overview', retryMs, shownAt })),
   });

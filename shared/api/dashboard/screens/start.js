@@ -3,12 +3,13 @@
 import * as api from '../core/api.js';
 import { fill, h } from '../core/dom.js';
 import { go, href } from '../core/router.js';
+import { lacks } from '../core/session.js';
 import { button } from '../parts/button.js';
 import { field, input, suggestions } from '../parts/field.js';
 import { icon } from '../parts/icons.js';
 import { intent } from '../parts/intent.js';
 import { jsonField } from '../parts/json_field.js';
-import { SAFE_TO_REPEAT, failure } from '../parts/notice.js';
+import { SAFE_TO_REPEAT, failure, notice } from '../parts/notice.js';
 import { toast } from '../parts/toast.js';
 
 /** @import { Screen } from '../core/router.js' */
@@ -64,8 +65,10 @@ export function startScreen({ root, query, signal }) {
     }
   };
   const submit = button('Start', { kind: 'primary', needs: 'client', type: 'submit', on: start });
+  const why = lacks('client');
   fill(
     root, h('div', { class: 'screen-head' }, h('h1', null, 'Start an instance')),
+    why && notice({ kind: 'info', title: 'You may not start instances', text: h('p', null, why) }),
     h(
       'form', { class: 'card pad stack start-form', novalidate: true, on: { submit: (/** @type {Event} */ event) => event.preventDefault() } },
       h('div', { class: 'filters' }, name.element, id.element, version.element), data.element, tags.element, names.element, problem,
