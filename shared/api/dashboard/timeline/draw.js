@@ -154,11 +154,14 @@ export function drawAxis(paint, height) {
       fits && svg('text', { class: since === null ? 'tl-tick-text tl-tick-major' : 'tl-tick-text', x: x + 4, y: height - 7 }, text),
     ];
   });
+  free = 0;
   const gaps = paint.scale.gaps.map(({ from, to }) => {
     const [left, right] = [xOf(paint, from), xOf(paint, to)];
-    if (right < 0 || left > paint.width) return null;
     const text = `${duration(to - from)} idle`;
-    const middle = Math.min(paint.width - text.length * 3.4, Math.max(text.length * 3.4, (left + right) / 2));
+    const half = text.length * 3.4;
+    const middle = Math.min(paint.width - half, Math.max(half, (left + right) / 2));
+    if (right < 0 || left > paint.width || middle - half < free) return null;
+    free = middle + half + 4;
     return svg('text', { class: 'tl-gap-text', x: middle, y: 12, 'text-anchor': 'middle' }, text);
   });
   return svg('svg', { class: 'tl-axis', width: paint.width, height, 'aria-hidden': 'true' }, marks, gaps);

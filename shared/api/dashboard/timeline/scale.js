@@ -12,12 +12,12 @@
  * }} Scale
  */
 
-/** A gap shorter than this is never compressed. */
-const SHORTEST_GAP_MS = 250;
+/** A shorter gap is never compressed: true proportions are easier to understand. */
+const SHORTEST_GAP_MS = 20_000;
 /** A gap is compressed if it takes more than this part of what is left without the longer ones. */
 const LARGE_PART = 0.25;
 /** Nothing is compressed unless the gaps take this part of all: the drawing is easier to read without. */
-const WORTH_PART = 0.5;
+const WORTH_PART = 0.7;
 /** A compressed gap takes this part of the rest, and all of them together at most so much of it. */
 const GAP_PART = 0.08;
 const GAPS_PART = 0.8;

@@ -61,7 +61,7 @@ export function header({ id, reload }) {
       refresh(buttons, [instance.status, gone, waits?.raise, instance.parent], () => actions({ id, instance, gone, reload, waits: waits?.raise ?? [] }));
       refresh(reason, [instance.status, instance.error, waits?.stamp, failedLanes(data).map((lane) => lane.id)], () => reasonOf(data, waits, reload));
       refresh(facts, { ...instance, output: null, events: null }, () => factsOf(instance));
-      refresh(output, [instance.output, instance.input], () => payloads(instance));
+      refresh(output, [instance.output, inputOf(data)], () => payloads(data, instance));
     },
   };
 }
@@ -150,11 +150,17 @@ function took(instance) {
   return element;
 }
 
-/** @param {Instance} instance */
-function payloads(instance) {
+/** What it was started with: in its state while it is pending, later in its history. @param {Data} data @returns {string | undefined} */
+function inputOf({ instance, events }) {
+  return instance?.input === undefined ? events[0]?.input : String(instance.input);
+}
+
+/** @param {Data} data @param {Instance} instance */
+function payloads(data, instance) {
+  const input = inputOf(data);
   return [
     instance.output !== undefined && payload(String(instance.output), { label: 'Output', fileName: `${instance.instance}-output` }),
-    instance.input !== undefined && payload(String(instance.input), { label: 'Input', fileName: `${instance.instance}-input` }),
+    input !== undefined && h('details', { class: 'inst-input' }, h('summary', null, 'Input'), payload(input, { label: 'Input', fileName: `${instance.instance}-input` })),
   ];
 }
 
