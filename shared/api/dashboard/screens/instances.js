@@ -57,7 +57,7 @@ export function instancesScreen({ root, query, signal }) {
     results.element.hidden = instances.length === 0;
     fill(empty, instances.length === 0 && nothing(view, nextCursor));
     fill(fresh);
-    const text = instances.length > 0 ? `Page ${view.page}, ${plural(instances.length, 'instance')}` : '';
+    const text = instances.length > 0 ? `Page ${view.page}` : '';
     const links = { ...pageLinks(view, nextCursor, address), text };
     for (const { show } of pagers) show(links);
   };

@@ -48,7 +48,7 @@ export function filterForm({ change }) {
     SIZES.map((count) => h('option', { value: count }, String(count))),
   ));
   const chips = h('div', { class: 'chips' });
-  const tags = h('div', { class: 'chips' });
+  const tags = h('div', { class: 'chips tag-chips' });
   const more = h('details', { class: 'more-filters' }, h('summary', null, 'More filters'), h(
     'div', { class: 'filters' },
     [fields.version, fields.createdFrom, fields.createdTo, fields.parent, size].map((one) => one.element),
@@ -89,7 +89,10 @@ export function filterForm({ change }) {
       showChips();
       /** @param {string} tag */
       const without = (tag) => filtered(now, {}, now.tags.filter((other) => other !== tag));
-      refresh(tags, write(now).toString(), () => now.tags.map((one) => tagChip(one, () => change(without(one)))));
+      refresh(tags, write(now).toString(), () => isFiltered(now) && [
+        now.tags.map((one) => tagChip(one, () => change(without(one)))),
+        h('a', { class: 'clear', href: '#/instances' }, 'Clear all filters'),
+      ]);
     },
     /** @param {Counts['counts']} all */
     setCounts: (all) => {
@@ -128,8 +131,10 @@ function statusChips(root, view, counts) {
     chip(undefined, 'All'),
     GROUPS.map(([label, statuses]) => [h('span', { class: 'chip-label' }, label), statuses.map((one) => chip(one, statusLabel(one)))]),
     others.length > 0 && [h('span', { class: 'chip-label' }, 'Other'), others.map((one) => chip(one, statusLabel(one)))],
-    isFiltered(view) && h('a', { class: 'clear', href: '#/instances' }, 'Clear all filters'),
   ]);
+  // On a narrow screen the row scrolls: the chosen status must be seen.
+  const chosen = root.querySelector('[aria-current]');
+  if (chosen instanceof HTMLElement) root.scrollLeft = Math.max(0, chosen.offsetLeft - root.offsetLeft - 96);
 }
 
 /** @param {string} tag @param {() => void} remove */

@@ -23,7 +23,7 @@ export function byStatus(counts) {
   const found = new Map(counts.map(({ status, count }) => [String(status), count]));
   const shown = [...new Set([...SEARCHABLE, ...found.keys()])].filter((status) => ALWAYS.includes(status) || (found.get(status) ?? 0) > 0);
   return shown.map((status) => h(
-    'a', { class: 'tile', href: href(['instances'], { status }) },
+    'a', { class: found.get(status) ? 'tile' : 'tile tile-zero', href: href(['instances'], { status }) },
     h('span', { class: 'tile-count' }, number(found.get(status) ?? 0)), ' ', badge(status),
   ));
 }
