@@ -115,7 +115,7 @@ export function chart({ select }) {
     measure();
     const now = Math.max(Date.now(), model.instants.at(-1) ?? 0);
     if (!scaled || live) scaled = { scale: scale(model, { now, compress }), now };
-    paint = { scale: scaled.scale, window: windowOf(scaled.scale, view), width, now: scaled.now, live, height: rowHeight, bar: labelWidth ? 13 : 30, steps };
+    paint = { scale: scaled.scale, window: windowOf(scaled.scale, view), width, now: scaled.now, live, height: rowHeight, bar: labelWidth ? 13 : 30, narrow: !labelWidth, steps };
     body.style.setProperty('height', `${all.length * rowHeight}px`);
     fill(axis, drawAxis(paint, AXIS), model.statuses.length > 0 && drawStatuses(model, paint));
     fill(back, drawBack(paint, Math.min(all.length * rowHeight, list.clientHeight)));

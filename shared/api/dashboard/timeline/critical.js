@@ -9,7 +9,7 @@ import { isEnd, isInput } from './events.js';
 /** @import { Item } from './items.js' */
 /** @import { Lane, Model } from './model.js' */
 
-/** A part of the path. `lane` is null where the path leads through no item, such as until a cancellation. `backOff` is the time between tries. @typedef {{lane: Lane | null, from: number, to: number, backOff: number}} Step */
+/** A part of the path. `lane` is null where the path leads through no item, such as until a cancellation. `backOff` is the time between tries. @typedef {{lane: Lane | null, from: number, to: number, backOff: number, cancelled?: boolean}} Step */
 
 /**
  * @param {HistoryEvent[]} events
@@ -37,7 +37,7 @@ export function criticalPath(events, { items, turnOf, laneOf, lanes }) {
     // The turn was begun by the start, or by something that nothing had waited for, such as a cancellation.
     const before = released.first - 1;
     if (before < 0) break;
-    path.push({ lane: null, from: events[before].timestamp_ms, to: until, backOff: 0 });
+    path.push({ lane: null, from: events[before].timestamp_ms, to: until, backOff: 0, cancelled: released.cancelled });
     at = before;
     until = events[at].timestamp_ms;
   }
@@ -69,7 +69,7 @@ function lastAction(events) {
  * @param {number} at
  * @param {Map<number | null, Item>} byEnd
  * @param {Map<number, number>} turnOf
- * @returns {{item: Item | null, first: number}}
+ * @returns {{item: Item | null, first: number, cancelled: boolean}}
  */
 function release(events, at, byEnd, turnOf) {
   const turn = turnOf.get(events[at].event_id);
@@ -78,11 +78,11 @@ function release(events, at, byEnd, turnOf) {
   for (let index = at; index >= first; index -= 1) {
     const event = events[index];
     // A cancellation goes before everything that arrived with it.
-    if (event.type === 'OrchestrationCancelRequested') break;
+    if (event.type === 'OrchestrationCancelRequested') return { item: null, first, cancelled: true };
     const item = isInput(event) ? byEnd.get(event.event_id) : undefined;
-    if (item && item.id < event.event_id && item.outcome !== 'cancelled') return { item, first };
+    if (item && item.id < event.event_id && item.outcome !== 'cancelled') return { item, first, cancelled: false };
   }
-  return { item: null, first };
+  return { item: null, first, cancelled: false };
 }
 
 /**
@@ -95,8 +95,8 @@ export function sums(path) {
   const by = new Map();
   /** @param {string} name @param {number} ms */
   const add = (name, ms) => by.set(name, (by.get(name) ?? 0) + ms);
-  for (const { lane, from, to, backOff } of path) {
-    add(label(lane), to - from - backOff);
+  for (const { lane, from, to, backOff, cancelled } of path) {
+    add(cancelled ? 'until it was cancelled' : label(lane), to - from - backOff);
     add('back-off', backOff);
   }
   return [...by].filter(([, ms]) => ms > 0).map(([name, ms]) => ({ label: name, ms })).sort((a, b) => b.ms - a.ms);

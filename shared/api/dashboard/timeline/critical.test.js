@@ -53,6 +53,7 @@ test('a cancellation ends the path', () => {
     [50, 'OrchestrationFailed', { details: {} }],
   ));
   assert.deepEqual(brief(steps), [['a', 0, 10], [null, 10, 50]]);
+  assert.deepEqual(sums(steps), [{ label: 'until it was cancelled', ms: 40 }, { label: 'activities', ms: 10 }]);
 });
 
 test('a running execution has the path to its last turn', () => {

@@ -13,8 +13,9 @@ import { tickText, ticks } from './ticks.js';
 /** @import { Window } from './view.js' */
 
 /**
- * How times become pixels, and what is drawn besides bars. `bar` is the vertical middle of the bars in a row.
- * @typedef {{scale: Scale, window: Window, width: number, now: number, live: boolean, height: number, bar: number, steps: Map<Lane, Step[]>}} Paint
+ * How times become pixels, and what is drawn besides bars. `bar` is the vertical middle of the bars in a row. If it is narrow, names and
+ * texts are above the bars.
+ * @typedef {{scale: Scale, window: Window, width: number, now: number, live: boolean, height: number, bar: number, narrow: boolean, steps: Map<Lane, Step[]>}} Paint
  */
 
 const [HALF, LEAST] = [6, 2];
@@ -39,7 +40,7 @@ export function drawRow(row, paint) {
 function laneParts(lane, paint) {
   const path = (paint.steps.get(lane) ?? []).map(({ from, to }) => span(paint, from, to, 'tl-path', paint.bar + HALF + 2, 3));
   const bars = lane.segments.flatMap((segment) => segmentParts(lane, segment, paint));
-  return [...bars, ...path, label(lane, paint)];
+  return [...bars, ...path, !paint.narrow && label(lane, paint)];
 }
 
 /** @param {Lane} lane @param {Segment} segment @param {Paint} paint */

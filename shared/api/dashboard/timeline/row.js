@@ -1,7 +1,7 @@
 // One row of the chart: its name, its drawing, and the same in words.
 
 import { h } from '../core/dom.js';
-import { groupCount, rowText } from './describe.js';
+import { barText, groupCount, rowText } from './describe.js';
 import { drawRow } from './draw.js';
 import { kindIcon } from './legend.js';
 
@@ -27,6 +27,7 @@ export function rowElement(row, { index, count, top, begin, selected, active, pa
       'div', { class: 'tl-name' }, kindIcon(lane ? lane.kind : row.expanded ? 'collapse' : 'expand'),
       h('bdi', { class: 'tl-name-text' }, row.name), row.hint && h('bdi', { class: 'tl-hint' }, row.hint),
       times && h('span', { class: trouble ? 'tl-count tl-count-failed' : 'tl-count' }, times),
+      paint.narrow && lane && h('span', { class: lane.outcome === 'failed' ? 'tl-took tl-count-failed' : 'tl-took' }, barText(lane, paint.now)),
       h('span', { class: 'visually-hidden' }, `, ${rowText(row, begin, paint.now)}`),
     ),
     drawRow(row, paint),

@@ -9,7 +9,7 @@
 const CLOSEST = 4;
 
 /** Room behind the end for the texts of the last bars. */
-const ROOM = 1.14;
+const ROOM = 1.18;
 
 /** @param {Scale} scale */
 const length = (scale) => Math.max(scale.total * ROOM, CLOSEST);

@@ -21,6 +21,10 @@ import { explain } from './explain.js';
 
 /** So many of the steps that failed are named. */
 const MOST_FAILED = 5;
+/** A longer error is shown like a payload, in part at first. */
+const LONG_ERROR = 10_000;
+/** A custom status may be as long as a payload. */
+const LONG_STATUS = 300;
 
 /**
  * @param {{id: string, reload: () => void}} options
@@ -94,7 +98,7 @@ function reasonOf(data, waits, reload) {
     return h(
       'div', { class: 'inst-error', data: { status: instance.status } },
       h('h2', null, instance.status === 'Cancelled' ? 'Why it was cancelled' : 'Why it failed'),
-      h('p', { class: 'inst-error-text' }, instance.error || '(no text)'),
+      errorText(instance.error),
       h('p', null, button('Copy', { on: () => copy(instance.error ?? '') }), failed.length > 0 && [
         failed.length > 1 ? ' Steps that failed: ' : ' The step that failed: ', failed.slice(-MOST_FAILED).map((lane, index) => [index ? ', ' : '', stepLink(data, lane)]), failed.length > MOST_FAILED && ` and ${failed.length - MOST_FAILED} before`, '.',
       ]),
@@ -109,6 +113,12 @@ function reasonOf(data, waits, reload) {
     waits.lane && h('a', { href: href(['instances', id], { lane: String(waits.lane.id) }) }, 'Show the step'),
     sends.map(({ name, to }) => button(`Send ${shorten(name, 32).replace(/…$/, '')}…`, { needs: 'client', on: async () => (await raiseDialog(id, { name, to })) && reload() })),
   );
+}
+
+/** In full as far as that is readable; it may scroll, so it can have the focus. @param {string} error */
+function errorText(error) {
+  if (error.length > LONG_ERROR) return payload(error, { label: 'Error', fileName: 'error' });
+  return h('p', { class: 'inst-error-text', tabindex: '0', role: 'region', 'aria-label': 'Error' }, error || '(no text)');
 }
 
 /** @param {Data} data @param {Lane} lane */
@@ -131,7 +141,7 @@ function factsOf(instance) {
     ['Orchestration', [h('a', { href: href(['instances'], { name: instance.orchestration }) }, h('bdi', null, instance.orchestration)), instance.version && ` ${instance.version}`]],
     ['Created', [when(instance.createdAt), ' (', age(instance.createdAt), ')']],
   ];
-  if (instance.customStatus !== undefined) rows.unshift(['Custom status', h('bdi', { class: 'inst-custom' }, instance.customStatus)]);
+  if (instance.customStatus !== undefined) rows.unshift(['Custom status', h('bdi', { class: 'inst-custom', title: instance.customStatus }, shorten(instance.customStatus, LONG_STATUS))]);
   if (instance.completedAt) rows.push(['Ended', [when(instance.completedAt), ' (', age(instance.completedAt), ')']]);
   else rows.push(['Last change', age(instance.updatedAt)]);
   rows.push(['Duration', took(instance)]);

@@ -5,6 +5,7 @@ import { fill, h } from '../../core/dom.js';
 import { duration, plural } from '../../core/format.js';
 import { href } from '../../core/router.js';
 import { badge } from '../../parts/status.js';
+import { shorten } from '../../timeline/describe.js';
 import { paged } from './paged.js';
 
 /** @import { Instance } from '../../core/types.js' */
@@ -60,7 +61,7 @@ function node(instance, tree, depth) {
   const failed = own.filter(({ status }) => status === 'Failed').length;
   const line = [
     badge(instance.status), h('a', { href: href(['instances', instance.instance]) }, h('bdi', null, instance.instance)), h('bdi', { class: 'muted' }, instance.orchestration),
-    instance.customStatus !== undefined && h('bdi', { class: 'inst-custom' }, instance.customStatus), instance.durationMs !== undefined && h('span', { class: 'muted' }, duration(instance.durationMs)),
+    instance.customStatus !== undefined && h('bdi', { class: 'inst-custom' }, shorten(instance.customStatus)), instance.durationMs !== undefined && h('span', { class: 'muted' }, duration(instance.durationMs)),
   ];
   if (own.length === 0) return h('li', { class: 'tree-line tree-leaf' }, line);
   const list = h('ul', { hidden: closed.has(instance.instance) }, own.map((child) => node(child, tree, depth + 1)));
