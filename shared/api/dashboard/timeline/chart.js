@@ -102,7 +102,7 @@ export function chart({ select }) {
         index, count: all.length, top: index * rowHeight, begin: data.model.begin, selected: data.selected, active: index === active, paint: /** @type {Paint} */ (paint),
       });
       drawn.set(index, row);
-      body.insertBefore(row, front);
+      body.append(row);
     }
     fill(front, drawJoints(joints(), /** @type {Paint} */ (paint), { top: first * rowHeight, bottom: last * rowHeight }));
     if (drawn.has(active)) list.setAttribute('aria-activedescendant', `tl-row-${active}`);

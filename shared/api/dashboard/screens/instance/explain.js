@@ -1,12 +1,15 @@
 // What an instance waits for, in one sentence, as far as its state and its history say. Pure. When the API has a route that
 // explains an instance, it replaces this module.
 
-import { ago, duration, localTime, plural } from '../../core/format.js';
+import { ago, duration, localTime, number, plural } from '../../core/format.js';
 
 /** @import { Instance } from '../../core/types.js' */
 /** @import { Lane, Model } from '../../timeline/model.js' */
 
 /** `lane` is the step that the sentence is about. `raise` is what a person could send. @typedef {{text: string, lane?: Lane, raise?: {name: string, to: 'events' | 'queues'}[], tone: 'normal' | 'warning'}} Explanation */
+
+/** @type {Record<Lane['kind'], string>} */
+const MANY = { activity: 'activities', child: 'children', queue: 'messages in the queue', event: 'events', timer: 'timers', detached: 'instances' };
 
 /** Without progress for this long, something that should be done by machines is probably stuck. */
 const LATE_MS = 60_000;
@@ -78,7 +81,7 @@ const isLate = (lane, now) => lane.attempts.some((of) => of.blocked) || (lane.ki
 function part(group, now) {
   const [lane] = group;
   const since = duration(now - Math.min(...group.map(({ begin }) => begin)));
-  if (group.length > 1 && lane.kind !== 'timer') return `${group.length} × ${lane.kind === 'activity' ? 'activity' : lane.kind === 'child' ? 'child' : 'message'} ${lane.name} (since ${since})`;
+  if (group.length > 1 && lane.kind !== 'timer') return `${number(group.length)} ${MANY[lane.kind]} ${lane.name} (since ${since})`;
   switch (lane.kind) {
     case 'activity':
       return activity(lane, now);
