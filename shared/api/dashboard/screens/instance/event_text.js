@@ -30,7 +30,7 @@ export function payloadsOf(event) {
 
 /** Fields that are no payload, for the details. @param {HistoryEvent} event @returns {[string, string][]} */
 export function fieldsOf(event) {
-  const payloads = new Set(['input', 'result', 'output', 'data', 'value']);
+  const payloads = new Set(['input', 'result', 'output', 'data', 'value', 'details']);
   return Object.entries(event).filter(([name, value]) => !COMMON.has(name) && !payloads.has(name) && value !== null && value !== undefined)
     .map(([name, value]) => [name, typeof value === 'string' ? value : JSON.stringify(value)]);
 }

@@ -118,7 +118,7 @@ function reasonOf(data, waits, reload) {
 /** In full as far as that is readable; it may scroll, so it can have the focus. @param {string} error */
 function errorText(error) {
   if (error.length > LONG_ERROR) return payload(error, { label: 'Error', fileName: 'error' });
-  return h('p', { class: 'inst-error-text', tabindex: '0', role: 'region', 'aria-label': 'Error' }, error || '(no text)');
+  return h('p', { class: 'inst-error-text', tabindex: '0', role: 'region', 'aria-label': 'Error of the instance' }, error || '(no text)');
 }
 
 /** @param {Data} data @param {Lane} lane */
