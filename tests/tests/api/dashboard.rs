@@ -1,7 +1,6 @@
 //! The dashboard: its page and files, what it reads before anybody signs in, and who the caller is.
 
 use crate::issuer::Issuer;
-use crate::support::*;
 use axum::body::Body;
 use duroxide_lambda_api::types::ProblemType;
 use flate2::read::GzDecoder;
@@ -11,6 +10,7 @@ use std::io::Read as _;
 use std::sync::Arc;
 use std::time::Duration;
 use tests::ManualClock;
+use tests::api::*;
 
 fn compressed(path: &str) -> Request<Body> {
     with(request("GET", path, None), "accept-encoding", "gzip, deflate, br")

@@ -1,11 +1,11 @@
 //! Who may do what: each route with each role, and nothing read for those who may not.
 
-use crate::support::*;
 use duroxide_lambda::config::ApiRole;
 use duroxide_lambda_api::routes::ROUTES;
 use duroxide_lambda_api::types::ProblemType;
 use http::{Method, StatusCode};
 use serde_json::json;
+use tests::api::*;
 
 const ROLES: [ApiRole; 3] = [ApiRole::Reader, ApiRole::Client, ApiRole::Operator];
 

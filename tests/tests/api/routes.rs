@@ -1,11 +1,11 @@
 //! Each route, with the answers of its row in the table.
 
-use crate::support::*;
 use duroxide_lambda_api::routes::ROUTES;
 use duroxide_lambda_api::types::{Instance, ProblemType, Started, Status};
 use http::Method;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
+use tests::api::*;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_start_is_accepted_and_its_instance_ends_with_an_output() {

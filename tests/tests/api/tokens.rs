@@ -1,13 +1,8 @@
 //! Bearer tokens: what is refused, with the same answer each time and nothing read; and how keys are rotated.
 
 use crate::issuer::Issuer;
-use crate::support::*;
-use aws_lc_rs::rand::SystemRandom;
-use aws_lc_rs::rsa::{KeyPair as RsaKeyPair, KeySize};
-use aws_lc_rs::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPair as _, RSA_PKCS1_SHA256};
-use aws_lc_rs::{hmac, signature};
-use base64::Engine as _;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use aws_lc_rs::hmac;
+use aws_lc_rs::signature::KeyPair as _;
 use cosmos::{Clock as _, SystemClock};
 use duroxide_lambda::config::ApiAuth;
 use duroxide_lambda_api::types::ProblemType;
@@ -15,65 +10,10 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Duration;
 use tests::ManualClock;
-
-enum Signer {
-    Rsa(&'static str, Box<RsaKeyPair>),
-    P256(&'static str, Box<EcdsaKeyPair>),
-}
+use tests::api::*;
 
 fn encode(bytes: impl AsRef<[u8]>) -> String {
-    URL_SAFE_NO_PAD.encode(bytes)
-}
-
-impl Signer {
-    fn rsa(kid: &'static str) -> Signer {
-        Signer::Rsa(kid, Box::new(RsaKeyPair::generate(KeySize::Rsa2048).expect("a key")))
-    }
-
-    fn p256(kid: &'static str) -> Signer {
-        let key = EcdsaKeyPair::generate(&ECDSA_P256_SHA256_FIXED_SIGNING).expect("a key");
-        Signer::P256(kid, Box::new(key))
-    }
-
-    fn jwk(&self) -> Value {
-        match self {
-            Signer::Rsa(kid, key) => {
-                // SEQUENCE { INTEGER 0 n, INTEGER 65537 } in DER: n has 256 bytes.
-                let n = &key.public_key().as_ref()[9..265];
-                json!({"kty": "RSA", "kid": kid, "use": "sig", "alg": "RS256", "n": encode(n), "e": "AQAB"})
-            }
-            Signer::P256(kid, key) => {
-                let point = key.public_key().as_ref();
-                json!({"kty": "EC", "crv": "P-256", "kid": kid, "x": encode(&point[1..33]), "y": encode(&point[33..])})
-            }
-        }
-    }
-
-    fn token(&self, claims: &Value) -> String {
-        let (alg, kid) = match self {
-            Signer::Rsa(kid, _) => ("RS256", kid),
-            Signer::P256(kid, _) => ("ES256", kid),
-        };
-        self.signed(&json!({"alg": alg, "kid": kid, "typ": "JWT"}), claims)
-    }
-
-    fn signed(&self, header: &Value, claims: &Value) -> String {
-        let signed = format!("{}.{}", encode(header.to_string()), encode(claims.to_string()));
-        let random = SystemRandom::new();
-        let signature = match self {
-            Signer::Rsa(_, key) => {
-                let mut signature = vec![0; key.public_modulus_len()];
-                key.sign(&RSA_PKCS1_SHA256, &random, signed.as_bytes(), &mut signature)
-                    .expect("it signs");
-                signature
-            }
-            Signer::P256(_, key) => {
-                let signature: signature::Signature = key.sign(&random, signed.as_bytes()).expect("it signs");
-                signature.as_ref().to_vec()
-            }
-        };
-        format!("{signed}.{}", encode(signature))
-    }
+    Signer::encode(bytes)
 }
 
 async fn site(issuer: &Issuer) -> Site {
