@@ -192,7 +192,7 @@ fn page(status: StatusCode, body: &str) -> Response {
         .status(status)
         .header("content-type", "text/html; charset=utf-8")
         .body(Body::from(format!(
-            "<!doctype html><html lang=\"en\"><title>Issuer</title>{body}"
+            "<!doctype html><html lang=\"en\"><title>Issuer</title><link rel=\"icon\" href=\"data:,\">{body}"
         )))
         .expect("a response")
 }

@@ -17,7 +17,7 @@ const HOUR_MS: u64 = 3_600_000;
 
 /// How many instances there are to page through.
 fn volume() -> u64 {
-    std::env::var("DASHBOARD_INSTANCES").map_or(4_000, |count| count.parse().expect("a number"))
+    std::env::var("DASHBOARD_INSTANCES").map_or(2_000, |count| count.parse().expect("a number"))
 }
 
 async fn site() -> Site {
@@ -74,9 +74,10 @@ async fn hostile_large_and_missing_data_are_shown_as_what_they_are() -> Result<(
     run(&world, &scenarios).await
 }
 
-/// `DASHBOARD_INSTANCES=100000` takes minutes, most of them to write the instances into the emulator.
+/// The emulator reads every instance for each page of the list, so more of them measure the emulator. What the page does with 100,000 is
+/// shown with answers that the scenario makes itself.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "exhaustive: Node and Chromium, 4,000 instances; DASHBOARD_INSTANCES sets another number"]
+#[ignore = "exhaustive: Node and Chromium, 2,000 instances; DASHBOARD_INSTANCES sets another number"]
 async fn many_instances_and_long_histories_stay_fast() -> Result<()> {
     let (site, count) = (site().await, volume());
     let now = SystemClock.now_ms();
@@ -106,5 +107,5 @@ async fn many_instances_and_long_histories_stay_fast() -> Result<()> {
     documents::load(&site.cloud.world, documents::long("crawl-small", 200, now - HOUR_MS)).await;
     let served = Served::of(site).await;
     let world = json!({ "api": served.url, "instances": count, "events": EVENTS });
-    run(&world, &["paging", "long_history"]).await
+    run(&world, &["long_history", "hundred_thousand", "paging"]).await
 }

@@ -1,7 +1,7 @@
 // Runs scenarios in one browser, one after the other: `node run.mjs start_to_end filters`.
 //
 // Variables: WORLD (JSON, what the scenarios must know), CHROMIUM (the program), NODE_PACKAGES (a folder with node_modules), LEFT (a folder
-// for the screenshot of a scenario that failed).
+// for the screenshot of a scenario that failed), and SCENARIOS (only these, separated by commas: for development).
 
 import { join } from 'node:path';
 import { launch } from './kit/browser.mjs';
@@ -10,7 +10,8 @@ import { Stage } from './kit/stage.mjs';
 const world = JSON.parse(process.env.WORLD);
 const browser = await launch();
 let failed = 0;
-for (const name of process.argv.slice(2)) {
+const names = process.env.SCENARIOS?.split(',') ?? process.argv.slice(2);
+for (const name of names) {
   const { default: scenario } = await import(`./${name}.mjs`);
   const begun = performance.now();
   const stage = new Stage(browser, world);

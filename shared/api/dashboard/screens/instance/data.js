@@ -84,7 +84,8 @@ function isOver(data) {
 /** @param {Data} data @param {AbortSignal} signal @param {() => void} part called when there is something to show */
 async function load(data, signal, part) {
   const open = [...data.attempts.values()].some((of) => of.open);
-  const patient = data.etag !== null && isFull(data) && !isOver(data) && !document.hidden;
+  // After a failure it does not wait: a person should see at once that the API answers again.
+  const patient = data.problem === null && data.etag !== null && isFull(data) && !isOver(data) && !document.hidden;
   const answer = await api.instance(data.id, { etag: data.etag, wait: patient ? (open ? WAIT_OPEN_S : WAIT_S) : undefined, raw: true, signal });
   if (answer.instance) data.instance = answer.instance;
   data.etag = answer.etag;
