@@ -29,6 +29,7 @@ fn documents() -> Result<Vec<(PathBuf, String)>> {
     for entry in fs::read_dir(root().join("docs"))? {
         paths.push(entry?.path());
     }
+    paths.retain(|path| path.extension().is_some_and(|extension| extension == "md"));
     let read = |path: PathBuf| -> Result<(PathBuf, String)> {
         let text = fs::read_to_string(&path).with_context(|| path.display().to_string())?;
         Ok((path, text))

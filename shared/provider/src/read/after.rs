@@ -13,8 +13,8 @@ use crate::store::Store;
 use cosmos::{PartitionKey, Query};
 use duroxide::Event;
 
-/// How many documents before the first one are read at a time.
-const EARLIER: u32 = 4;
+/// How many documents before the first one are read at a time: the one that is needed, and one that an undecided commit has left.
+const EARLIER: u32 = 2;
 
 /// The end of a history.
 #[derive(Clone, Debug, Default, PartialEq)]
