@@ -95,6 +95,6 @@ mod tests {
         let known = BTreeMap::from([12, 13, 16].map(|hour| (hour, counts(hour))));
         assert_eq!(unknown(10..18, &known), [10..12, 14..16, 17..18]);
         assert_eq!(unknown(12..14, &known), []);
-        assert_eq!(unknown(20..24, &known), [20..24]);
+        assert_eq!(unknown(20..24, &known), [Range { start: 20, end: 24 }]);
     }
 }
