@@ -37,7 +37,7 @@ export default async function scenario(stage) {
   await press('ArrowDown');
   assert.notEqual(await active(), first);
   await press('+', '+', 'ArrowRight', '0', 'Home', 'Enter');
-  assert.equal(await page.locator('[role=treeitem][aria-selected=true]').count(), 1);
+  await until('the step is chosen', async () => (await page.locator('[role=treeitem][aria-selected=true]').count()) === 1);
 
   // A dialog: Escape closes it, and the focus returns.
   await page.keyboard.press('Escape');

@@ -3,6 +3,7 @@
 import assert from 'node:assert/strict';
 import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { pause } from './kit/actions.mjs';
 import { THEMES, openScreen } from './kit/screens.mjs';
 
 const WIDE = { width: 1280, height: 900 };
@@ -16,7 +17,7 @@ export default async function scenario(stage) {
     const page = await stage.open(null, { colorScheme, viewport: WIDE, reducedMotion: 'reduce' });
     for (const screen of screens) {
       await openScreen(page, stage.world, screen);
-      if (colorScheme === 'light') outlines.push(`# ${screen.name}\n${await outlineOf(page)}`);
+      if (colorScheme === 'light') outlines.push(`# ${screen.name}\n${await settled(page)}`);
       if (pictures) await picture(page, join(pictures, `${screen.name}-${colorScheme}.webp`));
     }
   }
@@ -40,6 +41,16 @@ async function picture(page, path) {
   const { data } = await session.send('Page.captureScreenshot', { format: 'webp', quality: QUALITY });
   await session.detach();
   await writeFile(path, Buffer.from(data, 'base64'));
+}
+
+/** The outline, once it has stayed the same: parts of a screen load one after the other. */
+async function settled(page) {
+  let [before, now] = ['', await outlineOf(page)];
+  while (before !== now) {
+    await pause(700);
+    [before, now] = [now, await outlineOf(page)];
+  }
+  return now;
 }
 
 /** What a screen consists of, without its data: headings, columns, fields, tabs and buttons. */
