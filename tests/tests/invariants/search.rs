@@ -4,15 +4,15 @@
 use cosmos_emulator::{Counts, ServerOptions};
 use duroxide::providers::ProviderAdmin;
 use duroxide_cosmos::{
-    Clock as _, CosmosProvider, InstanceFilter, InstanceStatus, InstanceSummary, OverviewQuery, SearchError,
-    StartRequest, Tags,
+    Clock, CosmosProvider, InstanceFilter, InstanceStatus, InstanceSummary, OverviewQuery, SearchError, StartRequest,
+    Tags,
 };
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 use tests::turns::*;
-use tests::{ManualClock, World};
+use tests::{ManualClock, PATIENCE, World, connect};
 
 const RANGES: u32 = 3;
 
@@ -25,7 +25,12 @@ async fn world() -> (World, Arc<ManualClock>, Arc<CosmosProvider>) {
     })
     .await;
     let clock = Arc::new(ManualClock::default());
-    let provider = world.provider_at(&clock).await;
+    // The emulator evaluates a query on every document of a range: with 100,000 of them that takes seconds.
+    let patient = world
+        .builder()
+        .request_timeout(PATIENCE)
+        .operation_timeout(2 * PATIENCE);
+    let provider = connect(patient.clock(Arc::clone(&clock) as Arc<dyn Clock>)).await;
     (world, clock, provider)
 }
 
