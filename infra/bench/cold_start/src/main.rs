@@ -3,7 +3,7 @@
 //! ```text
 //!   benchmark ── spawns ──> function
 //!       │                      │ GET /next        init: from the spawn to here; memory is read here
-//!       └─ Runtime API <───────┤ POST /response   first invocation: an empty SQS batch
+//!       └─ Runtime API <───────┤ POST /response   first invocation: an empty SQS batch; of `api`, GET /v1/health
 //!                              │ GET /next        memory again
 //! ```
 //!
@@ -44,7 +44,7 @@ struct Args {
     /// Show what the functions write.
     #[arg(long)]
     show_output: bool,
-    /// Compare these binaries, instead of building the orchestrator and the worker.
+    /// Compare these binaries, instead of building the functions.
     #[arg(value_name = "NAME=PATH", value_parser = pair)]
     binaries: Vec<(String, String)>,
 }

@@ -12,6 +12,10 @@ use crate::runtime_api::RuntimeApi;
 const NEXT: &str = "/2018-06-01/runtime/invocation/next";
 const REQUEST_ID: &str = "00000000-0000-4000-8000-000000000001";
 const EMPTY_BATCH: &str = r#"{"Records":[]}"#;
+/// A request of a function URL, as the API gets it. The answer needs no store.
+const HEALTH: &str = r#"{"version":"2.0","routeKey":"$default","rawPath":"/v1/health","rawQueryString":"","headers":{"host":"bench"},
+"requestContext":{"accountId":"anonymous","apiId":"bench","domainName":"bench","domainPrefix":"bench","stage":"$default","requestId":"bench","time":"01/Jan/2026:00:00:00 +0000",
+"timeEpoch":1767225600000,"http":{"method":"GET","path":"/v1/health","protocol":"HTTP/1.1","sourceIp":"127.0.0.1","userAgent":"bench"}},"isBase64Encoded":false}"#;
 const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// What the functions need to start. The services behind it are closed ports, and the keys open nothing.
@@ -70,7 +74,8 @@ pub fn measure(binary: &Binary, env: &[(String, String)], show_output: bool) -> 
     let (resident, processor) = (memory::resident(pid)?, memory::processor_time(pid)?);
 
     let sent = Instant::now();
-    next.answer(&invocation_headers()?, EMPTY_BATCH)?;
+    let event = if binary.name == "api" { HEALTH } else { EMPTY_BATCH };
+    next.answer(&invocation_headers()?, event)?;
     let response = api.expect(&format!("/invocation/{REQUEST_ID}/response"))?;
     let invocation = response.at - sent;
     response.answer("", "")?;
