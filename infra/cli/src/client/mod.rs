@@ -28,6 +28,7 @@ mod connection;
 mod dead_letters;
 mod delete;
 mod event;
+mod explain;
 mod history;
 mod instance;
 mod list;
@@ -87,6 +88,7 @@ pub enum Command {
     Prune(delete::Prune),
     DeadLetters(dead_letters::DeadLetters),
     Stats(stats::Stats),
+    Explain(explain::Explain),
 }
 
 /// Arguments of every command.
@@ -142,6 +144,7 @@ impl Command {
             Command::Prune(verb) => &verb.common,
             Command::DeadLetters(verb) => verb.common(),
             Command::Stats(verb) => &verb.common,
+            Command::Explain(verb) => &verb.common,
         }
     }
 
@@ -161,6 +164,7 @@ impl Command {
             Command::Prune(verb) => verb.act(connection).await,
             Command::DeadLetters(verb) => verb.act(connection).await,
             Command::Stats(verb) => verb.act(connection).await,
+            Command::Explain(verb) => verb.act(connection).await,
         }
     }
 }

@@ -4,6 +4,7 @@
 
 mod attention;
 mod dead_letter;
+mod explain;
 mod history;
 mod instance;
 mod maintenance;
@@ -15,6 +16,7 @@ pub mod time;
 
 pub use attention::{Count, Counts, Health, Overview, StatusCount, StoreStats};
 pub use dead_letter::{DeadLetter, DeadLetterList, DeadLetterSummary, Discarded, Redriven};
+pub use explain::{ChainLink, Evidence, Explanation, Next, Similar, Wait};
 pub use history::{
     ActivityAttempts, EndedAttempt, Execution, ExecutionList, History, KeyValue, KeyValueList, Stats, Tree,
 };

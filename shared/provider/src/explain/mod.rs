@@ -1,0 +1,133 @@
+//! Explain: why an instance is where it is, since when, until when, and what to do. It reads and never writes.
+//!
+//! ```text
+//!   read (2 requests) ─> Facts ─> decide ─> Draft ─> children: the same for each, down to the leaf ─> Explanation
+//!                                 pure               follow: pure                                     pure
+//! ```
+//!
+//! | module | role |
+//! |---|---|
+//! | `types` | the answer |
+//! | `facts` | reads one partition; documents without a decision |
+//! | `open` | pure: what the events of an execution leave open |
+//! | `decide`, `turns`, `activity`, `waits`, `chain` | pure: from facts to a verdict; the verdicts about turns; about activities; about other waits; about children |
+//! | `similar`, `words` | pure: names that were probably meant; texts |
+//!
+//! The two reads are not one snapshot: a commit between them makes an instance look lost. So a verdict that would need attention only
+//! because something is missing is confirmed by another read of the same version of the instance document.
+
+mod activity;
+mod chain;
+mod decide;
+mod facts;
+mod open;
+mod similar;
+mod turns;
+mod types;
+mod waits;
+mod words;
+
+pub use types::{Advice, Cause, Evidence, ExplainSettings, Explanation, Link, Similar, Wait, WaitKind, WokenBy};
+
+use crate::error::Failure;
+use crate::store::Store;
+use chain::{Child, follow};
+use cosmos::PartitionKey;
+use decide::{Draft, decide};
+use facts::Facts;
+use std::collections::HashSet;
+use std::time::Duration;
+
+/// How many instances one explanation looks at, and how many children of one of them.
+const MOST_INSTANCES: usize = 24;
+const MOST_CHILDREN: usize = 5;
+/// How often a doubtful verdict is looked at again, and the pause before.
+const LOOKS: u32 = 4;
+const PAUSE: Duration = Duration::from_millis(20);
+
+/// Explains an instance; `None` when there is none. Two requests for each instance on the way to the true cause, more where a
+/// partition has more than a page.
+pub(crate) async fn explain(
+    store: &Store,
+    pk: &PartitionKey,
+    settings: &ExplainSettings,
+) -> Result<Option<Explanation>, Failure> {
+    let mut seen = HashSet::new();
+    let mut explained = None;
+    let mut version = None;
+    for look in 0..LOOKS {
+        if look > 0 {
+            tokio::time::sleep(PAUSE).await;
+        }
+        seen.clear();
+        let Some((facts, explanation)) = one(store, pk, settings, &mut seen).await? else {
+            return Ok(None);
+        };
+        let etag = facts.fence.map(|fence| fence.etag);
+        let is_doubtful = explanation.chain.iter().any(|link| link.cause.is_doubtful());
+        let is_same = version.is_some() && version == etag;
+        version = etag;
+        explained = Some(explanation);
+        if !is_doubtful || is_same {
+            break;
+        }
+    }
+    Ok(explained)
+}
+
+/// One instance, with its children.
+async fn one(
+    store: &Store,
+    pk: &PartitionKey,
+    settings: &ExplainSettings,
+    seen: &mut HashSet<String>,
+) -> Result<Option<(Facts, Explanation)>, Failure> {
+    seen.insert(pk.as_str().to_owned());
+    let facts = facts::read(store, pk).await?;
+    let Some(mut draft) = decide(&facts, settings) else {
+        return Ok(None);
+    };
+    let below = children(store, &facts, &mut draft, settings, seen).await?;
+    let explanation = draft.finish(&facts, below);
+    Ok(Some((facts, explanation)))
+}
+
+/// Looks at the children that the instance waits for. Returns the chain of the one that matters most: what needs attention, then what
+/// waits longest.
+async fn children(
+    store: &Store,
+    facts: &Facts,
+    draft: &mut Draft,
+    settings: &ExplainSettings,
+    seen: &mut HashSet<String>,
+) -> Result<Vec<Link>, Failure> {
+    let waits = draft.waits.iter_mut().filter(|wait| wait.cause == Cause::Child);
+    let mut below: Option<(bool, Option<u64>, Vec<Link>)> = None;
+    for (place, wait) in waits.enumerate() {
+        let id = wait.instance.clone().unwrap_or_default();
+        let found;
+        let child = if place >= MOST_CHILDREN || seen.len() >= MOST_INSTANCES {
+            Child::TooMany
+        } else if seen.contains(&id) {
+            Child::Cycle
+        } else {
+            // A commit refuses a child whose id cannot be a partition key.
+            found = match PartitionKey::new(&id) {
+                Ok(pk) => Box::pin(one(store, &pk, settings, seen)).await?,
+                Err(_) => None,
+            };
+            match &found {
+                Some((facts, explanation)) => Child::Found(facts, explanation),
+                None => Child::Absent,
+            }
+        };
+        let links = follow(wait, facts, &child, settings);
+        let is_worse = below
+            .as_ref()
+            .is_none_or(|(attention, since, _)| (!wait.needs_attention, wait.since) < (!attention, *since));
+        if !links.is_empty() && is_worse {
+            below = Some((wait.needs_attention, wait.since, links));
+        }
+    }
+    Ok(below.map(|(_, _, links)| links).unwrap_or_default())
+}
