@@ -5,6 +5,7 @@ mod clients;
 mod cost;
 mod dead_letters;
 mod documents;
+mod explain;
 mod idempotency;
 mod ids;
 mod limits;

@@ -7,6 +7,7 @@ mod commands;
 mod connection;
 mod dead_letters;
 mod errors;
+mod explained;
 mod fixture;
 mod lists;
 mod output;

@@ -88,11 +88,24 @@ fn found(wait: &mut Wait, parent: &Facts, facts: &Facts, explained: &Explanation
     if !doc.current.status.is_over() {
         wait.needs_attention = explained.needs_attention;
         wait.due = explained.until;
-        wait.text = format!("{what}, which {}", predicate(&explained.sentence));
+        wait.text = below(&what, explained);
         wait.next.clone_from(&explained.next);
         return;
     }
     undelivered(wait, parent, facts, (doc, what), settings);
+}
+
+/// What the child does. Of a long chain only its end is named.
+fn below(what: &str, explained: &Explanation) -> String {
+    match explained.chain.as_slice() {
+        [_, between @ .., leaf] if !between.is_empty() => format!(
+            "{what}, and {} levels below it {} {}",
+            between.len() + 1,
+            name(&leaf.instance),
+            predicate(&leaf.sentence)
+        ),
+        _ => format!("{what}, which {}", predicate(&explained.sentence)),
+    }
 }
 
 /// The child has ended: its result is on its way, or not.

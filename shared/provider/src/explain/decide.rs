@@ -120,7 +120,6 @@ impl Draft {
         order(&mut self.waits);
         let verdict = self.verdict.unwrap_or_else(|| of_waits(&self.waits));
         let doc = facts.doc();
-        let current = doc.map(|doc| &doc.current);
         let status = match doc {
             Some(doc) => InstanceStatus::of(&doc.current.status, doc.current.cancelled, doc.blocked.is_some()),
             None => InstanceStatus::Other("Unknown".to_owned()),
@@ -139,7 +138,7 @@ impl Draft {
         Explanation {
             instance: facts.instance.clone(),
             orchestration,
-            version: doc.and_then(|doc| doc.version.clone()).filter(|_| current.is_some()),
+            version: doc.and_then(|doc| doc.version.clone()),
             status,
             at: facts.now_ms,
             sentence: sentence(&verdict.predicate),

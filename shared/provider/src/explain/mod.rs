@@ -22,6 +22,8 @@ mod decide;
 mod facts;
 mod open;
 mod similar;
+#[cfg(test)]
+mod tests;
 mod turns;
 mod types;
 mod waits;
