@@ -155,6 +155,28 @@ impl Draft {
     }
 }
 
+/// The explanation of an instance that was changed whenever it was read: the parts that were read do not belong together.
+pub(super) fn in_motion(of: Explanation) -> Explanation {
+    let sentence = sentence("is being worked on: it changed each time that it was read");
+    let own = of.chain.into_iter().take(1).map(|link| Link {
+        cause: Cause::TurnRunning,
+        sentence: sentence.clone(),
+        ..link
+    });
+    Explanation {
+        chain: own.collect(),
+        cause: Cause::TurnRunning,
+        sentence,
+        needs_attention: false,
+        since: None,
+        until: None,
+        waits: Vec::new(),
+        more_waits: 0,
+        next: vec![advice("Ask again.")],
+        ..of
+    }
+}
+
 fn deleting(facts: &Facts, doc: &InstanceDoc) -> Option<Verdict> {
     let mark = doc.lock.deleting.as_ref()?;
     let predicate = match mark.expires > facts.now_ms {
@@ -200,7 +222,7 @@ fn ended(facts: &Facts, doc: &InstanceDoc, open: &Open) -> Option<Verdict> {
     }
     let mut next = vec![command("See what happened before.", &["history", &facts.instance])];
     if let Some(child) = open.last_failure.as_ref().and_then(|step| step.child.as_deref()) {
-        next.insert(0, command("See why the child failed.", &["explain", child]));
+        next.insert(0, command("Look at the child.", &["explain", child]));
     }
     let letter = given_up(facts, current.execution);
     let Some(letter) = letter else {

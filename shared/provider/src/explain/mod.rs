@@ -34,8 +34,8 @@ pub use types::{Advice, Cause, Evidence, ExplainSettings, Explanation, Link, Sim
 use crate::error::Failure;
 use crate::store::Store;
 use chain::{Child, follow};
-use cosmos::PartitionKey;
-use decide::{Draft, decide};
+use cosmos::{Etag, PartitionKey};
+use decide::{Draft, decide, in_motion};
 use facts::Facts;
 use std::collections::HashSet;
 use std::time::Duration;
@@ -55,8 +55,7 @@ pub(crate) async fn explain(
     settings: &ExplainSettings,
 ) -> Result<Option<Explanation>, Failure> {
     let mut seen = HashSet::new();
-    let mut explained = None;
-    let mut version = None;
+    let mut doubtful: Option<(Option<Etag>, Explanation)> = None;
     for look in 0..LOOKS {
         if look > 0 {
             tokio::time::sleep(PAUSE).await;
@@ -66,15 +65,14 @@ pub(crate) async fn explain(
             return Ok(None);
         };
         let etag = facts.fence.map(|fence| fence.etag);
-        let is_doubtful = explanation.chain.iter().any(|link| link.cause.is_doubtful());
-        let is_same = version.is_some() && version == etag;
-        version = etag;
-        explained = Some(explanation);
-        if !is_doubtful || is_same {
-            break;
+        let is_same = doubtful.as_ref().is_some_and(|(before, _)| *before == etag);
+        if is_same || !explanation.chain.iter().any(|link| link.cause.is_doubtful()) {
+            return Ok(Some(explanation));
         }
+        doubtful = Some((etag, explanation));
     }
-    Ok(explained)
+    // Nothing is lost that changes all the time.
+    Ok(doubtful.map(|(_, explanation)| in_motion(explanation)))
 }
 
 /// One instance, with its children.

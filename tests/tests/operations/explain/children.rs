@@ -3,6 +3,7 @@
 use super::scene::*;
 use cosmos_emulator::Refusing;
 use duroxide_cosmos::Explanation;
+use serde_json::json;
 use std::time::Duration;
 
 /// Longer than it takes until any process may deliver.
@@ -152,20 +153,25 @@ async fn a_child_that_is_gone_or_belongs_to_another_never_answers() {
     assert_eq!(chain(&found), [("root", "child-missing"), ("child", "child-missing")]);
     assert_eq!(found.next[0].command.as_deref().expect("a command"), ["cancel", "root"]);
 
-    scene.begun("taken", "Wait", "go").await;
+    // By hand: duroxide refuses an id that is in use, as far as the child exists then.
     scene.begun("second", "Parent", "Wait|taken|go").await;
     scene
-        .is(
-            "second",
-            "child-taken",
-            true,
-            &["child `taken`, whose id was in use", "without a parent"],
-        )
+        .edit("taken", "instance", |doc| doc["parent"] = json!("another"))
+        .await;
+    let words = ["child `taken`, whose id was in use", "belongs to `another`"];
+    scene.is("second", "child-taken", true, &words).await;
+    scene
+        .edit("taken", "instance", |doc| {
+            doc.as_object_mut().expect("an object").remove("parent");
+        })
+        .await;
+    scene
+        .is("second", "child-taken", true, &["was started without a parent"])
         .await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_cycle_and_an_endless_chain_end_the_explanation() {
+async fn a_long_chain_is_followed_so_far_and_no_further() {
     let scene = Scene::new().await;
     let chain_of = |count: usize| -> String {
         let parents: String = (1..count).map(|n| format!("Parent|c{n}|")).collect();
@@ -178,8 +184,4 @@ async fn a_cycle_and_an_endless_chain_end_the_explanation() {
     assert_eq!(found.chain.len(), 24, "{:?}", chain(&found));
     assert!(scene.cloud.client_listener.counts().requests <= 48);
     assert_eq!(found.next[0].command.as_deref().expect("a command"), ["explain", "c24"]);
-    // By hand: an instance cannot become its own grandparent.
-    scene.begun("a", "Parent", "Parent|b|Wait|a|go").await;
-    let found = scene.explain("a").await.expect("an instance");
-    assert!(found.needs_attention && found.chain.len() == 2, "{found:#?}");
 }

@@ -2,6 +2,7 @@
 
 use super::scene::*;
 use duroxide::EventKind;
+use serde_json::json;
 use tests::cost::cost_of;
 use tests::turns::{Decision, commit, enqueue, event, start_of, started, turn};
 
@@ -45,6 +46,22 @@ async fn a_wide_instance_and_a_long_history_are_bounded() {
     let requests = scene.cloud.client_listener.counts().requests;
     assert!(requests <= 8, "{requests} requests");
 
+    // By hand: an execution of far more events than were found.
+    scene.begun("cut", "Wait", "approval").await;
+    scene.edit("cut", "instance", |doc| doc["events"] = json!(5_000)).await;
+    let found = scene.is("cut", "event", false, &["event `approval`"]).await;
+    let partial = found.evidence.iter().find(|fact| fact.what == "history");
+    assert!(
+        partial.is_some_and(|fact| fact.value == "the newest 2 of 5000 events were examined"),
+        "{found:#?}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "exhaustive: a thousand turns"]
+async fn of_a_long_history_the_newest_part_decides() {
+    let scene = Scene::new().await;
+    let provider = &scene.cloud.silent;
     // Far more turns than are read: the newest ones decide.
     enqueue(provider, start_of("long")).await;
     for n in 0..1_050 {

@@ -143,8 +143,7 @@ impl Run {
             false => &self.cloud.worker,
         };
         let ids: BTreeSet<String> = batch.iter().map(|wakeup| wakeup.target.instance().to_owned()).collect();
-        let invoked = function.failed_of(batch, Duration::from_secs(4));
-        tokio::pin!(invoked);
+        let mut invoked = Box::pin(function.failed_of(batch, Duration::from_secs(4)));
         let mut seen = Vec::new();
         let failed = loop {
             let look = async {
@@ -159,6 +158,7 @@ impl Run {
                 found = look => seen.extend(found),
             }
         };
+        drop(invoked);
         self.waiting.extend(failed);
         for (id, found) in seen {
             self.check(&id, found);

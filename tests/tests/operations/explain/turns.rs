@@ -5,8 +5,9 @@ use cosmos_emulator::CrashPoint;
 use duroxide::providers::Provider as _;
 use duroxide::{OrchestrationContext, OrchestrationRegistry};
 use serde_json::json;
+use std::sync::Arc;
 use std::time::Duration;
-use tests::turns::{Decision, commit};
+use tests::turns::{Decision, commit, enqueue, start_of, turn};
 use tests::{connect, until_crash};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -134,36 +135,34 @@ async fn a_turn_that_was_given_back_is_tried_again_later() {
 async fn an_unfinished_commit_says_how_far_it_came() {
     let scene = Scene::new().await;
     let world = &scene.cloud.world;
-    tests::turns::enqueue(&scene.cloud.silent, tests::turns::start_of("big")).await;
-    let listener = world.open_listener().await;
-    let clock = std::sync::Arc::clone(&scene.clock) as std::sync::Arc<dyn cosmos::Clock>;
-    let dying = connect(world.builder_through(&listener).clock(clock)).await;
-    let turn = tests::turns::turn(&dying, "big").await;
-    for write in 1..20 {
+    let clock = Arc::clone(&scene.clock) as Arc<dyn cosmos::Clock>;
+    let mut unfinished = None;
+    // The first writes stage; a crash after the decisive one leaves an unfinished commit.
+    for write in 1..10 {
+        let id = format!("big-{write}");
+        enqueue(&scene.cloud.silent, start_of(&id)).await;
+        let listener = world.open_listener().await;
+        let dying = connect(world.builder_through(&listener).clock(Arc::clone(&clock))).await;
+        let item = turn(&dying, &id).await;
         listener.crash_at_write(write, CrashPoint::AfterApplied);
-        let decision = Decision::first("big", 250);
-        until_crash(&listener, commit(&dying, &turn.lock_token, decision)).await;
-        let doc = world.document("big", "instance").await.expect("an instance");
+        until_crash(&listener, commit(&dying, &item.lock_token, Decision::first(&id, 250))).await;
+        let doc = world.document(&id, "instance").await.expect("an instance");
         if !doc["unfinished"].is_null() {
+            unfinished = Some(id);
             break;
         }
     }
-    scene
-        .is(
-            "big",
-            "commit-unfinished",
-            false,
-            &["in the middle of a large commit", "parts are published"],
-        )
-        .await;
+    let big = unfinished.expect("a commit is unfinished");
+    let words = ["in the middle of a large commit", "parts are published"];
+    scene.is(&big, "commit-unfinished", false, &words).await;
     scene.clock.advance(LATE);
     scene
-        .is("big", "commit-unfinished", false, &["its process did not finish"])
+        .is(&big, "commit-unfinished", false, &["its process did not finish"])
         .await;
     scene.clock.advance(STUCK);
     scene
         .is(
-            "big",
+            &big,
             "commit-unfinished",
             true,
             &["its process did not finish, for 7 min"],
@@ -187,7 +186,7 @@ async fn a_blocked_instance_has_the_cause_the_build_and_what_would_serve_it() {
     let words = [
         "Is blocked for",
         "unknown-name",
-        "build `one`",
+        "build `one ",
         "registers orchestration `Wiat`",
         "`Wait`",
     ];
@@ -222,7 +221,7 @@ async fn a_blocked_instance_has_the_cause_the_build_and_what_would_serve_it() {
             "changed",
             "blocked-nondeterminism",
             true,
-            &["build `two`", "does not do what its history says"],
+            &["build `two ", "does not do what its history says"],
         )
         .await;
     assert!(
