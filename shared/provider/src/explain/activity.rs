@@ -1,8 +1,9 @@
 //! An activity that an instance waits for. Pure.
 
+use super::cause::Cause;
 use super::facts::Facts;
 use super::open::{Begun, Open, ScheduledActivity};
-use super::types::{Cause, ExplainSettings, Wait, WaitKind};
+use super::types::{ExplainSettings, Wait, WaitKind};
 use super::waits::{Lateness, TROUBLED, lateness, wait};
 use super::words::{advice, ago, attempt_of, command, lasts, left, name, one_line};
 use crate::model::{AttemptEnd, WorkDoc};

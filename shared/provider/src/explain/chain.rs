@@ -3,8 +3,9 @@
 //! A parent's history says only that a child was started. The child's own partition says why it has not answered: the true cause is
 //! at the end of the chain of children, or it is the message between two of them.
 
+use super::cause::Cause;
 use super::facts::Facts;
-use super::types::{Cause, ExplainSettings, Explanation, Link, Wait};
+use super::types::{ExplainSettings, Explanation, Link, Wait};
 use super::waits::{Lateness, TROUBLED, lateness};
 use super::words::{advice, ago, command, name, one_line};
 use crate::model::{DeadLetterKind, InstanceDoc};

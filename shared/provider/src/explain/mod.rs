@@ -7,18 +7,20 @@
 //!
 //! | module | role |
 //! |---|---|
-//! | `types` | the answer |
+//! | `types`, `cause` | the answer; its causes |
 //! | `facts` | reads one partition; documents without a decision |
 //! | `open` | pure: what the events of an execution leave open |
 //! | `decide`, `turns`, `activity`, `waits`, `chain` | pure: from facts to a verdict; the verdicts about turns; about activities; about other waits; about children |
-//! | `similar`, `words` | pure: names that were probably meant; texts |
+//! | `evidence`, `similar`, `words` | pure: the facts for people; names that were probably meant; texts |
 //!
 //! The two reads are not one snapshot: a commit between them makes an instance look lost. So a verdict that would need attention only
 //! because something is missing is confirmed by another read of the same version of the instance document.
 
 mod activity;
+mod cause;
 mod chain;
 mod decide;
+mod evidence;
 mod facts;
 mod open;
 mod similar;
@@ -29,7 +31,8 @@ mod types;
 mod waits;
 mod words;
 
-pub use types::{Advice, Cause, Evidence, ExplainSettings, Explanation, Link, Similar, Wait, WaitKind, WokenBy};
+pub use cause::Cause;
+pub use types::{Advice, Evidence, ExplainSettings, Explanation, Link, Similar, Wait, WaitKind, WokenBy};
 
 use crate::error::Failure;
 use crate::store::Store;

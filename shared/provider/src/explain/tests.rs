@@ -1,9 +1,10 @@
 //! Decisions from facts made by hand: which situation comes first, and how children are followed.
 
+use super::cause::Cause;
 use super::chain::{Child, follow};
 use super::decide::decide;
 use super::facts::{Facts, Queued};
-use super::types::{Cause, ExplainSettings, Explanation};
+use super::types::{ExplainSettings, Explanation};
 use crate::model::{
     BlockCause, Blocked, Deleting, Envelope, InstanceDoc, MessageDoc, ParentCall, Receipt, Status, Unfinished,
 };

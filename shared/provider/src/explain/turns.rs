@@ -1,8 +1,9 @@
 //! What a turn of the instance waits for, or does. Pure.
 
+use super::cause::Cause;
 use super::decide::Verdict;
 use super::facts::{Facts, Queued};
-use super::types::{Advice, Cause, ExplainSettings};
+use super::types::{Advice, ExplainSettings};
 use super::waits::{Lateness, TROUBLED, lateness};
 use super::words::{advice, ago, attempt_of, command, count, lasts, left, name, one_line, span};
 use crate::model::{BlockCause, InstanceDoc, Status};

@@ -1,9 +1,10 @@
 //! What an instance waits for, besides activities: events, queues, timers and children. Pure.
 
+use super::cause::Cause;
 use super::facts::Facts;
 use super::open::{Arrival, Begun, CreatedTimer, Open, StartedChild};
 use super::similar::is_similar;
-use super::types::{Cause, ExplainSettings, Similar, Wait, WaitKind, WokenBy};
+use super::types::{ExplainSettings, Similar, Wait, WaitKind, WokenBy};
 use super::words::{advice, ago, command, count, lasts, left, name, one_line};
 use crate::model::{DeadLetterKind, MessageDoc};
 use crate::store::millis;
