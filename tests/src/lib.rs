@@ -15,14 +15,16 @@
 //! | [`turns`] | work items, events and commits by hand; a runtime for whole orchestrations |
 //! | [`cloud`] | orchestrator, worker and client on one world, joined by a notifier in memory |
 //! | [`workload`], [`jobs`] | a mixed workload with known outputs; starting, nudging and checking it |
+//! | [`api`] | the HTTP API in front of a cloud, in this process or on a port |
 //! | `identity` | AWS STS and Entra ID, for functions without a key |
 //! | [`cost`] | requests and round trips of an operation |
 //! | [`child`] | work in a process of its own, to measure its memory |
 //! | `recovery` | delivers and finishes all that is due, as maintenance does |
 //! | [`log`] | the JSON log of the functions, captured |
 //! | `wait`, `patient` | waiting for what must come; repeating a test that failed while the machine stalled |
-//! | [`real`] | the functions' binaries under cargo-lambda and moto |
+//! | [`real`] | the functions' binaries under cargo-lambda and moto, or in the local cloud; Node and Chromium |
 
+pub mod api;
 pub mod child;
 mod clock;
 pub mod cloud;

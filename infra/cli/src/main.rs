@@ -11,6 +11,7 @@ mod ambient;
 mod arguments;
 mod client;
 mod demo;
+mod loopback;
 mod terminal;
 mod up;
 

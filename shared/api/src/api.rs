@@ -1,6 +1,7 @@
 //! The parts of the API, shared by all requests.
 
 use crate::auth::Auth;
+use crate::throughput::KnownHours;
 use crate::wait::{Timer, TokioTimer};
 use cosmos::{Clock, SystemClock};
 use duroxide_cosmos::{CosmosProvider, Ids, RandomIds};
@@ -28,6 +29,8 @@ pub(crate) struct Parts {
     pub cors_origin: Option<String>,
     pub maintenance: MaintenanceSettings,
     pub ids: Arc<dyn Ids>,
+    pub clock: Arc<dyn Clock>,
+    pub known_hours: KnownHours,
     pub timer: Arc<dyn Timer>,
 }
 
@@ -43,7 +46,7 @@ impl Api {
         )
     }
 
-    /// The same, with the clock by which tokens expire and the timer of long polls.
+    /// The same, with the clock by which tokens expire and hours are over, and the timer of long polls.
     pub fn with(
         connection: Connection,
         settings: &ApiSettings,
@@ -54,10 +57,12 @@ impl Api {
         Api {
             parts: Arc::new(Parts {
                 connection,
-                auth: Auth::new(&settings.auth, clock),
+                auth: Auth::new(&settings.auth, Arc::clone(&clock)),
                 cors_origin: settings.cors_origin.clone(),
                 maintenance,
                 ids: Arc::new(RandomIds),
+                clock,
+                known_hours: KnownHours::default(),
                 timer,
             }),
         }

@@ -7,16 +7,14 @@ use axum::middleware::Next;
 use axum::response::Response;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 
-const SECURITY: [(HeaderName, &str); 5] = [
+const SECURITY: [(HeaderName, &str); 4] = [
     (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
-    (
-        header::CONTENT_SECURITY_POLICY,
-        "default-src 'none'; frame-ancestors 'none'",
-    ),
     (header::X_FRAME_OPTIONS, "DENY"),
     (header::REFERRER_POLICY, "no-referrer"),
     (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
 ];
+/// Of every answer that is not a part of the dashboard, which has its own.
+const POLICY: &str = "default-src 'none'; frame-ancestors 'none'";
 const METHODS: &str = "GET, POST, DELETE";
 const ALLOWED: &str = "authorization, content-type, idempotency-key, if-none-match, prefer";
 const EXPOSED: &str = "etag, location, preference-applied, retry-after";
@@ -39,7 +37,12 @@ pub(crate) async fn add(State(api): State<Api>, request: Request, next: Next) ->
     let headers = response.headers_mut();
     secure(headers, api.parts.auth.is_remote());
     if api.parts.cors_origin.is_some() {
-        headers.append(header::VARY, HeaderValue::from_static("origin"));
+        // One line: Lambda passes on only the first of several.
+        let vary = match headers.contains_key(header::VARY) {
+            true => "accept-encoding, origin",
+            false => "origin",
+        };
+        headers.insert(header::VARY, HeaderValue::from_static(vary));
     }
     if let Some(origin) = allowed {
         headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin);
@@ -67,9 +70,12 @@ fn secure(headers: &mut HeaderMap, is_remote: bool) {
         headers.insert(name, HeaderValue::from_static(value));
     }
     // What a handler has not said otherwise.
-    headers
-        .entry(header::CACHE_CONTROL)
-        .or_insert(HeaderValue::from_static("no-store"));
+    for (name, value) in [
+        (header::CACHE_CONTROL, "no-store"),
+        (header::CONTENT_SECURITY_POLICY, POLICY),
+    ] {
+        headers.entry(name).or_insert(HeaderValue::from_static(value));
+    }
     if is_remote {
         headers.insert(
             header::STRICT_TRANSPORT_SECURITY,

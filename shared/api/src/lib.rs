@@ -18,8 +18,10 @@
 //! | `body`, `path`, `query`, `idempotency` | what comes in: bodies, percent-encoded ids and verbs, query parameters, keys |
 //! | `handlers` | one file per group of routes |
 //! | `view` | pure: what the store returns, as answers |
+//! | `throughput` | the counts of hours that are over, remembered |
 //! | `wait` | pure: when a long poll reads; the long poll itself |
 //! | `openapi` | the OpenAPI document |
+//! | `dashboard` | the dashboard's files, embedded by the build script; their sources are in the folder `dashboard` |
 
 pub mod types;
 
@@ -33,6 +35,8 @@ mod audit;
 mod auth;
 #[cfg(feature = "server")]
 mod body;
+#[cfg(feature = "server")]
+mod dashboard;
 #[cfg(feature = "server")]
 mod handlers;
 #[cfg(feature = "server")]
@@ -51,6 +55,8 @@ mod refusal;
 mod router;
 #[cfg(feature = "server")]
 pub mod routes;
+#[cfg(feature = "server")]
+mod throughput;
 #[cfg(feature = "server")]
 mod view;
 #[cfg(feature = "server")]

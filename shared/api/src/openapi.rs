@@ -2,7 +2,7 @@
 //!
 //! Each handler documents its own answers. The problems that every route shares are added here.
 
-use crate::handlers::{dead_letters, details, explain, instances, manage, numbers, send, service, start};
+use crate::handlers::{dashboard, dead_letters, details, explain, instances, manage, numbers, send, service, start};
 use crate::routes::ROUTES;
 use crate::types::{self, Problem, ProblemType};
 use sha2::{Digest as _, Sha256};
@@ -19,9 +19,10 @@ use utoipa::openapi::{Content, OpenApi, PathItem, Ref, RefOr, ResponseBuilder};
         description = "Durable workflows on AWS Lambda: start instances, send them events, watch and manage them. Errors are RFC 9457 problems."
     ),
     paths(
-        service::health, service::openapi, start::start, instances::list, instances::get, manage::delete, manage::cancel,
+        service::health, service::openapi, service::me, dashboard::config, start::start, instances::list, instances::get, manage::delete, manage::cancel,
         manage::prune, details::history, details::tree, details::key_values, details::executions, details::stats,
-        send::event, send::queue, numbers::counts, numbers::overview, numbers::stats, dead_letters::list, dead_letters::get,
+        send::event, send::queue, numbers::counts, numbers::overview, numbers::throughput,
+        numbers::overdue, numbers::stats, dead_letters::list, dead_letters::get,
         dead_letters::redrive, dead_letters::discard, numbers::maintenance, explain::explain,
     ),
     components(schemas(types::Instance, types::InstanceList, Problem)),
@@ -125,9 +126,12 @@ mod tests {
         }
         let routes: BTreeSet<_> = ROUTES
             .iter()
+            .filter(|route| !route.is_page())
             .map(|route| (route.method.to_string(), route.path.to_owned()))
             .collect();
         assert_eq!(documented, routes);
+        let pages = ROUTES.iter().filter(|route| route.is_page()).map(|route| route.path);
+        assert_eq!(pages.collect::<Vec<_>>(), ["/", "/dashboard/{version}/{*file}"]);
     }
 
     #[test]

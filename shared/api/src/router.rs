@@ -1,7 +1,7 @@
 //! The router: each route of the table, behind its layers.
 
 use crate::api::Api;
-use crate::handlers::{dead_letters, details, explain, instances, manage, numbers, send, service, start};
+use crate::handlers::{dashboard, dead_letters, details, explain, instances, manage, numbers, send, service, start};
 use crate::{access, audit, headers};
 use axum::Router;
 use axum::middleware::{from_fn, from_fn_with_state};
@@ -10,6 +10,10 @@ use axum::routing::{get, post};
 /// The HTTP API as a service.
 pub fn router(api: Api) -> Router {
     let routes = Router::new()
+        .route("/", get(dashboard::page))
+        .route("/dashboard/{version}/{*file}", get(dashboard::file))
+        .route("/v1/dashboard-config", get(dashboard::config))
+        .route("/v1/me", get(service::me))
         .route("/v1/health", get(service::health))
         .route("/v1/openapi.json", get(service::openapi))
         .route("/v1/orchestrations/{name}/instances", post(start::start))
@@ -28,6 +32,8 @@ pub fn router(api: Api) -> Router {
         .route("/v1/instances/{id}/queues/{name}", post(send::queue))
         .route("/v1/counts", get(numbers::counts))
         .route("/v1/overview", get(numbers::overview))
+        .route("/v1/throughput", get(numbers::throughput))
+        .route("/v1/overdue", get(numbers::overdue))
         .route("/v1/stats", get(numbers::stats))
         .route("/v1/dead-letters", get(dead_letters::list))
         .route(

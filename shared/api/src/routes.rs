@@ -25,6 +25,10 @@ const OPERATOR: Option<ApiRole> = Some(ApiRole::Operator);
 
 /// All of them.
 pub const ROUTES: &[Route] = &[
+    route(Method::GET, "/", EVERYBODY),
+    route(Method::GET, "/dashboard/{version}/{*file}", EVERYBODY),
+    route(Method::GET, "/v1/dashboard-config", EVERYBODY),
+    route(Method::GET, "/v1/me", READER),
     route(Method::GET, "/v1/health", EVERYBODY),
     route(Method::GET, "/v1/openapi.json", EVERYBODY),
     route(Method::POST, "/v1/orchestrations/{name}/instances", CLIENT),
@@ -43,6 +47,8 @@ pub const ROUTES: &[Route] = &[
     route(Method::POST, "/v1/instances/{id}/queues/{name}", CLIENT),
     route(Method::GET, "/v1/counts", READER),
     route(Method::GET, "/v1/overview", READER),
+    route(Method::GET, "/v1/throughput", READER),
+    route(Method::GET, "/v1/overdue", READER),
     route(Method::GET, "/v1/stats", READER),
     route(Method::GET, "/v1/dead-letters", OPERATOR),
     route(Method::GET, "/v1/dead-letters/{instance}/{letter}", OPERATOR),
@@ -57,6 +63,11 @@ impl Route {
         self.path
             .rsplit_once("}:")
             .map_or(self.path, |(path, _)| &self.path[..path.len() + 1])
+    }
+
+    /// Whether it is a part of the dashboard, which the OpenAPI document does not describe.
+    pub fn is_page(&self) -> bool {
+        !self.path.starts_with("/v1/")
     }
 
     /// Whether it changes something.

@@ -6,13 +6,44 @@ pub(crate) use explain::explanation;
 
 use crate::types::time::rfc3339;
 use crate::types::{
-    ActivityAttempts, Blocked, DeadLetterSummary, EndedAttempt, Execution, Instance, Overview, Payload, Status,
-    StatusCount,
+    ActivityAttempts, Blocked, DeadLetterSummary, EndedAttempt, Execution, Instance, OverdueItem, OverdueKind,
+    Overview, Payload, Role, Status, StatusCount, ThroughputHour,
 };
 use duroxide::providers::ExecutionInfo;
 use duroxide_cosmos as store;
-use duroxide_cosmos::{DeadLetterKind, InstanceStatus, InstanceSummary};
+use duroxide_cosmos::{DeadLetterKind, HourCounts, InstanceStatus, InstanceSummary};
+use duroxide_lambda::config::ApiRole;
 use std::collections::BTreeMap;
+
+pub(crate) fn role(role: ApiRole) -> Role {
+    match role {
+        ApiRole::Reader => Role::Reader,
+        ApiRole::Client => Role::Client,
+        ApiRole::Operator => Role::Operator,
+    }
+}
+
+pub(crate) fn hour(counts: &HourCounts) -> ThroughputHour {
+    ThroughputHour {
+        from: rfc3339(counts.from_ms),
+        started: counts.started,
+        ended: counts.ended,
+        failed: counts.failed,
+    }
+}
+
+pub(crate) fn overdue(item: store::OverdueItem) -> OverdueItem {
+    OverdueItem {
+        instance: item.instance,
+        kind: match item.kind {
+            store::OverdueKind::Message => OverdueKind::Message,
+            store::OverdueKind::Activity => OverdueKind::Activity,
+            store::OverdueKind::Timer => OverdueKind::Timer,
+        },
+        name: item.name,
+        due_at: rfc3339(item.due_ms),
+    }
+}
 
 pub(crate) fn status(status: &InstanceStatus) -> Status {
     match status {

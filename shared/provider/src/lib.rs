@@ -69,8 +69,8 @@ pub use error::ConnectError;
 pub use explain::{Advice, Cause, Evidence, ExplainSettings, Explanation, Link, Similar, Wait, WaitKind, WokenBy};
 pub use maintain::{
     Backlog, BacklogQuery, DeadLetter, DeadLetterCursor, DeadLetterFilter, DeadLetterId, DeadLetterPage,
-    DeadLetterSummary, DueItem, DueKinds, DuePage, DueWindow, Look, LookRequest, MaintenanceState, Overview,
-    OverviewQuery, PassedProbe, Redriven, Redrives, Retention, Searched, Tried,
+    DeadLetterSummary, DueItem, DueKinds, DuePage, DueWindow, HourCounts, Look, LookRequest, MaintenanceState, Overdue,
+    OverdueItem, OverdueKind, Overview, OverviewQuery, PassedProbe, Redriven, Redrives, Retention, Searched, Tried,
 };
 #[cfg(feature = "testing")]
 pub use model::testing;
@@ -80,6 +80,6 @@ pub use model::{
 };
 pub use page::{Cursor, PageRequest, PassOutcome};
 pub use provider::CosmosProvider;
-pub use read::{ActivityAttempts, OpenActivity};
+pub use read::{ActivityAttempts, HistoryAfter, OpenActivity};
 pub use schema::container_spec;
 pub use types::{ClaimedWork, Decided, Fetched, GivenUpTurn, PendingCommit, TurnItem};

@@ -12,9 +12,11 @@
 //! | module | role |
 //! |---|---|
 //! | `venv` | programs from PyPI, installed once per target directory: `cargo-lambda`, `moto[server]`, `sam`, `checkov`, `azure-cosmos`, `schemathesis`, `openapi-python-client` |
+//! | `node` | packages from npm, and Chromium |
 //! | `build` | the functions' binaries, built as the tests were |
 //! | `process` | a child process whose lines are kept, killed on drop |
 //! | `lambda_api`, `function` | the Runtime API, and the functions that serve it |
+//! | `local` | the local cloud as a process |
 //! | `moto`, `queue`, `event`, `secret` | the AWS side |
 //!
 //! Keep these values in a test's own variables, never in a `static`: a static is not dropped, and its process stays.
@@ -23,7 +25,9 @@ mod build;
 mod event;
 mod function;
 mod lambda_api;
+mod local;
 mod moto;
+mod node;
 mod process;
 mod queue;
 mod secret;
@@ -33,7 +37,9 @@ pub use build::{build, target_dir};
 pub use event::Batch;
 pub use function::Function;
 pub use lambda_api::LambdaApi;
+pub use local::{Binaries, Up};
 pub use moto::Moto;
+pub use node::{Node, chromium};
 pub use process::Process;
 pub use queue::{Fed, Queue, wake_again};
 pub use secret::Secret;

@@ -1,7 +1,7 @@
 //! One audit line for each call that changes something, without payloads.
 
-use crate::support::*;
 use serde_json::{Value, json};
+use tests::api::*;
 use tests::log::LogLines;
 
 fn audited(lines: &LogLines) -> Vec<Value> {

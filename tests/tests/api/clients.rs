@@ -1,20 +1,16 @@
 //! Clients that others wrote: the examples of the documentation, a generated client, and schemathesis.
 
-use crate::served::Served;
-use crate::support::{Options, Paused};
 use anyhow::{Context as _, Result, ensure};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use tests::real::{Venv, target_dir};
+use tests::api::{Options, Paused, Served};
+use tests::real::{Node, Venv, target_dir};
 use tokio::process::Command;
-
-const TYPESCRIPT: &str = "5.9.3";
-const NODE_TYPES: &str = "20.19.0";
 
 async fn sample() -> Served {
     Served::with(Options {
-        sample: true,
+        workflows: (workflows::orchestrations(), workflows::activities()),
         ..Options::default()
     })
     .await
@@ -84,21 +80,15 @@ async fn the_example_in_typescript_works() -> Result<()> {
     let directory = directory("typescript")?;
     fs::write(directory.join("package.json"), "{\"type\": \"module\"}")?;
     fs::write(directory.join("example.ts"), example("typescript")? + "\n")?;
-    let packages = [format!("typescript@{TYPESCRIPT}"), format!("@types/node@{NODE_TYPES}")];
-    let mut npm = Command::new("npm");
-    npm.args(["install", "--no-audit", "--no-fund", "--silent"])
-        .args(packages);
-    output(npm.current_dir(&directory), &served).await?;
-    let mut compiler = Command::new("node");
+    let node = Node::ready().await?;
+    let mut compiler = Command::new(node.tsc());
     compiler.args([
-        "node_modules/typescript/bin/tsc",
-        "--strict",
-        "--target",
-        "es2022",
-        "--module",
-        "nodenext",
-        "example.ts",
+        "--strict", "--target", "es2022", "--module", "nodenext", "--types", "node",
     ]);
+    compiler
+        .arg("--typeRoots")
+        .arg(node.root().join("node_modules/@types"))
+        .arg("example.ts");
     output(compiler.current_dir(&directory), &served).await?;
     let out = output(Command::new("node").arg("example.js").current_dir(&directory), &served).await?;
     ensure!(out.starts_with("Completed "), "{out}");

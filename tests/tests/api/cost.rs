@@ -1,9 +1,9 @@
 //! What a request costs, as the store counts it.
 
-use crate::support::*;
 use serde_json::json;
 use std::sync::Arc;
 use std::time::Duration;
+use tests::api::*;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_start_a_status_and_an_event_are_one_request_each() {

@@ -1,62 +1,20 @@
 //! Dead letters.
 
-use crate::support::*;
-use duroxide::providers::{TagFilter, WorkItem};
-use duroxide::{AppErrorKind, ErrorDetails};
-use duroxide_cosmos::{Fetched, GivenUpWork};
-use duroxide_lambda::{Target, Wakeup};
 use duroxide_lambda_api::types::ProblemType;
 use serde_json::{Value, json};
-use std::time::Duration;
+use tests::api::*;
 
 /// A site with instances whose activity was tried as often as allowed.
 async fn given_up(instances: &[&str]) -> Site {
     let site = Site::start().await;
     for instance in instances {
         site.started("Keys", instance, json!("x")).await;
-        let turns: Vec<Wakeup> = site
-            .cloud
-            .queue
-            .take()
-            .into_iter()
-            .map(|delayed| delayed.wakeup)
-            .collect();
-        site.cloud.orchestrator.invoke(&turns).await;
-        site.cloud.queue.take();
-        let wakeups = site.cloud.world.work_wakeups().await;
-        let mut works = wakeups.iter().filter_map(|wakeup| match &wakeup.target {
-            Target::Work(work) => Some(work),
-            Target::Turn { .. } => None,
-        });
-        let work = works.next_back().expect("an activity is queued");
-        let store = &site.cloud.silent;
-        let lock = Duration::from_secs(600);
-        let fetched = store.fetch_written_work(work, lock, None, &TagFilter::Any).await;
-        let Ok(Fetched::Ready(claimed)) = fetched else {
-            panic!("the activity can be claimed: {fetched:?}");
-        };
-        let failure = WorkItem::ActivityFailed {
-            instance: work.instance.clone(),
-            execution_id: work.execution,
-            id: work.activity,
-            details: ErrorDetails::Application {
-                kind: AppErrorKind::ActivityFailed,
-                message: "given up".to_owned(),
-                retryable: false,
-            },
-        };
-        let reason = GivenUpWork {
-            name: "Greet".to_owned(),
-            reason: "it was tried 10 times".to_owned(),
-            attempts: 10,
-            end: None,
-        };
-        store
-            .give_up_work(&claimed.lock_token, failure, reason)
-            .done
-            .await
-            .expect("it is given up");
-        site.cloud.orchestrator.invoke(&[Wakeup::turn(*instance)]).await;
+        site.give_up(GivingUp {
+            instance,
+            activity: "Greet",
+            reason: "it was tried 10 times",
+        })
+        .await;
     }
     site
 }

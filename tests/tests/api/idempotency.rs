@@ -1,11 +1,11 @@
 //! A request that is repeated with the same key has its effect once.
 
-use crate::support::*;
 use duroxide_lambda_api::types::ProblemType;
 use futures::StreamExt as _;
 use http::Request;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
+use tests::api::*;
 
 const START: &str = "/v1/orchestrations/Inbox/instances";
 

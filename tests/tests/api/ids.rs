@@ -1,8 +1,8 @@
 //! Every id that duroxide takes works.
 
-use crate::support::*;
 use duroxide_lambda_api::types::ProblemType;
 use serde_json::json;
+use tests::api::*;
 
 fn encoded(text: &str) -> String {
     text.bytes().map(|byte| format!("%{byte:02X}")).collect()

@@ -1,9 +1,9 @@
 //! What is refused before anything is done, and the headers of every answer.
 
-use crate::support::*;
 use duroxide_lambda_api::types::ProblemType;
 use duroxide_lambda_api::{MAX_BODY, MAX_TEXT};
 use serde_json::json;
+use tests::api::*;
 
 const START: &str = "/v1/orchestrations/Echo/instances";
 

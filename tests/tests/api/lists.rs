@@ -1,8 +1,8 @@
 //! The list of instances.
 
-use crate::support::*;
 use duroxide_lambda_api::types::{ProblemType, time};
 use serde_json::{Value, json};
+use tests::api::*;
 
 fn ids(page: &Value) -> Vec<String> {
     let instances = page["instances"].as_array().expect("a list").iter();

@@ -1,8 +1,8 @@
 //! Without authentication: programs on this machine, and no web page of another site.
 
-use crate::support::*;
 use duroxide_lambda_api::types::ProblemType;
 use serde_json::json;
+use tests::api::*;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn pages_of_other_sites_and_rebound_names_are_refused() {

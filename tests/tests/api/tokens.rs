@@ -1,150 +1,19 @@
 //! Bearer tokens: what is refused, with the same answer each time and nothing read; and how keys are rotated.
 
-use crate::support::*;
-use aws_lc_rs::rand::SystemRandom;
-use aws_lc_rs::rsa::{KeyPair as RsaKeyPair, KeySize};
-use aws_lc_rs::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPair as _, RSA_PKCS1_SHA256};
-use aws_lc_rs::{hmac, signature};
-use base64::Engine as _;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use crate::issuer::Issuer;
+use aws_lc_rs::hmac;
+use aws_lc_rs::signature::KeyPair as _;
 use cosmos::{Clock as _, SystemClock};
-use duroxide_lambda::config::{ApiAuth, JwtSettings};
+use duroxide_lambda::config::ApiAuth;
 use duroxide_lambda_api::types::ProblemType;
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
-use std::io::{BufRead as _, BufReader, Write as _};
-use std::net::TcpListener;
-use std::sync::{Arc, Mutex};
-use std::thread;
+use std::sync::Arc;
 use std::time::Duration;
 use tests::ManualClock;
-
-/// An OpenID Connect issuer on this machine.
-struct Issuer {
-    url: String,
-    keys: Arc<Mutex<Vec<Value>>>,
-    fetched: Arc<Mutex<usize>>,
-}
-
-impl Issuer {
-    fn start() -> Issuer {
-        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
-        let url = format!("http://{}", listener.local_addr().expect("an address"));
-        let (keys, fetched) = (Arc::new(Mutex::new(Vec::new())), Arc::new(Mutex::new(0)));
-        let issuer = Issuer {
-            url: url.clone(),
-            keys: Arc::clone(&keys),
-            fetched: Arc::clone(&fetched),
-        };
-        thread::spawn(move || {
-            for stream in listener.incoming().flatten() {
-                let mut reader = BufReader::new(&stream);
-                let mut line = String::new();
-                reader.read_line(&mut line).unwrap_or_default();
-                let mut header = String::new();
-                while reader.read_line(&mut header).unwrap_or_default() > 2 {
-                    header.clear();
-                }
-                let body = if line.starts_with("GET /.well-known/openid-configuration ") {
-                    json!({"issuer": url, "jwks_uri": format!("{url}/keys")})
-                } else {
-                    *fetched.lock().expect("no panic") += 1;
-                    json!({"keys": *keys.lock().expect("no panic")})
-                };
-                let body = body.to_string();
-                let head = format!(
-                    "HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: {}\r\n\r\n",
-                    body.len()
-                );
-                // A client that is gone does not need its answer.
-                (&stream).write_all((head + &body).as_bytes()).unwrap_or_default();
-            }
-        });
-        issuer
-    }
-
-    fn add(&self, key: &Signer) {
-        self.keys.lock().expect("no panic").push(key.jwk());
-    }
-
-    fn fetches(&self) -> usize {
-        *self.fetched.lock().expect("no panic")
-    }
-
-    fn auth(&self) -> ApiAuth {
-        ApiAuth::Jwt(JwtSettings {
-            issuer: self.url.clone(),
-            audience: "shop".to_owned(),
-            jwks_url: None,
-            role_claim: "roles".to_owned(),
-            roles: BTreeMap::new(),
-        })
-    }
-
-    fn claims(&self) -> Value {
-        let now = SystemClock.now_ms() / 1000;
-        json!({"iss": self.url, "aud": "shop", "sub": "ada", "exp": now + 600, "roles": ["reader"]})
-    }
-}
-
-enum Signer {
-    Rsa(&'static str, Box<RsaKeyPair>),
-    P256(&'static str, Box<EcdsaKeyPair>),
-}
+use tests::api::*;
 
 fn encode(bytes: impl AsRef<[u8]>) -> String {
-    URL_SAFE_NO_PAD.encode(bytes)
-}
-
-impl Signer {
-    fn rsa(kid: &'static str) -> Signer {
-        Signer::Rsa(kid, Box::new(RsaKeyPair::generate(KeySize::Rsa2048).expect("a key")))
-    }
-
-    fn p256(kid: &'static str) -> Signer {
-        let key = EcdsaKeyPair::generate(&ECDSA_P256_SHA256_FIXED_SIGNING).expect("a key");
-        Signer::P256(kid, Box::new(key))
-    }
-
-    fn jwk(&self) -> Value {
-        match self {
-            Signer::Rsa(kid, key) => {
-                // SEQUENCE { INTEGER 0 n, INTEGER 65537 } in DER: n has 256 bytes.
-                let n = &key.public_key().as_ref()[9..265];
-                json!({"kty": "RSA", "kid": kid, "use": "sig", "alg": "RS256", "n": encode(n), "e": "AQAB"})
-            }
-            Signer::P256(kid, key) => {
-                let point = key.public_key().as_ref();
-                json!({"kty": "EC", "crv": "P-256", "kid": kid, "x": encode(&point[1..33]), "y": encode(&point[33..])})
-            }
-        }
-    }
-
-    fn token(&self, claims: &Value) -> String {
-        let (alg, kid) = match self {
-            Signer::Rsa(kid, _) => ("RS256", kid),
-            Signer::P256(kid, _) => ("ES256", kid),
-        };
-        self.signed(&json!({"alg": alg, "kid": kid, "typ": "JWT"}), claims)
-    }
-
-    fn signed(&self, header: &Value, claims: &Value) -> String {
-        let signed = format!("{}.{}", encode(header.to_string()), encode(claims.to_string()));
-        let random = SystemRandom::new();
-        let signature = match self {
-            Signer::Rsa(_, key) => {
-                let mut signature = vec![0; key.public_modulus_len()];
-                key.sign(&RSA_PKCS1_SHA256, &random, signed.as_bytes(), &mut signature)
-                    .expect("it signs");
-                signature
-            }
-            Signer::P256(_, key) => {
-                let signature: signature::Signature = key.sign(&random, signed.as_bytes()).expect("it signs");
-                signature.as_ref().to_vec()
-            }
-        };
-        format!("{signed}.{}", encode(signature))
-    }
+    Signer::encode(bytes)
 }
 
 async fn site(issuer: &Issuer) -> Site {
@@ -167,8 +36,8 @@ fn bearing(token: &str) -> http::Request<axum::body::Body> {
 async fn tokens_of_both_algorithms_are_accepted_with_their_role() {
     let issuer = Issuer::start();
     let (rsa, p256) = (Signer::rsa("r"), Signer::p256("e"));
-    issuer.add(&rsa);
-    issuer.add(&p256);
+    issuer.add(rsa.jwk());
+    issuer.add(p256.jwk());
     let site = site(&issuer).await;
     for key in [&rsa, &p256] {
         site.send(bearing(&key.token(&issuer.claims()))).await.is(200);
@@ -202,8 +71,8 @@ async fn tokens_of_both_algorithms_are_accepted_with_their_role() {
 async fn every_wrong_token_gets_the_same_answer_and_reads_nothing() {
     let issuer = Issuer::start();
     let (key, other, p256) = (Signer::rsa("r"), Signer::rsa("r"), Signer::p256("e"));
-    issuer.add(&key);
-    issuer.add(&p256);
+    issuer.add(key.jwk());
+    issuer.add(p256.jwk());
     let site = site(&issuer).await;
     let now = SystemClock.now_ms() / 1000;
     let changed = |name: &str, value: Value| {
@@ -303,7 +172,7 @@ async fn every_wrong_token_gets_the_same_answer_and_reads_nothing() {
 async fn keys_are_rotated_without_a_restart_but_not_fetched_for_every_unknown_one() {
     let issuer = Issuer::start();
     let (old, new) = (Signer::rsa("old"), Signer::p256("new"));
-    issuer.add(&old);
+    issuer.add(old.jwk());
     let clock = Arc::new(ManualClock::default());
     let site = Site::with(Options {
         auth: issuer.auth(),
@@ -313,7 +182,7 @@ async fn keys_are_rotated_without_a_restart_but_not_fetched_for_every_unknown_on
     .await;
     site.send(bearing(&old.token(&issuer.claims()))).await.is(200);
     issuer.keys.lock().expect("no panic").clear();
-    issuer.add(&new);
+    issuer.add(new.jwk());
     for _ in 0..3 {
         site.send(bearing(&new.token(&issuer.claims())))
             .await

@@ -1,10 +1,10 @@
 //! A store that is busy, or refuses.
 
-use crate::support::*;
 use cosmos_emulator::{Faults, Refusing};
 use duroxide_lambda_api::types::ProblemType;
 use serde_json::json;
 use std::time::Duration;
+use tests::api::*;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_throttled_store_is_503_with_retry_after_and_a_retry_succeeds() {

@@ -1,6 +1,5 @@
 //! Long polls.
 
-use crate::support::*;
 use async_trait::async_trait;
 use axum::Router;
 use duroxide_lambda_api::types::ProblemType;
@@ -8,6 +7,7 @@ use duroxide_lambda_api::{Invocation, Timer};
 use serde_json::json;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
+use tests::api::*;
 use tower::ServiceExt as _;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

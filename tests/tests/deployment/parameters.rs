@@ -107,6 +107,8 @@ async fn what_the_guide_says_can_be_deployed() -> Result<()> {
             ("ApiJwtIssuer", "https://login.example.com/tenant/v2.0"),
             ("ApiJwtAudience", "api://workflows"),
             ("ApiJwtOperators", "workflow-admins"),
+            ("ApiJwtClientId", "0oa1b2c3"),
+            ("ApiJwtScope", "openid api://workflows/.default"),
             ("ApiCorsOrigin", "https://app.example.com:8443"),
         ],
         &[
@@ -189,6 +191,8 @@ async fn each_mistake_is_refused_and_named() -> Result<()> {
         ("ApiJwtIssuer", &["http://issuer.example", "issuer.example"]),
         ("ApiJwtAudience", &["a b", "\""]),
         ("ApiJwtJwksUrl", &["http://issuer.example/keys"]),
+        ("ApiJwtClientId", &["a b", "\""]),
+        ("ApiJwtScope", &["", "openid  email", "a\"b"]),
         ("ApiJwtRoleClaim", &["", "a b"]),
         ("ApiJwtOperators", &["\"", "a\\b"]),
         (

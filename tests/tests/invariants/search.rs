@@ -547,28 +547,27 @@ fn assert_bounded(costs: &BTreeMap<&'static str, Counts>) {
     }
 }
 
-async fn measure(sizes: &[u64]) {
-    let (world, _, provider) = world().await;
+async fn measure(world: &World, provider: &CosmosProvider, sizes: &[u64]) {
     let mut stored = 0;
     for &size in sizes {
-        load(&world, (stored..size).map(one_of_many)).await;
+        load(world, (stored..size).map(one_of_many)).await;
         stored = size;
-        assert_bounded(&costs(&world, &provider, stored).await);
+        assert_bounded(&costs(world, provider, stored).await);
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_page_costs_the_same_with_500_and_3_000_instances() {
-    measure(&[500, 3_000]).await;
+    let (world, _, provider) = world().await;
+    measure(&world, &provider, &[500, 3_000]).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "exhaustive: 8,000 instances; SEARCH_INSTANCES sets another number"]
 async fn a_page_costs_the_same_at_any_size_and_a_walk_sees_each_once() {
     let most = std::env::var("SEARCH_INSTANCES").map_or(8_000, |count| count.parse().expect("a number"));
-    measure(&[1_000, most]).await;
     let (world, clock, provider) = world().await;
-    load(&world, (0..most).map(one_of_many)).await;
+    measure(&world, &provider, &[1_000, most]).await;
     let (mut seen, mut cursor, mut pages) = (HashSet::new(), None, 0);
     loop {
         let page = provider

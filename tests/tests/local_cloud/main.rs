@@ -2,6 +2,7 @@
 
 mod builds;
 mod children;
+mod dashboard;
 mod demo;
 mod documents;
 mod environment;

@@ -33,7 +33,7 @@ pub fn bare() -> Result<Binary> {
     Ok(bare)
 }
 
-/// The orchestrator and the worker.
+/// The functions that serve requests and wakeups.
 pub fn functions() -> Result<Vec<Binary>> {
     let root = package()
         .ancestors()
@@ -45,8 +45,8 @@ pub fn functions() -> Result<Vec<Binary>> {
     }
     build(
         root,
-        &["-p", "orchestrator", "-p", "worker"],
-        &["orchestrator", "worker"],
+        &["-p", "orchestrator", "-p", "worker", "-p", "api"],
+        &["orchestrator", "worker", "api"],
     )
 }
 

@@ -27,6 +27,11 @@ pub(super) struct Answer {
 }
 
 impl Answer {
+    /// For a command that has printed all that it has to say.
+    pub(super) fn silent() -> Answer {
+        Answer::done(Value::Null, "")
+    }
+
     pub(super) fn done(json: Value, text: impl Into<String>) -> Answer {
         Answer {
             code: Code::Done,
@@ -69,10 +74,15 @@ pub(super) fn print(outcome: Result<Answer, Failure>, json: bool) -> ExitCode {
     let code = match outcome {
         Ok(answer) => {
             let text = match json {
+                true if answer.json.is_null() => String::new(),
                 true => format!("{:#}", answer.json),
                 false => answer.text.trim_end().to_owned(),
             };
-            match line(&text) {
+            let written = match text.is_empty() {
+                true => Ok(true),
+                false => line(&text),
+            };
+            match written {
                 Ok(_) => answer.code,
                 Err(failure) => {
                     warn(&format!("error: {}", failure.message));

@@ -4,15 +4,17 @@ use super::Common;
 use super::access::{Given, Target};
 use super::answer::Failure;
 use super::profiles::Profiles;
-use super::transport::{Refused, Reply, Request, Transport};
+use super::transport::{Passed, Refused, Reply, Request, Transport};
 use crate::ambient;
 use crate::terminal::table::Look;
+use bytes::Bytes;
 use duroxide_lambda_api::types::{
     Accepted, CancelRequest, DeadLetter, DeadLetterList, Deleted, Discarded, EventRequest, Execution, ExecutionList,
-    Explanation, History, Instance, InstanceList, KeyValueList, ProblemType, PruneRequest, Pruned, Redriven,
+    Explanation, History, Instance, InstanceList, KeyValueList, Me, ProblemType, PruneRequest, Pruned, Redriven,
     StartRequest, Started, Stats, StoreStats, Tree,
 };
-use reqwest::header::HeaderValue;
+use reqwest::StatusCode;
+use reqwest::header::{HeaderMap, HeaderValue};
 use std::collections::BTreeMap;
 use std::env;
 use std::time::Duration;
@@ -55,6 +57,16 @@ impl Connection {
 
     pub(super) fn now_ms(&self) -> u64 {
         ambient::now_ms()
+    }
+
+    /// Who we are for the API.
+    pub(super) async fn me(&self) -> Result<Me, Failure> {
+        Ok(self.transport.ask(Request::get(&["me"])).await?)
+    }
+
+    /// Passes a request of a browser on.
+    pub(super) async fn pass(&self, request: Passed) -> Result<(StatusCode, HeaderMap, Bytes), Failure> {
+        self.transport.pass(request).await
     }
 
     pub(super) async fn start(&self, orchestration: &str, request: &StartRequest) -> Result<Started, Refused> {
@@ -119,6 +131,10 @@ impl Connection {
         while let Some(after) = whole.next_after {
             let page = self.events(instance, Some(whole.execution), Some(after)).await?;
             whole.events.extend(page.events);
+            // A later page knows more of an activity.
+            whole
+                .attempts
+                .retain(|of| !page.attempts.iter().any(|newer| newer.activity == of.activity));
             whole.attempts.extend(page.attempts);
             whole.next_after = page.next_after;
         }

@@ -12,6 +12,7 @@
 //! | `access`, `profiles` | which API a command uses, and how it proves who it is |
 //! | `connection` | the API as the verbs use it, with typed answers |
 //! | `transport`, `sign` | sends requests: signed, repeated, problems read |
+//! | `dashboard` | a server on this machine, which passes requests of a browser on |
 //! | `instance` | what the status of an instance means |
 //! | `payload`, `event`, `attempts` | texts that come in; events of a history as text; attempts of activities as text |
 //! | `answer` | the answer of a verb, its exit code, and how both are printed |
@@ -25,6 +26,7 @@ mod access;
 mod answer;
 mod attempts;
 mod connection;
+mod dashboard;
 mod dead_letters;
 mod delete;
 mod event;
@@ -89,6 +91,7 @@ pub enum Command {
     DeadLetters(dead_letters::DeadLetters),
     Stats(stats::Stats),
     Explain(explain::Explain),
+    Dashboard(dashboard::Dashboard),
 }
 
 /// Arguments of every command.
@@ -121,7 +124,7 @@ pub struct Common {
 pub async fn run(command: Command) -> ExitCode {
     let common = command.common().clone();
     let outcome = match Connection::connect(&common).await {
-        Ok(connection) => command.act(&connection).await,
+        Ok(connection) => command.act(connection).await,
         Err(failure) => Err(failure),
     };
     answer::print(outcome, common.json)
@@ -145,26 +148,29 @@ impl Command {
             Command::DeadLetters(verb) => verb.common(),
             Command::Stats(verb) => &verb.common,
             Command::Explain(verb) => &verb.common,
+            Command::Dashboard(verb) => &verb.common,
         }
     }
 
-    async fn act(self, connection: &Connection) -> Result<Answer, Failure> {
+    async fn act(self, connection: Connection) -> Result<Answer, Failure> {
         match self {
-            Command::Start(verb) => verb.act(connection).await,
-            Command::Raise(verb) => verb.act(connection).await,
-            Command::Enqueue(verb) => verb.act(connection).await,
-            Command::Cancel(verb) => verb.act(connection).await,
-            Command::Status(verb) => verb.act(connection).await,
-            Command::Wait(verb) => verb.act(connection).await,
-            Command::Watch(verb) => verb.act(connection).await,
-            Command::List(verb) => verb.act(connection).await,
-            Command::History(verb) => verb.act(connection).await,
-            Command::Tree(verb) => verb.act(connection).await,
-            Command::Delete(verb) => verb.act(connection).await,
-            Command::Prune(verb) => verb.act(connection).await,
-            Command::DeadLetters(verb) => verb.act(connection).await,
-            Command::Stats(verb) => verb.act(connection).await,
-            Command::Explain(verb) => verb.act(connection).await,
+            Command::Start(verb) => verb.act(&connection).await,
+            Command::Raise(verb) => verb.act(&connection).await,
+            Command::Enqueue(verb) => verb.act(&connection).await,
+            Command::Cancel(verb) => verb.act(&connection).await,
+            Command::Status(verb) => verb.act(&connection).await,
+            Command::Wait(verb) => verb.act(&connection).await,
+            Command::Watch(verb) => verb.act(&connection).await,
+            Command::List(verb) => verb.act(&connection).await,
+            Command::History(verb) => verb.act(&connection).await,
+            Command::Tree(verb) => verb.act(&connection).await,
+            Command::Delete(verb) => verb.act(&connection).await,
+            Command::Prune(verb) => verb.act(&connection).await,
+            Command::DeadLetters(verb) => verb.act(&connection).await,
+            Command::Stats(verb) => verb.act(&connection).await,
+            Command::Explain(verb) => verb.act(&connection).await,
+            // It keeps the connection.
+            Command::Dashboard(verb) => verb.act(connection).await,
         }
     }
 }

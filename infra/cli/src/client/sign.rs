@@ -3,15 +3,20 @@
 use super::answer::Failure;
 use aws_config::BehaviorVersion;
 use aws_credential_types::Credentials;
-use aws_credential_types::provider::ProvideCredentials as _;
+use aws_credential_types::provider::{ProvideCredentials as _, SharedCredentialsProvider};
 use aws_sigv4::http_request::{SignableBody, SignableRequest, SigningSettings, sign};
 use aws_sigv4::sign::v4;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
+use tokio::sync::Mutex;
+
+/// Credentials that end sooner are loaded again.
+const SOON: Duration = Duration::from_secs(5 * 60);
 
 /// Credentials, and what they sign for.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(super) struct Signer {
-    credentials: Credentials,
+    provider: SharedCredentialsProvider,
+    credentials: Mutex<Credentials>,
     region: String,
     service: &'static str,
 }
@@ -44,23 +49,32 @@ impl Signer {
         let provider = config
             .credentials_provider()
             .ok_or_else(|| Failure::error("there are no AWS credentials to sign the request with"))?;
-        let credentials = provider.provide_credentials().await.map_err(|error| {
-            Failure::error(format!(
-                "there are no AWS credentials to sign the request with ({error}): log in to AWS, or pass a token with --token or \
-                 DUROXIDE_LAMBDA_TOKEN"
-            ))
-        })?;
+        let credentials = loaded(&provider).await?;
         Ok(Signer {
-            credentials,
+            provider,
+            credentials: Mutex::new(credentials),
             region,
             service,
         })
     }
 
+    /// The credentials, if they last; `dashboard` runs for longer than most.
+    async fn credentials(&self, now: SystemTime) -> Result<Credentials, Failure> {
+        let mut credentials = self.credentials.lock().await;
+        if credentials.expiry().is_some_and(|end| end < now + SOON) {
+            *credentials = loaded(&self.provider).await?;
+        }
+        Ok(credentials.clone())
+    }
+
     /// The headers that sign a request.
-    pub(super) fn headers(&self, request: Unsigned<'_>, now: SystemTime) -> Result<Vec<(String, String)>, Failure> {
+    pub(super) async fn headers(
+        &self,
+        request: Unsigned<'_>,
+        now: SystemTime,
+    ) -> Result<Vec<(String, String)>, Failure> {
         let failed = |error: &dyn std::fmt::Display| Failure::error(format!("the request cannot be signed: {error}"));
-        let identity = self.credentials.clone().into();
+        let identity = self.credentials(now).await?.into();
         let parameters = v4::SigningParams::builder()
             .identity(&identity)
             .region(&self.region)
@@ -80,4 +94,13 @@ impl Signer {
             .map(|(name, value)| (name.to_owned(), value.to_owned()))
             .collect())
     }
+}
+
+async fn loaded(provider: &SharedCredentialsProvider) -> Result<Credentials, Failure> {
+    provider.provide_credentials().await.map_err(|error| {
+        Failure::error(format!(
+            "there are no AWS credentials to sign the request with ({error}): log in to AWS, or pass a token with --token or \
+             DUROXIDE_LAMBDA_TOKEN"
+        ))
+    })
 }

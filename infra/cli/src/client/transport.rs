@@ -9,7 +9,7 @@ use bytes::Bytes;
 use duroxide_lambda_api::types::{Problem, ProblemType};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, ETAG, HeaderMap, HeaderValue, IF_NONE_MATCH, RETRY_AFTER};
-use reqwest::{Client, Method, StatusCode};
+use reqwest::{Client, Method, RequestBuilder, Response, StatusCode};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::time::Duration;
@@ -19,6 +19,8 @@ use url::Url;
 const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 /// How long a request may take, besides the time that it waits on purpose. A cold start of the function is a part of it.
 const TIMEOUT: Duration = Duration::from_secs(15);
+/// The longest time that the API waits for a change.
+const LONGEST_WAIT: Duration = Duration::from_secs(25);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// How often a request is sent, if sending it again has no other effect.
 const MOST_TRIES: u32 = 4;
@@ -49,6 +51,16 @@ pub(super) struct Request {
     if_none_match: Option<HeaderValue>,
     key: Option<String>,
     waits: Duration,
+}
+
+/// A request of a browser.
+#[derive(Debug)]
+pub(super) struct Passed {
+    pub(super) method: Method,
+    /// The path and the query, as they were sent.
+    pub(super) target: String,
+    pub(super) headers: HeaderMap,
+    pub(super) body: Bytes,
 }
 
 /// What the API answered.
@@ -251,26 +263,53 @@ impl Transport {
         Ok(url)
     }
 
-    async fn send_once(&self, url: &Url, request: &Request) -> Result<(StatusCode, HeaderMap, Bytes), SendError> {
-        let mut sending = self
-            .http
-            .request(request.method.clone(), url.clone())
-            .timeout(TIMEOUT + request.waits);
+    /// Sends a request of a browser once: the page itself repeats it.
+    pub(super) async fn pass(&self, request: Passed) -> Result<(StatusCode, HeaderMap, Bytes), Failure> {
+        let Passed {
+            method,
+            target,
+            headers,
+            body,
+        } = request;
+        let url = Url::parse(&format!("{}{}", self.base, as_signed(&target)))
+            .map_err(|error| Failure::error(format!("the request has no URL: {error}")))?;
+        let passed = async {
+            let sending = self
+                .prepared(&method, &url, &body)
+                .await?
+                .timeout(TIMEOUT + LONGEST_WAIT);
+            read(sending.headers(headers).body(body).send().await).await
+        };
+        passed.await.map_err(|error| self.unreachable(&error))
+    }
+
+    /// A request that proves who sends it.
+    async fn prepared(&self, method: &Method, url: &Url, body: &[u8]) -> Result<RequestBuilder, SendError> {
+        let mut sending = self.http.request(method.clone(), url.clone());
         match &self.access {
             Sender::Nobody => {}
             Sender::Bearer(value) => sending = sending.header(AUTHORIZATION, value.clone()),
             Sender::Aws(signer) => {
                 let unsigned = Unsigned {
-                    method: request.method.as_str(),
+                    method: method.as_str(),
                     url: url.as_str(),
-                    body: &request.body,
+                    body,
                 };
-                let headers = signer.headers(unsigned, ambient::now()).map_err(SendError::Signing)?;
+                let headers = signer
+                    .headers(unsigned, ambient::now())
+                    .await
+                    .map_err(SendError::Signing)?;
                 for (name, value) in headers {
                     sending = sending.header(name, value);
                 }
             }
         }
+        Ok(sending)
+    }
+
+    async fn send_once(&self, url: &Url, request: &Request) -> Result<(StatusCode, HeaderMap, Bytes), SendError> {
+        let sending = self.prepared(&request.method, url, &request.body).await?;
+        let mut sending = sending.timeout(TIMEOUT + request.waits);
         if let Some(etag) = &request.if_none_match {
             sending = sending.header(IF_NONE_MATCH, etag.clone());
         }
@@ -282,10 +321,7 @@ impl Transport {
                 .header(CONTENT_TYPE, "application/json")
                 .body(request.body.clone());
         }
-        let response = sending.send().await.map_err(SendError::Http)?;
-        let (status, headers) = (response.status(), response.headers().clone());
-        let body = response.bytes().await.map_err(SendError::Http)?;
-        Ok((status, headers, body))
+        read(sending.send().await).await
     }
 
     fn reply<T: DeserializeOwned>(
@@ -361,12 +397,31 @@ impl Transport {
     }
 }
 
+async fn read(response: reqwest::Result<Response>) -> Result<(StatusCode, HeaderMap, Bytes), SendError> {
+    let response = response.map_err(SendError::Http)?;
+    let (status, headers) = (response.status(), response.headers().clone());
+    let body = response.bytes().await.map_err(SendError::Http)?;
+    Ok((status, headers, body))
+}
+
 /// A query in which a space is `%20`: signatures know no `+`.
 fn query_of(parameters: &[(&'static str, String)]) -> String {
     let encoded = parameters
         .iter()
         .map(|(name, value)| format!("{name}={}", utf8_percent_encode(value, ENCODED)));
     encoded.collect::<Vec<_>>().join("&")
+}
+
+/// A path and a query, the query encoded as signatures want it: browsers write `+` for a space, and leave some characters as they are.
+fn as_signed(target: &str) -> String {
+    let Some((path, query)) = target.split_once('?') else {
+        return target.to_owned();
+    };
+    let encoded = |text: &str| utf8_percent_encode(text, ENCODED).to_string();
+    let pairs: Vec<String> = url::form_urlencoded::parse(query.as_bytes())
+        .map(|(name, value)| format!("{}={}", encoded(&name), encoded(&value)))
+        .collect();
+    format!("{path}?{}", pairs.join("&"))
 }
 
 /// Why a request has no answer.
@@ -417,6 +472,20 @@ mod tests {
     fn a_query_is_encoded_as_signatures_want_it() {
         let parameters = [("prefix", "a b+c".to_owned()), ("tag", "k:ø&x=1".to_owned())];
         assert_eq!(query_of(&parameters), "prefix=a%20b%2Bc&tag=k%3A%C3%B8%26x%3D1");
+    }
+
+    #[test]
+    fn a_query_of_a_browser_is_encoded_as_signatures_want_it() {
+        for (sent, signed) in [
+            ("/v1/instances/a%2Fb", "/v1/instances/a%2Fb"),
+            (
+                "/v1/instances?prefix=a+b%2Bc&tag=k:v",
+                "/v1/instances?prefix=a%20b%2Bc&tag=k%3Av",
+            ),
+            ("/v1/x?tag=%C3%B8&wait", "/v1/x?tag=%C3%B8&wait="),
+        ] {
+            assert_eq!(as_signed(sent), signed);
+        }
     }
 
     #[test]

@@ -42,6 +42,9 @@ pub(crate) struct Demo {
     /// The time in which all orders must finish
     #[arg(long, default_value_t = 180, value_name = "SECONDS")]
     limit: u64,
+    /// Keep the local cloud running afterwards, with the orders in its dashboard and some that wait, until Ctrl-C
+    #[arg(long)]
+    keep: bool,
     /// The file for the functions' logs [default: one in the temporary directory]
     #[arg(long, value_name = "FILE")]
     log: Option<PathBuf>,
@@ -88,8 +91,9 @@ impl Demo {
             stop = stop_requested() => return stop.map(|()| None),
         };
         println!(
-            "The local cloud is up: HTTP API at {}, Cosmos DB at {}, SQS and Lambda at {}.\n\
-             {} orders; {} function processes will be killed, {} % of the wakeups lost. Seed {}.\n",
+            "The local cloud is up. Dashboard: {0}/\n\
+             HTTP API at {0}, Cosmos DB at {1}, SQS and Lambda at {2}.\n\
+             {3} orders; {4} function processes will be killed, {5} % of the wakeups lost. Seed {6}.\n",
             cloud.api().unwrap_or_default(),
             cloud.variables()["COSMOS_ENDPOINT"],
             cloud.endpoint(),
@@ -104,13 +108,30 @@ impl Demo {
             stop = stop_requested() => stop.map(|()| None),
         };
         drop(view);
-        let stopped = cloud.shutdown().await;
-        let report = report?;
-        stopped.context("the data was written, but not forced to disk")?;
-        if let Some(report) = &report {
+        if let Ok(Some(report)) = &report {
             print!("{}", summary::render(report, Look::of_stdout()));
         }
+        let kept = match (&report, self.keep) {
+            (Ok(Some(_)), true) => self.keep_open(&cloud, &demo).await,
+            _ => Ok(()),
+        };
+        let stopped = cloud.shutdown().await;
+        let report = report?;
+        kept?;
+        stopped.context("the data was written, but not forced to disk")?;
         Ok(report)
+    }
+
+    /// Places orders that stay open, and waits for Ctrl-C.
+    async fn keep_open(&self, cloud: &Cloud, demo: &DemoOptions) -> anyhow::Result<()> {
+        demo::place_open(cloud, &demo.id_prefix).await?;
+        println!(
+            "\nThe local cloud stays up. Two more orders wait for an approval, and one has failed.\n\n  \
+             Dashboard       {0}/\n  Command line    {1} list --url {0}\n\nCtrl-C stops it.",
+            cloud.api().unwrap_or_default(),
+            program(),
+        );
+        stop_requested().await
     }
 
     fn demo_options(&self, options: &CloudOptions) -> DemoOptions {

@@ -16,7 +16,8 @@ use std::process::ExitCode;
 
 /// The default port of SQS and Lambda; clients try the next one, of the HTTP API.
 const PORT: u16 = 9400;
-const SAMPLE_ORDER: &str = r#"{"id":"A-1","customer":"ada","total_cents":4200,"lines":[{"sku":"teapot","quantity":1}],"parcels":[{"address":"12 Mill Lane"}]}"#;
+/// An order; `ID` is its id.
+const SAMPLE_ORDER: &str = r#"{"id":"ID","customer":"ada","total_cents":4200,"lines":[{"sku":"teapot","quantity":1}],"parcels":[{"address":"12 Mill Lane"}]}"#;
 
 /// Start everything and stay up: Cosmos DB, SQS, the functions, the HTTP API, the schedule.
 #[derive(Args, Debug)]
@@ -78,24 +79,28 @@ impl Up {
             (None, false) => "--cosmos".to_owned(),
         };
         let endpoint = &cloud.variables()["COSMOS_ENDPOINT"];
-        text += &format!("  HTTP API        {}\n", cloud.api().unwrap_or_default());
+        let api = cloud.api().unwrap_or_default();
+        text += &format!("  Dashboard       {api}/\n");
+        text += &format!("  HTTP API        {api}\n");
         text += &format!("  Cosmos DB       {endpoint}  ({kept})\n");
         text += &format!("  SQS and Lambda  {}\n\n", cloud.endpoint());
         if let (Some(data), Some(found)) = (&self.cloud.data, cloud.cosmos().and_then(CosmosServer::recovered)) {
             text += &format!("{}\n\n", found.describe(data));
         }
-        let api = cloud.api().unwrap_or_default();
-        text += "Start a workflow, in another terminal:\n";
+        text += "Start a workflow in the dashboard, or in another terminal:\n";
         text += &format!(
             "    curl {api}/v1/orchestrations/fulfil-order/instances -H 'Content-Type: application/json' -H 'Prefer: wait=20' \\\n      \
-             -d '{{\"id\": \"A-1\", \"input\": {SAMPLE_ORDER}}}'\n\nThe command line does the same:\n"
+             -d '{{\"id\": \"A-1\", \"input\": {}}}'\n\nThe command line does the same:\n",
+            sample_order("A-1")
         );
         if self.api_port() != PORT + 1 {
             text += &format!("    export DUROXIDE_LAMBDA_URL={api}\n");
         }
         text += &format!(
-            "    {} start fulfil-order --id A-2 --wait --input '{SAMPLE_ORDER}'\n\n",
-            program()
+            "    {0} start fulfil-order --id A-2 --wait --input '{1}'\n\n\
+             `{0} demo --keep` is a local cloud of its own, with orders to look at.\n\n",
+            program(),
+            sample_order("A-2")
         );
         text +=
             "Run your own functions with --orchestrator PATH --worker PATH. Another program needs these variables:\n";
@@ -109,6 +114,10 @@ impl Up {
         text += "\nCtrl-C stops it.";
         text
     }
+}
+
+fn sample_order(id: &str) -> String {
+    SAMPLE_ORDER.replace("ID", id)
 }
 
 /// The error of a cloud that did not start, with what to do about it.

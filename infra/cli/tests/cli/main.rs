@@ -5,6 +5,7 @@
 
 mod commands;
 mod connection;
+mod dashboard;
 mod dead_letters;
 mod errors;
 mod explained;

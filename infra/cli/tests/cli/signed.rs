@@ -8,7 +8,7 @@ use hyper::Request;
 use sha2::{Digest as _, Sha256};
 use std::collections::BTreeMap;
 
-const SECRET: &str = "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY";
+pub const SECRET: &str = "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY";
 
 fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
@@ -31,7 +31,7 @@ fn encoded(path: &str) -> String {
 }
 
 /// The signature that AWS would compute for a request.
-fn signature(request: &Request<Bytes>, region: &str, signed: &str) -> String {
+pub fn signature(request: &Request<Bytes>, region: &str, signed: &str) -> String {
     let header = |name: &str| request.headers()[name].to_str().unwrap();
     let time = header("x-amz-date");
     let scope = format!("{}/{region}/lambda/aws4_request", &time[..8]);
@@ -56,7 +56,7 @@ fn signature(request: &Request<Bytes>, region: &str, signed: &str) -> String {
 }
 
 /// The credential, the signed headers and the signature of a request.
-fn authorization(request: &Request<Bytes>) -> (&str, &str, &str) {
+pub fn authorization(request: &Request<Bytes>) -> (&str, &str, &str) {
     let value = request.headers()["authorization"].to_str().unwrap();
     let (credential, rest) = value.split_once(", SignedHeaders=").unwrap();
     let (signed, signature) = rest.split_once(", Signature=").unwrap();

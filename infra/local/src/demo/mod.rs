@@ -147,6 +147,22 @@ pub async fn run(
     Ok(report)
 }
 
+/// Places some orders that people can look at: two wait for an approval for a day, and one fails because its input is no order.
+///
+/// # Errors
+/// When the store cannot be reached.
+pub async fn place_open(cloud: &Cloud, id_prefix: &str) -> Result<(), DemoError> {
+    let connection = connect(cloud).await?;
+    let client = connection.client();
+    for order in orders::open(id_prefix) {
+        let started = client.start_orchestration_typed(&order.id, workflows::FULFIL_ORDER, order.clone());
+        started.await.map_err(DemoError::of(&order.id))?;
+    }
+    let broken = format!("{id_prefix}-broken");
+    let started = client.start_orchestration(&broken, workflows::FULFIL_ORDER, r#"{"customer": "ada"}"#);
+    started.await.map_err(DemoError::of(&broken))
+}
+
 async fn connect(cloud: &Cloud) -> Result<Connection, DemoError> {
     let mut variables = cloud.variables().clone();
     if let Some(server) = cloud.cosmos() {

@@ -12,6 +12,7 @@ pub(super) struct PlacedOrder {
     pub(super) cancelled: bool,
 }
 
+#[derive(Clone, Copy)]
 struct Kind {
     expected: &'static str,
     customer: &'static str,
@@ -78,27 +79,8 @@ pub(super) fn orders(count: usize, id_prefix: &str) -> Vec<PlacedOrder> {
     (0..count)
         .map(|index| {
             let kind = &KINDS[index % KINDS.len()];
-            let order = Order {
-                id: format!("{id_prefix}-{:02}", index + 1),
-                customer: kind.customer.to_owned(),
-                total_cents: kind.total_cents,
-                lines: vec![Line {
-                    sku: kind.sku.to_owned(),
-                    quantity: 1,
-                }],
-                parcels: kind
-                    .addresses
-                    .iter()
-                    .map(|address| Parcel {
-                        address: (*address).to_owned(),
-                    })
-                    .collect(),
-                cooling_off_ms: Some(kind.cooling_off_ms),
-                approval_timeout_ms: Some(120_000),
-                retry_delay_ms: Some(500),
-            };
             PlacedOrder {
-                order,
+                order: kind.order(format!("{id_prefix}-{:02}", index + 1)),
                 expected: kind.expected,
                 cancelled: kind.cancelled,
             }
@@ -106,9 +88,51 @@ pub(super) fn orders(count: usize, id_prefix: &str) -> Vec<PlacedOrder> {
         .collect()
 }
 
+/// Orders that wait for an approval, for a day.
+pub(super) fn open(id_prefix: &str) -> Vec<Order> {
+    let open = ["grand-piano", "harpsichord"].map(|sku| {
+        let kind = Kind { sku, ..KINDS[1] };
+        Order {
+            approval_timeout_ms: Some(24 * 3_600_000),
+            ..kind.order(format!("{id_prefix}-{sku}"))
+        }
+    });
+    open.into()
+}
+
+impl Kind {
+    fn order(&self, id: String) -> Order {
+        let parcel = |address: &&str| Parcel {
+            address: (*address).to_owned(),
+        };
+        Order {
+            id,
+            customer: self.customer.to_owned(),
+            total_cents: self.total_cents,
+            lines: vec![Line {
+                sku: self.sku.to_owned(),
+                quantity: 1,
+            }],
+            parcels: self.addresses.iter().map(parcel).collect(),
+            cooling_off_ms: Some(self.cooling_off_ms),
+            approval_timeout_ms: Some(120_000),
+            retry_delay_ms: Some(500),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn open_orders_wait_for_an_approval() {
+        for order in open("run") {
+            assert!(order.needs_approval(), "{order:?}");
+            let text = serde_json::to_string(&order).unwrap();
+            assert_eq!(Order::parse(&order.id, &text).unwrap(), order);
+        }
+    }
 
     #[test]
     fn orders_of_all_kinds_have_distinct_ids_and_valid_inputs() {

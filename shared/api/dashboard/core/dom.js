@@ -6,7 +6,7 @@
  * Properties of a new element. `on` holds listeners, `data` the `data-*` attributes, `style` single CSS properties. The rest are
  * attributes: `true` sets an empty one; `false`, `null` and `undefined` set none.
  * @typedef {{
- *   class?: string,
+ *   class?: string | null,
  *   on?: Record<string, (event: any) => void>,
  *   data?: Record<string, string>,
  *   style?: Record<string, string>,

@@ -38,7 +38,14 @@ export function duration(ms) {
 export function ago(when, now = Date.now()) {
   const ms = now - milliseconds(when);
   if (Math.abs(ms) < 1000) return 'now';
-  return ms > 0 ? `${duration(ms)} ago` : `in ${duration(-ms)}`;
+  const text = coarse(Math.abs(ms));
+  return ms > 0 ? `${text} ago` : `in ${text}`;
+}
+
+/** Whole seconds below a minute, else whole minutes: a text that changes each second draws the eye. @param {number} ms */
+function coarse(ms) {
+  if (ms < 60_000) return `${Math.floor(ms / 1000)} s`;
+  return duration(Math.floor(ms / 60_000) * 60_000);
 }
 
 const NUMBER = new Intl.NumberFormat();
@@ -62,17 +69,32 @@ export function bytes(count) {
  */
 export function pretty(text) {
   try {
-    const value = JSON.parse(text);
-    // A number may be longer than JavaScript can hold: what would change is shown as it is.
-    const exact = typeof value !== 'object' || value === null;
-    return { text: exact || losesDigits(text) ? text : JSON.stringify(value, null, 2), json: true };
+    JSON.parse(text);
   } catch {
     return { text, json: false };
   }
+  return { text: indent(text), json: true };
 }
 
-/** Whether a number in a JSON text has more digits than JavaScript keeps. @param {string} text */
-const losesDigits = (text) => /\d{16,}/.test(text.replaceAll(/"(?:[^"\\]|\\.)*"/g, '""'));
+const TOKEN = /"[^"\\]*(?:\\.[^"\\]*)*"|[{}[\],:]|[^\s{}[\],:"]+/gs;
+
+/**
+ * Indents JSON without reading its values: `1.50`, a long number and a repeated name stay as they are written.
+ * @param {string} json
+ */
+function indent(json) {
+  let [shown, line, before] = ['', '\n', ''];
+  for (const [token] of json.matchAll(TOKEN)) {
+    const closes = token === '}' || token === ']';
+    if (closes) line = line.slice(0, -2);
+    const opened = before === '{' || before === '[';
+    if (closes ? !opened : opened || before === ',') shown += line;
+    shown += token === ':' ? ': ' : token;
+    if (token === '{' || token === '[') line += '  ';
+    before = token;
+  }
+  return shown;
+}
 
 /** Whether a text has characters that cannot be shown. @param {string} text */
 // eslint-disable-next-line no-control-regex

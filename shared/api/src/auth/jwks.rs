@@ -3,13 +3,11 @@
 //! Anybody can send tokens with invented key ids, so an unknown one leads to at most one fetch in [`UNKNOWN_MS`]. One fetch
 //! runs at a time; the others wait for it. When the issuer does not answer, the old keys stay valid for a day.
 
+use super::issuer::Issuer;
 use super::jwt::{Key, Rejected};
 use cosmos::Clock;
-use duroxide_lambda::config::JwtSettings;
-use serde::Deserialize;
 use std::fmt;
 use std::sync::Arc;
-use std::time::Duration;
 use tokio::sync::Mutex;
 
 /// Keys that are older are fetched again.
@@ -18,14 +16,10 @@ const OLD_MS: u64 = 60 * 60 * 1000;
 const TOO_OLD_MS: u64 = 24 * 60 * 60 * 1000;
 /// The shortest time between two fetches, except after the first failure.
 const UNKNOWN_MS: u64 = 30 * 1000;
-/// The time of one request to the issuer.
-const TIMEOUT: Duration = Duration::from_secs(3);
-/// The largest document of an issuer.
-const MOST: usize = 256 * 1024;
 
 /// See the module.
 pub(crate) struct Keys {
-    issuer: String,
+    issuer: Arc<Issuer>,
     jwks_url: Option<String>,
     clock: Arc<dyn Clock>,
     state: Mutex<State>,
@@ -36,7 +30,6 @@ struct State {
     keys: Vec<Key>,
     fetched_ms: Option<u64>,
     tried_ms: Option<u64>,
-    http: Option<reqwest::Client>,
 }
 
 impl fmt::Debug for Keys {
@@ -74,10 +67,10 @@ fn plan(is_known: bool, fetched_ms: Option<u64>, tried_ms: Option<u64>, now_ms: 
 }
 
 impl Keys {
-    pub(crate) fn of(settings: &JwtSettings, clock: Arc<dyn Clock>) -> Keys {
+    pub(crate) fn new(issuer: Arc<Issuer>, jwks_url: Option<String>, clock: Arc<dyn Clock>) -> Keys {
         Keys {
-            issuer: settings.issuer.clone(),
-            jwks_url: settings.jwks_url.clone(),
+            issuer,
+            jwks_url,
             clock,
             state: Mutex::default(),
         }
@@ -94,12 +87,18 @@ impl Keys {
             Plan::Wait => return Err(Rejected::NoKeys),
             Plan::Fetch => {
                 state.tried_ms = Some(now_ms);
-                match self.fetch(&mut state).await {
+                match self.fetch().await {
                     Ok(keys) => {
                         state.keys = keys;
                         state.fetched_ms = Some(now_ms);
                     }
-                    Err(error) => tracing::warn!(error, issuer = self.issuer, "the keys of the issuer cannot be read"),
+                    Err(error) => {
+                        tracing::warn!(
+                            error,
+                            issuer = self.issuer.name,
+                            "the keys of the issuer cannot be read"
+                        );
+                    }
                 }
             }
         }
@@ -112,38 +111,20 @@ impl Keys {
         state.find(kid).ok_or(Rejected::UnknownKey)
     }
 
-    async fn fetch(&self, state: &mut State) -> Result<Vec<Key>, String> {
-        let http = match &state.http {
-            Some(http) => http.clone(),
-            None => {
-                let http = client().map_err(|error| error.to_string())?;
-                state.http.insert(http).clone()
-            }
-        };
+    async fn fetch(&self) -> Result<Vec<Key>, String> {
         let url = match &self.jwks_url {
             Some(url) => url.clone(),
-            None => self.discover(&http).await?,
+            None => self.discover().await?,
         };
-        let set = get(&http, &url).await?;
+        let set = self.issuer.get(&url).await?;
         Key::of_set(&set).ok_or_else(|| "the answer is not a set of keys".to_owned())
     }
 
     /// The address of the keys, from the issuer's discovery document.
-    async fn discover(&self, http: &reqwest::Client) -> Result<String, String> {
-        #[derive(Deserialize)]
-        struct Discovery {
-            issuer: String,
-            jwks_uri: String,
-        }
-        let url = format!("{}/.well-known/openid-configuration", self.issuer.trim_end_matches('/'));
-        let document = get(http, &url).await?;
-        let found: Discovery = serde_json::from_slice(&document)
-            .map_err(|error| format!("the discovery document cannot be used: {error}"))?;
-        if found.issuer != self.issuer {
-            return Err("the discovery document is of another issuer".to_owned());
-        }
+    async fn discover(&self) -> Result<String, String> {
+        let found = self.issuer.discover().await?;
         // Whoever can change an answer over plain HTTP could choose the keys.
-        let is_safe = found.jwks_uri.starts_with("https://") || self.issuer.starts_with("http://");
+        let is_safe = found.jwks_uri.starts_with("https://") || self.issuer.name.starts_with("http://");
         is_safe
             .then_some(found.jwks_uri)
             .ok_or_else(|| "the address of the keys is not https".to_owned())
@@ -154,29 +135,6 @@ impl State {
     fn find(&self, kid: &str) -> Option<Key> {
         self.keys.iter().find(|key| key.kid == kid).cloned()
     }
-}
-
-fn client() -> reqwest::Result<reqwest::Client> {
-    reqwest::Client::builder()
-        .no_proxy()
-        .redirect(reqwest::redirect::Policy::none())
-        .timeout(TIMEOUT)
-        .build()
-}
-
-async fn get(http: &reqwest::Client, url: &str) -> Result<Vec<u8>, String> {
-    let mut answer = http.get(url).send().await.map_err(|error| error.to_string())?;
-    if answer.status() != 200 {
-        return Err(format!("{url} answers {}", answer.status()));
-    }
-    let mut body = Vec::new();
-    while let Some(part) = answer.chunk().await.map_err(|error| error.to_string())? {
-        body.extend_from_slice(&part);
-        if body.len() > MOST {
-            return Err(format!("{url} answers more than {MOST} bytes"));
-        }
-    }
-    Ok(body)
 }
 
 #[cfg(test)]

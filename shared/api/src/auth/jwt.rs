@@ -267,6 +267,8 @@ mod tests {
             issuer: "https://issuer".to_owned(),
             audience: "api".to_owned(),
             jwks_url: None,
+            client_id: None,
+            scope: "openid".to_owned(),
             role_claim: "roles".to_owned(),
             roles: BTreeMap::from([("admins".to_owned(), ApiRole::Operator)]),
         })

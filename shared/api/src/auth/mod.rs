@@ -3,25 +3,29 @@
 //! | mode | module | who |
 //! |---|---|---|
 //! | IAM | `iam` | the ARN that AWS puts into the request context after it has checked the signature |
-//! | JWT | `jwt`, `jwks` | the subject of a bearer token, verified with the issuer's keys |
+//! | JWT | `jwt`, `jwks` | the subject of a bearer token, verified with the issuer's keys; `sign_in` is how a person gets one |
 //! | none | `loopback` | any program on this machine; web pages of other sites are refused |
 //!
 //! Invariant: the answers to a missing, a wrong and an expired credential are the same. The reason is in the log.
 
 mod iam;
+mod issuer;
 mod jwks;
 mod jwt;
 mod loopback;
+mod sign_in;
 
 use crate::api::Invocation;
 use crate::refusal::Refusal;
-use crate::types::ProblemType;
+use crate::types::{AuthMode, ProblemType, SignIn};
 use cosmos::Clock;
-use duroxide_lambda::config::{ApiAuth, ApiRole};
+use duroxide_lambda::config::{ApiAuth, ApiRole, JwtSettings};
 use http::HeaderMap;
 use iam::IamRoles;
+use issuer::Issuer;
 use jwks::Keys;
 use jwt::{Rejected, Rules, Token};
+use sign_in::{SignInPage, Unknown};
 use std::fmt;
 use std::sync::Arc;
 
@@ -59,6 +63,8 @@ pub(crate) enum Auth {
 pub(crate) struct Tokens {
     rules: Rules,
     keys: Keys,
+    /// None when the dashboard is no client of the issuer.
+    sign_in: Option<SignInPage>,
     clock: Arc<dyn Clock>,
 }
 
@@ -79,11 +85,7 @@ impl Auth {
                 roles: roles.clone(),
                 default_role: *default_role,
             }),
-            ApiAuth::Jwt(jwt) => Auth::Jwt(Box::new(Tokens {
-                rules: Rules::of(jwt),
-                keys: Keys::of(jwt, Arc::clone(&clock)),
-                clock,
-            })),
+            ApiAuth::Jwt(jwt) => Auth::Jwt(Box::new(Tokens::of(jwt, clock))),
             ApiAuth::None => Auth::Loopback,
         }
     }
@@ -91,6 +93,38 @@ impl Auth {
     /// Whether callers come over the network, by TLS.
     pub(crate) fn is_remote(&self) -> bool {
         !matches!(self, Auth::Loopback)
+    }
+
+    /// The mode, for the dashboard.
+    pub(crate) fn mode(&self) -> AuthMode {
+        match self {
+            Auth::Iam(_) => AuthMode::Iam,
+            Auth::Jwt(_) => AuthMode::Jwt,
+            Auth::Loopback => AuthMode::None,
+        }
+    }
+
+    /// How a person signs in to the dashboard, if that is configured.
+    pub(crate) async fn sign_in(&self) -> Result<Option<SignIn>, Unknown> {
+        match self.sign_in_page() {
+            Some(page) => page.known().await.map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// The origins that the dashboard connects to while a person signs in.
+    pub(crate) async fn sign_in_origins(&self) -> Vec<String> {
+        match self.sign_in_page() {
+            Some(page) => page.origins().await,
+            None => Vec::new(),
+        }
+    }
+
+    fn sign_in_page(&self) -> Option<&SignInPage> {
+        match self {
+            Auth::Jwt(tokens) => tokens.sign_in.as_ref(),
+            Auth::Iam(_) | Auth::Loopback => None,
+        }
     }
 
     /// The caller of a request.
@@ -130,6 +164,24 @@ impl Auth {
 }
 
 impl Tokens {
+    fn of(settings: &JwtSettings, clock: Arc<dyn Clock>) -> Tokens {
+        let issuer = Arc::new(Issuer::new(&settings.issuer));
+        let sign_in = settings.client_id.clone().map(|client_id| {
+            SignInPage::new(
+                Arc::clone(&issuer),
+                client_id,
+                settings.scope.clone(),
+                Arc::clone(&clock),
+            )
+        });
+        Tokens {
+            rules: Rules::of(settings),
+            keys: Keys::new(issuer, settings.jwks_url.clone(), Arc::clone(&clock)),
+            sign_in,
+            clock,
+        }
+    }
+
     /// The caller of a bearer token.
     async fn caller(&self, headers: &HeaderMap) -> Result<Caller, Rejected> {
         let mut values = headers.get_all(http::header::AUTHORIZATION).iter();

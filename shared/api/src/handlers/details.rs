@@ -12,8 +12,10 @@ use crate::wait::{self, Seen};
 use axum::extract::{RawQuery, State};
 use duroxide::Event;
 use duroxide::providers::{Provider as _, ProviderAdmin as _};
+use duroxide_cosmos::HistoryAfter;
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use serde_json::value::to_raw_value;
+use std::collections::HashSet;
 
 /// The most items of a page, and how many without a limit.
 const EVENTS: (usize, usize) = (200, 1000);
@@ -30,7 +32,7 @@ const SIDE_BY_SIDE: usize = 8;
     params(
         ("id" = String, Path, description = "The instance"),
         ("execution" = Option<u64>, Query, description = "The execution; the current one by default", minimum = 1),
-        ("after" = Option<u64>, Query, description = "`nextAfter` of the page before", minimum = 0),
+        ("after" = Option<u64>, Query, description = "`nextAfter` of the page before, or the id of the last event that is known", minimum = 0),
         ("limit" = Option<u64>, Query, description = "The most events; 200 by default", minimum = 1, maximum = 1000),
     ),
     responses(
@@ -45,35 +47,34 @@ pub(crate) async fn history(State(api): State<Api>, Segment(id): Segment<2>, Raw
     let summary = found(&api, &id).await?;
     let execution = wanted.unwrap_or(summary.execution);
     // A pending instance has no history, which is no mistake of the caller.
-    let events = match summary.started_at {
-        None if wanted.is_none() => Vec::new(),
-        None => return Err(no_execution(&id, execution)),
-        Some(_) => api.store().read_with_execution(&id, execution).await?,
+    let found = match summary.started_at {
+        None if wanted.is_none() => Some(HistoryAfter::default()),
+        None => None,
+        Some(_) => api.store().history_after(&id, execution, after).await?,
     };
-    if events.is_empty() && summary.started_at.is_some() {
-        return Err(no_execution(&id, execution));
-    }
-    let rest: Vec<Payload> = events
-        .iter()
-        .filter(|event| event.event_id > after)
-        .map(event)
-        .collect::<Result<_, _>>()?;
+    let HistoryAfter { events, attempts } = found.ok_or_else(|| no_execution(&id, execution))?;
+    let rest: Vec<Payload> = events.iter().map(event).collect::<Result<_, _>>()?;
     let length = page_length(&rest, limit, |event| event.json().len());
-    let skipped = events.len() - rest.len();
-    let page = &events[skipped..skipped + length];
-    let last = page.last().map_or(after, |event| event.event_id);
-    let attempts = match page.is_empty() {
-        true => Vec::new(),
-        false => api.store().activity_attempts(&id, execution).await?,
-    };
-    let of_page = attempts.iter().filter(|of| (after + 1..=last).contains(&of.activity));
+    let (page, is_last) = (&events[..length], length == events.len());
+    let on_page = activities_of(page);
+    let attempts = attempts
+        .iter()
+        .filter(|of| on_page.contains(&of.activity) || is_last && of.open.is_some());
     ok(&History {
         instance: id,
         execution,
-        next_after: (length < rest.len()).then_some(last),
-        attempts: of_page.map(view::attempts).collect(),
+        next_after: page.last().filter(|_| !is_last).map(|event| event.event_id),
+        attempts: attempts.map(view::attempts).collect(),
         events: rest.into_iter().take(length).collect(),
     })
+}
+
+/// The ids of the activities that these events have scheduled or completed; and of other things, whose ids no activity has.
+fn activities_of(events: &[Event]) -> HashSet<u64> {
+    let ids = events
+        .iter()
+        .flat_map(|event| [Some(event.event_id), event.source_event_id]);
+    ids.flatten().collect()
 }
 
 fn no_execution(id: &str, execution: u64) -> Refusal {

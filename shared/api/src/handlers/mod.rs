@@ -1,5 +1,6 @@
 //! One file per group of routes. A handler reads its path, query and body, calls the store, and answers with a view.
 
+pub(crate) mod dashboard;
 pub(crate) mod dead_letters;
 pub(crate) mod details;
 pub(crate) mod explain;

@@ -1,16 +1,25 @@
-//! Numbers over all instances, and maintenance on request.
+//! Numbers over all instances, what is overdue, and maintenance on request.
 
 use super::{Answer, ok};
 use crate::api::{Api, Invocation};
 use crate::body::Body;
 use crate::query::Query;
 use crate::refusal::Refusal;
-use crate::types::{Count, Counts, MaintenanceReport, MaintenanceRequest, Overview, StoreStats};
+use crate::throughput::{HOUR_MS, MOST_HOURS, unknown};
+use crate::types::time::rfc3339;
+use crate::types::{
+    Count, Counts, MaintenanceReport, MaintenanceRequest, OverdueList, Overview, StoreStats, Throughput,
+};
 use crate::view;
 use axum::Extension;
 use axum::extract::{RawQuery, State};
 use duroxide::providers::ProviderAdmin as _;
 use duroxide_cosmos::OverviewQuery;
+
+/// The hours of a request that names none.
+const HOURS: u64 = 24;
+/// Overdue items: the default, and the most.
+const OVERDUE: (usize, usize) = (20, 100);
 
 /// How many instances there are, by orchestration and status.
 #[utoipa::path(get, path = "/v1/counts", tag = "numbers", operation_id = "getCounts",
@@ -38,6 +47,45 @@ pub(crate) async fn overview(State(api): State<Api>, RawQuery(query): RawQuery) 
     Query::read(query.as_deref(), &[])?;
     let overview = api.store().overview(&OverviewQuery::default()).await?;
     ok(&view::overview(&overview))
+}
+
+/// How many instances were started and have ended, hour by hour.
+///
+/// The counts of hours that are over are remembered.
+#[utoipa::path(get, path = "/v1/throughput", tag = "numbers", operation_id = "getThroughput",
+    params(("hours" = Option<u64>, Query, description = "How many hours, with the one that is not over; 24 by default", minimum = 1, maximum = 168)),
+    responses((status = 200, description = "The hours", body = Throughput)))]
+pub(crate) async fn throughput(State(api): State<Api>, RawQuery(query): RawQuery) -> Answer {
+    let query = Query::read(query.as_deref(), &["hours"])?;
+    let wanted = query.number("hours", 1..=MOST_HOURS)?.unwrap_or(HOURS);
+    let now_ms = api.parts.clock.now_ms();
+    let end = now_ms / HOUR_MS + 1;
+    let hours = end.saturating_sub(wanted)..end;
+    let mut counts = api.parts.known_hours.known(&hours);
+    for span in unknown(hours, &counts) {
+        let counted = api.store().throughput(span).await?;
+        api.parts.known_hours.remember(&counted, now_ms);
+        counts.extend(counted.into_iter().map(|hour| (hour.from_ms / HOUR_MS, hour)));
+    }
+    ok(&Throughput {
+        at: rfc3339(now_ms),
+        hours: counts.values().map(view::hour).collect(),
+    })
+}
+
+/// What has been due the longest: the items behind `stuck` and `overdueTimers` of the overview.
+#[utoipa::path(get, path = "/v1/overdue", tag = "numbers", operation_id = "listOverdue",
+    params(("limit" = Option<u64>, Query, description = "The most items; 20 by default", minimum = 1, maximum = 100)),
+    responses((status = 200, description = "The items, the oldest first", body = OverdueList)))]
+pub(crate) async fn overdue(State(api): State<Api>, RawQuery(query): RawQuery) -> Answer {
+    let query = Query::read(query.as_deref(), &["limit"])?;
+    let limit = query.limit(OVERDUE.0, OVERDUE.1)?;
+    let most = u32::try_from(limit).unwrap_or(u32::MAX);
+    let found = api.store().overdue(&OverviewQuery::default(), most).await?;
+    ok(&OverdueList {
+        at: rfc3339(found.now_ms),
+        overdue: found.items.into_iter().map(view::overdue).collect(),
+    })
 }
 
 /// Numbers over the whole store: instances, executions, events, queues.

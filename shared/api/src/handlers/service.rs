@@ -1,10 +1,15 @@
-//! The API itself: health, the OpenAPI document, and paths that do not exist.
+//! The API itself: health, the OpenAPI document, who the caller is, and paths that do not exist.
 
 use super::{Answer, ok};
+use crate::auth::Caller;
 use crate::openapi;
+use crate::query::Query;
 use crate::refusal::Refusal;
-use crate::types::{Health, ProblemType};
+use crate::types::{Health, Me, ProblemType};
+use crate::view;
+use axum::Extension;
 use axum::body::Body;
+use axum::extract::RawQuery;
 use axum::response::Response;
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 
@@ -37,6 +42,19 @@ pub(crate) async fn openapi(headers: HeaderMap) -> Response {
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
     headers.insert(header::ETAG, HeaderValue::from_static(etag));
     response
+}
+
+/// Who calls, and with which role.
+#[utoipa::path(get, path = "/v1/me", tag = "service", operation_id = "getMe",
+    responses((status = 200, description = "The caller", body = Me)))]
+pub(crate) async fn me(Extension(caller): Extension<Caller>, RawQuery(query): RawQuery) -> Answer {
+    Query::read(query.as_deref(), &[])?;
+    // The layer `access` has let it through, so it has one.
+    let role = caller.role.ok_or_else(Refusal::forbidden)?;
+    ok(&Me {
+        who: caller.who,
+        role: view::role(role),
+    })
 }
 
 pub(crate) async fn no_such_route() -> Refusal {

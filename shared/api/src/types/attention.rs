@@ -73,6 +73,67 @@ pub struct Overview {
     pub dead_letters: u64,
 }
 
+/// How many instances were started and have ended, hour by hour.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Throughput {
+    /// When it was made.
+    pub at: String,
+    /// Whole hours in UTC, the oldest first. The last one is not over.
+    pub hours: Vec<ThroughputHour>,
+}
+
+/// One hour.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ThroughputHour {
+    /// When it began.
+    pub from: String,
+    /// Instances whose start was accepted.
+    pub started: u64,
+    /// Instances that have ended.
+    pub ended: u64,
+    /// Those of them that have failed, without those that were cancelled.
+    pub failed: u64,
+}
+
+/// What has been due the longest: what the overview counts as stuck, and its overdue timers.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct OverdueList {
+    /// When it was made.
+    pub at: String,
+    /// The oldest first.
+    pub overdue: Vec<OverdueItem>,
+}
+
+/// Something that is overdue.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct OverdueItem {
+    /// The instance.
+    pub instance: String,
+    /// What it is.
+    pub kind: OverdueKind,
+    /// The name of the activity, event, queue or orchestration.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// Since when it is due.
+    pub due_at: String,
+}
+
+/// What is overdue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum OverdueKind {
+    /// A message for the next turn.
+    Message,
+    /// An activity.
+    Activity,
+    /// A timer.
+    Timer,
+}
+
 /// Numbers over the whole store.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]

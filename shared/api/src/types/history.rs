@@ -15,7 +15,8 @@ pub struct History {
     /// The events, as duroxide records them. Inputs and results are texts there.
     #[schema(value_type = Vec<Object>)]
     pub events: Vec<Payload>,
-    /// The attempts of the activities that this page's events have scheduled.
+    /// The attempts of the activities that this page's events have scheduled or completed, and, on the last page, of all that are
+    /// open: of two pages, the later one is right.
     pub attempts: Vec<ActivityAttempts>,
     /// The `after` of the next page; none on the last.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -3,6 +3,7 @@
 //! Times are RFC 3339 in UTC. Inputs and outputs are texts for duroxide; here they are a [`Payload`].
 
 mod attention;
+mod dashboard;
 mod dead_letter;
 mod explain;
 mod history;
@@ -14,7 +15,11 @@ mod problem;
 mod start;
 pub mod time;
 
-pub use attention::{Count, Counts, Health, Overview, StatusCount, StoreStats};
+pub use attention::{
+    Count, Counts, Health, OverdueItem, OverdueKind, OverdueList, Overview, StatusCount, StoreStats, Throughput,
+    ThroughputHour,
+};
+pub use dashboard::{AuthMode, DashboardConfig, Me, Role, SignIn};
 pub use dead_letter::{DeadLetter, DeadLetterList, DeadLetterSummary, Discarded, Redriven};
 pub use explain::{ChainLink, Evidence, Explanation, Next, Similar, Wait};
 pub use history::{

@@ -83,6 +83,10 @@ pub struct JwtSettings {
     pub audience: String,
     /// Where the issuer's keys are; without it they are found by the issuer's discovery document.
     pub jwks_url: Option<String>,
+    /// The public client that people sign in to the dashboard with; without one, nobody can.
+    pub client_id: Option<String>,
+    /// The scopes that the dashboard asks for, separated by spaces.
+    pub scope: String,
     /// The claim with the caller's roles.
     pub role_claim: String,
     /// The roles of other values of that claim than the names of the roles.
@@ -151,6 +155,8 @@ fn jwt(reader: &mut Reader<'_>, is_used: bool) -> Option<JwtSettings> {
         reader.optional(AUDIENCE),
         reader.optional(KEYS),
     );
+    let client_id = reader.optional("DUROXIDE_API_JWT_CLIENT_ID");
+    let scope = reader.text("DUROXIDE_API_JWT_SCOPE");
     let role_claim = reader.text("DUROXIDE_API_JWT_ROLE_CLAIM");
     let roles = roles(reader, "DUROXIDE_API_JWT_ROLES");
     if !is_used {
@@ -173,6 +179,8 @@ fn jwt(reader: &mut Reader<'_>, is_used: bool) -> Option<JwtSettings> {
         issuer: issuer?,
         audience: audience?,
         jwks_url,
+        client_id,
+        scope,
         role_claim,
         roles,
     })
@@ -251,6 +259,7 @@ mod tests {
             ("DUROXIDE_API_JWT_ISSUER", "https://login.example.com/"),
             ("DUROXIDE_API_JWT_AUDIENCE", "shop"),
             ("DUROXIDE_API_JWT_ROLES", "{\"admins\":\"operator\"}"),
+            ("DUROXIDE_API_JWT_CLIENT_ID", "dashboard"),
             ("DUROXIDE_API_CORS_ORIGIN", "https://app.example.com"),
         ]);
         let settings = jwt.unwrap();
@@ -262,6 +271,10 @@ mod tests {
             ("https://login.example.com/", "roles")
         );
         assert_eq!(jwt.roles["admins"], ApiRole::Operator);
+        assert_eq!(
+            (jwt.client_id.as_deref(), jwt.scope.as_str()),
+            (Some("dashboard"), "openid")
+        );
         assert_eq!(settings.cors_origin.as_deref(), Some("https://app.example.com"));
         assert_eq!(read(&[("DUROXIDE_API_AUTH", "none")]).unwrap().auth, ApiAuth::None);
     }

@@ -281,6 +281,16 @@ pub const VARIABLES: &[Variable] = &[
         "where the keys of the issuer are; not set: its discovery document says it",
     ),
     optional(
+        "DUROXIDE_API_JWT_CLIENT_ID",
+        None,
+        "the public client of the issuer that people sign in to the dashboard with; not set: they give a token",
+    ),
+    optional(
+        "DUROXIDE_API_JWT_SCOPE",
+        Some("openid"),
+        "the scopes that the dashboard asks for, separated by spaces",
+    ),
+    optional(
         "DUROXIDE_API_JWT_ROLE_CLAIM",
         Some("roles"),
         "the claim of a token that holds the caller's roles",

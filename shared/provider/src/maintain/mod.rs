@@ -8,7 +8,7 @@
 //! | dead letters | `dead_letters`, `redrive`, `redrives` | what was given up: listed, read, discarded, redriven |
 //! | retention | `retention`, `lone_children` | instances that ended long ago, earlier executions |
 //! | report | `backlog`, `numbers` | numbers: counted by the service; derived from a look |
-//! | (operators) | `overview` | what needs attention |
+//! | (operators) | `overview`, `overdue`, `throughput` | what needs attention; what has been due the longest; started and ended by hour |
 //! | all | `look` | everything that waits: which passes have something to do |
 //! | none | `blocked` | what other builds have blocked, for a build that goes on with one of them |
 //!
@@ -22,6 +22,7 @@ mod due;
 mod lone_children;
 mod look;
 mod numbers;
+mod overdue;
 mod overview;
 mod probes;
 mod redrive;
@@ -29,6 +30,7 @@ mod redrives;
 mod retention;
 mod sessions;
 mod state;
+mod throughput;
 
 pub(crate) use backlog::backlog;
 pub use backlog::{Backlog, BacklogQuery};
@@ -42,6 +44,8 @@ pub use due::{DueItem, DueKinds, DuePage, DueWindow};
 pub(crate) use look::look;
 pub use look::{Look, LookRequest, Searched};
 pub(crate) use numbers::backlog_of_look;
+pub(crate) use overdue::overdue;
+pub use overdue::{Overdue, OverdueItem, OverdueKind};
 pub(crate) use overview::overview;
 pub use overview::{Overview, OverviewQuery};
 pub use probes::PassedProbe;
@@ -55,3 +59,5 @@ pub(crate) use retention::retention_page;
 pub(crate) use sessions::{remove_orphaned_sessions, sessions_page};
 pub use state::MaintenanceState;
 pub(crate) use state::{keep_maintenance_state, maintenance_state};
+pub use throughput::HourCounts;
+pub(crate) use throughput::throughput;

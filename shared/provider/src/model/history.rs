@@ -129,6 +129,76 @@ pub(crate) fn chain_of(head: &str, docs: Vec<HistoryDoc>) -> Vec<HistoryDoc> {
     chain
 }
 
+/// The events of a history after one of them, and the attempts of the activities that have completed with them.
+#[derive(Debug, Default)]
+pub(crate) struct HistoryEnd {
+    pub events: Vec<Event>,
+    pub attempts: Vec<CompletedAttempts>,
+}
+
+impl HistoryEnd {
+    /// Whether its events have the numbers that follow this one, as duroxide counts them.
+    pub(crate) fn is_numbered_from(&self, after: u64) -> bool {
+        let numbers = self.events.iter().map(|event| event.event_id);
+        numbers.zip(after + 1..).all(|(is, expected)| is == expected)
+    }
+}
+
+/// How many events come before what these documents have of the chain that ends at `head`; `None` when they do not have its end.
+pub(crate) fn chain_start(head: &str, docs: &[HistoryDoc]) -> Option<u64> {
+    let mut by_commit: HashMap<&str, (u64, &str)> = HashMap::new();
+    for doc in docs {
+        let (start, prev) = by_commit.entry(&doc.commit).or_insert((doc.offset, &doc.prev));
+        (*start, *prev) = ((*start).min(doc.offset), &doc.prev);
+    }
+    let (mut start, mut at) = by_commit.remove(head)?;
+    while let Some((earlier, prev)) = by_commit.remove(at) {
+        (start, at) = (earlier, prev);
+    }
+    Some(start)
+}
+
+/// The events after the first `after` ones, of `total`, from documents that have at least these.
+pub(crate) fn assemble_end(
+    after: u64,
+    head: &str,
+    total: u64,
+    docs: Vec<HistoryDoc>,
+) -> Result<HistoryEnd, HistoryError> {
+    let mut chain = chain_of(head, docs);
+    chain.retain(|doc| doc.offset + doc.events.len() as u64 > after);
+    let start = chain.first().map_or(total, |doc| doc.offset);
+    let found: u64 = chain.iter().map(|doc| doc.events.len() as u64).sum();
+    let expected = total.saturating_sub(start);
+    if found != expected || start > after {
+        return Err(HistoryError::Short {
+            found,
+            expected: total.saturating_sub(after.min(start)),
+        });
+    }
+    let execution = chain.first().map_or(0, |doc| doc.execution);
+    let mut end = HistoryEnd::default();
+    let mut position = start;
+    for doc in chain {
+        end.attempts.extend(doc.attempts);
+        for event in doc.events {
+            if position >= after {
+                end.events.push(decoded(&event, execution, position)?);
+            }
+            position += 1;
+        }
+    }
+    Ok(end)
+}
+
+fn decoded(event: &RawValue, execution: u64, position: u64) -> Result<Event, HistoryError> {
+    serde_json::from_str(event.get()).map_err(|error| HistoryError::Corrupt {
+        execution,
+        position: usize::try_from(position).unwrap_or(usize::MAX),
+        reason: error.to_string(),
+    })
+}
+
 /// The events of the chain that ends at `head`, in order.
 pub(crate) fn assemble(head: &str, expected: u64, docs: Vec<HistoryDoc>) -> Result<Vec<Event>, HistoryError> {
     assemble_after("", head, expected, docs)
@@ -153,13 +223,7 @@ pub(crate) fn assemble_after(
         .into_iter()
         .flat_map(|doc| doc.events)
         .enumerate()
-        .map(|(position, event)| {
-            serde_json::from_str(event.get()).map_err(|error| HistoryError::Corrupt {
-                execution,
-                position,
-                reason: error.to_string(),
-            })
-        })
+        .map(|(position, event)| decoded(&event, execution, position as u64))
         .collect()
 }
 
@@ -221,6 +285,48 @@ mod tests {
     fn an_undecided_commit_is_not_read() {
         let docs = vec![doc(0, "a", "", 2), doc(2, "orphan", "a", 5)];
         assert_eq!(assemble("a", 2, docs).unwrap().len(), 2);
+    }
+
+    #[test]
+    fn the_end_of_a_history_needs_only_its_own_documents() {
+        let all = || {
+            vec![
+                doc(0, "a", "", 2),
+                doc(2, "b", "a", 3),
+                doc(5, "b", "a", 1),
+                doc(6, "c", "b", 2),
+            ]
+        };
+        let ids = |end: &HistoryEnd| end.events.iter().map(Event::event_id).collect::<Vec<_>>();
+        for after in 0..8 {
+            let mut docs = all();
+            docs.retain(|doc| doc.offset + doc.events.len() as u64 > after);
+            docs.push(doc(5, "orphan", "b", 4));
+            let start = chain_start("c", &docs).unwrap();
+            let end = assemble_end(after, "c", 8, docs).unwrap();
+            assert!(start <= after, "{after}");
+            assert_eq!(ids(&end), (after + 1..=8).collect::<Vec<_>>(), "{after}");
+            assert!(
+                end.is_numbered_from(after) && !end.is_numbered_from(after + 1),
+                "{after}"
+            );
+        }
+    }
+
+    #[test]
+    fn the_end_of_a_history_is_short_without_the_document_that_it_begins_in() {
+        let docs = || vec![doc(5, "b", "a", 1), doc(6, "c", "b", 2)];
+        assert_eq!(chain_start("c", &docs()), Some(5));
+        assert!(assemble_end(5, "c", 8, docs()).is_ok());
+        assert!(matches!(
+            assemble_end(4, "c", 8, docs()),
+            Err(HistoryError::Short { .. })
+        ));
+        assert!(matches!(
+            assemble_end(6, "d", 9, docs()),
+            Err(HistoryError::Short { .. })
+        ));
+        assert_eq!(chain_start("d", &docs()), None);
     }
 
     #[test]

@@ -6,7 +6,7 @@ use crate::due::{Due, Target, TurnDecision, WorkTarget, WorkVersion};
 use crate::error::Failure;
 use crate::model::{AttemptEnd, Block, Blocked, GivenUpWork, WorkDoc};
 use crate::polling::WorkCandidate;
-use crate::read::{self, ActivityAttempts, KnownHistory};
+use crate::read::{self, ActivityAttempts, HistoryAfter, KnownHistory};
 use crate::recovery;
 use crate::session::{self, SessionClaim};
 use crate::token::{TurnToken, WorkToken};
@@ -298,6 +298,23 @@ impl CosmosProvider {
     ) -> Result<Vec<ActivityAttempts>, ProviderError> {
         let read = async { read::attempts(&self.store, &pk_of(instance)?, execution).await };
         read.await.of("activity_attempts")
+    }
+
+    /// The events of an execution after this one (0: all), with the attempts of the activities that have completed among them or that
+    /// are open; `None` when there is no such execution. It reads what is new, however long the history is: at most two
+    /// requests for the history, and one for the open activities.
+    ///
+    /// # Errors
+    /// When the store cannot be reached, or the history is corrupt.
+    pub async fn history_after(
+        &self,
+        instance: &str,
+        execution: u64,
+        after: u64,
+    ) -> Result<Option<HistoryAfter>, ProviderError> {
+        let Ok(pk) = pk_of(instance) else { return Ok(None) };
+        let read = read::history_after(&self.store, &pk, execution, after).await;
+        read.of("history_after")
     }
 
     /// The claimed turn of a token.

@@ -7,9 +7,10 @@ use crate::admin::{
 };
 use crate::enqueue::{self, EventRequest, Raised, StartRequest, Started};
 use crate::explain::{self, ExplainSettings, Explanation};
-use crate::maintain::{self, Overview, OverviewQuery};
+use crate::maintain::{self, HourCounts, Overdue, Overview, OverviewQuery};
 use cosmos::PartitionKey;
 use duroxide::providers::ProviderError;
+use std::ops::Range;
 
 impl CosmosProvider {
     /// Starts an instance, if its id is free: one request. With a key, a repetition within a day is recognised, whatever became of the
@@ -117,5 +118,17 @@ impl CosmosProvider {
             return Ok(None);
         };
         explain::explain(&self.store, &pk, settings).await.of("explain")
+    }
+
+    /// What has been due the longest, of what the overview calls stuck or an overdue timer; the oldest first. One request per physical
+    /// partition, and one more if something is there.
+    pub async fn overdue(&self, query: &OverviewQuery, most: u32) -> Result<Overdue, ProviderError> {
+        maintain::overdue(&self.store, query, most).await.of("overdue")
+    }
+
+    /// How many instances were started and have ended in each of these hours since 1970. At most three counts by an index for each hour
+    /// and physical partition, and two for all hours if nothing happened in them.
+    pub async fn throughput(&self, hours: Range<u64>) -> Result<Vec<HourCounts>, ProviderError> {
+        maintain::throughput(&self.store, hours).await.of("throughput")
     }
 }

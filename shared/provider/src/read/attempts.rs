@@ -45,12 +45,25 @@ pub(crate) async fn attempts(
         "SELECT VALUE c.attempts FROM c WHERE c.type = {HISTORY} AND c.execution = @execution AND IS_DEFINED(c.attempts)"
     ))
     .param("@execution", execution);
+    let completed = async { Ok(store.container.query::<Vec<CompletedAttempts>>(pk, &completed).await?) };
+    let (completed, open) = futures::try_join!(completed, open_items(store, pk))?;
+    let completed = completed.into_iter().flatten().collect();
+    Ok(all_attempts(completed, open, execution, store.now()))
+}
+
+/// The work items of an instance: the activities that have not completed.
+pub(super) async fn open_items(store: &Store, pk: &PartitionKey) -> Result<Vec<Listed<WorkDoc>>, Failure> {
     let open = Query::new(format!("SELECT * FROM c WHERE c.type = {WORK_ITEM}"));
-    let (completed, open) = futures::try_join!(
-        store.container.query::<Vec<CompletedAttempts>>(pk, &completed),
-        store.container.query::<Listed<WorkDoc>>(pk, &open)
-    )?;
-    let now = store.now();
+    Ok(store.container.query::<Listed<WorkDoc>>(pk, &open).await?)
+}
+
+/// Both kinds of activities, by id.
+pub(super) fn all_attempts(
+    completed: Vec<CompletedAttempts>,
+    open: Vec<Listed<WorkDoc>>,
+    execution: u64,
+    now: u64,
+) -> Vec<ActivityAttempts> {
     // An activity that completes between the two reads is in both, or in neither until the next turn.
     let mut activities: BTreeMap<u64, ActivityAttempts> = open
         .into_iter()
@@ -61,7 +74,7 @@ pub(crate) async fn attempts(
         })
         .map(|activity| (activity.activity, activity))
         .collect();
-    activities.extend(completed.into_iter().flatten().map(|of| {
+    activities.extend(completed.into_iter().map(|of| {
         let ended = of.log.attempts().to_vec();
         let activity = ActivityAttempts {
             activity: of.activity,
@@ -70,7 +83,7 @@ pub(crate) async fn attempts(
         };
         (of.activity, activity)
     }));
-    Ok(activities.into_values().collect())
+    activities.into_values().collect()
 }
 
 fn open_activity(work: &WorkDoc, execution: u64, now_ms: u64) -> Option<ActivityAttempts> {

@@ -225,7 +225,7 @@ pub(crate) async fn keys(store: &Store, pk: &PartitionKey) -> Result<Past, Failu
     collect(store, pk, &query).await
 }
 
-async fn collect(store: &Store, pk: &PartitionKey, query: &Query) -> Result<Past, Failure> {
+pub(super) async fn collect(store: &Store, pk: &PartitionKey, query: &Query) -> Result<Past, Failure> {
     let mut past = Past::default();
     for raw in store.container.query::<Box<RawValue>>(pk, query).await? {
         match Stored::decode(&raw) {

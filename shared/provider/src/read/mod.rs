@@ -3,10 +3,13 @@
 //! A read during a commit sees the history before or after it, never in between: it follows the chain that the instance
 //! document names. The keys of a turn that changes more than a batch holds appear one batch after the other.
 
+mod after;
 mod attempts;
 mod known;
 mod load;
 
+pub use after::HistoryAfter;
+pub(crate) use after::history_after;
 pub(crate) use attempts::attempts;
 pub use attempts::{ActivityAttempts, OpenActivity};
 pub(crate) use known::{KnownHistories, KnownHistory};

@@ -1,0 +1,185 @@
+// The header of an instance: what it is, why it has failed or what it waits for, its facts, and what can be done with it.
+
+import { fill, h } from '../../core/dom.js';
+import { duration, number } from '../../core/format.js';
+import { href } from '../../core/router.js';
+import { button } from '../../parts/button.js';
+import { payload } from '../../parts/payload.js';
+import { raiseDialog } from '../../parts/raise.js';
+import { badge } from '../../parts/status.js';
+import { age, tick, when } from '../../parts/time.js';
+import { toast } from '../../parts/toast.js';
+import { shorten } from '../../timeline/describe.js';
+import { actions } from './actions.js';
+import { isFinished } from './data.js';
+import { explain } from './explain.js';
+
+/** @import { Child } from '../../core/dom.js' */
+/** @import { Instance } from '../../core/types.js' */
+/** @import { Lane } from '../../timeline/model.js' */
+/** @import { Data } from './data.js' */
+
+/** So many of the steps that failed are named. */
+const MOST_FAILED = 5;
+/** A longer error is shown like a payload, in part at first. */
+const LONG_ERROR = 10_000;
+/** A custom status may be as long as a payload. */
+const LONG_STATUS = 300;
+
+/**
+ * @param {{id: string, reload: () => void}} options
+ * @returns {{element: HTMLElement, update: (data: Data) => void}}
+ */
+export function header({ id, reload }) {
+  const status = h('span', { class: 'inst-status', 'aria-live': 'polite' });
+  const buttons = h('div', { class: 'screen-actions' });
+  const reason = h('div', { class: 'inst-reason' });
+  const facts = h('dl', { class: 'facts inst-facts' });
+  const output = h('div', { class: 'inst-output' });
+  const element = h(
+    'section', { class: 'inst-head', 'aria-label': 'Instance', hidden: true },
+    h(
+      'div', { class: 'screen-head' },
+      h('h1', null, h('bdi', null, id), ' ', h('span', { class: 'inst-copy' }, button('Copy id', { on: () => copy(id) }))), status, buttons,
+    ),
+    reason, facts, output,
+  );
+  /** Parts are made again only if they change: a person may have selected a text or opened a payload. @type {Map<HTMLElement, string>} */
+  const stamps = new Map();
+  /** @param {HTMLElement} part @param {unknown} stamp @param {() => Child} make */
+  const refresh = (part, stamp, make) => {
+    const text = JSON.stringify(stamp) ?? '';
+    if (stamps.get(part) === text) return;
+    stamps.set(part, text);
+    fill(part, make());
+  };
+
+  return {
+    element,
+    update(data) {
+      const { instance, gone } = data;
+      element.hidden = !instance;
+      if (!instance) return;
+      const waits = gone ? null : sentence(data);
+      refresh(status, [instance.status, gone], () => [badge(instance.status), gone && h('span', { class: 'muted' }, ' (deleted)')]);
+      refresh(buttons, [instance.status, gone, waits?.raise, instance.parent], () => actions({ id, instance, gone, reload, waits: waits?.raise ?? [] }));
+      refresh(reason, [instance.status, instance.error, waits?.stamp, failedLanes(data).map((lane) => lane.id)], () => reasonOf(data, waits, reload));
+      refresh(facts, { ...instance, output: null, events: null }, () => factsOf(instance));
+      refresh(output, [instance.output, inputOf(data)], () => payloads(data, instance));
+    },
+  };
+}
+
+/**
+ * What it waits for. The stamp has no durations: those are kept current in place.
+ * @param {Data} data
+ * @returns {{tone: string, stamp: unknown, text: () => string, lane?: Lane, raise?: {name: string, to: 'events' | 'queues'}[]} | null}
+ */
+function sentence(data) {
+  const { instance, model, pinned } = data;
+  if (!instance) return null;
+  if (pinned !== null && pinned !== instance.execution && !isFinished(instance.status)) {
+    const text = `It goes on in execution ${instance.execution}. What is below is of execution ${pinned}.`;
+    return { tone: 'normal', stamp: [text], text: () => text };
+  }
+  const current = model;
+  const found = explain(instance, current, Date.now());
+  if (!found) return null;
+  const lanes = current?.lanes.filter(({ outcome }) => outcome === 'open').map((lane) => [lane.id, lane.beganTimes, lane.segments.length, lane.unused]);
+  return { ...found, stamp: [instance.status, instance.blocked, lanes, found.tone], text: () => explain(instance, current, Date.now())?.text ?? '' };
+}
+
+/** @param {Data} data @param {ReturnType<typeof sentence>} waits @param {() => void} reload */
+function reasonOf(data, waits, reload) {
+  const { instance, id } = data;
+  if (!instance) return null;
+  if (instance.error !== undefined) {
+    const failed = failedLanes(data);
+    return h(
+      'div', { class: 'inst-error', data: { status: instance.status } },
+      h('h2', null, instance.status === 'Cancelled' ? 'Why it was cancelled' : 'Why it failed'),
+      errorText(instance.error),
+      h('p', null, button('Copy', { on: () => copy(instance.error ?? '') }), failed.length > 0 && [
+        failed.length > 1 ? ' Steps that failed: ' : ' The step that failed: ', failed.slice(-MOST_FAILED).map((lane, index) => [index ? ', ' : '', stepLink(data, lane)]), failed.length > MOST_FAILED && ` and ${failed.length - MOST_FAILED} before`, '.',
+      ]),
+    );
+  }
+  if (!waits) return null;
+  const text = h('span');
+  tick(text, waits.text);
+  const sends = [...new Map((waits.raise ?? []).map((one) => [one.to + one.name, one])).values()].slice(0, 3);
+  return h(
+    'div', { class: 'inst-waits', data: { tone: waits.tone } }, h('p', null, text), ' ',
+    waits.lane && h('a', { href: href(['instances', id], { lane: String(waits.lane.id) }) }, 'Show the step'),
+    sends.map(({ name, to }) => button(`Send ${shorten(name, 32).replace(/…$/, '')}…`, { needs: 'client', on: async () => (await raiseDialog(id, { name, to })) && reload() })),
+  );
+}
+
+/** In full as far as that is readable; it may scroll, so it can have the focus. @param {string} error */
+function errorText(error) {
+  if (error.length > LONG_ERROR) return payload(error, { label: 'Error', fileName: 'error' });
+  return h('p', { class: 'inst-error-text', tabindex: '0', role: 'region', 'aria-label': 'Error of the instance' }, error || '(no text)');
+}
+
+/** @param {Data} data @param {Lane} lane */
+function stepLink(data, lane) {
+  const address = href(['instances', data.id], { lane: String(lane.id), execution: data.pinned ? String(data.pinned) : null });
+  return [h('a', { href: address }, h('bdi', null, lane.name)), lane.beganTimes > 1 && ` (${lane.beganTimes} attempts)`];
+}
+
+/** In the order in which they failed. @param {Data} data @returns {Lane[]} */
+function failedLanes(data) {
+  const failed = data.model?.lanes.filter(({ outcome }) => outcome === 'failed') ?? [];
+  return failed.sort((a, b) => (a.end ?? 0) - (b.end ?? 0));
+}
+
+/** @param {Instance} instance */
+function factsOf(instance) {
+  const tags = Object.entries(instance.tags);
+  /** @type {[string, Child][]} */
+  const rows = [
+    ['Orchestration', [h('a', { href: href(['instances'], { name: instance.orchestration }) }, h('bdi', null, instance.orchestration)), instance.version && ` ${instance.version}`]],
+    ['Created', [when(instance.createdAt), ' (', age(instance.createdAt), ')']],
+  ];
+  if (instance.customStatus !== undefined) rows.unshift(['Custom status', h('bdi', { class: 'inst-custom', title: instance.customStatus }, shorten(instance.customStatus, LONG_STATUS))]);
+  if (instance.completedAt) rows.push(['Ended', [when(instance.completedAt), ' (', age(instance.completedAt), ')']]);
+  else rows.push(['Last change', age(instance.updatedAt)]);
+  rows.push(['Duration', took(instance)]);
+  if (instance.execution > 1) rows.push(['Execution', h('a', { href: href(['instances', instance.instance, 'executions']) }, number(instance.execution))]);
+  rows.push(['Events', number(instance.events)]);
+  if (instance.parent) rows.push(['Parent', h('a', { href: href(['instances', instance.parent]) }, h('bdi', null, instance.parent))]);
+  if (tags.length) rows.push(['Tags', h('span', { class: 'inst-tags' }, tags.map(([name, value]) => h('a', { class: 'tag', href: href(['instances'], { tag: `${name}:${value}` }) }, h('bdi', null, `${name}: ${value}`))))]);
+  return rows.map(([name, value]) => h('div', null, h('dt', null, name), h('dd', null, value)));
+}
+
+/** @param {Instance} instance */
+function took(instance) {
+  if (instance.durationMs !== undefined) return duration(instance.durationMs);
+  const element = h('span');
+  tick(element, () => `${duration(Date.now() - Date.parse(instance.createdAt))} so far`);
+  return element;
+}
+
+/** What it was started with: in its state while it is pending, later in its history. @param {Data} data @returns {string | undefined} */
+function inputOf({ instance, events }) {
+  return instance?.input === undefined ? events[0]?.input : String(instance.input);
+}
+
+/** @param {Data} data @param {Instance} instance */
+function payloads(data, instance) {
+  const input = inputOf(data);
+  return [
+    instance.output !== undefined && payload(String(instance.output), { label: 'Output', fileName: `${instance.instance}-output` }),
+    input !== undefined && h('details', { class: 'inst-input' }, h('summary', null, 'Input'), payload(input, { label: 'Input', fileName: `${instance.instance}-input` })),
+  ];
+}
+
+/** @param {string} text */
+async function copy(text) {
+  try {
+    await navigator.clipboard.writeText(text);
+    toast('Copied.', 'success');
+  } catch {
+    toast('The browser does not allow copying. Select the text instead.', 'warning');
+  }
+}
