@@ -5,6 +5,7 @@ pub(crate) mod details;
 pub(crate) mod instances;
 pub(crate) mod manage;
 pub(crate) mod numbers;
+pub(crate) mod pause;
 pub(crate) mod send;
 pub(crate) mod service;
 pub(crate) mod start;

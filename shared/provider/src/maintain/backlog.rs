@@ -4,7 +4,9 @@
 //! a mere count (which instances are stuck) has a limit. When little waits, `numbers` has the same numbers for fewer requests.
 
 use super::dead_letters::dead_letter_count;
+use super::paused::paused_instances;
 use crate::error::Failure;
+use crate::model::PARKED_MS;
 use crate::model::sql::{INSTANCE, INTENT, REPAIR, TURN, WORK};
 use crate::store::Store;
 use cosmos::Query;
@@ -38,7 +40,7 @@ pub struct Backlog {
     pub oldest_due_ms: Option<u64>,
     /// Timers that should have fired.
     pub overdue_timers: u64,
-    /// Instances with an item that is long overdue and no turn under way; at most 1,000 are counted.
+    /// Instances with an item that is long overdue, no turn under way, and not paused; at most 1,000 are counted.
     pub stuck_instances: u64,
     /// Dead letters.
     pub dead_letters: u64,
@@ -81,9 +83,10 @@ async fn count(store: &Store, condition: String, at: u64) -> Result<u64, Failure
     Ok(store.sum(query).await? as u64)
 }
 
-/// Timers and delayed messages that are due after then.
+/// Timers and delayed messages that are due after then, without those of paused instances.
 pub(super) async fn count_pending(store: &Store, after: u64) -> Result<u64, Failure> {
-    count(store, format!("c.queue = {TURN} AND c.dueAt > @at"), after).await
+    let condition = format!("c.queue = {TURN} AND c.dueAt > @at AND c.dueAt < {PARKED_MS}");
+    count(store, condition, after).await
 }
 
 /// Intents that are due after then.
@@ -133,15 +136,20 @@ async fn stuck(store: &Store, before: u64, now: u64) -> Result<u64, Failure> {
         let due = store.container.first::<String, _, _>(&due, MOST_STUCK, String::clone);
         Ok(due.await?)
     };
-    let ((due, _), claimed) = futures::try_join!(due, claimed_instances(store, now))?;
-    let claimed: HashSet<String> = claimed.into_iter().collect();
+    let ((due, _), claimed) = futures::try_join!(due, not_stuck(store, now))?;
     // Without an order the service may return an instance once for each page.
     let due: HashSet<String> = due.into_iter().collect();
     Ok(due.iter().filter(|instance| !claimed.contains(*instance)).count() as u64)
 }
 
+/// The instances that are not stuck, whatever is due: a turn is under way, or they are paused.
+pub(super) async fn not_stuck(store: &Store, now: u64) -> Result<HashSet<String>, Failure> {
+    let (claimed, paused) = futures::try_join!(claimed_instances(store, now), paused_instances(store))?;
+    Ok(claimed.into_iter().chain(paused).collect())
+}
+
 /// The instances whose turn is under way.
-pub(super) async fn claimed_instances(store: &Store, now: u64) -> Result<Vec<String>, Failure> {
+async fn claimed_instances(store: &Store, now: u64) -> Result<Vec<String>, Failure> {
     let query = Query::new(format!(
         "SELECT VALUE c.pk FROM c WHERE c.type = {INSTANCE} AND c.until > @now"
     ))

@@ -10,6 +10,7 @@
 //! | report | `backlog`, `numbers` | numbers: counted by the service; derived from a look |
 //! | (operators) | `overview` | what needs attention |
 //! | all | `look` | everything that waits: which passes have something to do |
+//! | sweep, report | `paused` | what paused instances hold: neither woken nor counted |
 //! | none | `blocked` | what other builds have blocked, for a build that goes on with one of them |
 //!
 //! A pass works in pages (see `page`), so that a caller can alternate between passes and stop when its budget ends.
@@ -23,6 +24,7 @@ mod lone_children;
 mod look;
 mod numbers;
 mod overview;
+mod paused;
 mod probes;
 mod redrive;
 mod redrives;
@@ -44,6 +46,7 @@ pub use look::{Look, LookRequest, Searched};
 pub(crate) use numbers::backlog_of_look;
 pub(crate) use overview::overview;
 pub use overview::{Overview, OverviewQuery};
+pub(crate) use paused::park_overdue;
 pub use probes::PassedProbe;
 pub(crate) use probes::{note_probe, passed_probes};
 pub use redrive::Redriven;
