@@ -2,8 +2,8 @@
 
 use crate::types::time::rfc3339;
 use crate::types::{
-    ActivityAttempts, Blocked, DeadLetterSummary, EndedAttempt, Execution, Instance, Overview, Paused, Payload,
-    Status, StatusCount,
+    ActivityAttempts, Blocked, DeadLetterSummary, EndedAttempt, Execution, Instance, Overview, Paused, Payload, Status,
+    StatusCount,
 };
 use duroxide::providers::ExecutionInfo;
 use duroxide_cosmos as store;

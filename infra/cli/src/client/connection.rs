@@ -9,8 +9,8 @@ use crate::ambient;
 use crate::terminal::table::Look;
 use duroxide_lambda_api::types::{
     Accepted, CancelRequest, DeadLetter, DeadLetterList, Deleted, Discarded, EventRequest, Execution, ExecutionList,
-    History, Instance, InstanceList, KeyValueList, PauseChanged, PauseRequest, ProblemType, PruneRequest, Pruned, Redriven,
-    ResumeRequest, StartRequest, Started, Stats, StoreStats, Tree,
+    History, Instance, InstanceList, KeyValueList, PauseChanged, PauseRequest, ProblemType, PruneRequest, Pruned,
+    Redriven, ResumeRequest, StartRequest, Started, Stats, StoreStats, Tree,
 };
 use reqwest::header::HeaderValue;
 use std::collections::BTreeMap;

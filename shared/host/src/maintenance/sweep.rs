@@ -25,7 +25,8 @@ use crate::config::MaintenanceSettings;
 use crate::notifier::BoundedNotifier;
 use duroxide::providers::ProviderError;
 use duroxide_cosmos::{
-    CosmosProvider, Cursor, DueItem, DueKinds, DuePage, DueWindow, MaintenanceState, PageRequest, Target, UnfinishedSweep,
+    CosmosProvider, Cursor, DueItem, DueKinds, DuePage, DueWindow, MaintenanceState, PageRequest, Target,
+    UnfinishedSweep,
 };
 use std::collections::{BTreeSet, VecDeque};
 use tokio::time::Instant;

@@ -1,8 +1,8 @@
 //! Lists over all instances: one query per physical range, merged here.
 
 use crate::error::Failure;
-use crate::model::{PARKED_MS, Status};
 use crate::model::sql::{DEAD, ENDED, EXECUTION, INSTANCE, PENDING, TURN, WORK_ITEM};
+use crate::model::{PARKED_MS, Status};
 use crate::store::Store;
 use cosmos::{PartitionKey, Query};
 use duroxide::providers::{InstanceFilter, QueueDepths, SystemMetrics};

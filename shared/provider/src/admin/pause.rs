@@ -19,7 +19,7 @@
 use super::list;
 use crate::due::Due;
 use crate::error::Failure;
-use crate::model::{Paused, PausePhase};
+use crate::model::{PausePhase, Paused};
 use crate::recovery::{self, AT_ONCE, Progress, Queued, apply, roll_forward};
 use crate::store::{Fence, Store};
 use cosmos::PartitionKey;
@@ -189,11 +189,7 @@ async fn pause(
 }
 
 /// Resumes an instance that has not ended, or lists what waits in one that is not paused. `None` when something was written meanwhile.
-async fn resume(
-    store: &Store,
-    pk: &PartitionKey,
-    fence: &Fence,
-) -> Result<Option<(PauseOutcome, Vec<Due>)>, Failure> {
+async fn resume(store: &Store, pk: &PartitionKey, fence: &Fence) -> Result<Option<(PauseOutcome, Vec<Due>)>, Failure> {
     let mut queued = Queued::read(store, pk).await?;
     let now = store.now();
     let Some(paused) = fence.doc.paused() else {

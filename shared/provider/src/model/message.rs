@@ -347,12 +347,20 @@ mod tests {
     #[test]
     fn a_parked_message_is_due_again_when_its_instance_is_resumed_or_at_its_own_time() {
         let now = 5_000_000;
-        for (first_due, due_at) in [(1_000, now - RESUMED_MS), (now - 5, now - 5), (now + 9_000, now + 9_000)] {
+        for (first_due, due_at) in [
+            (1_000, now - RESUMED_MS),
+            (now - 5, now - 5),
+            (now + 9_000, now + 9_000),
+        ] {
             let queued = message(&cancel(), first_due, "a".to_owned());
             let parked = queued.due_from(first_due + 7).parked();
             assert!(parked.is_parked() && !queued.is_parked());
             let resumed = parked.resumed_at(now);
-            assert_eq!((resumed.due_at, &resumed.sort_key), (due_at, &queued.sort_key), "{first_due}");
+            assert_eq!(
+                (resumed.due_at, &resumed.sort_key),
+                (due_at, &queued.sort_key),
+                "{first_due}"
+            );
         }
     }
 

@@ -81,7 +81,11 @@ mod tests {
     fn a_long_reason_is_cut_between_characters() {
         let paused = Paused::begun("c", Some(&"語".repeat(MOST_REASON)), 5);
         let reason = paused.reason.unwrap();
-        assert!(reason.len() <= MOST_REASON + 3 && reason.ends_with('…'), "{}", reason.len());
+        assert!(
+            reason.len() <= MOST_REASON + 3 && reason.ends_with('…'),
+            "{}",
+            reason.len()
+        );
         assert_eq!(Paused::begun("c", Some("why"), 5).reason.as_deref(), Some("why"));
     }
 }

@@ -284,7 +284,10 @@ mod tests {
         let mut again: Schema = serde_json::from_value(json!({ "v": GUARDED, "other": 1 })).unwrap();
         assert_eq!(version(&again), GUARDED, "it stays until this build ends it");
         again.guard(false);
-        assert_eq!(serde_json::to_value(&again).unwrap(), json!({ "v": VERSION, "other": 1 }));
+        assert_eq!(
+            serde_json::to_value(&again).unwrap(),
+            json!({ "v": VERSION, "other": 1 })
+        );
     }
 
     #[test]

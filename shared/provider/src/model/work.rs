@@ -347,7 +347,11 @@ mod tests {
     fn the_item_of_a_paused_instance_is_parked_when_nobody_runs_it() {
         let parked = item().paused_at(200);
         assert!(parked.is_paused() && parked.is_parked_at(200) && parked.due_at == PARKED_MS);
-        assert_eq!(serde_json::to_value(&parked).unwrap()["v"], 2, "older releases leave it alone");
+        assert_eq!(
+            serde_json::to_value(&parked).unwrap()["v"],
+            2,
+            "older releases leave it alone"
+        );
         let resumed = parked.resumed_at(300);
         assert_eq!((resumed.due_at, resumed.is_paused()), (300, false));
         assert_eq!(serde_json::to_value(&resumed).unwrap()["v"], 1);

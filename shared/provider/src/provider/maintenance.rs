@@ -72,11 +72,7 @@ impl CosmosProvider {
 
     /// Parks what the paused ones among the instances of these overdue targets hold: what has come since they were paused. Returns
     /// the instances of which nothing must be woken. One request per physical range, and three for each instance that it parks.
-    pub async fn park_overdue(
-        &self,
-        targets: &[Target],
-        deadline: Instant,
-    ) -> Result<HashSet<String>, ProviderError> {
+    pub async fn park_overdue(&self, targets: &[Target], deadline: Instant) -> Result<HashSet<String>, ProviderError> {
         let parked = maintain::park_overdue(&self.store, targets, deadline).await;
         parked.of("park_overdue")
     }

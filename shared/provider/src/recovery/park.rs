@@ -86,8 +86,7 @@ impl Queued {
             .iter()
             .filter(|message| !message.is_parked() && !message.cancels());
         let works = self.works.iter().filter(|(work, _)| !work.is_parked_at(now_ms));
-        let messages =
-            messages.map(|message| Ok(StagedOp::replace(&message.id, &message.etag, &message.parked())?));
+        let messages = messages.map(|message| Ok(StagedOp::replace(&message.id, &message.etag, &message.parked())?));
         let works = works.map(|(work, etag)| Ok(StagedOp::replace(&work.id, etag, &work.paused_at(now_ms))?));
         // Work items first: an activity may begin until it is parked.
         works.chain(messages).collect()
@@ -189,7 +188,10 @@ pub(super) async fn finish(store: &Store, pk: &PartitionKey, fence: &Fence) -> R
 async fn park(store: &Store, pk: &PartitionKey, fence: &Fence) -> Result<Option<Queued>, Failure> {
     let queued = Queued::read(store, pk).await?;
     let ops = queued.parking(store.now())?;
-    let is_parked = fence.doc.paused().is_some_and(|paused| paused.phase == PausePhase::Parked);
+    let is_parked = fence
+        .doc
+        .paused()
+        .is_some_and(|paused| paused.phase == PausePhase::Parked);
     if ops.is_empty() && is_parked {
         return Ok(Some(queued));
     }
