@@ -10,6 +10,7 @@ mod ids;
 mod limits;
 mod lists;
 mod loopback;
+mod pause;
 mod roles;
 mod routes;
 mod served;
