@@ -132,6 +132,9 @@ async fn one(store: &Store, instance: &str, verb: Verb<'_>) -> Result<PauseResul
             return Ok(ended(PauseOutcome::NotFound, rolled));
         };
         let is_deleting = fence.doc.lock.deleting.is_some();
+        let phase = fence.doc.paused().map(|paused| paused.phase);
+        let is_over = fence.doc.current.status.is_over();
+        let is_resuming = phase == Some(PausePhase::Resuming) && fence.doc.lock.unfinished.is_none() && !is_over;
         match roll_forward(store, &pk, &fence).await? {
             Progress::Clean => {}
             Progress::Underway { .. } if is_deleting => return Ok(ended(PauseOutcome::Deleting, rolled)),
@@ -139,12 +142,15 @@ async fn one(store: &Store, instance: &str, verb: Verb<'_>) -> Result<PauseResul
                 tokio::time::sleep(WAIT).await;
                 continue;
             }
-            Progress::Changed { due } => {
+            // A resumption lists everything that waits.
+            Progress::Changed { due } if matches!(verb, Verb::Pause { .. }) => {
                 rolled.extend(due);
                 continue;
             }
+            Progress::Changed { due } if is_resuming => return Ok(ended(PauseOutcome::Changed, due)),
+            Progress::Changed { .. } => continue,
         }
-        if fence.doc.current.status.is_over() {
+        if is_over {
             return Ok(ended(PauseOutcome::Ended, rolled));
         }
         let done = match verb {

@@ -5,7 +5,6 @@
 
 use crate::due::Target;
 use crate::error::Failure;
-use crate::model::sql::INSTANCE;
 use crate::recovery::{self, Late};
 use crate::store::Store;
 use cosmos::{PartitionKey, Query};
@@ -19,9 +18,8 @@ const AT_ONCE: usize = 16;
 
 /// The instances that are paused: one request per physical range, and the service reads an index entry of each.
 pub(crate) async fn paused_instances(store: &Store) -> Result<Vec<String>, Failure> {
-    let query = Query::new(format!(
-        "SELECT VALUE c.pk FROM c WHERE c.type = {INSTANCE} AND c.paused.listed = true"
-    ));
+    // Only what is paused has the path.
+    let query = Query::new("SELECT VALUE c.pk FROM c WHERE c.paused.listed = true");
     Ok(store.container.scan::<String>(&query).await?)
 }
 

@@ -14,7 +14,7 @@
 //! | race | decided by |
 //! |---|---|
 //! | a turn commits while the instance is being paused | the fence: the turn is in time, and its work items are listed after it; or it fails as a whole |
-//! | a worker claims an item while it is being parked | the item's version: it is parked, and the claim fails; or it is claimed, the batch fails as a whole, and is made again with a mark on the claimed item |
+//! | a worker claims, renews or completes an item while it is being parked | the item's version: it is parked, and the worker's write fails or is repeated; or the batch fails as a whole, is written without that item, which is listed again, and marked if it is still there |
 //! | a claimed item is released, or its claim expires | the mark: it is parked then, by the release or by [`park_late`] |
 //! | a message arrives after everything was parked | nobody: no turn takes it while the instance document says `Parked`; [`park_late`] moves it out of the way of maintenance |
 //! | a commit of many batches is unfinished | it is published before anything is parked |
@@ -134,8 +134,9 @@ impl Queued {
     }
 }
 
-/// Writes operations in fenced batches: all but the last with the document `begun`, the last with `done`. Returns the versions that
-/// it wrote, or `None` when the instance or one of the documents was written by another process: whoever comes next lists again.
+/// Writes operations in fenced batches: all but the last with the document `begun`, the last with `done`. A document that another process
+/// has written since it was listed is left out, and then the last batch has `begun`, too. Returns the versions that it wrote, or
+/// `None` when something is left to do, or the instance itself was written: whoever comes next reads it and lists again.
 pub(crate) async fn apply(
     store: &Store,
     pk: &PartitionKey,
@@ -144,22 +145,36 @@ pub(crate) async fn apply(
     ops: Vec<StagedOp>,
 ) -> Result<Option<HashMap<String, Etag>>, Failure> {
     let mut groups = pack(ops);
-    let last = groups.pop().unwrap_or_default();
+    if groups.is_empty() {
+        groups.push(Vec::new());
+    }
+    let (last, mut is_whole) = (groups.len() - 1, true);
     let mut etags = HashMap::new();
     let mut fence = fence.clone();
-    let steps = groups.into_iter().map(|group| (begun, group));
-    for (next, group) in steps.chain([(done, last)]) {
-        let batch = extend(fence_first(next, Some(&fence.etag))?, &group)?;
-        match store.container.batch(pk, &batch, Retry::Idempotent).await {
-            Ok(results) => {
-                fence = store.written_fence(pk, next.clone(), &results).await?;
-                etags.extend(etags_of(group, &results));
+    for (n, mut group) in groups.into_iter().enumerate() {
+        loop {
+            let next = if n == last && is_whole { done } else { begun };
+            let batch = extend(fence_first(next, Some(&fence.etag))?, &group)?;
+            let error = match store.container.batch(pk, &batch, Retry::Idempotent).await {
+                Ok(results) => {
+                    fence = store.written_fence(pk, next.clone(), &results).await?;
+                    etags.extend(etags_of(group, &results));
+                    break;
+                }
+                Err(error) => error,
+            };
+            let is_written = error.is_precondition_failed() || error.is_not_found();
+            match error.batch_index() {
+                Some(index) if is_written && index > 0 && index <= group.len() => {
+                    group.remove(index - 1);
+                    is_whole = false;
+                }
+                _ if is_written => return Ok(None),
+                _ => return Err(error.into()),
             }
-            Err(error) if error.is_precondition_failed() || error.is_not_found() => return Ok(None),
-            Err(error) => return Err(error.into()),
         }
     }
-    Ok(Some(etags))
+    Ok(is_whole.then_some(etags))
 }
 
 /// Completes a pause or a resumption that another process has begun. Returns who has something to do, or `None` when there was
