@@ -5,8 +5,8 @@ use cosmos_emulator::{Refusing, RequestKind};
 use duroxide::providers::WorkItem;
 use duroxide_cosmos::{Fetched, InstanceStatus, PauseOutcome};
 use std::time::Duration;
-use tests::recover;
 use tests::turns::*;
+use tests::{recover, until_crash};
 
 /// The start of a child by its parent.
 fn child_of(parent: &str, instance: &str) -> WorkItem {
@@ -162,4 +162,40 @@ async fn a_child_whose_start_is_committed_and_not_delivered_is_paused_before_it_
     scene.provider.resume(INSTANCE, true).await.expect("the store answers");
     let begun = turn(&scene.provider, "late").await;
     assert_eq!(begun.item.messages.len(), 1, "one start: {:?}", begun.item.messages);
+}
+
+/// Killed at every write of the tree: what is paused is so from the root downwards, and another call continues.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_tree_whose_pause_or_resumption_is_killed_at_any_write_is_completed_by_another_call() {
+    for when in BOTH {
+        for pauses in [true, false] {
+            let mut n = 1;
+            loop {
+                let context = format!("pauses: {pauses}, killed at write {n}, {when:?}");
+                let scene = tree().await;
+                let change = async |provider: &duroxide_cosmos::CosmosProvider, pauses: bool| match pauses {
+                    true => provider.pause(INSTANCE, None, true).await,
+                    false => provider.resume(INSTANCE, true).await,
+                };
+                if !pauses {
+                    change(&scene.provider, true).await.expect("it is paused");
+                }
+                let (listener, operator) = scene.process(Duration::from_secs(5)).await;
+                listener.crash_at_write(n, when);
+                let done = until_crash(&listener, change(&operator, pauses)).await;
+                let is_changed = |status: &Option<InstanceStatus>| (*status == Some(InstanceStatus::Paused)) == pauses;
+                let after = statuses(&scene).await;
+                let [root, a, b, a1] = [0, 1, 2, 3].map(|place| is_changed(&after[place]));
+                assert!(root || !(a || b || a1), "{context}: {after:?}");
+                assert!(a || !a1, "{context}: {after:?}");
+                change(&scene.provider, pauses).await.expect("another call continues");
+                assert!(statuses(&scene).await.iter().all(is_changed), "{context}");
+                if done.is_some() {
+                    assert_eq!(n - 1, 4, "one write for each instance");
+                    break;
+                }
+                n += 1;
+            }
+        }
+    }
 }
