@@ -154,7 +154,7 @@ async fn prepared(state: State) -> Scene {
         Deleting | DeletionGivenUp => {
             begin(provider, INSTANCE).await;
             begin(provider, "other").await;
-            let (listener, deleter) = scene.process(Duration::from_secs(4)).await;
+            let (listener, deleter) = scene.process(Duration::from_secs(1)).await;
             listener.crash_at_write(2, CrashPoint::AfterApplied);
             let both = [INSTANCE.to_owned(), "other".to_owned()];
             let deleted = deleter.delete_instances_atomic(&both, true).await;
