@@ -4,7 +4,6 @@
 //! a mere count (which instances are stuck) has a limit. When little waits, `numbers` has the same numbers for fewer requests.
 
 use super::dead_letters::dead_letter_count;
-use super::paused::paused_instances;
 use crate::error::Failure;
 use crate::model::PARKED_MS;
 use crate::model::sql::{INSTANCE, INTENT, REPAIR, TURN, WORK};
@@ -40,7 +39,8 @@ pub struct Backlog {
     pub oldest_due_ms: Option<u64>,
     /// Timers that should have fired.
     pub overdue_timers: u64,
-    /// Instances with an item that is long overdue, no turn under way, and not paused; at most 1,000 are counted.
+    /// Instances with an item that is long overdue and no turn under way; at most 1,000 are counted. What paused instances hold is
+    /// parked before it is overdue, as long as maintenance runs.
     pub stuck_instances: u64,
     /// Dead letters.
     pub dead_letters: u64,
@@ -136,20 +136,15 @@ async fn stuck(store: &Store, before: u64, now: u64) -> Result<u64, Failure> {
         let due = store.container.first::<String, _, _>(&due, MOST_STUCK, String::clone);
         Ok(due.await?)
     };
-    let ((due, _), claimed) = futures::try_join!(due, not_stuck(store, now))?;
+    let ((due, _), claimed) = futures::try_join!(due, claimed_instances(store, now))?;
+    let claimed: HashSet<String> = claimed.into_iter().collect();
     // Without an order the service may return an instance once for each page.
     let due: HashSet<String> = due.into_iter().collect();
     Ok(due.iter().filter(|instance| !claimed.contains(*instance)).count() as u64)
 }
 
-/// The instances that are not stuck, whatever is due: a turn is under way, or they are paused.
-pub(super) async fn not_stuck(store: &Store, now: u64) -> Result<HashSet<String>, Failure> {
-    let (claimed, paused) = futures::try_join!(claimed_instances(store, now), paused_instances(store))?;
-    Ok(claimed.into_iter().chain(paused).collect())
-}
-
 /// The instances whose turn is under way.
-async fn claimed_instances(store: &Store, now: u64) -> Result<Vec<String>, Failure> {
+pub(super) async fn claimed_instances(store: &Store, now: u64) -> Result<Vec<String>, Failure> {
     let query = Query::new(format!(
         "SELECT VALUE c.pk FROM c WHERE c.type = {INSTANCE} AND c.until > @now"
     ))

@@ -10,7 +10,7 @@
 //! | report | `backlog`, `numbers` | numbers: counted by the service; derived from a look |
 //! | (operators) | `overview` | what needs attention |
 //! | all | `look` | everything that waits: which passes have something to do |
-//! | sweep, report | `paused` | what paused instances hold: neither woken nor counted |
+//! | sweep | `paused` | what paused instances hold: neither woken nor counted |
 //! | none | `blocked` | what other builds have blocked, for a build that goes on with one of them |
 //!
 //! A pass works in pages (see `page`), so that a caller can alternate between passes and stop when its budget ends.

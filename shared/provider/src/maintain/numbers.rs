@@ -9,7 +9,7 @@
 //! The numbers are as old as the look. The caller looks again when it has changed something since.
 
 use super::backlog::{
-    Backlog, BacklogQuery, MOST_STUCK, backlog, count_intents, count_pending, not_stuck, oldest_intent,
+    Backlog, BacklogQuery, MOST_STUCK, backlog, claimed_instances, count_intents, count_pending, oldest_intent,
 };
 use super::dead_letters::dead_letter_count;
 use super::due::Listing;
@@ -55,7 +55,7 @@ pub(crate) async fn backlog_of_look(store: &Store, look: &Look, ask: &BacklogQue
     let late = late_instances(look, ask.stuck_ms);
     let claimed: HashSet<String> = match late.is_empty() {
         true => HashSet::new(),
-        false => not_stuck(store, look.now_ms).await?,
+        false => claimed_instances(store, look.now_ms).await?.into_iter().collect(),
     };
     let stuck = late.iter().filter(|instance| !claimed.contains(**instance));
     let mut backlog = derive(look, ask.overdue_ms, rest);

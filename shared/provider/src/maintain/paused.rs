@@ -1,7 +1,8 @@
 //! What paused instances hold: maintenance neither wakes nor counts it.
 //!
 //! Pausing has parked everything that waited then, so no sweep finds it. What comes later is found once: the sweep, before it sends
-//! reminders, asks which instances are paused, and parks what these hold.
+//! reminders, asks which instances are paused, and parks what these hold. That is after half a minute, before a report calls anything
+//! overdue or stuck.
 
 use crate::due::Target;
 use crate::error::Failure;
@@ -17,7 +18,7 @@ use tokio::time::Instant;
 const AT_ONCE: usize = 16;
 
 /// The instances that are paused: one request per physical range, and the service reads an index entry of each.
-pub(crate) async fn paused_instances(store: &Store) -> Result<Vec<String>, Failure> {
+async fn paused_instances(store: &Store) -> Result<Vec<String>, Failure> {
     // Only what is paused has the path.
     let query = Query::new("SELECT VALUE c.pk FROM c WHERE c.paused.listed = true");
     Ok(store.container.scan::<String>(&query).await?)
