@@ -153,6 +153,31 @@ impl Connection {
         }
     }
 
+    /// The keys that the current execution of an instance found when it began, and that execution.
+    pub(super) async fn keys_at_start(&self, instance: &str) -> Result<KeyValueList, Refused> {
+        let mut all = KeyValueList::default();
+        let mut after = None;
+        loop {
+            let request = Request::get(&["instances", instance, "kv"]).maybe("after", after);
+            let request = request.query("atStart", true).query("limit", MOST_KEYS);
+            let page: KeyValueList = self.transport.ask(request).await?;
+            // Another execution has begun between two pages: the first counts for nothing.
+            if all.execution != page.execution {
+                all.values.clear();
+                all.execution = page.execution;
+                if after.is_some() {
+                    after = None;
+                    continue;
+                }
+            }
+            all.values.extend(page.values);
+            match page.next_after {
+                Some(next) => after = Some(next),
+                None => return Ok(all),
+            }
+        }
+    }
+
     /// An instance and its descendants.
     pub(super) async fn tree(&self, instance: &str) -> Result<Vec<Instance>, Failure> {
         let mut all = Vec::new();
