@@ -156,24 +156,21 @@ impl Connection {
     /// The keys that the current execution of an instance found when it began, and that execution.
     pub(super) async fn keys_at_start(&self, instance: &str) -> Result<KeyValueList, Refused> {
         let mut all = KeyValueList::default();
-        let mut after = None;
         loop {
-            let request = Request::get(&["instances", instance, "kv"]).maybe("after", after);
+            let request = Request::get(&["instances", instance, "kv"]).maybe("after", all.next_after.take());
             let request = request.query("atStart", true).query("limit", MOST_KEYS);
             let page: KeyValueList = self.transport.ask(request).await?;
-            // Another execution has begun between two pages: the first counts for nothing.
-            if all.execution != page.execution {
-                all.values.clear();
-                all.execution = page.execution;
-                if after.is_some() {
-                    after = None;
-                    continue;
-                }
+            let is_first = all.execution.is_none();
+            if !is_first && all.execution != page.execution {
+                // Another execution has begun between two pages: again from the first.
+                all = KeyValueList::default();
+                continue;
             }
+            all.execution = page.execution;
             all.values.extend(page.values);
-            match page.next_after {
-                Some(next) => after = Some(next),
-                None => return Ok(all),
+            all.next_after = page.next_after;
+            if all.next_after.is_none() {
+                return Ok(all);
             }
         }
     }

@@ -7,8 +7,13 @@ use super::{VARIABLE, compare};
 use duroxide::OrchestrationRegistry;
 use lambda_runtime::Error;
 use serde::Serialize;
-use std::env;
 use std::io::{self, BufRead as _, Write as _};
+use std::os::unix::process::parent_id;
+use std::time::Duration;
+use std::{env, process, thread};
+
+/// How often to look for the parent.
+const LOOK: Duration = Duration::from_millis(500);
 
 /// Whether this process was started to replay, and the first word of its answers.
 pub(crate) fn is_wanted() -> Option<String> {
@@ -17,8 +22,20 @@ pub(crate) fn is_wanted() -> Option<String> {
 
 /// Replays the histories that come on stdin, until it ends.
 pub(crate) async fn serve(word: String, orchestrations: OrchestrationRegistry) -> Result<(), Error> {
+    end_with_the_parent();
     // The code may block its thread, as in a function; it finds tokio's runtime there.
     tokio::task::spawn_blocking(move || answer_lines(&word, &orchestrations)).await?
+}
+
+/// Ends this process when the one that started it is gone. Code that loops would never read the end of its input.
+fn end_with_the_parent() {
+    let parent = parent_id();
+    thread::spawn(move || {
+        while parent_id() == parent {
+            thread::sleep(LOOK);
+        }
+        process::exit(1);
+    });
 }
 
 fn answer_lines(word: &str, orchestrations: &OrchestrationRegistry) -> Result<(), Error> {

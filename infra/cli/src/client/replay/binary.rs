@@ -249,8 +249,9 @@ impl Running {
         };
         // A process that it has started may keep it open.
         let reader = self.reader.abort_handle();
-        timeout(LAST_WORDS, self.reader).await.map_or((), drop);
-        reader.abort();
+        if timeout(LAST_WORDS, self.reader).await.is_err() {
+            reader.abort();
+        }
         let kept = self.stderr.lock().unwrap_or_else(PoisonError::into_inner);
         match last_lines(&kept) {
             text if text.is_empty() => how,

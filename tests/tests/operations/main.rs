@@ -1,0 +1,3 @@
+//! What operators do to instances, one module per verb.
+
+mod replay;
