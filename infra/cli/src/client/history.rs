@@ -112,6 +112,7 @@ impl History {
                 let events = recording.events.len();
                 Ok(answer_of(&[(*recording, file, events)], 0))
             }
+            Read::Unreadable(instance, why) => Err(unreadable(&instance, &why)),
             Read::NotBegun | Read::Gone => {
                 let execution = self.execution.unwrap_or(instance.execution);
                 Err(no_execution(connection, &instance.instance, execution).await?)
@@ -136,9 +137,15 @@ async fn save_all(connection: &Connection, filter: &Filter, folder: &Path) -> Re
                 files.push((*recording, file, events));
             }
             Read::NotBegun | Read::Gone => skipped += 1,
+            // Those before it are saved.
+            Read::Unreadable(instance, why) => return Err(unreadable(&instance, &why)),
         }
     }
     Ok(answer_of(&files, skipped))
+}
+
+fn unreadable(instance: &str, why: &str) -> Failure {
+    Failure::error(format!("the history of instance '{instance}' cannot be read: {why}"))
 }
 
 fn answer_of(files: &[(Recording, PathBuf, usize)], skipped: usize) -> Answer {

@@ -26,6 +26,8 @@ pub(super) enum Read {
     NotBegun,
     /// It has ended or was deleted since it was listed.
     Gone,
+    /// The API cannot read its history: with this instance and the reason.
+    Unreadable(String, String),
 }
 
 /// The instances that match, and whether there are more than the limit. Without a status: those in flight.
@@ -85,7 +87,15 @@ pub(super) async fn history(
         return Ok(Read::NotBegun);
     }
     for _ in 0..REREADS {
-        let Some(history) = there(connection.history(id, execution).await)? else {
+        let history = match connection.history(id, execution).await {
+            // Of this instance: a store that cannot be reached is another problem.
+            Err(Refused::Problem {
+                kind: Some(ProblemType::Internal),
+                detail,
+            }) => return Ok(Read::Unreadable(id.clone(), detail)),
+            history => there(history)?,
+        };
+        let Some(history) = history else {
             return Ok(Read::Gone);
         };
         let Some(last) = history.events.last() else {

@@ -75,12 +75,12 @@ async fn a_damaged_file_fails_the_gate_and_the_others_are_replayed() -> Result<(
     let ran = replay(&folder, FIRST, &["--json"]).await?;
     let report = ran.json()?;
     ensure!(
-        ran.code == 1 && report["ok"] == 1 && report["unreadable"] == 2,
+        ran.code == 1 && report["ok"] == 1 && report["unreadable"].as_array().is_some_and(|list| list.len() == 2),
         "{ran:?}"
     );
     let ran = replay(&folder, FIRST, &[]).await?;
     ensure!(
-        ran.out.contains("cut.1.json: it is no saved history") && ran.out.contains("2 files damaged"),
+        ran.out.contains("cut.1.json: it is no saved history") && ran.out.contains("2 histories cannot be read"),
         "{ran:?}"
     );
     Ok(())

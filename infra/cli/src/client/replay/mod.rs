@@ -22,7 +22,7 @@ use binary::Binary;
 use clap::Args;
 use duroxide_lambda::replay::Recording;
 use futures::StreamExt as _;
-use report::Report;
+use report::{Report, Unreadable};
 use std::path::PathBuf;
 use std::pin::pin;
 use std::time::Duration;
@@ -30,7 +30,7 @@ use std::time::Duration;
 const EXIT_CODES: &str = "\
 Exit codes:
   0: done; every history replays
-  1: at least one does not, or a file is damaged
+  1: at least one does not, or cannot be read
   2: wrong usage
   6: the check could not be made: the binary cannot replay, the API is unreachable, the folder is empty";
 
@@ -97,7 +97,7 @@ impl Replay {
                 for file in saved::files(folder)? {
                     match saved::load(&file) {
                         Ok(recording) => replay(&mut binary, &mut report, &recording).await?,
-                        Err(why) => report.unreadable(&file, why),
+                        Err(why) => report.unreadable(Unreadable::File(file), why),
                     }
                 }
             }
@@ -126,6 +126,7 @@ impl Replay {
                 }
                 Read::NotBegun => report.not_begun += 1,
                 Read::Gone => report.gone += 1,
+                Read::Unreadable(instance, why) => report.unreadable(Unreadable::Instance(instance), why),
             }
         }
         Ok(())

@@ -15,13 +15,29 @@ pub(super) struct Report {
     replayed: usize,
     events: u64,
     faults: Vec<Found>,
-    unreadable: Vec<(PathBuf, String)>,
+    unreadable: Vec<(Unreadable, String)>,
     /// Instances that have no history, or are between two executions.
     pub not_begun: usize,
     /// Instances that ended or were deleted since they were listed.
     pub gone: usize,
     /// Whether there are more instances than the limit.
     pub more: bool,
+}
+
+/// What holds no history that can be replayed.
+#[derive(Debug)]
+pub(super) enum Unreadable {
+    File(PathBuf),
+    Instance(String),
+}
+
+impl Unreadable {
+    fn kind_and_name(&self) -> (&'static str, String) {
+        match self {
+            Unreadable::File(path) => ("file", path.display().to_string()),
+            Unreadable::Instance(id) => ("instance", id.clone()),
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -48,8 +64,8 @@ impl Report {
         }
     }
 
-    pub(super) fn unreadable(&mut self, file: &Path, why: String) {
-        self.unreadable.push((file.to_owned(), why));
+    pub(super) fn unreadable(&mut self, what: Unreadable, why: String) {
+        self.unreadable.push((what, why));
     }
 
     fn count(&self, effect: Effect) -> usize {
@@ -66,10 +82,10 @@ impl Report {
     }
 
     fn json(&self, orchestrator: &Path, payloads: bool) -> Value {
-        let files = self
-            .unreadable
-            .iter()
-            .map(|(file, why)| json!({ "file": file.display().to_string(), "reason": why }));
+        let unreadable = self.unreadable.iter().map(|(what, why)| {
+            let (kind, name) = what.kind_and_name();
+            json!({ kind: name, "reason": why })
+        });
         json!({
             "orchestrator": orchestrator.display().to_string(),
             "replayed": self.replayed,
@@ -77,11 +93,10 @@ impl Report {
             "ok": self.replayed - self.faults.len(),
             "wouldBlock": self.count(Effect::Blocks),
             "wouldDiverge": self.count(Effect::Diverges),
-            "unreadable": self.unreadable.len(),
             "skipped": { "notBegun": self.not_begun, "gone": self.gone },
             "more": self.more,
             "faults": self.faults.iter().map(|found| found.json(payloads)).collect::<Vec<_>>(),
-            "unreadableFiles": files.collect::<Vec<_>>(),
+            "unreadable": unreadable.collect::<Vec<_>>(),
         })
     }
 
@@ -95,8 +110,9 @@ impl Report {
         if self.faults.len() > SHOWN {
             text.push_str(&format!("and {} more: see --json\n", self.faults.len() - SHOWN));
         }
-        for (file, why) in &self.unreadable {
-            text.push_str(&escape(&format!("file {}: {why}", file.display())));
+        for (what, why) in &self.unreadable {
+            let (kind, name) = what.kind_and_name();
+            text.push_str(&escape(&format!("{kind} {name}: {why}")));
             text.push('\n');
         }
         let mut parts = vec![format!("{} ok", self.replayed - self.faults.len())];
@@ -116,7 +132,7 @@ impl Report {
             parts.join(", ")
         ));
         let left = [
-            (self.unreadable.len(), "file", "files", "damaged"),
+            (self.unreadable.len(), "history", "histories", "cannot be read"),
             (self.not_begun, "instance", "instances", "skipped: no history yet"),
             (
                 self.gone,
@@ -259,7 +275,8 @@ instance a\\u{1b} (fulfil-order 1.2.0, execution 3): why
         assert_eq!(code(&report()), Code::Error);
         let mut passing = Report::default();
         assert_eq!(code(&passing), Code::Done);
-        passing.unreadable(Path::new("x.json"), "it is damaged".to_owned());
+        passing.unreadable(Unreadable::File("x.json".into()), "it is damaged".to_owned());
+        assert_eq!(passing.json(Path::new("b"), false)["unreadable"][0]["file"], "x.json");
         assert_eq!(code(&passing), Code::Error);
     }
 }
