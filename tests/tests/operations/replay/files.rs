@@ -2,6 +2,7 @@
 
 use super::site::*;
 use anyhow::{Result, ensure};
+use cosmos::{PartitionKey, Retry};
 use std::fs;
 use tests::replay::FIRST;
 
@@ -134,5 +135,34 @@ async fn an_empty_or_missing_folder_is_no_pass() -> Result<()> {
     ensure!(ran.code == 6 && ran.err.contains("has no saved histories"), "{ran:?}");
     let ran = replay(&folder.join("missing"), FIRST, &[]).await?;
     ensure!(ran.code == 6 && ran.err.contains("cannot be read"), "{ran:?}");
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_history_that_the_api_cannot_read_fails_the_gate_for_its_instance_alone() -> Result<()> {
+    let site = Site::start().await?;
+    site.ran("broken", "Order", "tea").await?;
+    let world = &site.cloud.world;
+    let mut history = world.documents_of("history").await.remove(0);
+    history["events"][0] = serde_json::json!({"event_id": 1, "type": "FromTheFuture"});
+    let (pk, id) = (
+        PartitionKey::new("broken")?,
+        history["id"].as_str().unwrap_or_default().to_owned(),
+    );
+    world.raw().replace(&pk, &id, &history, None, Retry::Idempotent).await?;
+    site.ran("whole", "Order", "tea").await?;
+    let ran = site.replay(FIRST, &["--json"]).await?;
+    let report = ran.json()?;
+    ensure!(
+        ran.code == 1 && report["ok"] == 1 && report["replayed"] == 1,
+        "{report:#}"
+    );
+    ensure!(report["unreadable"][0]["instance"] == "broken", "{report:#}");
+    let folder = fresh_folder("unreadable")?;
+    let ran = site.run(&["history", "--save", text(&folder)]).await?;
+    ensure!(
+        ran.code == 1 && ran.err.contains("the history of instance 'broken' cannot be read"),
+        "{ran:?}"
+    );
     Ok(())
 }
