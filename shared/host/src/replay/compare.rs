@@ -41,7 +41,7 @@ pub(super) fn replay(recording: Recording, orchestrations: &OrchestrationRegistr
     let events = recording.events.len() as u64;
     let fault = match decoded(recording, orchestrations) {
         Ok(history) => history.fault(),
-        Err(fault) => Some(fault),
+        Err(fault) => Some(*fault),
     };
     Replayed {
         instance,

@@ -35,7 +35,7 @@ pub(super) enum How {
     Stopped,
 }
 
-pub(super) fn decoded(recording: Recording, orchestrations: &OrchestrationRegistry) -> Result<Decoded, Fault> {
+pub(super) fn decoded(recording: Recording, orchestrations: &OrchestrationRegistry) -> Result<Decoded, Box<Fault>> {
     let events = events(&recording)?;
     let started = events.first();
     let Some(EventKind::OrchestrationStarted {
@@ -43,7 +43,7 @@ pub(super) fn decoded(recording: Recording, orchestrations: &OrchestrationRegist
     }) = started.map(|event| &event.kind)
     else {
         let reason = "its history does not begin with the start of the orchestration";
-        return Err(Fault::new(Cause::History, reason));
+        return Err(Box::new(Fault::new(Cause::History, reason)));
     };
     let written_by = started.map(|event| event.duroxide_version.as_str()).unwrap_or_default();
     let readable = SemverRange::default_for_current_build();
@@ -54,13 +54,13 @@ pub(super) fn decoded(recording: Recording, orchestrations: &OrchestrationRegist
             "its execution was begun by duroxide {pinned}, and the new build has {}",
             readable.max
         );
-        return Err(Fault::new(Cause::History, reason));
+        return Err(Box::new(Fault::new(Cause::History, reason)));
     }
     let (name, version, input) = (name.clone(), version.clone(), input.clone());
     let exact = semver::Version::parse(&version).ok();
     let Some(handler) = exact.and_then(|exact| orchestrations.resolve_handler_exact(&name, &exact)) else {
         let reason = not_registered(orchestrations, &name, Some(&version), "the new build does not register");
-        return Err(Fault::new(Cause::UnknownName, reason));
+        return Err(Box::new(Fault::new(Cause::UnknownName, reason)));
     };
     let knows_keys = recording.keys.is_some();
     let keys = recording.keys.unwrap_or_default().into_iter();
@@ -90,7 +90,7 @@ pub(super) fn decoded(recording: Recording, orchestrations: &OrchestrationRegist
     })
 }
 
-fn events(recording: &Recording) -> Result<Vec<Event>, Fault> {
+fn events(recording: &Recording) -> Result<Vec<Event>, Box<Fault>> {
     let mut events: Vec<Event> = Vec::with_capacity(recording.events.len());
     for (index, raw) in recording.events.iter().enumerate() {
         let event: Event = serde_json::from_str(raw.get()).map_err(|error| {
@@ -99,11 +99,11 @@ fn events(recording: &Recording) -> Result<Vec<Event>, Fault> {
                 index + 1,
                 cut(&error.to_string())
             );
-            Fault::new(Cause::History, reason)
+            Box::new(Fault::new(Cause::History, reason))
         })?;
         if events.last().is_some_and(|last| last.event_id >= event.event_id) {
             let reason = format!("its history is damaged: event {} is out of order", event.event_id);
-            return Err(Fault::new(Cause::History, reason));
+            return Err(Box::new(Fault::new(Cause::History, reason)));
         }
         events.push(event);
     }

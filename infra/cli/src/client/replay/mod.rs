@@ -101,13 +101,13 @@ impl Replay {
                     }
                 }
             }
-            None => self.from_api(&mut binary, &mut report).await?,
+            None => self.replay_api(&mut binary, &mut report).await?,
         }
         binary.stop().await;
         Ok(report.answer(&self.orchestrator, self.payloads))
     }
 
-    async fn from_api(&self, binary: &mut Binary, report: &mut Report) -> Result<(), Failure> {
+    async fn replay_api(&self, binary: &mut Binary, report: &mut Report) -> Result<(), Failure> {
         if let Some(folder) = &self.save {
             saved::prepare(folder)?;
         }
