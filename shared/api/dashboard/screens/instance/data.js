@@ -103,7 +103,7 @@ async function loadHistory(data, signal, part) {
   const execution = data.pinned ?? instance.execution;
   if (data.execution !== execution) Object.assign(data, { execution, events: [], attempts: new Map(), whole: false, model: null });
   if (data.whole && isOver(data)) return;
-  let after = from(data);
+  let after = data.events.at(-1)?.event_id ?? 0;
   let changes = false;
   while (data.whole || data.events.length < data.most) {
     data.missing = data.pinned !== null && data.events.length === 0;
@@ -111,23 +111,16 @@ async function loadHistory(data, signal, part) {
     data.missing = false;
     changes = merge(data, page.events, page.attempts) || changes;
     data.whole = page.nextAfter === undefined;
+    // The last page has all open activities: others have been cancelled since.
+    if (data.whole) changes = close(data, page.attempts) || changes;
     if (data.whole) break;
-    // What follows a page of known events is known as well.
-    after = Math.max(page.nextAfter ?? 0, data.events.at(-1)?.event_id ?? 0);
+    after = page.nextAfter ?? 0;
     if (changes) {
       data.model = model(data.events, [...data.attempts.values()], data.id);
       part();
     }
   }
   if (changes || !data.model) data.model = model(data.events, [...data.attempts.values()], data.id);
-}
-
-/** From where to load: an answer has the attempts of the activities that its own events have scheduled. @param {Data} data */
-function from(data) {
-  const last = data.events.at(-1);
-  if (!last || !data.whole) return last?.event_id ?? 0;
-  const open = [...data.attempts.values()].filter((of) => of.open).map((of) => of.activity);
-  return open.length ? Math.min(...open) - 1 : last.event_id;
 }
 
 /** @param {Data} data @param {HistoryEvent[]} events @param {ActivityAttempts[]} attempts */
@@ -141,6 +134,14 @@ function merge(data, events, attempts) {
     data.attempts.set(of.activity, of);
   }
   return changes;
+}
+
+/** @param {Data} data @param {ActivityAttempts[]} listed */
+function close(data, listed) {
+  const open = new Set(listed.filter((of) => of.open).map((of) => of.activity));
+  const over = [...data.attempts.values()].filter((of) => of.open && !open.has(of.activity));
+  for (const of of over) data.attempts.set(of.activity, { ...of, open: false });
+  return over.length > 0;
 }
 
 /** Forgets an instance that was deleted here. */
