@@ -2,7 +2,7 @@
 //!
 //! Each handler documents its own answers. The problems that every route shares are added here.
 
-use crate::handlers::{dashboard, dead_letters, details, instances, manage, numbers, send, service, start};
+use crate::handlers::{dashboard, dead_letters, details, explain, instances, manage, numbers, send, service, start};
 use crate::routes::ROUTES;
 use crate::types::{self, Problem, ProblemType};
 use sha2::{Digest as _, Sha256};
@@ -23,7 +23,7 @@ use utoipa::openapi::{Content, OpenApi, PathItem, Ref, RefOr, ResponseBuilder};
         manage::prune, details::history, details::tree, details::key_values, details::executions, details::stats,
         send::event, send::queue, numbers::counts, numbers::overview, numbers::throughput,
         numbers::overdue, numbers::stats, dead_letters::list, dead_letters::get,
-        dead_letters::redrive, dead_letters::discard, numbers::maintenance,
+        dead_letters::redrive, dead_letters::discard, numbers::maintenance, explain::explain,
     ),
     components(schemas(types::Instance, types::InstanceList, Problem)),
     security(("aws" = []), ("bearer" = []), ()),

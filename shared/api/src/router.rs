@@ -1,7 +1,7 @@
 //! The router: each route of the table, behind its layers.
 
 use crate::api::Api;
-use crate::handlers::{dashboard, dead_letters, details, instances, manage, numbers, send, service, start};
+use crate::handlers::{dashboard, dead_letters, details, explain, instances, manage, numbers, send, service, start};
 use crate::{access, audit, headers};
 use axum::Router;
 use axum::middleware::{from_fn, from_fn_with_state};
@@ -27,6 +27,7 @@ pub fn router(api: Api) -> Router {
         .route("/v1/instances/{id}/kv", get(details::key_values))
         .route("/v1/instances/{id}/executions", get(details::executions))
         .route("/v1/instances/{id}/stats", get(details::stats))
+        .route("/v1/instances/{id}/explain", get(explain::explain))
         .route("/v1/instances/{id}/events/{name}", post(send::event))
         .route("/v1/instances/{id}/queues/{name}", post(send::queue))
         .route("/v1/counts", get(numbers::counts))

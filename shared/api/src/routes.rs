@@ -42,6 +42,7 @@ pub const ROUTES: &[Route] = &[
     route(Method::GET, "/v1/instances/{id}/kv", READER),
     route(Method::GET, "/v1/instances/{id}/executions", READER),
     route(Method::GET, "/v1/instances/{id}/stats", READER),
+    route(Method::GET, "/v1/instances/{id}/explain", READER),
     route(Method::POST, "/v1/instances/{id}/events/{name}", CLIENT),
     route(Method::POST, "/v1/instances/{id}/queues/{name}", CLIENT),
     route(Method::GET, "/v1/counts", READER),

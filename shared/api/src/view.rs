@@ -1,5 +1,9 @@
 //! What the store returns, as answers. Pure.
 
+mod explain;
+
+pub(crate) use explain::explanation;
+
 use crate::types::time::rfc3339;
 use crate::types::{
     ActivityAttempts, Blocked, DeadLetterSummary, EndedAttempt, Execution, Instance, OverdueItem, OverdueKind,

@@ -4,7 +4,7 @@
 //! file), so it passes the parts. Its neighbours are `function.rs`, whose [`client`](crate::client) takes everything from
 //! the environment, and `notifying_provider.rs`, which sends a wakeup after each request.
 
-use crate::config::Limits;
+use crate::config::{Limits, MaintenanceSettings};
 use crate::environment::Parts;
 use crate::metrics::Metrics;
 use crate::notifier::{Delayed, NotSent, Notifier};
@@ -13,7 +13,8 @@ use crate::wakeup::{Wakeup, recent_consistency_token};
 use duroxide::Client;
 use duroxide::providers::{Provider, ProviderError};
 use duroxide_cosmos::{
-    ConnectError, CosmosConfig, CosmosProvider, EventRequest, Ids as _, Raised, RandomIds, StartRequest, Started,
+    ConnectError, CosmosConfig, CosmosProvider, EventRequest, ExplainSettings, Explanation, Ids as _, Raised,
+    RandomIds, StartRequest, Started,
 };
 use std::fmt;
 use std::sync::Arc;
@@ -95,6 +96,37 @@ impl Connection {
     /// As [`CosmosProvider::raise`].
     pub async fn raise(&self, request: EventRequest<'_>) -> Result<Raised, ProviderError> {
         self.notifying.raise(request).await
+    }
+
+    /// Why an instance is where it is, and what to do, by the settings of this deployment as far as this process has them; `None` when
+    /// there is none. The limits that a worker sets in its code are known to that worker alone.
+    ///
+    /// # Errors
+    /// As [`CosmosProvider::explain`].
+    pub async fn explain(
+        &self,
+        instance: &str,
+        maintenance: &MaintenanceSettings,
+    ) -> Result<Option<Explanation>, ProviderError> {
+        let (limits, queues) = (&self.parts.limits, self.parts.notifier.queues());
+        let attempts = limits.activities.iter();
+        let settings = ExplainSettings {
+            max_attempts: limits.max_attempts,
+            activity_attempts: attempts
+                .filter_map(|(name, limit)| Some((name.to_owned(), limit.attempts?)))
+                .collect(),
+            wakeup_reach: limits.wakeup_reach,
+            overdue: maintenance.overdue,
+            period: maintenance.period,
+            stuck: maintenance.stuck(),
+            tag_queues: Some(
+                queues
+                    .iter()
+                    .filter_map(|queue| queue.tag().map(str::to_owned))
+                    .collect(),
+            ),
+        };
+        self.store.explain(instance, &settings).await
     }
 
     /// Wakes an instance, after something was queued past the client (a redriven dead letter). Returns the wakeup if it was

@@ -23,7 +23,7 @@
 //! | 5 | `recovery` | delivers intents, rolls commits and deletions forward, removes orphans |
 //! | 6 | `turn`, `work` | fetch, commit or complete, release and renew: one turn, one activity |
 //! | 7 | `admin`, `polling` | lists, infos, summaries, search, counts, deletion, pruning; what to try next without a wakeup |
-//! | 8 | `maintain` | the passes of the scheduled function: due items, sessions, retention, dead letters, report |
+//! | 8 | `explain`, `maintain` | why an instance is where it is, and what to do; the passes of the scheduled function: due items, sessions, retention, dead letters, report |
 //! | 9 | `provider` | the public face: `Provider`, `ProviderAdmin`, the directed calls, the passes |
 //!
 //! Creating a provider starts no task, and every request belongs to a call of its user. A polling fetch claims in a task of
@@ -37,6 +37,7 @@ mod config;
 mod due;
 mod enqueue;
 mod error;
+mod explain;
 mod given_up;
 #[cfg(test)]
 mod layers;
@@ -65,6 +66,7 @@ pub use cosmos::{Clock, SystemClock};
 pub use due::{Due, Target, TurnDecision, WorkTarget, WorkVersion};
 pub use enqueue::{EventRequest, EventTarget, Raised, StartRequest, Started, instance_id_of_key};
 pub use error::ConnectError;
+pub use explain::{Advice, Cause, Evidence, ExplainSettings, Explanation, Link, Similar, Wait, WaitKind, WokenBy};
 pub use maintain::{
     Backlog, BacklogQuery, DeadLetter, DeadLetterCursor, DeadLetterFilter, DeadLetterId, DeadLetterPage,
     DeadLetterSummary, DueItem, DueKinds, DuePage, DueWindow, HourCounts, Look, LookRequest, MaintenanceState, Overdue,

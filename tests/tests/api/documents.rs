@@ -1,5 +1,6 @@
 //! The documentation has every route with its role, every problem with its status, and the limits that the code has.
 
+use duroxide_cosmos::Cause;
 use duroxide_lambda_api::routes::ROUTES;
 use duroxide_lambda_api::types::ProblemType;
 use duroxide_lambda_api::{MAX_BODY, MAX_TEXT, MAX_WAIT};
@@ -33,6 +34,15 @@ fn every_problem_is_documented_with_its_status() {
     let text = text();
     for kind in ProblemType::ALL {
         let row = format!("| `{kind}` | {} |", kind.status());
+        assert!(text.contains(&row), "{row}");
+    }
+}
+
+#[test]
+fn every_cause_of_an_explanation_is_documented_with_its_meaning() {
+    let text = text();
+    for cause in Cause::ALL {
+        let row = format!("| `{}` | {} |", cause.name(), cause.meaning());
         assert!(text.contains(&row), "{row}");
     }
 }

@@ -6,6 +6,7 @@ mod cost;
 mod dashboard;
 mod dead_letters;
 mod documents;
+mod explain;
 mod idempotency;
 mod ids;
 mod issuer;

@@ -10,8 +10,8 @@ use crate::terminal::table::Look;
 use bytes::Bytes;
 use duroxide_lambda_api::types::{
     Accepted, CancelRequest, DeadLetter, DeadLetterList, Deleted, Discarded, EventRequest, Execution, ExecutionList,
-    History, Instance, InstanceList, KeyValueList, Me, ProblemType, PruneRequest, Pruned, Redriven, StartRequest,
-    Started, Stats, StoreStats, Tree,
+    Explanation, History, Instance, InstanceList, KeyValueList, Me, ProblemType, PruneRequest, Pruned, Redriven,
+    StartRequest, Started, Stats, StoreStats, Tree,
 };
 use reqwest::StatusCode;
 use reqwest::header::{HeaderMap, HeaderValue};
@@ -187,6 +187,11 @@ impl Connection {
 
     pub(super) async fn stats(&self, instance: &str) -> Result<Stats, Failure> {
         self.of(instance, Request::get(&["instances", instance, "stats"])).await
+    }
+
+    pub(super) async fn explain(&self, instance: &str) -> Result<Explanation, Failure> {
+        self.of(instance, Request::get(&["instances", instance, "explain"]))
+            .await
     }
 
     pub(super) async fn raise(&self, instance: &str, event: &str, data: String) -> Result<Accepted, Refused> {

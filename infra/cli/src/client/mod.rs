@@ -30,6 +30,7 @@ mod dashboard;
 mod dead_letters;
 mod delete;
 mod event;
+mod explain;
 mod history;
 mod instance;
 mod list;
@@ -89,6 +90,7 @@ pub enum Command {
     Prune(delete::Prune),
     DeadLetters(dead_letters::DeadLetters),
     Stats(stats::Stats),
+    Explain(explain::Explain),
     Dashboard(dashboard::Dashboard),
 }
 
@@ -145,6 +147,7 @@ impl Command {
             Command::Prune(verb) => &verb.common,
             Command::DeadLetters(verb) => verb.common(),
             Command::Stats(verb) => &verb.common,
+            Command::Explain(verb) => &verb.common,
             Command::Dashboard(verb) => &verb.common,
         }
     }
@@ -165,6 +168,7 @@ impl Command {
             Command::Prune(verb) => verb.act(&connection).await,
             Command::DeadLetters(verb) => verb.act(&connection).await,
             Command::Stats(verb) => verb.act(&connection).await,
+            Command::Explain(verb) => verb.act(&connection).await,
             // It keeps the connection.
             Command::Dashboard(verb) => verb.act(connection).await,
         }

@@ -3,6 +3,7 @@
 use super::answer::{Answer, Failure};
 use super::attempts::open_line;
 use super::connection::Connection;
+use super::explain::hint;
 use super::instance::{blocked_lines, id_parser, ms_of, status_colour, version_of};
 use super::list::every_child;
 use super::{Common, examples};
@@ -41,10 +42,11 @@ impl ShowStatus {
     pub(super) async fn act(self, connection: &Connection) -> Result<Answer, Failure> {
         let instance = connection.get(&self.instance).await?;
         let view = View::read(connection, instance).await?;
-        Ok(Answer::done(
-            view.json()?,
-            view.render(connection.now_ms(), connection.look, self.full),
-        ))
+        let mut text = view.render(connection.now_ms(), connection.look, self.full);
+        if !view.now.status.is_finished() {
+            text = format!("{}\n\n{}", text.trim_end(), hint(&self.instance));
+        }
+        Ok(Answer::done(view.json()?, text))
     }
 }
 

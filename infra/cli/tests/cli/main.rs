@@ -8,6 +8,7 @@ mod connection;
 mod dashboard;
 mod dead_letters;
 mod errors;
+mod explained;
 mod fixture;
 mod lists;
 mod output;

@@ -36,7 +36,7 @@ pub enum InstanceStatus {
 }
 
 impl InstanceStatus {
-    pub(super) fn of(status: &Status, is_cancelled: bool, is_blocked: bool) -> InstanceStatus {
+    pub(crate) fn of(status: &Status, is_cancelled: bool, is_blocked: bool) -> InstanceStatus {
         match status {
             Status::Completed => InstanceStatus::Completed,
             Status::Failed if is_cancelled => InstanceStatus::Cancelled,

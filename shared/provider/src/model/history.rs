@@ -113,7 +113,7 @@ pub(crate) fn first_document(head: &str, links: Vec<HistoryLink>) -> Option<Stri
 }
 
 /// The documents of the chain that ends at `head`, in order.
-fn chain_of(head: &str, docs: Vec<HistoryDoc>) -> Vec<HistoryDoc> {
+pub(crate) fn chain_of(head: &str, docs: Vec<HistoryDoc>) -> Vec<HistoryDoc> {
     let mut by_commit: HashMap<String, Vec<HistoryDoc>> = HashMap::new();
     for doc in docs {
         by_commit.entry(doc.commit.clone()).or_default().push(doc);

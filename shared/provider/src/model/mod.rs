@@ -40,7 +40,7 @@ pub(crate) use dead::{DeadLetterDoc, GivenUp};
 pub use dead::{DeadLetterKind, GivenUpWork};
 pub(crate) use deletion::DeletionDoc;
 pub(crate) use history::{
-    HistoryDoc, HistoryEnd, HistoryError, HistoryLink, HistoryPart, assemble, assemble_after, assemble_end,
+    HistoryDoc, HistoryEnd, HistoryError, HistoryLink, HistoryPart, assemble, assemble_after, assemble_end, chain_of,
     chain_start, first_document,
 };
 pub(crate) use instance::{ExecutionDoc, ExecutionState, InstanceDoc, ParentCall, Status};

@@ -6,6 +6,7 @@ use crate::admin::{
     SummaryChange,
 };
 use crate::enqueue::{self, EventRequest, Raised, StartRequest, Started};
+use crate::explain::{self, ExplainSettings, Explanation};
 use crate::maintain::{self, HourCounts, Overdue, Overview, OverviewQuery};
 use cosmos::PartitionKey;
 use duroxide::providers::ProviderError;
@@ -103,6 +104,20 @@ impl CosmosProvider {
     /// What needs attention. Each number is counted by an index, in one request per physical partition.
     pub async fn overview(&self, query: &OverviewQuery) -> Result<Overview, ProviderError> {
         maintain::overview(&self.store, query).await.of("overview")
+    }
+
+    /// Why an instance is where it is, since when, until when, and what to do; `None` when there is none. It never writes. Two requests
+    /// if its history and what waits take a page each, one for each affinity session that a queued activity waits for, and the same
+    /// for each child on the way to the true cause, at most 24 instances. A state that looks lost is read again before it is called so.
+    pub async fn explain(
+        &self,
+        instance: &str,
+        settings: &ExplainSettings,
+    ) -> Result<Option<Explanation>, ProviderError> {
+        let Ok(pk) = PartitionKey::new(instance) else {
+            return Ok(None);
+        };
+        explain::explain(&self.store, &pk, settings).await.of("explain")
     }
 
     /// What has been due the longest, of what the overview calls stuck or an overdue timer; the oldest first. One request per physical
