@@ -19,6 +19,7 @@
 //! | `identity` | AWS STS and Entra ID, for functions without a key |
 //! | [`cost`] | requests and round trips of an operation |
 //! | [`child`] | work in a process of its own, to measure its memory |
+//! | [`replay`] | builds of one orchestrator, for the replay gate |
 //! | `recovery` | delivers and finishes all that is due, as maintenance does |
 //! | [`log`] | the JSON log of the functions, captured |
 //! | `wait`, `patient` | waiting for what must come; repeating a test that failed while the machine stalled |
@@ -35,6 +36,7 @@ pub mod log;
 mod patient;
 pub mod real;
 mod recovery;
+pub mod replay;
 pub mod turns;
 mod wait;
 pub mod workload;

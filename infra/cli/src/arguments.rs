@@ -49,7 +49,7 @@ pub(crate) struct CloudArguments {
     pub no_freeze: bool,
 }
 
-fn variable(text: &str) -> Result<(String, String), String> {
+pub(crate) fn variable(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
         _ => Err("write it as NAME=VALUE".to_owned()),

@@ -10,6 +10,7 @@ use crate::log;
 use crate::maintenance::{Answer, Maintenance};
 use crate::metrics::Metrics;
 use crate::notifier::{Notifier, Sqs};
+use crate::replay;
 use cosmos::{Clock, SystemClock};
 use duroxide::runtime::registry::ActivityRegistry;
 use duroxide::{Client, OrchestrationRegistry};
@@ -40,9 +41,15 @@ const CLIENT_TIMEOUT: Duration = Duration::from_secs(8);
 /// }
 /// ```
 ///
+/// Started by `duroxide-lambda replay`, it replays recorded histories instead, and needs no configuration ([`replay`]).
+///
 /// # Errors
 /// When the configuration is wrong, or the Lambda runtime interface fails.
 pub async fn orchestrator(orchestrations: OrchestrationRegistry) -> Result<(), Error> {
+    // Before anything else: a replay has no settings, and must not connect.
+    if let Some(word) = replay::is_wanted() {
+        return replay::serve(word, orchestrations).await;
+    }
     let (config, _, parts) = started().await?;
     let environment = Environment::orchestrator(parts, orchestrations).await;
     run(&environment, &config).await

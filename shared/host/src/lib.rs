@@ -22,6 +22,7 @@
 //! | `due`, `disposition` | pure: which wakeups follow a commit; what becomes of a record |
 //! | `waiting` | the last second before a due time |
 //! | `maintenance` | the scheduled function |
+//! | [`replay`] | whether this build still does what recorded histories say, for a gate before a deployment |
 //! | `budget`, `build`, [`config`], `aws` | time, the build, settings, AWS clients |
 //! | `secret`, `web_identity` | the store's key, or what proves an application's identity to Entra ID |
 //! | [`log`], `metrics` | JSON logs; metrics in CloudWatch's embedded format |
@@ -69,6 +70,7 @@ mod metrics;
 pub mod notifier;
 mod notifying_provider;
 mod panics;
+pub mod replay;
 mod secret;
 #[cfg(feature = "testing")]
 pub mod testing;

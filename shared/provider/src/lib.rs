@@ -80,6 +80,6 @@ pub use model::{
 };
 pub use page::{Cursor, PageRequest, PassOutcome};
 pub use provider::CosmosProvider;
-pub use read::{ActivityAttempts, HistoryAfter, OpenActivity};
+pub use read::{ActivityAttempts, HistoryAfter, KeysAtStart, OpenActivity};
 pub use schema::container_spec;
 pub use types::{ClaimedWork, Decided, Fetched, GivenUpTurn, PendingCommit, TurnItem};

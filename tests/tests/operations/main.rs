@@ -1,3 +1,4 @@
-//! What operators do to instances, each on each state of an instance.
+//! What operators do to instances, one module per verb.
 
 mod explain;
+mod replay;

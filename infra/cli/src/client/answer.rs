@@ -15,6 +15,8 @@ pub(super) enum Code {
     Failed = 3,
     TimedOut = 4,
     NotFound = 5,
+    /// A check could not be made.
+    NotRun = 6,
 }
 
 /// The answer of a command, for programs and for people.

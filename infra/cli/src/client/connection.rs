@@ -169,6 +169,28 @@ impl Connection {
         }
     }
 
+    /// The keys that the current execution of an instance found when it began, and that execution.
+    pub(super) async fn keys_at_start(&self, instance: &str) -> Result<KeyValueList, Refused> {
+        let mut all = KeyValueList::default();
+        loop {
+            let request = Request::get(&["instances", instance, "kv"]).maybe("after", all.next_after.take());
+            let request = request.query("atStart", true).query("limit", MOST_KEYS);
+            let page: KeyValueList = self.transport.ask(request).await?;
+            let is_first = all.execution.is_none();
+            if !is_first && all.execution != page.execution {
+                // Another execution has begun between two pages: again from the first.
+                all = KeyValueList::default();
+                continue;
+            }
+            all.execution = page.execution;
+            all.values.extend(page.values);
+            all.next_after = page.next_after;
+            if all.next_after.is_none() {
+                return Ok(all);
+            }
+        }
+    }
+
     /// An instance and its descendants.
     pub(super) async fn tree(&self, instance: &str) -> Result<Vec<Instance>, Failure> {
         let mut all = Vec::new();

@@ -2,13 +2,13 @@
 
 use super::answer::{Answer, Failure};
 use super::connection::Connection;
-use super::instance::{Wanted, id_parser, ms_of, status_colour, version_of};
+use super::filter::Filter;
+use super::instance::{id_parser, ms_of, status_colour, version_of};
 use super::{Common, examples};
 use crate::terminal::table::{Cell, Table, ids, left, right};
 use crate::terminal::text::{escape, moment, short, span};
 use clap::Args;
-use duroxide_lambda_api::types::time::{parse_rfc3339, rfc3339};
-use duroxide_lambda_api::types::{Instance, Status};
+use duroxide_lambda_api::types::Instance;
 use serde_json::{Value, json};
 
 /// The most instances of a page that the API has.
@@ -27,30 +27,8 @@ const PAGE: u32 = 200;
     "list --cursor CURSOR",
 ]))]
 pub struct List {
-    /// Only instances with this status
-    #[arg(long)]
-    status: Option<Wanted>,
-    /// Only instances of this orchestration
-    #[arg(long, value_name = "ORCHESTRATION", value_parser = id_parser())]
-    name: Option<String>,
-    /// Only instances of this version
-    #[arg(long, value_name = "VERSION", value_parser = id_parser())]
-    version: Option<String>,
-    /// Only instances whose ids begin so
-    #[arg(long, value_name = "TEXT", value_parser = id_parser(), allow_hyphen_values = true)]
-    prefix: Option<String>,
-    /// Only instances with this tag; may be repeated
-    #[arg(long = "tag", value_name = "KEY=VALUE", value_parser = tag)]
-    tags: Vec<String>,
-    /// Only instances that were accepted at this time or later, like 2026-11-17T20:00:00Z
-    #[arg(long, value_name = "TIME", value_parser = time)]
-    created_from: Option<String>,
-    /// Only instances that were accepted at this time or before
-    #[arg(long, value_name = "TIME", value_parser = time)]
-    created_to: Option<String>,
-    /// Only instances that this one has started
-    #[arg(long, value_name = "INSTANCE", value_parser = id_parser())]
-    parent: Option<String>,
+    #[command(flatten)]
+    filter: Filter,
     /// The most instances to list
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..))]
     limit: u32,
@@ -61,40 +39,9 @@ pub struct List {
     pub(super) common: Common,
 }
 
-/// A tag as the API takes it.
-fn tag(text: &str) -> Result<String, String> {
-    match text.split_once('=') {
-        Some((key, value)) if !key.is_empty() && !value.is_empty() => Ok(format!("{key}:{value}")),
-        _ => Err("write it as KEY=VALUE".to_owned()),
-    }
-}
-
-fn time(text: &str) -> Result<String, String> {
-    let ms = parse_rfc3339(text).ok_or("write it like 2026-11-17T20:00:00Z")?;
-    Ok(rfc3339(ms))
-}
-
 impl List {
-    fn filter(&self) -> Vec<(&'static str, String)> {
-        let texts = [
-            ("status", self.status.map(|status| Status::from(status).to_string())),
-            ("name", self.name.clone()),
-            ("version", self.version.clone()),
-            ("prefix", self.prefix.clone()),
-            ("createdFrom", self.created_from.clone()),
-            ("createdTo", self.created_to.clone()),
-            ("parent", self.parent.clone()),
-        ];
-        let mut filter: Vec<_> = texts
-            .into_iter()
-            .filter_map(|(name, value)| Some((name, value?)))
-            .collect();
-        filter.extend(self.tags.iter().map(|tag| ("tag", tag.clone())));
-        filter
-    }
-
     pub(super) async fn act(self, connection: &Connection) -> Result<Answer, Failure> {
-        let (instances, next) = pages(connection, &self.filter(), self.cursor.clone(), self.limit).await?;
+        let (instances, next) = pages(connection, &self.filter.query(), self.cursor.clone(), self.limit).await?;
         let rows: Vec<Value> = instances.iter().map(row).collect();
         Ok(Answer::done(
             json!({ "instances": rows, "next": next }),
@@ -104,7 +51,7 @@ impl List {
 }
 
 /// So many instances from a cursor on, and the cursor after them. A page of the API may be short and still continue.
-async fn pages(
+pub(super) async fn pages(
     connection: &Connection,
     filter: &[(&'static str, String)],
     cursor: Option<String>,
@@ -187,21 +134,5 @@ fn remark(instance: &Instance) -> String {
     match &instance.blocked {
         Some(blocked) => format!("{}: {}", blocked.cause, blocked.reason),
         None => instance.custom_status.clone().unwrap_or_default(),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn tags_and_times_are_passed_as_the_api_takes_them() {
-        assert_eq!(tag("customer=a=b"), Ok("customer:a=b".to_owned()));
-        assert!(tag("customer").is_err() && tag("=a").is_err() && tag("a=").is_err());
-        assert_eq!(
-            time("2026-01-31T13:00:00+01:00"),
-            Ok("2026-01-31T12:00:00.000Z".to_owned())
-        );
-        assert!(time("yesterday").is_err());
     }
 }

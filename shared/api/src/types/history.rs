@@ -107,6 +107,9 @@ pub struct Tree {
 pub struct KeyValueList {
     /// The keys with their values.
     pub values: Vec<KeyValue>,
+    /// With `atStart`, the execution that found the keys so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub execution: Option<u64>,
     /// The `after` of the next page; none on the last.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next_after: Option<String>,
@@ -119,6 +122,9 @@ pub struct KeyValueList {
 pub struct KeyValue {
     pub key: String,
     pub value: String,
+    /// With `atStart`, when it was set.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub set_at: Option<String>,
 }
 
 /// The sizes of an instance.

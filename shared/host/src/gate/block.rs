@@ -128,24 +128,33 @@ fn unknown_orchestration(orchestrations: &OrchestrationRegistry, name: &str, ver
     if is_known {
         return None;
     }
+    Some(Block {
+        cause: BlockCause::UnknownName,
+        reason: not_registered(orchestrations, name, version, "no deployed function registers"),
+    })
+}
+
+/// The reason why an orchestration cannot be run. `who` is the beginning of the sentence.
+pub(crate) fn not_registered(
+    orchestrations: &OrchestrationRegistry,
+    name: &str,
+    version: Option<&str>,
+    who: &str,
+) -> String {
     let versions = orchestrations
         .list_versions(name)
         .into_iter()
         .map(|version| version.to_string());
-    let reason = match version {
+    match version {
         Some(version) if orchestrations.has(name) => format!(
-            "no deployed function registers version {version} of orchestration `{name}`; versions registered here: {}",
+            "{who} version {version} of orchestration `{name}`; versions registered here: {}",
             listed(versions.collect())
         ),
         _ => format!(
-            "no deployed function registers orchestration `{name}`; registered here: {}",
+            "{who} orchestration `{name}`; registered here: {}",
             listed(orchestrations.list_names())
         ),
-    };
-    Some(Block {
-        cause: BlockCause::UnknownName,
-        reason,
-    })
+    }
 }
 
 /// The orchestration that the turn would run, as duroxide finds it; `None` if it would run none.
@@ -196,7 +205,8 @@ fn listed(mut names: Vec<String>) -> String {
     text
 }
 
-fn cut(text: &str) -> String {
+/// An error's text, shortened.
+pub(crate) fn cut(text: &str) -> String {
     if text.len() <= MOST_TEXT {
         return text.to_owned();
     }
@@ -204,7 +214,7 @@ fn cut(text: &str) -> String {
 }
 
 /// duroxide's text without its quoted parts, which may be inputs and results. Names stay.
-fn without_payloads(text: &str) -> String {
+pub(crate) fn without_payloads(text: &str) -> String {
     let (mut kept, mut rest) = (String::new(), text);
     while let Some(begin) = rest.find('"') {
         let quoted = &rest[begin + 1..];

@@ -47,6 +47,8 @@ mod turn;
 mod verbs;
 mod work;
 
+pub(crate) use block::{cut, not_registered, without_payloads};
+
 use crate::budget::Budget;
 use crate::config::{LEAST_TIME, Limits};
 use crate::due::Schedule;

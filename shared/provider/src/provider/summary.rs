@@ -8,6 +8,7 @@ use crate::admin::{
 use crate::enqueue::{self, EventRequest, Raised, StartRequest, Started};
 use crate::explain::{self, ExplainSettings, Explanation};
 use crate::maintain::{self, HourCounts, Overdue, Overview, OverviewQuery};
+use crate::read::{self, KeysAtStart};
 use cosmos::PartitionKey;
 use duroxide::providers::ProviderError;
 use std::ops::Range;
@@ -68,6 +69,17 @@ impl CosmosProvider {
         admin::instance_summary_if_changed(&self.store, &pk, etag)
             .await
             .of("instance_summary_if_changed")
+    }
+
+    /// The keys of an instance as its current execution found them when it began; `None` when it has had no turn. One request.
+    ///
+    /// # Errors
+    /// When the store cannot be read, or holds a document of a newer release.
+    pub async fn keys_at_start(&self, instance: &str) -> Result<Option<KeysAtStart>, ProviderError> {
+        let Ok(pk) = PartitionKey::new(instance) else {
+            return Ok(None);
+        };
+        read::keys_at_start(&self.store, &pk).await.of("keys_at_start")
     }
 
     /// A page of the instances that match, newest first; `cursor` continues after another page of the same filter. One request per

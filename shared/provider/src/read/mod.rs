@@ -19,14 +19,24 @@ use crate::error::Failure;
 use crate::model::sql::{HISTORY, INSTANCE, KV};
 use crate::model::{
     ExecutionDoc, ExecutionState, Foreign, HistoryDoc, HistoryError, HistoryLink, InstanceDoc, Kind, KvDoc, Listed,
-    TextDoc, assemble, first_document,
+    Scope, TextDoc, assemble, first_document,
 };
 use crate::store::{Store, Stored};
 use cosmos::{PageOptions, PartitionKey, Query};
+use duroxide::providers::KvEntry;
 use duroxide::{Event, SystemStats};
 use serde_json::value::RawValue;
 use std::collections::HashMap;
 use std::time::Duration;
+
+/// The keys of an instance as its current execution found them: what replays of that execution start from.
+#[derive(Clone, Debug, PartialEq)]
+pub struct KeysAtStart {
+    /// The execution.
+    pub execution: u64,
+    /// The keys, in no order.
+    pub keys: Vec<(String, KvEntry)>,
+}
 
 /// How often an incomplete history is read again.
 const REREADS: u32 = 20;
@@ -248,6 +258,34 @@ pub(crate) async fn key_values(store: &Store, pk: &PartitionKey) -> Result<HashM
         }
     }
     Ok(values)
+}
+
+/// The keys as the current execution found them when it began, in one request.
+pub(crate) async fn keys_at_start(store: &Store, pk: &PartitionKey) -> Result<Option<KeysAtStart>, Failure> {
+    let query = Query::new(format!("SELECT * FROM c WHERE c.type IN ({INSTANCE}, {KV})"));
+    let (mut instance, mut keys) = (None, Vec::new());
+    for raw in store.container.query::<Box<RawValue>>(pk, &query).await? {
+        // All keys, or the document that keeps them from being read.
+        match Stored::decode(&raw).map_err(|error| Foreign::of(&raw, &error).in_partition(pk))? {
+            Stored::Instance(found) => instance = Some(found.doc),
+            Stored::Kv(doc) => keys.push(doc),
+            _ => {}
+        }
+    }
+    let known = instance.filter(|instance: &InstanceDoc| instance.name.is_some());
+    Ok(known.map(|instance| {
+        let execution = instance.current.execution;
+        // Also of an execution that has ended: what it changed itself does not count.
+        let begin = Scope {
+            execution,
+            terminal: false,
+        };
+        let found = |doc: &KvDoc| Some((doc.key.clone(), doc.snapshot(begin)?));
+        KeysAtStart {
+            execution,
+            keys: keys.iter().filter_map(found).collect(),
+        }
+    }))
 }
 
 /// Sizes of the current execution's history and of the keys, in one request.

@@ -1,0 +1,140 @@
+//! `duroxide-lambda replay`: the gate before a deployment.
+//!
+//! ```text
+//!   API: instances in flight ──> histories ──┐                    ┌─> report, exit code
+//!                        files, saved before ┴─> the new binary ──┘
+//! ```
+//!
+//! | module | role |
+//! |---|---|
+//! | `binary` | the new binary as a child process: a history in, an answer out; restarted when it dies or hangs |
+//! | `report` | what was found, as text and JSON |
+
+mod binary;
+mod report;
+
+use super::answer::{Answer, Code, Failure};
+use super::connection::Connection;
+use super::filter::Filter;
+use super::recorded::{self, Read};
+use super::{Common, examples_with, saved};
+use binary::Binary;
+use clap::Args;
+use duroxide_lambda::replay::Recording;
+use futures::StreamExt as _;
+use report::{Report, Unreadable};
+use std::path::PathBuf;
+use std::pin::pin;
+use std::time::Duration;
+
+const EXIT_CODES: &str = "\
+Exit codes:
+  0: done; every history replays
+  1: at least one does not, or cannot be read
+  2: wrong usage
+  6: the check could not be made: the binary cannot replay, the API is unreachable, the folder is empty";
+
+/// Replay the histories of instances in flight on a new orchestrator binary, before it is deployed.
+///
+/// The binary gets no settings of a store and makes no request; no activity runs, and nothing is written. It must call
+/// `duroxide_lambda::orchestrator`, and run on this machine. Without --from, the histories come from the API: those of all instances that
+/// have not ended, or that match the filters.
+#[derive(Debug, Args)]
+#[command(after_help = examples_with(&[
+    "replay --orchestrator target/release/orchestrator",
+    "replay --orchestrator bootstrap --name fulfil-order --limit 500 --save histories",
+    "replay --orchestrator bootstrap --from histories --json",
+], EXIT_CODES))]
+pub struct Replay {
+    /// The new orchestrator binary
+    #[arg(long, value_name = "PATH")]
+    orchestrator: PathBuf,
+    #[command(flatten)]
+    filter: Filter,
+    /// The most instances to replay [default: all]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    limit: Option<u32>,
+    /// Replay the histories of this folder, saved earlier, instead of those of the API
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["Filter", "limit", "save"])]
+    from: Option<PathBuf>,
+    /// Also save the histories in this folder
+    #[arg(long, value_name = "DIR")]
+    save: Option<PathBuf>,
+    /// The time for the start of the binary, and for each history
+    #[arg(long, value_name = "SECONDS", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=3600))]
+    timeout: u64,
+    /// An environment variable for the binary, which gets no other settings; may be repeated
+    #[arg(long = "env", value_name = "NAME=VALUE", value_parser = crate::arguments::variable)]
+    variables: Vec<(String, String)>,
+    /// Show the inputs that differ; they may be confidential
+    #[arg(long)]
+    payloads: bool,
+    #[command(flatten)]
+    pub(super) common: Common,
+}
+
+impl Replay {
+    /// Runs the gate. It connects to the API only if it needs it.
+    pub(super) async fn run(self) -> Result<Answer, Failure> {
+        self.gate().await.map_err(|failure| match failure.code {
+            Code::Usage => failure,
+            // 1 says that the new build is at fault.
+            _ => Failure::new(Code::NotRun, failure.message),
+        })
+    }
+
+    async fn gate(self) -> Result<Answer, Failure> {
+        let mut binary = Binary::new(
+            &self.orchestrator,
+            self.variables.clone(),
+            Duration::from_secs(self.timeout),
+        )?;
+        // First, because nothing else is worth doing without it.
+        binary.start().await?;
+        let mut report = Report::default();
+        match &self.from {
+            Some(folder) => {
+                for file in saved::files(folder)? {
+                    match saved::load(&file) {
+                        Ok(recording) => replay(&mut binary, &mut report, &recording).await?,
+                        Err(why) => report.unreadable(Unreadable::File(file), why),
+                    }
+                }
+            }
+            None => self.replay_api(&mut binary, &mut report).await?,
+        }
+        binary.stop().await;
+        Ok(report.answer(&self.orchestrator, self.payloads))
+    }
+
+    async fn replay_api(&self, binary: &mut Binary, report: &mut Report) -> Result<(), Failure> {
+        if let Some(folder) = &self.save {
+            saved::prepare(folder)?;
+        }
+        let connection = Connection::connect(&self.common).await?;
+        let (instances, more) = recorded::in_flight(&connection, &self.filter, self.limit).await?;
+        report.more = more;
+        let only_in_flight = self.filter.status.is_none();
+        let mut histories = pin!(recorded::histories(&connection, instances, only_in_flight));
+        while let Some(read) = histories.next().await {
+            match read? {
+                Read::Recorded(recording) => {
+                    if let Some(folder) = &self.save {
+                        saved::save(folder, &recording)?;
+                    }
+                    replay(binary, report, &recording).await?;
+                }
+                Read::NotBegun => report.not_begun += 1,
+                Read::Gone => report.gone += 1,
+                Read::Unreadable(instance, why) => report.unreadable(Unreadable::Instance(instance), why),
+            }
+        }
+        Ok(())
+    }
+}
+
+async fn replay(binary: &mut Binary, report: &mut Report, recording: &Recording) -> Result<(), Failure> {
+    let replayed = binary.replay(recording).await?;
+    report.add(recording, replayed);
+    Ok(())
+}
