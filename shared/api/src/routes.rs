@@ -37,6 +37,8 @@ pub const ROUTES: &[Route] = &[
     route(Method::DELETE, "/v1/instances/{id}", OPERATOR),
     route(Method::POST, "/v1/instances/{id}:cancel", OPERATOR),
     route(Method::POST, "/v1/instances/{id}:prune", OPERATOR),
+    route(Method::POST, "/v1/instances/{id}:pause", OPERATOR),
+    route(Method::POST, "/v1/instances/{id}:resume", OPERATOR),
     route(Method::GET, "/v1/instances/{id}/history", READER),
     route(Method::GET, "/v1/instances/{id}/tree", READER),
     route(Method::GET, "/v1/instances/{id}/kv", READER),

@@ -7,7 +7,7 @@ pub(crate) use explain::explanation;
 use crate::types::time::rfc3339;
 use crate::types::{
     ActivityAttempts, Blocked, DeadLetterSummary, EndedAttempt, Execution, Instance, OverdueItem, OverdueKind,
-    Overview, Payload, Role, Status, StatusCount, ThroughputHour,
+    Overview, Paused, Payload, Role, Status, StatusCount, ThroughputHour,
 };
 use duroxide::providers::ExecutionInfo;
 use duroxide_cosmos as store;
@@ -50,6 +50,7 @@ pub(crate) fn status(status: &InstanceStatus) -> Status {
         InstanceStatus::Pending => Status::Pending,
         InstanceStatus::Running => Status::Running,
         InstanceStatus::Blocked => Status::Blocked,
+        InstanceStatus::Paused => Status::Paused,
         InstanceStatus::Completed => Status::Completed,
         InstanceStatus::Failed => Status::Failed,
         InstanceStatus::Cancelled => Status::Cancelled,
@@ -64,6 +65,7 @@ pub(crate) fn wanted(status: Status) -> InstanceStatus {
         Status::Pending => InstanceStatus::Pending,
         Status::Running => InstanceStatus::Running,
         Status::Blocked => InstanceStatus::Blocked,
+        Status::Paused => InstanceStatus::Paused,
         Status::Completed => InstanceStatus::Completed,
         Status::Failed => InstanceStatus::Failed,
         Status::Cancelled => InstanceStatus::Cancelled,
@@ -89,6 +91,10 @@ pub(crate) fn instance(summary: &InstanceSummary, raw: bool) -> Instance {
         output: summary.output.as_ref().map(payload),
         error: summary.error.clone(),
         blocked: summary.blocked.as_ref().map(blocked),
+        paused: summary.paused.as_ref().map(|paused| Paused {
+            since: rfc3339(paused.since),
+            reason: paused.reason.clone(),
+        }),
         execution: summary.execution,
         events: summary.events,
         created_at: rfc3339(summary.accepted_at),
@@ -155,6 +161,7 @@ pub(crate) fn overview(overview: &store::Overview) -> Overview {
         ended_recently: overview.ended_recently,
         failed_recently: overview.failed_recently,
         blocked: counts.get(&Status::Blocked).copied().unwrap_or_default(),
+        paused: counts.get(&Status::Paused).copied().unwrap_or_default(),
         counts: counts
             .into_iter()
             .map(|(status, count)| StatusCount { status, count })

@@ -13,8 +13,8 @@ use crate::wakeup::{Wakeup, recent_consistency_token};
 use duroxide::Client;
 use duroxide::providers::{Provider, ProviderError};
 use duroxide_cosmos::{
-    ConnectError, CosmosConfig, CosmosProvider, EventRequest, ExplainSettings, Explanation, Ids as _, Raised,
-    RandomIds, StartRequest, Started,
+    ConnectError, CosmosConfig, CosmosProvider, EventRequest, ExplainSettings, Explanation, Ids as _, PauseResult,
+    Raised, RandomIds, StartRequest, Started,
 };
 use std::fmt;
 use std::sync::Arc;
@@ -127,6 +127,28 @@ impl Connection {
             ),
         };
         self.store.explain(instance, &settings).await
+    }
+
+    /// Pauses an instance, with its descendants if `children`. Nothing of it begins until it is resumed.
+    ///
+    /// # Errors
+    /// As [`CosmosProvider::pause`].
+    pub async fn pause(
+        &self,
+        instance: &str,
+        reason: Option<&str>,
+        children: bool,
+    ) -> Result<PauseResult, ProviderError> {
+        self.notifying.pause(instance, reason, children).await
+    }
+
+    /// Resumes an instance, with its descendants if `children`, and wakes the functions for everything that waits. A wakeup that
+    /// cannot be sent is no error: maintenance finds its target.
+    ///
+    /// # Errors
+    /// As [`CosmosProvider::resume`].
+    pub async fn resume(&self, instance: &str, children: bool) -> Result<PauseResult, ProviderError> {
+        self.notifying.resume(instance, children).await
     }
 
     /// Wakes an instance, after something was queued past the client (a redriven dead letter). Returns the wakeup if it was

@@ -7,6 +7,7 @@
 //! | raced | as after the second try, which claims; busy, if there was no time for it | |
 //! | busy | served | soon, growing with the tries, not long after the lock ends |
 //! | blocked | served | at the end of the pause, from whoever has begun it |
+//! | paused | served | none: resuming the instance sends all of them |
 //! | deferred | served | in a second, when another invocation has time; failed when that never helps |
 //! | abandoned, timed out | served | when it may be tried again |
 //! | cancelled | served | in a second: if the lock has only expired, the activity is still to be done |
@@ -40,7 +41,7 @@ pub(crate) enum Disposition {
 pub(crate) fn disposition(outcome: &Outcome, more: bool, tries: u32, now_ms: u64) -> Disposition {
     match outcome {
         Outcome::Committed if more => Disposition::Again(Duration::ZERO),
-        Outcome::Committed | Outcome::Nothing => Disposition::Served,
+        Outcome::Committed | Outcome::Nothing | Outcome::Paused => Disposition::Served,
         Outcome::Busy { until_ms } => Disposition::Again(busy_for(*until_ms, tries, now_ms)),
         Outcome::Raced => Disposition::Again(busy_for(now_ms, tries, now_ms)),
         // During a pause another wakeup is under way.
@@ -76,6 +77,7 @@ mod tests {
         let error = String::new();
         assert_eq!(of(Outcome::Committed), Disposition::Served);
         assert_eq!(of(Outcome::Nothing), Disposition::Served);
+        assert_eq!(of(Outcome::Paused), Disposition::Served);
         assert_eq!(of(Outcome::Cancelled), Disposition::Again(second));
         assert_eq!(of(Outcome::Deferred), Disposition::Again(second));
         assert_eq!(of(Outcome::TimedOut), Disposition::Again(second));

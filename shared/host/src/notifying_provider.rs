@@ -1,6 +1,6 @@
 //! A provider that wakes the functions for what it queues: what a `duroxide::Client` needs where nobody polls.
 //!
-//! Only the two `enqueue_*`, `start` and `raise` send wakeups. For what the runtime commits, the invocation that ran it sends them. Requests for
+//! Only the two `enqueue_*`, `start`, `raise`, `pause` and `resume` send wakeups. For what the runtime commits, the invocation that ran it sends them. Requests for
 //! one instance at the same moment share a wakeup (`notifier/coalesce.rs`).
 
 use crate::delegate_provider;
@@ -9,7 +9,7 @@ use crate::notifier::{BoundedNotifier, Coalescer, UnderWay};
 use crate::wakeup::recent_consistency_token;
 use cosmos::Clock;
 use duroxide::providers::{Provider, ProviderError, WorkItem};
-use duroxide_cosmos::{CosmosProvider, Due, EventRequest, Raised, StartRequest, Started, Target};
+use duroxide_cosmos::{CosmosProvider, Due, EventRequest, PauseResult, Raised, StartRequest, Started, Target};
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -67,9 +67,30 @@ impl NotifyingProvider {
         Ok(raised)
     }
 
-    /// Sends a wakeup. The caller's request was stored, so a wakeup that cannot be sent is no error of the request:
+    /// Pauses an instance. The starts of its children that it still owed are delivered, and woken.
+    pub async fn pause(
+        &self,
+        instance: &str,
+        reason: Option<&str>,
+        children: bool,
+    ) -> Result<PauseResult, ProviderError> {
+        let under_way = self.wakeups.enter();
+        let paused = self.store.pause(instance, reason, children).await?;
+        self.notify(under_way, paused.due.clone()).await;
+        Ok(paused)
+    }
+
+    /// Resumes an instance and wakes everything that waits, again if it is repeated.
+    pub async fn resume(&self, instance: &str, children: bool) -> Result<PauseResult, ProviderError> {
+        let under_way = self.wakeups.enter();
+        let resumed = self.store.resume(instance, children).await?;
+        self.notify(under_way, resumed.due.clone()).await;
+        Ok(resumed)
+    }
+
+    /// Sends wakeups. The caller's request was stored, so a wakeup that cannot be sent is no error of the request:
     /// maintenance finds its target.
-    async fn notify(&self, request: UnderWay, due: Option<Due>) {
+    async fn notify(&self, request: UnderWay, due: impl IntoIterator<Item = Due>) {
         let schedule = Schedule {
             written_ms: self.clock.now_ms(),
             reach: self.reach,

@@ -20,6 +20,7 @@
 //! | `type`, `status`, `createdAt`, `pk` | a search by status |
 //! | `type`, `cancelled`, `createdAt`, `pk` | a search for cancelled instances, which duroxide calls failed |
 //! | `type`, `blocked.listed`, `createdAt`, `pk` | a search for blocked instances |
+//! | `type`, `paused.listed`, `createdAt`, `pk` | a search for paused instances |
 //! | `type`, `name`, `createdAt`, `pk` and `type`, `startName`, `createdAt`, `pk` | a search by name: what has begun, and what is pending |
 //! | `type`, `name`, `status`, `createdAt`, `pk` | a search by name and status |
 //! | `type`, `name`, `version`, `createdAt`, `pk` | a search by name and version |
@@ -28,7 +29,7 @@
 //! A search orders by acceptance; the id decides between those of one millisecond, so that a position in the order is unique.
 //! Instances with a tag are found by `tags` alone, and those whose id has a prefix by `pk` and `executions`, which only they have: an
 //! index of `type` and `pk` would have an entry for every document.
-//! What is blocked is found by `blocked.since` alone: only what is blocked has it.
+//! What is blocked is found by `blocked.since` alone, and what is paused by `paused.listed`: only what is blocked or paused has it.
 //! What is due in a window of time, whatever its queue, is found by `dueAt` alone: only what waits has one. So is everything that a
 //! maintenance run may have to do (`maintain::look`).
 
@@ -37,7 +38,7 @@ use cosmos::{ContainerSpec, IndexingPolicy, Order, Throughput};
 /// Every document has the id of its instance (or, for an affinity session, of that session) under this path.
 const PARTITION_KEY_PATH: &str = "/pk";
 
-const INDEXED: [&str; 25] = [
+const INDEXED: [&str; 26] = [
     "/pk/?",
     "/type/?",
     "/queue/?",
@@ -58,6 +59,7 @@ const INDEXED: [&str; 25] = [
     "/givenUp/cause/?",
     "/blocked/since/?",
     "/blocked/listed/?",
+    "/paused/listed/?",
     "/createdAt/?",
     "/cancelled/?",
     "/startName/?",
@@ -66,7 +68,7 @@ const INDEXED: [&str; 25] = [
 ];
 
 /// All in ascending order; the service reads them backwards as well.
-const COMPOSITE: [&[&str]; 17] = [
+const COMPOSITE: [&[&str]; 18] = [
     &["/lane", "/dueAt"],
     &["/queue", "/dueAt"],
     &["/queue", "/type", "/dueAt"],
@@ -79,6 +81,7 @@ const COMPOSITE: [&[&str]; 17] = [
     &["/type", "/status", "/createdAt", "/pk"],
     &["/type", "/cancelled", "/createdAt", "/pk"],
     &["/type", "/blocked/listed", "/createdAt", "/pk"],
+    &["/type", "/paused/listed", "/createdAt", "/pk"],
     &["/type", "/name", "/createdAt", "/pk"],
     &["/type", "/startName", "/createdAt", "/pk"],
     &["/type", "/name", "/status", "/createdAt", "/pk"],

@@ -36,9 +36,15 @@ pub enum Fetched<T> {
     /// This build cannot go on with it, and the fetch has noted that: send a wakeup for the end of the pause.
     Blocked(Blocked),
     /// This build could not go on with it, and waits before it tries again. What came meanwhile waits with it.
-    Paused {
+    StillBlocked {
         /// When it is tried again (Unix ms).
         until_ms: u64,
+    },
+    /// An operator has paused the instance: nothing of it begins until it is resumed, which wakes everything that waits. Drop the
+    /// wakeup.
+    Paused {
+        /// Something has come since that is not parked yet.
+        is_late: bool,
     },
     /// Something is due that this build cannot run. Keep the wakeup: another build must serve it.
     Foreign {
@@ -57,7 +63,8 @@ impl<T> Fetched<T> {
             Fetched::RolledForward { due } => Fetched::RolledForward { due },
             Fetched::GivenUp(turn) => Fetched::GivenUp(turn),
             Fetched::Blocked(blocked) => Fetched::Blocked(blocked),
-            Fetched::Paused { until_ms } => Fetched::Paused { until_ms },
+            Fetched::StillBlocked { until_ms } => Fetched::StillBlocked { until_ms },
+            Fetched::Paused { is_late } => Fetched::Paused { is_late },
             Fetched::Foreign { why } => Fetched::Foreign { why },
         }
     }
@@ -80,6 +87,8 @@ pub struct TurnItem {
     pub blocked: Option<Blocked>,
     /// The instance has ended: nothing of it is replayed, and its messages are only consumed.
     pub is_over: bool,
+    /// The instance is paused, and the turn is there only because a message cancels it: commit the cancellation without a replay.
+    pub is_paused: bool,
 }
 
 /// A turn that was given up by its fetch.

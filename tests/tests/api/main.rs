@@ -14,6 +14,7 @@ mod limits;
 mod lists;
 mod loopback;
 mod numbers;
+mod pause;
 mod roles;
 mod routes;
 mod tokens;

@@ -213,7 +213,7 @@ async fn a_newer_build_that_wrote_the_item_since_keeps_it() {
     let work = scheduled_by(&provider, "i").await;
     let pk = PartitionKey::new("i").unwrap();
     let mut doc = item(&world, "i").await.expect("the item");
-    doc["v"] = 2.into();
+    doc["v"] = 3.into();
     doc["guard"] = true.into();
     let raw = world.raw();
     raw.replace(&pk, "w:1:2", &doc, None, Retry::Idempotent).await.unwrap();

@@ -47,7 +47,7 @@ async fn a_newer_message_does_not_keep_others_from_being_given_back() {
     let claimed = turn(&provider, "i").await;
     newer_build(1, enqueue(&provider, raised("i", "new"))).await;
     let before = world.documents_of("message").await;
-    let newer = before.iter().find(|doc| doc["v"] == 2).expect("a newer message");
+    let newer = before.iter().find(|doc| doc["v"] == 3).expect("a newer message");
     let hour = Some(Duration::from_secs(3600));
     provider
         .abandon_orchestration_item(&claimed.lock_token, hour, false)
@@ -78,7 +78,7 @@ async fn a_newer_key_or_history_document_is_reported_by_the_fetch_and_counts_no_
     enqueue(&provider, raised("i", "x")).await;
     for kind in ["kv", "history"] {
         let id = id_of(&world, kind, "i").await;
-        with_version(&world, "i", &id, 2).await;
+        with_version(&world, "i", &id, 3).await;
         // It knows no history yet.
         let other = world.provider().await;
         for _ in 0..2 {
@@ -108,7 +108,7 @@ async fn newer_history_of_an_undecided_commit_keeps_no_turn() {
         .expect("a history");
     orphan["id"] = json!("h:1:1:undecided");
     orphan["commit"] = json!("undecided");
-    orphan["v"] = json!(2);
+    orphan["v"] = json!(3);
     let pk = PartitionKey::new("i").expect("a key");
     let created = world.raw().create(&pk, &orphan, Retry::Idempotent).await;
     created.expect("it is written");
@@ -225,13 +225,13 @@ async fn a_document_that_a_newer_release_rewrites_during_its_deletion_stays() {
     });
     let run = tokio::spawn(async move { deletes.delete_instance("i", true).await });
     assert!(is_paused(&pause, &run).await, "a batch deletes");
-    with_version(&world, "i", "w:1:2", 2).await;
+    with_version(&world, "i", "w:1:2", 3).await;
     drop(pause);
     let error = run.await.expect("no panic").expect_err("a newer document is left");
     let error = error.to_string();
     assert!(error.contains(ACTION) && error.contains("w:1:2"), "{error}");
     let left = world.documents_of("work").await;
-    assert!(left.iter().any(|doc| doc["id"] == "w:1:2" && doc["v"] == 2), "{left:?}");
+    assert!(left.iter().any(|doc| doc["id"] == "w:1:2" && doc["v"] == 3), "{left:?}");
 }
 
 #[tokio::test]
@@ -240,7 +240,7 @@ async fn a_turn_that_cancels_an_activity_removes_it_although_a_newer_worker_has_
     let provider = world.provider().await;
     begin_with(&provider, "i", 1, named()).await;
     let claimed = newer_build(1, work(&provider, "i", 2)).await;
-    assert_eq!(world.documents_of("work").await[0]["v"], 2);
+    assert_eq!(world.documents_of("work").await[0]["v"], 3);
     enqueue(&provider, raised("i", "x")).await;
     let next = turn(&provider, "i").await;
     let cancelled = provider.ack_orchestration_item(

@@ -85,7 +85,7 @@ async fn a_newer_document_keeps_only_its_own_execution_from_being_pruned() {
     let newer = ["h:2:99:c99", "h:4:0:c0", "x:7"];
     for id in newer {
         let mut doc = fixture.world.document(NAME, id).await.expect("a document");
-        doc["v"] = json!(2);
+        doc["v"] = json!(3);
         let replaced = fixture
             .world
             .raw()

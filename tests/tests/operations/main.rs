@@ -1,4 +1,5 @@
-//! What operators do to instances, one module per verb.
+//! What operators do with instances, one module per verb.
 
 mod explain;
+mod pause;
 mod replay;

@@ -10,8 +10,8 @@ use crate::terminal::table::Look;
 use bytes::Bytes;
 use duroxide_lambda_api::types::{
     Accepted, CancelRequest, DeadLetter, DeadLetterList, Deleted, Discarded, EventRequest, Execution, ExecutionList,
-    Explanation, History, Instance, InstanceList, KeyValueList, Me, ProblemType, PruneRequest, Pruned, Redriven,
-    StartRequest, Started, Stats, StoreStats, Tree,
+    Explanation, History, Instance, InstanceList, KeyValueList, Me, PauseChanged, PauseRequest, ProblemType,
+    PruneRequest, Pruned, Redriven, ResumeRequest, StartRequest, Started, Stats, StoreStats, Tree,
 };
 use reqwest::StatusCode;
 use reqwest::header::{HeaderMap, HeaderValue};
@@ -240,6 +240,23 @@ impl Connection {
         };
         let request = Request::verb(&["instances", instance], "cancel", &body)?;
         self.transport.ask(request).await
+    }
+
+    pub(super) async fn pause(
+        &self,
+        instance: &str,
+        children: bool,
+        reason: Option<String>,
+    ) -> Result<PauseChanged, Failure> {
+        let body = PauseRequest { children, reason };
+        let request = Request::verb(&["instances", instance], "pause", &body)?;
+        self.of(instance, request.repeatable()).await
+    }
+
+    pub(super) async fn resume(&self, instance: &str, children: bool) -> Result<PauseChanged, Failure> {
+        let body = ResumeRequest { children };
+        let request = Request::verb(&["instances", instance], "resume", &body)?;
+        self.of(instance, request.repeatable()).await
     }
 
     pub(super) async fn prune(&self, instance: &str, keep: u32) -> Result<Pruned, Failure> {

@@ -1,11 +1,11 @@
 //! What the status of an instance means, for people.
 
-use crate::terminal::text::{moment, span};
+use crate::terminal::text::{escape, moment, span};
 use clap::ValueEnum;
 use clap::builder::NonEmptyStringValueParser;
 use comfy_table::Color;
 use duroxide_lambda_api::types::time::parse_rfc3339;
-use duroxide_lambda_api::types::{Blocked, Instance, Status};
+use duroxide_lambda_api::types::{Blocked, Instance, Paused, Status};
 
 /// Parses an id on the command line.
 pub(super) fn id_parser() -> NonEmptyStringValueParser {
@@ -20,6 +20,8 @@ pub(super) enum Wanted {
     Running,
     /// No deployed build can go on with it
     Blocked,
+    /// An operator has paused it
+    Paused,
     Completed,
     Failed,
     Cancelled,
@@ -33,6 +35,7 @@ impl From<Wanted> for Status {
             Wanted::Pending => Status::Pending,
             Wanted::Running => Status::Running,
             Wanted::Blocked => Status::Blocked,
+            Wanted::Paused => Status::Paused,
             Wanted::Completed => Status::Completed,
             Wanted::Failed => Status::Failed,
             Wanted::Cancelled => Status::Cancelled,
@@ -78,6 +81,14 @@ pub(super) fn blocked_lines(blocked: &Blocked, now_ms: u64) -> String {
     )
 }
 
+/// Since when an instance is paused, and why, for people.
+pub(super) fn paused_line(paused: &Paused, now_ms: u64) -> String {
+    let since = ms_of(&paused.since);
+    let ago = span(now_ms.saturating_sub(since));
+    let reason = paused.reason.as_ref().map(|reason| format!(": {}", escape(reason)));
+    format!("since {} ({ago} ago){}", moment(since), reason.unwrap_or_default())
+}
+
 /// What an instance that has not finished waits for.
 pub(super) fn waits_for(instance: &Instance, now_ms: u64) -> String {
     let since = |time: &str| span(now_ms.saturating_sub(ms_of(time)));
@@ -93,6 +104,10 @@ pub(super) fn waits_for(instance: &Instance, now_ms: u64) -> String {
             blocked.build,
             blocked.reason
         ),
+        (Status::Paused, _) => match &instance.paused {
+            Some(paused) => format!("Paused {}; `resume` lets it go on", paused_line(paused, now_ms)),
+            None => Status::Paused.to_string(),
+        },
         (status, _) => status.to_string(),
     }
 }

@@ -86,6 +86,7 @@ fn row(instance: &Instance) -> Value {
         "status": instance.status.name(),
         "customStatus": instance.custom_status,
         "blocked": instance.blocked,
+        "paused": instance.paused,
         "execution": instance.execution,
         "createdAt": instance.created_at,
         "updatedAt": instance.updated_at,
@@ -131,7 +132,9 @@ fn render(connection: &Connection, instances: &[Instance], next: Option<&str>) -
 
 /// What the instance says of itself, or why it says nothing more.
 fn remark(instance: &Instance) -> String {
+    let paused = instance.paused.as_ref().and_then(|paused| paused.reason.clone());
     match &instance.blocked {
+        _ if paused.is_some() => paused.unwrap_or_default(),
         Some(blocked) => format!("{}: {}", blocked.cause, blocked.reason),
         None => instance.custom_status.clone().unwrap_or_default(),
     }

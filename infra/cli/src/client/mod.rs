@@ -36,6 +36,7 @@ mod filter;
 mod history;
 mod instance;
 mod list;
+mod pause;
 mod payload;
 mod profiles;
 mod recorded;
@@ -90,6 +91,8 @@ pub enum Command {
     Raise(send::Raise),
     Enqueue(send::Enqueue),
     Cancel(send::Cancel),
+    Pause(pause::Pause),
+    Resume(pause::Resume),
     Status(status::ShowStatus),
     Wait(wait::Wait),
     Watch(watch::Watch),
@@ -152,6 +155,8 @@ impl Command {
             Command::Raise(verb) => &verb.common,
             Command::Enqueue(verb) => &verb.common,
             Command::Cancel(verb) => &verb.common,
+            Command::Pause(verb) => &verb.common,
+            Command::Resume(verb) => &verb.common,
             Command::Status(verb) => &verb.common,
             Command::Wait(verb) => &verb.common,
             Command::Watch(verb) => &verb.common,
@@ -174,6 +179,8 @@ impl Command {
             Command::Raise(verb) => verb.act(&connection).await,
             Command::Enqueue(verb) => verb.act(&connection).await,
             Command::Cancel(verb) => verb.act(&connection).await,
+            Command::Pause(verb) => verb.act(&connection).await,
+            Command::Resume(verb) => verb.act(&connection).await,
             Command::Status(verb) => verb.act(&connection).await,
             Command::Wait(verb) => verb.act(&connection).await,
             Command::Watch(verb) => verb.act(&connection).await,

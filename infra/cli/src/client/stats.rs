@@ -24,11 +24,12 @@ impl Stats {
         fields.add(
             "instances",
             format!(
-                "{}: {} pending, {} running, {} blocked, {} completed, {} failed, {} cancelled",
+                "{}: {} pending, {} running, {} blocked, {} paused, {} completed, {} failed, {} cancelled",
                 counts.total,
                 counts.pending,
                 counts.running,
                 counts.blocked,
+                counts.paused,
                 counts.completed,
                 counts.failed,
                 counts.cancelled
@@ -52,6 +53,7 @@ impl Stats {
                 "pending": counts.pending,
                 "running": counts.running,
                 "blocked": counts.blocked,
+                "paused": counts.paused,
                 "completed": counts.completed,
                 "failed": counts.failed,
                 "cancelled": counts.cancelled,

@@ -4,13 +4,13 @@ use super::answer::{Answer, Failure};
 use super::attempts::open_line;
 use super::connection::Connection;
 use super::explain::hint;
-use super::instance::{blocked_lines, id_parser, ms_of, status_colour, version_of};
+use super::instance::{blocked_lines, id_parser, ms_of, paused_line, status_colour, version_of};
 use super::list::every_child;
 use super::{Common, examples};
 use crate::terminal::table::{Fields, Look};
 use crate::terminal::text::{escape, moment, short, span};
 use clap::Args;
-use duroxide_lambda_api::types::{ActivityAttempts, Blocked, Instance, Payload, Status};
+use duroxide_lambda_api::types::{ActivityAttempts, Blocked, Instance, Paused, Payload, Status};
 use serde::Serialize;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -20,7 +20,7 @@ const FEW: usize = 10;
 
 /// Show one instance: its status, output and children.
 ///
-/// It is shown from the moment that its start is accepted. What keeps a blocked one from going on is part of its status.
+/// It is shown from the moment that its start is accepted. What keeps a blocked or paused one from going on is part of its status.
 #[derive(Debug, Args)]
 #[command(after_help = examples(&[
     "status order-7",
@@ -58,7 +58,7 @@ pub(super) struct View {
     pub orchestration: String,
     /// `null` while it is pending.
     pub version: Option<String>,
-    /// `Pending`, `Running`, `Blocked`, `Completed`, `Failed`, `Cancelled` or `ContinuedAsNew`.
+    /// `Pending`, `Running`, `Blocked`, `Paused`, `Completed`, `Failed`, `Cancelled` or `ContinuedAsNew`.
     pub status: String,
     pub custom_status: Option<String>,
     /// What a pending instance was started with: text.
@@ -69,6 +69,8 @@ pub(super) struct View {
     pub error: Option<String>,
     /// Why it is blocked.
     pub blocked: Option<Blocked>,
+    /// Since when it is paused, and why.
+    pub paused: Option<Paused>,
     pub execution: u64,
     /// The executions that still exist.
     pub executions: Vec<u64>,
@@ -116,6 +118,7 @@ impl View {
             output: text(&now.output),
             error: now.error.clone(),
             blocked: now.blocked.clone(),
+            paused: now.paused.clone(),
             execution: now.execution,
             executions: executions.iter().map(|execution| execution.execution).collect(),
             created_at: now.created_at.clone(),
@@ -149,6 +152,8 @@ impl View {
             escape(format!("{} {}", self.orchestration, version_of(&self.now)).trim_end()),
         );
         fields.coloured("status", &self.status, status_colour(self.now.status));
+        let paused = self.paused.as_ref();
+        fields.maybe("paused", paused.map(|paused| paused_line(paused, now_ms)));
         let blocked = self.blocked.as_ref();
         fields.maybe("blocked", blocked.map(|blocked| blocked_lines(blocked, now_ms)));
         fields.maybe(

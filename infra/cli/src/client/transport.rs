@@ -50,6 +50,8 @@ pub(super) struct Request {
     body: Vec<u8>,
     if_none_match: Option<HeaderValue>,
     key: Option<String>,
+    /// Repeating it has no other effect.
+    repeatable: bool,
     waits: Duration,
 }
 
@@ -117,6 +119,7 @@ impl Request {
             body: Vec::new(),
             if_none_match: None,
             key: None,
+            repeatable: false,
             waits: Duration::ZERO,
         }
     }
@@ -177,9 +180,15 @@ impl Request {
         self
     }
 
+    /// With a verb that has no other effect when it is repeated.
+    pub(super) fn repeatable(mut self) -> Request {
+        self.repeatable = true;
+        self
+    }
+
     /// Whether sending it twice has no other effect than once.
     fn is_repeatable(&self) -> bool {
-        self.method == Method::GET || self.key.is_some()
+        self.method == Method::GET || self.key.is_some() || self.repeatable
     }
 }
 
@@ -495,6 +504,7 @@ mod tests {
         let post = || Request::post(&["instances"], &()).unwrap();
         assert!(!post().is_repeatable());
         assert!(post().once("key".to_owned()).is_repeatable());
+        assert!(post().repeatable().is_repeatable());
     }
 
     #[test]

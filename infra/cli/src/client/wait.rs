@@ -23,8 +23,8 @@ const MOST_FAILURES: u32 = 5;
 
 /// Wait until an instance has completed, failed or been cancelled.
 ///
-/// Prints custom-status changes to stderr. A pending or blocked instance is waited for like a running one. The instance may be
-/// started later; it is not found if it does not appear within the timeout.
+/// Prints custom-status changes to stderr. A pending, blocked or paused instance is waited for like a running one. The instance may
+/// be started later; it is not found if it does not appear within the timeout.
 #[derive(Debug, Args)]
 #[command(after_help = examples(&["wait order-7", "wait order-7 --timeout 600 && echo done"]))]
 pub struct Wait {
@@ -65,7 +65,7 @@ impl Wait {
 /// Waits for the end of an instance.
 pub(super) async fn for_end(connection: &Connection, instance: &str, timeout: Timeout) -> Result<Answer, Failure> {
     let mut changes = Changes::of(connection, instance, Some(timeout.0));
-    let mut seen = 0;
+    let (mut seen, mut held) = (0, Held::default());
     while let Some(now) = changes.next().await? {
         if now.custom_status_version > seen {
             seen = now.custom_status_version;
@@ -73,11 +73,31 @@ pub(super) async fn for_end(connection: &Connection, instance: &str, timeout: Ti
                 warn(&format!("{}: {}", escape(instance), short(status, false)));
             }
         }
+        if let Some(line) = held.changed(&now, connection.now_ms()) {
+            warn(&format!("{}: {line}", escape(instance)));
+        }
         if now.status.is_finished() {
             return finished(connection, now).await;
         }
     }
     Err(changes.timed_out(timeout))
+}
+
+/// Whether an instance was paused when it was last seen.
+#[derive(Debug, Default)]
+pub(super) struct Held(bool);
+
+impl Held {
+    /// What to print if the instance was paused or resumed since.
+    pub(super) fn changed(&mut self, now: &Instance, now_ms: u64) -> Option<String> {
+        let is_paused = now.status == Status::Paused;
+        let was_paused = std::mem::replace(&mut self.0, is_paused);
+        match (was_paused, is_paused) {
+            (false, true) => Some(waits_for(now, now_ms)),
+            (true, false) if !now.status.is_finished() => Some("resumed".to_owned()),
+            _ => None,
+        }
+    }
 }
 
 /// The answer for an instance that has finished.

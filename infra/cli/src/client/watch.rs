@@ -4,12 +4,12 @@
 //!   long poll for a change ──> events since the last one ──> a line each ──> until the instance has finished
 //! ```
 
-use super::answer::{Answer, Failure, line};
+use super::answer::{Answer, Failure, line, warn};
 use super::attempts::note;
 use super::connection::Connection;
 use super::event::{described, is_failure, parsed};
 use super::instance::id_parser;
-use super::wait::{Changes, Timeout, code_of};
+use super::wait::{Changes, Held, Timeout, code_of};
 use super::{Common, examples};
 use crate::terminal::text::{escape, moment, short, span};
 use clap::Args;
@@ -49,9 +49,13 @@ impl Watch {
     pub(super) async fn act(self, connection: &Connection) -> Result<Answer, Failure> {
         let timeout = self.timeout;
         let mut changes = Changes::of(connection, &self.instance, timeout.map(|timeout| timeout.0));
-        let mut shown = Shown::default();
+        let (mut shown, mut held) = (Shown::default(), Held::default());
         while let Some(now) = changes.next().await? {
             let goes_on = now.started_at.is_none() || self.show_new(connection, &now, &mut shown).await?;
+            // The lines of the answer are events.
+            if let Some(line) = held.changed(&now, connection.now_ms()) {
+                warn(&format!("{}: {line}", escape(&self.instance)));
+            }
             if now.status.is_finished() || !goes_on {
                 return Ok(self.ended(&now));
             }

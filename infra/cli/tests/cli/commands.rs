@@ -213,7 +213,7 @@ async fn history_tree_stats_and_delete_work_on_a_family() {
     assert_eq!(
         stats["instances"],
         json!({
-            "total": 2, "pending": 0, "running": 0, "blocked": 0, "completed": 2, "failed": 0, "cancelled": 0,
+            "total": 2, "pending": 0, "running": 0, "blocked": 0, "paused": 0, "completed": 2, "failed": 0, "cancelled": 0,
         })
     );
     assert_eq!(
@@ -226,7 +226,7 @@ async fn history_tree_stats_and_delete_work_on_a_family() {
             .await
             .exits(0)
             .out
-            .contains("2: 0 pending, 0 running, 0 blocked, 2 completed, 0 failed, 0 cancelled")
+            .contains("2: 0 pending, 0 running, 0 blocked, 0 paused, 2 completed, 0 failed, 0 cancelled")
     );
     fixture.run(&["delete", child]).await.exits(1).warns("is a child");
     assert_eq!(fixture.json(&["delete", "p"]).await["instances"], 2);

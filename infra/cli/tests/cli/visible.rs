@@ -116,3 +116,47 @@ async fn a_blocked_instance_says_why() {
         .exits(4)
         .warns("(unknown-name, build b7): no deployed function registers `Echo`");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_instance_is_paused_and_resumed_and_says_so() {
+    let mut fixture = Fixture::idle().await;
+    fixture.run(&["pause", "p"]).await.exits(5);
+    fixture.run(&["resume", "p"]).await.exits(5);
+    fixture.json(&["start", "Echo", "--id", "p", "--input", "x"]).await;
+    let paused = fixture
+        .json(&["pause", "p", "--children", "--reason", "the shop is down"])
+        .await;
+    assert_eq!(paused, json!({ "instance": "p", "changed": 1 }));
+    let again = fixture.run(&["pause", "p"]).await.exits(0).out;
+    assert_eq!(again, "p was paused before\n");
+    let status = fixture.json(&["status", "p"]).await;
+    assert_eq!(
+        (&status["status"], &status["paused"]["reason"]),
+        (&json!("Paused"), &json!("the shop is down"))
+    );
+    let shown = fixture.run(&["status", "p"]).await.exits(0).out;
+    assert!(
+        shown.contains("status         Paused\npaused         since "),
+        "{shown}"
+    );
+    assert!(shown.contains("ago): the shop is down"), "{shown}");
+    let list = fixture.json(&["list", "--status", "paused"]).await;
+    assert_eq!(list["instances"][0]["paused"]["reason"], "the shop is down", "{list}");
+    assert_eq!(fixture.json(&["stats"]).await["instances"]["paused"], 1);
+    let waited = fixture.run(&["wait", "p", "--timeout", "0"]).await.exits(4);
+    waited.warns("`resume` lets it go on");
+
+    fixture.wakeups.take();
+    assert_eq!(
+        fixture.run(&["resume", "p", "--children"]).await.exits(0).out,
+        "resumed 1 instances: p and its descendants\n"
+    );
+    assert_eq!(fixture.wakeups.take(), ["p"]);
+    let again = fixture.run(&["resume", "p"]).await.exits(0).out;
+    assert!(again.starts_with("p was not paused"), "{again}");
+    fixture.run_instances().await;
+    let waited = fixture.json(&["wait", "p", "--timeout", "120"]).await;
+    assert_eq!(waited["status"], "Completed");
+    fixture.run(&["pause", "p"]).await.exits(1).warns("has ended");
+    fixture.stop().await;
+}

@@ -142,7 +142,7 @@ fn not_modified(etag: HeaderValue) -> Response {
 /// A page may be short, even empty, and still continue: go on while there is a `nextCursor`.
 #[utoipa::path(get, path = "/v1/instances", tag = "instances", operation_id = "listInstances",
     params(
-        ("status" = Option<String>, Query, description = "Only `Pending`, `Running`, `Blocked`, `Completed`, `Failed`, `Cancelled` or `ContinuedAsNew`"),
+        ("status" = Option<String>, Query, description = "Only `Pending`, `Running`, `Blocked`, `Paused`, `Completed`, `Failed`, `Cancelled` or `ContinuedAsNew`"),
         ("name" = Option<String>, Query, description = "Only of this orchestration"),
         ("version" = Option<String>, Query, description = "Only of this version"),
         ("prefix" = Option<String>, Query, description = "Only with ids that begin so"),

@@ -1,6 +1,6 @@
-//! What operators do with an instance: cancel, prune, delete.
+//! What operators do with an instance: cancel, prune, delete; `pause` has the rest.
 
-use super::{Answer, answer, ok};
+use super::{Answer, answer, ok, pause};
 use crate::api::Api;
 use crate::body::Body;
 use crate::path::{Segment, Verbed};
@@ -37,9 +37,19 @@ pub(crate) async fn verb(
             let Body(request) = Body::from_request(request, &()).await?;
             prune(&api, &id, &request).await
         }
+        "pause" => {
+            Query::read(query.as_deref(), &[])?;
+            let Body(request) = Body::from_request(request, &()).await?;
+            pause::pause(&api, &id, request).await
+        }
+        "resume" => {
+            Query::read(query.as_deref(), &[])?;
+            let Body(request) = Body::from_request(request, &()).await?;
+            pause::resume(&api, &id, request).await
+        }
         _ => Err(Refusal::new(
             ProblemType::NoSuchRoute,
-            "the verbs of an instance are cancel and prune",
+            "the verbs of an instance are cancel, prune, pause and resume",
         )),
     }
 }

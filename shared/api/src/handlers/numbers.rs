@@ -104,6 +104,7 @@ pub(crate) async fn stats(State(api): State<Api>, RawQuery(query): RawQuery) -> 
         pending: counts.pending as u64,
         running: counts.running as u64,
         blocked: counts.blocked as u64,
+        paused: counts.paused as u64,
         completed: counts.completed as u64,
         failed: counts.failed as u64,
         cancelled: counts.cancelled as u64,

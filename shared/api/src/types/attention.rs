@@ -54,7 +54,10 @@ pub struct Overview {
     pub failed_recently: u64,
     /// Instances that no deployed build can go on with.
     pub blocked: u64,
-    /// Instances with something that has been due for ten minutes, and no turn in progress.
+    /// Instances that operators have paused.
+    #[serde(default)]
+    pub paused: u64,
+    /// Instances with something that has been due for ten minutes, no turn in progress, and not paused.
     pub stuck: u64,
     /// Timers that should have fired two minutes ago.
     pub overdue_timers: u64,
@@ -144,6 +147,8 @@ pub struct StoreStats {
     pub pending: u64,
     pub running: u64,
     pub blocked: u64,
+    #[serde(default)]
+    pub paused: u64,
     pub completed: u64,
     pub failed: u64,
     pub cancelled: u64,

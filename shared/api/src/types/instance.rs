@@ -17,6 +17,8 @@ pub enum Status {
     Running,
     /// No deployed build can go on with it; `blocked` has the reason.
     Blocked,
+    /// An operator has paused it; `paused` has the reason.
+    Paused,
     /// It has ended with an output.
     Completed,
     /// It has ended with an error.
@@ -32,10 +34,11 @@ pub enum Status {
 
 impl Status {
     /// Those that can be searched for.
-    pub const ALL: [Status; 7] = [
+    pub const ALL: [Status; 8] = [
         Status::Pending,
         Status::Running,
         Status::Blocked,
+        Status::Paused,
         Status::Completed,
         Status::Failed,
         Status::Cancelled,
@@ -48,6 +51,7 @@ impl Status {
             Status::Pending => "Pending",
             Status::Running => "Running",
             Status::Blocked => "Blocked",
+            Status::Paused => "Paused",
             Status::Completed => "Completed",
             Status::Failed => "Failed",
             Status::Cancelled => "Cancelled",
@@ -70,7 +74,7 @@ impl fmt::Display for Status {
 
 /// A text that is not a status.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("it is none of Pending, Running, Blocked, Completed, Failed, Cancelled, ContinuedAsNew")]
+#[error("it is none of Pending, Running, Blocked, Paused, Completed, Failed, Cancelled, ContinuedAsNew")]
 pub struct StatusError;
 
 impl FromStr for Status {
@@ -112,9 +116,12 @@ pub struct Instance {
     /// What it has failed with, or why it was cancelled. Not in lists.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
-    /// Why it is blocked.
+    /// Why it is blocked; also while it is paused.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub blocked: Option<Blocked>,
+    /// Since when it is paused, and why.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub paused: Option<Paused>,
     /// The current execution, from 1.
     pub execution: u64,
     /// How many events the current execution has.
@@ -156,6 +163,17 @@ pub struct Blocked {
     pub tries: u32,
     /// When the same build tries again.
     pub next_try: String,
+}
+
+/// An instance that an operator has paused.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Paused {
+    /// Since when.
+    pub since: String,
+    /// Why, if the operator said it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
 }
 
 /// A page of instances, newest first.

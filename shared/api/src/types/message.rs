@@ -1,4 +1,4 @@
-//! What a running instance is sent: events, queue messages, a cancellation; and what removes it.
+//! What a running instance is sent: events, queue messages, a cancellation; what pauses it; and what removes it.
 
 use super::Payload;
 use super::payload::present;
@@ -35,6 +35,38 @@ pub struct CancelRequest {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(max_length = 4096)]
     pub reason: Option<String>,
+}
+
+/// Why an instance is paused, and what with it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct PauseRequest {
+    /// Also all its descendants.
+    #[serde(default)]
+    pub children: bool,
+    /// The reason, which its status shows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(max_length = 1024)]
+    pub reason: Option<String>,
+}
+
+/// What is resumed with an instance.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ResumeRequest {
+    /// Also all its descendants, whoever has paused them.
+    #[serde(default)]
+    pub children: bool,
+}
+
+/// What was paused or resumed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PauseChanged {
+    /// The instance.
+    pub instance: String,
+    /// How many instances were changed, it and its descendants; 0 if it was so before.
+    pub changed: u64,
 }
 
 /// Which executions are deleted.

@@ -25,9 +25,11 @@ pub use explain::{ChainLink, Evidence, Explanation, Next, Similar, Wait};
 pub use history::{
     ActivityAttempts, EndedAttempt, Execution, ExecutionList, History, KeyValue, KeyValueList, Stats, Tree,
 };
-pub use instance::{Blocked, Instance, InstanceList, Status, StatusError};
+pub use instance::{Blocked, Instance, InstanceList, Paused, Status, StatusError};
 pub use maintenance::{Look, MaintenanceReport, MaintenanceRequest, Pass, PassReport, RetentionRequest, StoreReport};
-pub use message::{Accepted, CancelRequest, Deleted, EventRequest, PruneRequest, Pruned};
+pub use message::{
+    Accepted, CancelRequest, Deleted, EventRequest, PauseChanged, PauseRequest, PruneRequest, Pruned, ResumeRequest,
+};
 pub use payload::Payload;
 pub use problem::{Problem, ProblemType};
 pub use start::{StartRequest, Started};

@@ -26,6 +26,8 @@ pub enum Outcome {
         /// What keeps the build from going on, if it was tried; during the pause it was not.
         block: Option<Blocked>,
     },
+    /// An operator has paused the instance. Resuming it sends wakeups for everything that waits.
+    Paused,
     /// Too little of the budget was left to begin.
     Deferred,
     /// It was released, to be tried again.
@@ -57,6 +59,7 @@ impl Outcome {
             Outcome::Busy { .. } => Metric::Busy,
             Outcome::Raced => Metric::Raced,
             Outcome::Blocked { .. } => Metric::Blocked,
+            Outcome::Paused => Metric::Paused,
             Outcome::Deferred => Metric::Deferred,
             Outcome::Abandoned { .. } => Metric::Abandoned,
             Outcome::TimedOut => Metric::TimedOut,

@@ -40,7 +40,8 @@ impl Gate {
                 Ok(Fetched::Nothing) => request.answer(Outcome::Nothing),
                 Ok(Fetched::Busy { until_ms }) => request.answer(Outcome::Busy { until_ms }),
                 Ok(Fetched::Blocked(blocked)) => request.answer(Outcome::Blocked { block: Some(blocked) }),
-                Ok(Fetched::Paused { .. }) => request.answer(Outcome::Blocked { block: None }),
+                Ok(Fetched::StillBlocked { .. }) => request.answer(Outcome::Blocked { block: None }),
+                Ok(Fetched::Paused { .. }) => request.answer(Outcome::Paused),
                 Ok(Fetched::GivenUp(turn)) => request.done(self.given_up(turn)),
                 // Others left more unfinished than one fetch completes.
                 Ok(Fetched::RolledForward { .. }) => request.answer(Outcome::Busy { until_ms: 0 }),
@@ -63,8 +64,9 @@ impl Gate {
                         budget,
                         since,
                     };
+                    let ends = claim.ending.is_some();
                     self.open.open(&turn.lock_token, claim, answer);
-                    let Some(block) = self.block_before(&turn) else {
+                    let Some(block) = self.block_before(&turn, ends) else {
                         return (turn.item, turn.lock_token, turn.attempt);
                     };
                     self.block_turn(&turn.lock_token, &block).await;
@@ -143,8 +145,14 @@ impl Gate {
         blocked.cause == BlockCause::UnknownName && self.clock.now_ms() >= blocked.since.saturating_add(kept)
     }
 
-    /// Why this build does not run the turn.
-    fn block_before(&self, turn: &TurnItem) -> Option<Block> {
+    /// Why this build does not run the turn. That of a paused instance is there to end it: none of its code is run.
+    fn block_before(&self, turn: &TurnItem, ends: bool) -> Option<Block> {
+        if turn.is_paused && ends {
+            return Some(Block {
+                cause: BlockCause::History,
+                reason: "it is paused and was cancelled, and its history cannot be read".to_owned(),
+            });
+        }
         let blocked_here = turn
             .blocked
             .as_ref()

@@ -58,7 +58,8 @@ impl Gate {
                     request.answer(Outcome::Nothing)
                 }
                 Ok(Fetched::Blocked(blocked)) => request.answer(Outcome::Blocked { block: Some(blocked) }),
-                Ok(Fetched::Paused { .. }) => request.answer(Outcome::Blocked { block: None }),
+                Ok(Fetched::StillBlocked { .. }) => request.answer(Outcome::Blocked { block: None }),
+                Ok(Fetched::Paused { .. }) => request.answer(Outcome::Paused),
                 Ok(Fetched::Busy { until_ms }) => request.answer(Outcome::Busy { until_ms }),
                 Ok(Fetched::Foreign { why }) => request.fail(why),
                 Err(error) => request.fail(error.to_string()),

@@ -6,7 +6,7 @@
 //! | left | what the run before had no time for | stays, from there on |
 //! | new | what reached an age since the run before (`reminders`) | becomes the next run's `left` |
 //!
-//! Overdue items whose wakeups may still be in their queue are held back (`queues`). Where that is true for all later activities
+//! What paused instances hold is parked instead of woken, when it is found for the first time. Overdue items whose wakeups may still be in their queue are held back (`queues`). Where that is true for all later activities
 //! of a backlog, the phase goes on without them, so that a backlog costs a run one page; the same for messages.
 //!
 //! Items are woken in the order of their due times, over all physical partitions: items that one partition returns ahead of
@@ -24,8 +24,12 @@ use super::wakeups::{RunWakeups, SentWakeups, coming_wakeups, overdue_wakeups};
 use crate::config::MaintenanceSettings;
 use crate::notifier::BoundedNotifier;
 use duroxide::providers::ProviderError;
-use duroxide_cosmos::{Cursor, DueItem, DueKinds, DuePage, DueWindow, MaintenanceState, PageRequest, UnfinishedSweep};
+use duroxide_cosmos::{
+    CosmosProvider, Cursor, DueItem, DueKinds, DuePage, DueWindow, MaintenanceState, PageRequest, Target,
+    UnfinishedSweep,
+};
 use std::collections::{BTreeSet, VecDeque};
+use tokio::time::Instant;
 
 /// A sweep under way.
 #[derive(Debug)]
@@ -189,6 +193,7 @@ impl Sweep {
         let due = match &phase.kind {
             Kind::Coming(coming) => coming_wakeups(&due, coming, now_ms, &mut wakeups.woken),
             Kind::Left(overdue) | Kind::New(overdue) => {
+                let due = without_paused(due, overdue, source.provider, deadline).await?;
                 let candidates = due.iter().filter(|item| overdue.is_candidate(item));
                 let names: BTreeSet<_> = candidates.map(|item| queues.queue_of(&item.target)).collect();
                 queues.learn(names, source.provider, deadline).await;
@@ -242,6 +247,20 @@ impl Sweep {
         }
         self.state
     }
+}
+
+/// The items without what paused instances hold, which is parked: later runs do not find it.
+async fn without_paused(
+    mut due: Vec<DueItem>,
+    overdue: &Overdue,
+    provider: &CosmosProvider,
+    deadline: Instant,
+) -> Result<Vec<DueItem>, ProviderError> {
+    let candidates = due.iter().filter(|item| overdue.is_candidate(item));
+    let targets: Vec<Target> = candidates.map(|item| item.target.clone()).collect();
+    let held = provider.park_overdue(&targets, deadline).await?;
+    due.retain(|item| !held.contains(item.target.instance()));
+    Ok(due)
 }
 
 /// The state as if the run before had been one period ago, if its clock was ahead. Otherwise nothing would be woken until

@@ -48,6 +48,8 @@ metrics! {
     BlockedCrash,
     /// Turns that are blocked because their history cannot be replayed.
     BlockedHistory,
+    /// Steps that found their instance paused.
+    Paused,
     /// Steps that were not begun, because too little of the invocation was left.
     Deferred,
     /// Steps whose work was released for a retry.

@@ -1,8 +1,8 @@
 //! Lists over all instances: one query per physical range, merged here.
 
 use crate::error::Failure;
-use crate::model::Status;
 use crate::model::sql::{DEAD, ENDED, EXECUTION, INSTANCE, PENDING, TURN, WORK_ITEM};
+use crate::model::{PARKED_MS, Status};
 use crate::store::Store;
 use cosmos::{PartitionKey, Query};
 use duroxide::providers::{InstanceFilter, QueueDepths, SystemMetrics};
@@ -181,7 +181,8 @@ pub(crate) async fn system_metrics(store: &Store) -> Result<SystemMetrics, Failu
     Ok(metrics)
 }
 
-/// How many messages and activities are unclaimed. Timers that are not due yet are counted apart.
+/// How many messages and activities are unclaimed. Timers that are not due yet are counted apart, and messages of paused instances
+/// not at all.
 pub(crate) async fn queue_depths(store: &Store) -> Result<QueueDepths, Failure> {
     let now = store.now();
     let sum = |what: &str, condition: String| {
@@ -190,7 +191,10 @@ pub(crate) async fn queue_depths(store: &Store) -> Result<QueueDepths, Failure> 
     };
     let (due, later, claimed, work) = futures::try_join!(
         sum("COUNT(1)", format!("c.queue = {TURN} AND c.dueAt <= @now")),
-        sum("COUNT(1)", format!("c.queue = {TURN} AND c.dueAt > @now")),
+        sum(
+            "COUNT(1)",
+            format!("c.queue = {TURN} AND c.dueAt > @now AND c.dueAt < {PARKED_MS}")
+        ),
         sum("SUM(c.held)", format!("c.type = {INSTANCE} AND c.until > @now")),
         sum("COUNT(1)", format!("c.type = {WORK_ITEM} AND c.until <= @now")),
     )?;

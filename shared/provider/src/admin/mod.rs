@@ -1,4 +1,4 @@
-//! Administration: lists, infos, metrics, deletion, pruning. One file per operation; `provider::admin` delegates to them.
+//! Administration: lists, infos, metrics, pause, deletion, pruning. One file per operation; `provider::admin` delegates to them.
 //!
 //! An instance whose execution continued as new has not ended: unlike duroxide's SQLite provider, deletion without force
 //! refuses such an instance, and bulk deletion skips it.
@@ -7,6 +7,7 @@ mod delete;
 mod guard;
 mod info;
 mod list;
+mod pause;
 mod prune;
 mod prune_plan;
 mod prune_run;
@@ -19,8 +20,10 @@ pub(crate) use list::{
     any_dead_letters, any_runs, children_of, existing, list_executions, list_instances, queue_depths, system_metrics,
     tree_of,
 };
+pub use pause::{PauseOutcome, PauseResult};
+pub(crate) use pause::{Verb as PauseVerb, change as change_pause};
 pub(crate) use prune::{prune, prune_bulk, prune_until};
 pub use search::{Count, InstanceCounts, InstanceFilter, InstancePage, SearchError};
 pub(crate) use search::{SearchFailure, counts, instance_counts, search};
 pub use summary::{InstanceStatus, InstanceSummary, SummaryChange};
-pub(crate) use summary::{instance_summary, instance_summary_if_changed};
+pub(crate) use summary::{Marks, instance_summary, instance_summary_if_changed};

@@ -4,7 +4,7 @@ use super::prune_plan::{Earlier, GROUP, Piece, Step, plan};
 use crate::batch::{extend, fence_first};
 use crate::error::Failure;
 use crate::model::sql::{EXECUTION, HISTORY, TERMINAL, TEXT};
-use crate::model::{ExecutionDoc, InstanceDoc, Lock, StagedOp, check_version, schema_version};
+use crate::model::{ExecutionDoc, InstanceDoc, Lock, StagedOp, check_version, newest_version};
 use crate::recovery::{Progress, roll_forward};
 use crate::store::{Fence, Store};
 use cosmos::{BatchResult, Etag, PageOptions, PartitionKey, Query, Retry};
@@ -159,7 +159,7 @@ impl<'a> Pruning<'a> {
              AND c.execution <= @newest AND c.v > @known"
         ))
         .param("@newest", newest)
-        .param("@known", schema_version());
+        .param("@known", newest_version());
         Ok(self.store.container.query::<u64>(self.pk, &query).await?)
     }
 
@@ -183,7 +183,7 @@ impl<'a> Pruning<'a> {
              AND c.v > @known OFFSET 0 LIMIT 1"
         ))
         .param("@execution", execution)
-        .param("@known", schema_version());
+        .param("@known", newest_version());
         let found = self.store.container.query::<Newer>(self.pk, &query).await?;
         found
             .iter()

@@ -5,7 +5,7 @@
 
 use crate::error::Failure;
 use crate::model::sql::TURN;
-use crate::model::{Blocked, InstanceDoc, Listed, MessageDoc, Status};
+use crate::model::{Blocked, InstanceDoc, Listed, MessageDoc, Paused, Status};
 use crate::read;
 use crate::store::{Fence, Store};
 use cosmos::{Changed, Etag, PartitionKey, Query};
@@ -23,6 +23,8 @@ pub enum InstanceStatus {
     Running,
     /// Its last turn could not be committed (see [`Blocked`]); it goes on when another build serves it.
     Blocked,
+    /// An operator has paused it (see [`Paused`]); it goes on when it is resumed.
+    Paused,
     /// It has completed with an output.
     Completed,
     /// It has failed with an error.
@@ -35,18 +37,43 @@ pub enum InstanceStatus {
     Other(String),
 }
 
+/// What an instance document says beside the status that duroxide knows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Marks {
+    pub(super) cancelled: bool,
+    pub(super) blocked: bool,
+    pub(super) paused: bool,
+}
+
+impl Marks {
+    pub(crate) fn of(doc: &InstanceDoc) -> Marks {
+        Marks {
+            cancelled: doc.current.cancelled,
+            blocked: doc.blocked.is_some(),
+            paused: doc.paused().is_some(),
+        }
+    }
+}
+
 impl InstanceStatus {
-    pub(crate) fn of(status: &Status, is_cancelled: bool, is_blocked: bool) -> InstanceStatus {
+    pub(crate) fn of(status: &Status, marks: Marks) -> InstanceStatus {
         match status {
             Status::Completed => InstanceStatus::Completed,
-            Status::Failed if is_cancelled => InstanceStatus::Cancelled,
+            Status::Failed if marks.cancelled => InstanceStatus::Cancelled,
             Status::Failed => InstanceStatus::Failed,
-            _ if is_blocked => InstanceStatus::Blocked,
+            // What an operator has done comes before what a build has found.
+            _ if marks.paused => InstanceStatus::Paused,
+            _ if marks.blocked => InstanceStatus::Blocked,
             Status::Pending => InstanceStatus::Pending,
             Status::Running => InstanceStatus::Running,
             Status::ContinuedAsNew => InstanceStatus::ContinuedAsNew,
             Status::Other(text) => InstanceStatus::Other(text.clone()),
         }
+    }
+
+    /// Whether something keeps it from going on.
+    pub(super) fn is_held(&self) -> bool {
+        matches!(self, InstanceStatus::Blocked | InstanceStatus::Paused)
     }
 
     /// Whether nothing more will happen to it.
@@ -63,6 +90,7 @@ impl InstanceStatus {
             InstanceStatus::Pending => "Pending",
             InstanceStatus::Running => "Running",
             InstanceStatus::Blocked => "Blocked",
+            InstanceStatus::Paused => "Paused",
             InstanceStatus::Completed => "Completed",
             InstanceStatus::Failed => "Failed",
             InstanceStatus::Cancelled => "Cancelled",
@@ -99,8 +127,10 @@ pub struct InstanceSummary {
     pub output: Option<String>,
     /// What it has failed with, or why it was cancelled. `None` in lists.
     pub error: Option<String>,
-    /// Why it is blocked.
+    /// Why it is blocked; also while it is paused.
     pub blocked: Option<Blocked>,
+    /// Since when it is paused, and why.
+    pub paused: Option<Paused>,
     /// The current execution.
     pub execution: u64,
     /// When its start was accepted. Releases that did not record this have the time of its first turn here.
@@ -127,7 +157,7 @@ impl InstanceSummary {
         let orchestration = doc.name.as_ref().or(doc.start_name.as_ref())?.clone();
         let current = &doc.current;
         let is_begun = current.status != Status::Pending;
-        let status = InstanceStatus::of(&current.status, current.cancelled, doc.blocked.is_some());
+        let status = InstanceStatus::of(&current.status, Marks::of(doc));
         Some(InstanceSummary {
             instance: doc.pk.clone(),
             orchestration,
@@ -137,7 +167,8 @@ impl InstanceSummary {
             input: None,
             output: None,
             error: None,
-            blocked: doc.blocked.clone().filter(|_| status == InstanceStatus::Blocked),
+            blocked: doc.blocked.clone().filter(|_| status.is_held()),
+            paused: doc.paused().cloned().filter(|_| status == InstanceStatus::Paused),
             status,
             execution: current.execution,
             accepted_at: doc.created_at,
@@ -289,26 +320,34 @@ mod tests {
             Status::Completed,
             Status::Failed,
         ];
-        let statuses = |cancelled: bool, is_blocked: bool| {
+        let statuses = |cancelled: bool, is_blocked: bool, is_paused: bool| {
             let each = stored.iter().map(|status| {
                 let mut doc = InstanceDoc::pending("i", "Hello", 7);
                 doc.current.status = status.clone();
                 doc.current.cancelled = cancelled;
                 doc.blocked = is_blocked.then(blocked);
+                doc.set_paused(is_paused.then(|| Paused::begun("c", Some("why"), 3)), 0);
                 let summary = shown(doc).unwrap();
-                assert_eq!(summary.blocked.is_some(), summary.status == InstanceStatus::Blocked);
+                assert_eq!(summary.blocked.is_some(), is_blocked && summary.status.is_held());
+                assert_eq!(summary.paused.is_some(), summary.status == InstanceStatus::Paused);
                 summary.status.to_string()
             });
             each.collect::<Vec<_>>()
         };
         assert_eq!(
-            statuses(false, false),
+            statuses(false, false, false),
             ["Pending", "Running", "ContinuedAsNew", "Completed", "Failed"]
         );
         assert_eq!(
-            statuses(true, true),
+            statuses(true, true, false),
             ["Blocked", "Blocked", "Blocked", "Completed", "Cancelled"]
         );
+        for is_blocked in [false, true] {
+            assert_eq!(
+                statuses(true, is_blocked, true),
+                ["Paused", "Paused", "Paused", "Completed", "Cancelled"]
+            );
+        }
     }
 
     #[test]

@@ -12,6 +12,8 @@ pub enum Cause {
     Cancelled,
     Deleting,
     NewerRelease,
+    Paused,
+    Pausing,
     Blocked(BlockCause),
     TurnRunning,
     CommitUnfinished,
@@ -48,13 +50,15 @@ pub enum Cause {
 
 impl Cause {
     /// All of them.
-    pub const ALL: [Cause; 43] = [
+    pub const ALL: [Cause; 45] = [
         Cause::Completed,
         Cause::Failed,
         Cause::GivenUp,
         Cause::Cancelled,
         Cause::Deleting,
         Cause::NewerRelease,
+        Cause::Paused,
+        Cause::Pausing,
         Cause::Blocked(BlockCause::UnknownName),
         Cause::Blocked(BlockCause::Nondeterminism),
         Cause::Blocked(BlockCause::Panic),
@@ -115,6 +119,8 @@ impl Cause {
             Cause::Cancelled => ("cancelled", "it has ended because it was cancelled"),
             Cause::Deleting => ("deleting", "it is being deleted"),
             Cause::NewerRelease => ("newer-release", "a newer release wrote what this one cannot read"),
+            Cause::Paused => ("paused", "an operator has paused it"),
+            Cause::Pausing => ("pausing", "it is being paused or resumed"),
             Cause::Blocked(cause) => match cause {
                 BlockCause::UnknownName => ("blocked-unknown-name", "no deployed build registers its orchestration"),
                 BlockCause::Nondeterminism => ("blocked-nondeterminism", "its code does not do what its history says"),

@@ -1,7 +1,7 @@
 //! From the facts to an explanation. Pure.
 //!
-//! The first situation that applies decides, in this order: what nobody can change (deleted, ended), who works on the instance now (a
-//! claim, an unfinished commit), what keeps a turn from being run (blocked, paused), what a turn would take (due or put off messages),
+//! The first situation that applies decides, in this order: what nobody can change (deleted, ended), a pause, who works on the instance now (a
+//! claim, an unfinished commit), what keeps a turn from being run (blocked), what a turn would take (due or put off messages),
 //! and last what the history leaves open. An instance with none of these is lost.
 //!
 //! A [`Draft`] has either a verdict or a list of waits: the children among these are looked at before it is finished (`chain`).
@@ -11,11 +11,11 @@ use super::cause::Cause;
 use super::evidence::evidence;
 use super::facts::Facts;
 use super::open::Open;
-use super::turns::{backing_off, blocked, due, running, unfinished};
+use super::turns::{backing_off, blocked, due, paused, running, unfinished};
 use super::types::{Advice, ExplainSettings, Explanation, Link, Wait, WaitKind};
 use super::waits::{child, external, timer};
 use super::words::{advice, ago, command, count, name, one_line, sentence, span};
-use crate::admin::InstanceStatus;
+use crate::admin::{InstanceStatus, Marks};
 use crate::model::{DeadLetterDoc, DeadLetterKind, InstanceDoc, Status};
 
 /// How many waits are shown, and how many of them a sentence names.
@@ -89,9 +89,9 @@ pub(super) fn decide(facts: &Facts, settings: &ExplainSettings) -> Option<Draft>
     }
     let doc = facts.doc()?;
     let open = Open::of(&facts.instance, &facts.events);
-    // A paused instance belongs here, before whoever works on it: it takes no turn, whatever is due.
     let verdict = deleting(facts, doc)
         .or_else(|| ended(facts, doc, &open))
+        .or_else(|| paused(facts, doc))
         .or_else(|| running(facts, doc, settings))
         .or_else(|| unfinished(facts, doc, settings))
         .or_else(|| blocked(facts, doc))
@@ -123,7 +123,7 @@ impl Draft {
         let verdict = self.verdict.unwrap_or_else(|| of_waits(&self.waits));
         let doc = facts.doc();
         let status = match doc {
-            Some(doc) => InstanceStatus::of(&doc.current.status, doc.current.cancelled, doc.blocked.is_some()),
+            Some(doc) => InstanceStatus::of(&doc.current.status, Marks::of(doc)),
             None => InstanceStatus::Other("Unknown".to_owned()),
         };
         let orchestration = doc.and_then(|doc| doc.name.as_ref().or(doc.start_name.as_ref()));

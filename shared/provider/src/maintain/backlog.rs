@@ -5,6 +5,7 @@
 
 use super::dead_letters::dead_letter_count;
 use crate::error::Failure;
+use crate::model::PARKED_MS;
 use crate::model::sql::{INSTANCE, INTENT, REPAIR, TURN, WORK};
 use crate::store::Store;
 use cosmos::Query;
@@ -38,7 +39,8 @@ pub struct Backlog {
     pub oldest_due_ms: Option<u64>,
     /// Timers that should have fired.
     pub overdue_timers: u64,
-    /// Instances with an item that is long overdue and no turn under way; at most 1,000 are counted.
+    /// Instances with an item that is long overdue and no turn under way; at most 1,000 are counted. What paused instances hold is
+    /// parked before it is overdue, as long as maintenance runs.
     pub stuck_instances: u64,
     /// Dead letters.
     pub dead_letters: u64,
@@ -81,9 +83,10 @@ async fn count(store: &Store, condition: String, at: u64) -> Result<u64, Failure
     Ok(store.sum(query).await? as u64)
 }
 
-/// Timers and delayed messages that are due after then.
+/// Timers and delayed messages that are due after then, without those of paused instances.
 pub(super) async fn count_pending(store: &Store, after: u64) -> Result<u64, Failure> {
-    count(store, format!("c.queue = {TURN} AND c.dueAt > @at"), after).await
+    let condition = format!("c.queue = {TURN} AND c.dueAt > @at AND c.dueAt < {PARKED_MS}");
+    count(store, condition, after).await
 }
 
 /// Intents that are due after then.

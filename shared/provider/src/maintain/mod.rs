@@ -10,6 +10,7 @@
 //! | report | `backlog`, `numbers` | numbers: counted by the service; derived from a look |
 //! | (operators) | `overview`, `overdue`, `throughput` | what needs attention; what has been due the longest; started and ended by hour |
 //! | all | `look` | everything that waits: which passes have something to do |
+//! | sweep | `paused` | what paused instances hold: neither woken nor counted |
 //! | none | `blocked` | what other builds have blocked, for a build that goes on with one of them |
 //!
 //! A pass works in pages (see `page`), so that a caller can alternate between passes and stop when its budget ends.
@@ -24,6 +25,7 @@ mod look;
 mod numbers;
 mod overdue;
 mod overview;
+mod paused;
 mod probes;
 mod redrive;
 mod redrives;
@@ -48,6 +50,7 @@ pub(crate) use overdue::overdue;
 pub use overdue::{Overdue, OverdueItem, OverdueKind};
 pub(crate) use overview::overview;
 pub use overview::{Overview, OverviewQuery};
+pub(crate) use paused::park_overdue;
 pub use probes::PassedProbe;
 pub(crate) use probes::{note_probe, passed_probes};
 pub use redrive::Redriven;

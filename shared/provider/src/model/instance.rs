@@ -9,6 +9,7 @@
 //! changes anything carries the document, so it stays small: a longer output or custom status has a document of its own
 //! (`text`), and the input is only in the history.
 
+use super::paused::{self, PausePhase, Paused};
 use super::{Blocked, Kind, Lock, Orchestration, Schema, Tags, TextDoc};
 use serde::{Deserialize, Serialize, Serializer};
 use std::fmt;
@@ -195,6 +196,9 @@ pub(crate) struct InstanceDoc {
     /// Why the last turn could not be committed, until one is.
     #[serde(default, skip_serializing_if = "Option::is_none", serialize_with = "listed")]
     pub blocked: Option<Blocked>,
+    /// An operator has paused it. It is set by methods, because it changes the schema version.
+    #[serde(default, skip_serializing_if = "Option::is_none", serialize_with = "paused::listed")]
+    paused: Option<Paused>,
     #[serde(default, skip_serializing_if = "Tags::is_empty")]
     pub tags: Tags,
     #[serde(flatten)]
@@ -250,6 +254,7 @@ impl InstanceDoc {
             custom_status_version: 0,
             kv_rev: 0,
             blocked: None,
+            paused: None,
             tags: Tags::default(),
             lock: Lock::default(),
             schema: Schema::default(),
@@ -311,6 +316,19 @@ impl InstanceDoc {
         next
     }
 
+    /// The pause, whatever phase it is in.
+    pub(crate) fn paused(&self) -> Option<&Paused> {
+        self.paused.as_ref()
+    }
+
+    /// Pauses, changes the phase of a pause, or ends it. A phase that somebody must complete is due for recovery at `repair_due`.
+    pub(crate) fn set_paused(&mut self, paused: Option<Paused>, repair_due: u64) {
+        let is_unfinished = paused.as_ref().is_some_and(|paused| paused.phase != PausePhase::Parked);
+        self.schema.guard(paused.is_some());
+        self.paused = paused;
+        self.lock.mark_due(is_unfinished.then_some(repair_due));
+    }
+
     /// Sets the custom status. Returns the document that holds it, if it is long.
     pub(crate) fn set_custom_status(&mut self, status: Option<&str>) -> Option<TextDoc> {
         let long = status.filter(|text| TextDoc::is_long(text));
@@ -348,8 +366,11 @@ impl ExecutionDoc {
     /// The current execution of an instance, which ends. Fields that this build does not know may belong to the execution
     /// or to the instance, which is the same document until now: both keep them.
     pub(crate) fn archived(instance: &InstanceDoc) -> Self {
+        let mut schema = instance.schema.clone();
+        // What guards the instance is no guard of what it has done.
+        schema.guard(false);
         ExecutionDoc {
-            schema: instance.schema.clone(),
+            schema,
             ..Self::new(&instance.pk, instance.current.clone())
         }
     }

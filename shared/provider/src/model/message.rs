@@ -13,13 +13,13 @@
 //! |---|---|---|
 //! | `queuedAt` | when it was queued: for ages and reports | never |
 //! | `sortKey` | its place in a turn: original due time, then arrival | never |
-//! | `dueAt` | from when on a turn takes it | with a back-off, and with a late delivery |
+//! | `dueAt` | from when on a turn takes it | with a back-off, with a late delivery, and while the instance is paused (*parked*) |
 //!
 //! So an event that was accepted before a timer was due comes before that timer, even if one turn takes both; of two that
 //! are due at the same moment, the first to arrive is first. Starts (and continue-as-new, which is one) come before all
 //! other messages: a turn takes one page, and without its start an instance could not begin.
 
-use super::{CompletedAttempts, Kind, Lane, Queue, Schema};
+use super::{CompletedAttempts, Kind, Lane, PARKED_MS, Queue, Schema};
 use duroxide::providers::WorkItem;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -35,6 +35,10 @@ const RANK: &str = "3:1:";
 const DUE_DIGITS: usize = 15;
 /// A message that is delivered this long after it was due is late. What its maker delivers is not late.
 const LATE_MS: u64 = 1_000;
+
+/// How long before it was resumed a message of a resumed instance counts as due, at most: longer than clocks differ, so that no turn
+/// leaves it out and takes what came after it; not so long that it counts as overdue.
+const RESUMED_MS: u64 = 60_000;
 
 /// See the module.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -145,6 +149,20 @@ impl MessageDoc {
     /// The message due from another time on, in its old place.
     pub(crate) fn due_from(&self, due_at: u64) -> MessageDoc {
         MessageDoc { due_at, ..self.clone() }
+    }
+
+    /// The message of an instance that is paused, in its old place.
+    pub(crate) fn parked(&self) -> MessageDoc {
+        self.due_from(PARKED_MS)
+    }
+
+    pub(crate) fn is_parked(&self) -> bool {
+        self.due_at >= PARKED_MS
+    }
+
+    /// The parked message of an instance that is resumed: due as it was at first, or since a moment ago.
+    pub(crate) fn resumed_at(&self, now_ms: u64) -> MessageDoc {
+        self.due_from(self.first_due_ms().max(now_ms.saturating_sub(RESUMED_MS)))
     }
 
     /// The message out of the way of turns, because its instance does not exist, until that time.
@@ -322,6 +340,26 @@ mod tests {
             assert_eq!(
                 (delivered.due_at, delivered.queued_at, &delivered.sort_key),
                 (due_at, 4_000, &message.sort_key)
+            );
+        }
+    }
+
+    #[test]
+    fn a_parked_message_is_due_again_when_its_instance_is_resumed_or_at_its_own_time() {
+        let now = 5_000_000;
+        for (first_due, due_at) in [
+            (1_000, now - RESUMED_MS),
+            (now - 5, now - 5),
+            (now + 9_000, now + 9_000),
+        ] {
+            let queued = message(&cancel(), first_due, "a".to_owned());
+            let parked = queued.due_from(first_due + 7).parked();
+            assert!(parked.is_parked() && !queued.is_parked());
+            let resumed = parked.resumed_at(now);
+            assert_eq!(
+                (resumed.due_at, &resumed.sort_key),
+                (due_at, &queued.sort_key),
+                "{first_due}"
             );
         }
     }

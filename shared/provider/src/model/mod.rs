@@ -24,6 +24,7 @@ mod kv;
 mod lock;
 mod maintenance;
 mod message;
+mod paused;
 mod session;
 pub(crate) mod sql;
 mod staged;
@@ -52,13 +53,15 @@ pub use maintenance::{AwaitedProbe, QueueState, RemindedSpan, UnfinishedSweep};
 pub(crate) use maintenance::{MaintenanceDoc, ProbeDoc, RetentionDoc};
 
 pub(crate) use message::{Envelope, MessageDoc, Receipt, ReceiptDoc, is_start, target_of};
+pub use paused::Paused;
+pub(crate) use paused::{PARKED_MS, PausePhase};
 pub(crate) use session::SessionDoc;
 pub(crate) use staged::{StagedDoc, StagedHead, StagedOp, StagedOpKind};
 pub use tags::{TagError, Tags};
 pub(crate) use text::TextDoc;
 #[cfg(feature = "testing")]
 pub use version::testing;
-pub(crate) use version::{Foreign, Listed, Schema, check_version, schema_version};
+pub(crate) use version::{Foreign, Listed, Schema, check_version, newest_version, schema_version};
 pub use work::Orchestration;
 pub(crate) use work::WorkDoc;
 

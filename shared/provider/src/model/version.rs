@@ -7,6 +7,10 @@
 //! - A field that must not be ignored, such as a guard, comes with a higher [`VERSION`]. An older build cannot decode such
 //!   a document, and therefore neither rewrites nor consumes it; it reports that the newer release is needed.
 //!
+//! The higher version belongs to the *document* that has the guard, as long as it has it, and to no other ([`Schema::guard`]): a
+//! paused instance and its work items have [`GUARDED`], and [`VERSION`] again when it is resumed. So a release that does not know
+//! the guard goes on with everything else beside this one, and a rollback loses nothing but what is paused at that time.
+//!
 //! A list is decoded one document at a time ([`Listed`]), so that a newer one hides no other. Where nothing can go on
 //! without it, the failure names it ([`Foreign`]). The fields of an instance and of its current execution are one document:
 //! when the execution ends, both keep those that this build does not know.
@@ -31,20 +35,38 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
-/// The version that this build writes, and the newest that it reads.
+/// The version that this build writes, except for documents with a guard.
 const VERSION: u64 = 1;
+/// The version of documents with a guard (they are paused), and the newest that this build reads.
+const GUARDED: u64 = 2;
 
 /// A part of every document (`#[serde(flatten)]`, as its last field).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Schema {
+    /// The document has a field that no build may ignore.
+    guarded: bool,
     /// The fields that this build does not know.
     unknown: Map<String, Value>,
+}
+
+impl Schema {
+    /// Keeps releases that do not know the document's guard from using it, or ends that.
+    pub(crate) fn guard(&mut self, guarded: bool) {
+        self.guarded = guarded;
+    }
+
+    fn version(&self) -> u64 {
+        match self.guarded {
+            true => GUARDED.max(written()),
+            false => written(),
+        }
+    }
 }
 
 impl Serialize for Schema {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(None)?;
-        map.serialize_entry("v", &current())?;
+        map.serialize_entry("v", &self.version())?;
         for (name, value) in &self.unknown {
             map.serialize_entry(name, value)?;
         }
@@ -55,16 +77,23 @@ impl Serialize for Schema {
 impl<'de> Deserialize<'de> for Schema {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let mut unknown = Map::deserialize(deserializer)?;
-        check(unknown.remove("v").as_ref()).map_err(D::Error::custom)?;
+        let version = unknown.remove("v");
+        check(version.as_ref()).map_err(D::Error::custom)?;
+        let guarded = version.and_then(|version| version.as_u64()) >= Some(GUARDED);
         // What the service adds is not ours to write.
         unknown.retain(|name, _| !name.starts_with('_'));
-        Ok(Schema { unknown })
+        Ok(Schema { guarded, unknown })
     }
 }
 
-/// The schema version of the documents that this build writes, and the newest that it reads.
+/// The schema version of the documents that this build writes, except for those with a guard.
 pub(crate) fn schema_version() -> u64 {
-    current()
+    written()
+}
+
+/// The newest schema version that this build reads.
+pub(crate) fn newest_version() -> u64 {
+    newest()
 }
 
 /// Refuses the version of a document that is not decoded as a whole.
@@ -76,7 +105,7 @@ pub(crate) fn check_version(pk: &PartitionKey, id: &str, found: Option<&Value>) 
 }
 
 fn check(found: Option<&Value>) -> Result<(), String> {
-    let known = current();
+    let known = newest();
     match found {
         None => Ok(()),
         Some(version) if version.as_u64().is_some_and(|version| version <= known) => Ok(()),
@@ -149,14 +178,27 @@ impl<'de, T: DeserializeOwned> Deserialize<'de> for Listed<T> {
     }
 }
 
+/// The newest version that this build reads.
 #[cfg(not(feature = "testing"))]
-fn current() -> u64 {
+fn newest() -> u64 {
+    GUARDED
+}
+
+/// The version that this build writes.
+#[cfg(not(feature = "testing"))]
+fn written() -> u64 {
     VERSION
 }
 
 #[cfg(feature = "testing")]
-fn current() -> u64 {
-    testing::BUILD.try_with(|version| *version).unwrap_or(VERSION)
+fn newest() -> u64 {
+    testing::BUILD.try_with(|version| *version).unwrap_or(GUARDED)
+}
+
+#[cfg(feature = "testing")]
+fn written() -> u64 {
+    let build = testing::BUILD.try_with(|version| *version);
+    build.ok().filter(|build| *build > GUARDED).unwrap_or(VERSION)
 }
 
 /// Several builds in one process, for tests.
@@ -168,7 +210,12 @@ pub mod testing {
 
     /// The same as the given work, done by a build that is so many schema versions ahead of this one.
     pub async fn newer_build<T>(ahead: u64, work: impl Future<Output = T>) -> T {
-        BUILD.scope(super::VERSION + ahead, work).await
+        BUILD.scope(super::GUARDED + ahead, work).await
+    }
+
+    /// The same, done by a build that does not know what a paused instance is.
+    pub async fn build_without_pause<T>(work: impl Future<Output = T>) -> T {
+        BUILD.scope(super::VERSION, work).await
     }
 }
 
@@ -201,7 +248,7 @@ mod tests {
             back, before,
             "nothing is lost, and what the service adds is not written"
         );
-        let newer = rewritten::<T>(&with(doc, "v", json!(VERSION + 1)))
+        let newer = rewritten::<T>(&with(doc, "v", json!(GUARDED + 1)))
             .unwrap_err()
             .to_string();
         assert!(newer.contains("deploy the newer release everywhere"), "{newer}");
@@ -225,6 +272,22 @@ mod tests {
         let work = json!({"id": "w:1:2", "pk": "i", "type": "work", "queue": "work", "dueAt": 1, "queuedAt": 1, "sortKey": "1", "item": {}});
         kept(&serde_json::from_value::<WorkDoc>(work).unwrap());
         kept(&message());
+    }
+
+    #[test]
+    fn a_guard_raises_the_version_of_its_document_until_it_ends() {
+        let mut schema = Schema::default();
+        let version = |schema: &Schema| serde_json::to_value(schema).unwrap()["v"].clone();
+        assert_eq!(version(&schema), VERSION);
+        schema.guard(true);
+        assert_eq!(version(&schema), GUARDED);
+        let mut again: Schema = serde_json::from_value(json!({ "v": GUARDED, "other": 1 })).unwrap();
+        assert_eq!(version(&again), GUARDED, "it stays until this build ends it");
+        again.guard(false);
+        assert_eq!(
+            serde_json::to_value(&again).unwrap(),
+            json!({ "v": VERSION, "other": 1 })
+        );
     }
 
     #[test]

@@ -6,8 +6,11 @@
 //!
 //! `began` is the beginning of the attempt that has no end yet, and `log` has those that have ended (`attempts`). Only the first
 //! claim is made without a read: it finds no attempt that it would have to end.
+//!
+//! The items of a paused instance have a mark. One that nobody runs is *parked*: it is due at the end of time, in another version
+//! than any wakeup names. One that is claimed keeps its claim, and is parked when it is released or its claim expires.
 
-use super::{Attempt, AttemptEnd, AttemptLog, Blocked, CompletedAttempts, Kind, Queue, Schema};
+use super::{Attempt, AttemptEnd, AttemptLog, Blocked, CompletedAttempts, Kind, PARKED_MS, Queue, Schema};
 use cosmos::Patch;
 use duroxide::providers::{ScheduledActivityIdentifier, WorkItem};
 use serde::{Deserialize, Serialize};
@@ -55,6 +58,9 @@ pub(crate) struct WorkDoc {
     /// Its due time is the end of the pause of the build that has blocked it; another build takes it before. A claim ends this.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub parked: bool,
+    /// Its instance is paused: nobody may begin it. It is set by methods, because it changes the schema version.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    paused: bool,
     /// The orchestration that scheduled it, if the writer knew it: duroxide would read the whole history to learn it.
     #[serde(rename = "of", default, skip_serializing_if = "Option::is_none")]
     pub orchestration: Option<Orchestration>,
@@ -103,6 +109,7 @@ impl WorkDoc {
             log: AttemptLog::default(),
             blocked: None,
             parked: false,
+            paused: false,
             orchestration: None,
             item: serde_json::value::to_raw_value(item)?,
             schema: Schema::default(),
@@ -196,10 +203,45 @@ impl WorkDoc {
         WorkDoc {
             claim: None,
             until: 0,
-            due_at,
+            due_at: if self.paused { PARKED_MS } else { due_at },
             parked: false,
             ..next
         }
+    }
+
+    /// Whether its instance is paused.
+    pub(crate) fn is_paused(&self) -> bool {
+        self.paused
+    }
+
+    /// Whether there is nothing left to do to pause it.
+    pub(crate) fn is_parked_at(&self, now_ms: u64) -> bool {
+        self.paused && (self.due_at == PARKED_MS || self.is_claimed_at(now_ms))
+    }
+
+    /// The item of an instance that is paused.
+    pub(crate) fn paused_at(&self, now_ms: u64) -> WorkDoc {
+        let mut next = self.clone();
+        next.paused = true;
+        next.schema.guard(true);
+        if !self.is_claimed_at(now_ms) {
+            next.due_at = PARKED_MS;
+        }
+        next
+    }
+
+    /// The item of an instance that is resumed: due now, unless somebody runs it or a build has just blocked it.
+    pub(crate) fn resumed_at(&self, now_ms: u64) -> WorkDoc {
+        let mut next = self.clone();
+        next.paused = false;
+        next.schema.guard(false);
+        let blocked = self.blocked.as_ref().filter(|_| self.parked);
+        next.due_at = match blocked {
+            _ if self.is_claimed_at(now_ms) => self.until,
+            Some(blocked) => blocked.until.max(now_ms),
+            None => now_ms,
+        };
+        next
     }
 
     /// The attempts that have ended.
@@ -299,6 +341,30 @@ mod tests {
         assert!(!claimed.parked && claimed.blocked.is_some());
         let released = claimed.released(400, 1_200, Some(AttemptEnd::Released));
         assert!(!released.parked, "it waits for its own time, though that is the same");
+    }
+
+    #[test]
+    fn the_item_of_a_paused_instance_is_parked_when_nobody_runs_it() {
+        let parked = item().paused_at(200);
+        assert!(parked.is_paused() && parked.is_parked_at(200) && parked.due_at == PARKED_MS);
+        assert_eq!(
+            serde_json::to_value(&parked).unwrap()["v"],
+            2,
+            "older releases leave it alone"
+        );
+        let resumed = parked.resumed_at(300);
+        assert_eq!((resumed.due_at, resumed.is_paused()), (300, false));
+        assert_eq!(serde_json::to_value(&resumed).unwrap()["v"], 1);
+
+        let claimed = item().claimed("t", 100, 500);
+        let running = claimed.paused_at(200);
+        assert_eq!((running.due_at, running.is_parked_at(200)), (500, true), "it goes on");
+        assert_eq!(running.renewed(900).due_at, 900);
+        assert_eq!(running.released(300, 310, Some(AttemptEnd::TimedOut)).due_at, PARKED_MS);
+        assert!(!running.is_parked_at(500), "its claim has expired");
+        assert_eq!(running.paused_at(500).due_at, PARKED_MS);
+        assert_eq!(running.resumed_at(300).due_at, 500);
+        assert_eq!(running.paused_at(500).resumed_at(600).due_at, 600);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //!
 //! All waiting callers wake for a new candidate: not each of them serves it (tags, affinity sessions).
 
-use crate::due::WorkVersion;
+use crate::due::{Due, Target, WorkVersion};
 use crate::model::WorkDoc;
 use crate::store::millis;
 use cosmos::SweepCursor;
@@ -61,6 +61,20 @@ impl WorkCandidate {
             session: work.session.clone(),
             written: None,
         }
+    }
+
+    /// The activity that is due now, if it is one.
+    pub(crate) fn of_due(due: &Due) -> Option<Self> {
+        let Target::Work(work) = due.at_ms.is_none().then_some(&due.target)? else {
+            return None;
+        };
+        Some(WorkCandidate {
+            pk: work.instance.clone(),
+            id: WorkDoc::id_of(&work.identifier()),
+            tag: work.tag.clone(),
+            session: work.session.clone(),
+            written: work.written.clone(),
+        })
     }
 }
 

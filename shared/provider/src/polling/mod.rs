@@ -22,8 +22,10 @@ pub(crate) use turns::Turns;
 pub(crate) use works::Works;
 
 use crate::error::Failure;
+use crate::recovery;
 use crate::store::Store;
 use candidates::Place;
+use cosmos::PartitionKey;
 use std::collections::HashSet;
 use std::hash::Hash;
 use std::time::Duration;
@@ -149,6 +151,15 @@ fn end_sweep<C: Clone + Eq + Hash>(candidates: &Candidates<C>, search: &mut Sear
         search.place = next;
     } else {
         candidates.keep_place(next, found);
+    }
+}
+
+/// Parks what has come since an instance was paused.
+async fn park_late(store: &Store, instance: &str) -> Result<(), Failure> {
+    let parked = async { recovery::park_late(store, &PartitionKey::new(instance)?).await };
+    match parked.await {
+        Ok(_) => Ok(()),
+        Err(failure) => skip(instance, failure),
     }
 }
 

@@ -1,7 +1,7 @@
 //! Polling for turns. Its sweep also recovers what is due in the recovery queue.
 
 use super::candidates::{Candidates, Place};
-use super::{PAGE, Search, Source, begin_sweep, end_sweep, handover, skip};
+use super::{PAGE, Search, Source, begin_sweep, end_sweep, handover, park_late, skip};
 use crate::due::{Due, Target};
 use crate::error::Failure;
 use crate::model::Queue;
@@ -83,9 +83,12 @@ impl Source for Turns<'_> {
                 Fetched::Nothing
                 | Fetched::Busy { .. }
                 | Fetched::Blocked(_)
-                | Fetched::Paused { .. }
+                | Fetched::StillBlocked { .. }
+                | Fetched::Paused { is_late: false }
                 | Fetched::Foreign { .. },
             ) => {}
+            // The next sweep would find it again.
+            Ok(Fetched::Paused { is_late: true }) => park_late(self.store, instance).await?,
             Err(failure) => skip(instance, failure)?,
         }
         Ok(None)

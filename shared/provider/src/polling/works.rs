@@ -5,7 +5,7 @@
 //! wait: the slot asks again, with sessions if it is no longer at its limit.
 
 use super::candidates::{Candidates, Place, WorkCandidate};
-use super::{PAGE, Search, Source, begin_sweep, end_sweep, handover, skip};
+use super::{PAGE, Search, Source, begin_sweep, end_sweep, handover, park_late, skip};
 use crate::error::Failure;
 use crate::model::sql::WORK;
 use crate::store::Store;
@@ -81,11 +81,14 @@ impl Source for Works<'_> {
                 Fetched::Nothing
                 | Fetched::Busy { .. }
                 | Fetched::Blocked(_)
-                | Fetched::Paused { .. }
+                | Fetched::StillBlocked { .. }
+                | Fetched::Paused { is_late: false }
                 | Fetched::GivenUp(_)
                 | Fetched::RolledForward { .. }
                 | Fetched::Foreign { .. },
             ) => {}
+            // The next sweep would find it again.
+            Ok(Fetched::Paused { is_late: true }) => park_late(self.store, &candidate.pk).await?,
             Err(failure) => skip(&candidate.pk, failure)?,
         }
         let session = candidate.session.as_deref();

@@ -13,6 +13,7 @@ use crate::maintain::{
 use crate::page::{PageRequest, PassOutcome};
 use crate::recovery;
 use duroxide::providers::ProviderError;
+use std::collections::HashSet;
 use tokio::time::Instant;
 
 impl CosmosProvider {
@@ -67,6 +68,13 @@ impl CosmosProvider {
         request: PageRequest,
     ) -> Result<DuePage, ProviderError> {
         maintain::due(&self.store, kinds, windows, request).await.of("due")
+    }
+
+    /// Parks what the paused ones among the instances of these overdue targets hold: what has come since they were paused. Returns
+    /// the instances of which nothing must be woken. One request per physical range, and three for each instance that it parks.
+    pub async fn park_overdue(&self, targets: &[Target], deadline: Instant) -> Result<HashSet<String>, ProviderError> {
+        let parked = maintain::park_overdue(&self.store, targets, deadline).await;
+        parked.of("park_overdue")
     }
 
     /// What other builds than this process's have blocked (see [`Self::serve_as`]), at most so many of each physical range.

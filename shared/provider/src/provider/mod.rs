@@ -1,10 +1,11 @@
 //! The public face. This file connects; `directed` has the calls of functions, `verbs` is `impl Provider`, `admin` is
-//! `impl ProviderAdmin`, `maintenance` has the passes of the scheduled function, `summary` shows instances. All of
-//! them only delegate.
+//! `impl ProviderAdmin`, `maintenance` has the passes of the scheduled function, `summary` shows instances, `pause` pauses
+//! them. All of them only delegate.
 
 mod admin;
 mod directed;
 mod maintenance;
+mod pause;
 mod summary;
 mod verbs;
 

@@ -7,7 +7,7 @@ use super::deliver::deliver;
 use crate::batch::{self, Version};
 use crate::error::Failure;
 use crate::model::sql::{DELETION, INTENT, MAINTENANCE, RECEIPT, SESSION};
-use crate::model::{DeletionDoc, InstanceDoc, IntentDoc, Kind, Listed, check_version, schema_version};
+use crate::model::{DeletionDoc, InstanceDoc, IntentDoc, Kind, Listed, check_version, newest_version};
 use crate::store::Store;
 use cosmos::{Etag, PartitionKey, Query, Retry};
 use duroxide::providers::DeleteInstanceResult;
@@ -201,7 +201,7 @@ pub(crate) async fn check_versions(store: &Store, pk: &PartitionKey) -> Result<(
     let query = Query::new(format!(
         "SELECT c.id, c._etag, c.type, c.v FROM c WHERE c.v > @known AND NOT (c.type IN ({others})) OFFSET 0 LIMIT 1"
     ))
-    .param("@known", schema_version());
+    .param("@known", newest_version());
     for doc in store.container.query::<Remains>(pk, &query).await? {
         check_version(pk, &doc.version.id, doc.v.as_ref())?;
     }

@@ -1,4 +1,4 @@
-//! Recovery: delivering intents, rolling commits and deletions forward, removing what undecided commits staged, giving up
+//! Recovery: delivering intents, rolling commits, deletions and pauses forward, removing what undecided commits staged, giving up
 //! messages of instances that do not exist.
 //!
 //! Everything that a process begins and may not end is due in the `repair` queue some seconds later (`repair_after`).
@@ -7,7 +7,7 @@
 //! ```text
 //!   polling's sweep ──────────────> recover(one document) <── unfinished_page (maintenance)
 //!                                     ├─ intent            ──> outbox    <── outbox_page (maintenance)
-//!   a fetch that meets one    ────────┼─ lock              ──> roll_forward, deletion
+//!   a fetch that meets one    ────────┼─ lock              ──> roll_forward, deletion, park
 //!   a commit that staged ─────────────┼─ staged document   ──> orphans
 //!   a fetch without an instance ──────┼─ message           ──> aside
 //!                                     └─ decided deletion  ──> erase
@@ -19,13 +19,15 @@ mod deliver;
 mod erase;
 mod orphans;
 mod outbox;
+mod park;
 mod roll_forward;
 
 pub(crate) use aside::{put_back, set_aside};
 pub(crate) use deletion::{abort, decide};
 pub(crate) use deliver::deliver;
 pub(crate) use erase::{AT_ONCE, ATTEMPTS, add, carry_out, check_versions, remains, tally};
-pub(crate) use outbox::outbox_page;
+pub(crate) use outbox::{deliver_starts, outbox_page};
+pub(crate) use park::{Late, Queued, apply, park_late};
 pub(crate) use roll_forward::{Progress, StagedOps, publish, roll_forward};
 
 use crate::due::Due;

@@ -15,7 +15,7 @@ use crate::config::Outbox;
 use crate::due::Due;
 use crate::error::Failure;
 use crate::model::sql::{INTENT, REPAIR};
-use crate::model::{DeadLetterDoc, DeadLetterKind, GivenUp, IntentDoc};
+use crate::model::{DeadLetterDoc, DeadLetterKind, GivenUp, IntentDoc, Listed};
 use crate::page::{PageRequest, PassOutcome};
 use crate::store::{Store, millis};
 use cosmos::{Batch, Etag, PartitionKey, Query, Retry};
@@ -65,6 +65,24 @@ pub(crate) async fn outbox_page(store: &Store, request: PageRequest) -> Result<P
     }
     pass.cursor = place.after(page.cursor);
     Ok(pass)
+}
+
+/// Delivers the starts of children that an instance still owes. Fails when one is not delivered now: its child would begin later.
+/// Returns who has something to do.
+pub(crate) async fn deliver_starts(store: &Store, pk: &PartitionKey) -> Result<Vec<Due>, Failure> {
+    let query = Query::new(format!("SELECT * FROM c WHERE c.type = {INTENT}"));
+    let listed = store.container.query::<Listed<IntentDoc>>(pk, &query).await?;
+    let mut intents: Vec<IntentDoc> = listed.into_iter().filter_map(Listed::known).collect();
+    intents.retain(|intent| intent.message.starts().is_some());
+    let mut due = Vec::new();
+    for group in intents.chunks(AT_ONCE) {
+        let delivered = deliver_found(store, group, None).await;
+        if delivered.done < group.len() as u64 {
+            return Err(Failure::busy(pk));
+        }
+        due.extend(delivered.due);
+    }
+    Ok(due)
 }
 
 /// Delivers intents that their makers did not deliver; defers or gives up those that fail.

@@ -1,4 +1,4 @@
-//! Rolling forward: publishing what a decided commit has staged.
+//! Rolling forward: publishing what a decided commit has staged; completing a pause or a resumption.
 //!
 //! Whoever meets an unfinished commit publishes the rest of it: a fetch before it claims (if the commit is old enough that its
 //! maker has probably died), maintenance when it sweeps. Each publication advances a counter in the instance document with
@@ -7,10 +7,11 @@
 //! them ([`Progress::Changed`]), with the versions that it wrote.
 
 use super::deletion;
+use super::park;
 use crate::batch;
 use crate::due::{Due, Target, WorkVersion};
 use crate::error::Failure;
-use crate::model::{StagedDoc, StagedHead, StagedOp, Unfinished, WorkDoc};
+use crate::model::{PausePhase, StagedDoc, StagedHead, StagedOp, Unfinished, WorkDoc};
 use crate::store::{Fence, Store, Stored};
 use cosmos::{Etag, PartitionKey};
 use duroxide::providers::WorkItem;
@@ -52,7 +53,7 @@ pub(crate) enum Progress {
     Underway { until_ms: u64 },
 }
 
-/// Finishes what the instance document says is unfinished: a commit or a deletion.
+/// Finishes what the instance document says is unfinished: a commit, a deletion, a pause or a resumption.
 pub(crate) async fn roll_forward(store: &Store, pk: &PartitionKey, fence: &Fence) -> Result<Progress, Failure> {
     if fence.doc.lock.deleting.is_some() {
         return deletion::finish(store, pk, fence).await;
@@ -62,7 +63,10 @@ pub(crate) async fn roll_forward(store: &Store, pk: &PartitionKey, fence: &Fence
         let published = publish(store, pk, fence.clone(), StagedOps::default()).await?;
         return Ok(Progress::Changed { due: published.due });
     }
-    Ok(Progress::Clean)
+    match park::finish(store, pk, fence).await? {
+        Some(due) => Ok(Progress::Changed { due }),
+        None => Ok(Progress::Clean),
+    }
 }
 
 /// What a call has published.
@@ -118,7 +122,9 @@ pub(crate) async fn publish(
             });
         } else {
             next.lock.unfinished = None;
-            next.lock.mark_due(None);
+            // The commit that ended a paused instance may have left parked messages.
+            let is_resuming = next.paused().is_some_and(|paused| paused.phase == PausePhase::Resuming);
+            next.lock.mark_due(is_resuming.then(|| store.repair_due()));
             ops.push(StagedOp::discard(&StagedHead::id(&unfinished.commit)));
         }
         match batch::write_fenced(store, pk, &fence, &next, ops).await? {

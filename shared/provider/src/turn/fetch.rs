@@ -8,6 +8,7 @@ use super::block::{Pause, block, pause_of};
 use super::claimed::ClaimedTurns;
 use super::item::{Claim, assemble, decode, supports};
 use super::oversized::{self, Load, give_up};
+use super::paused::{Hold, hold_of};
 use super::release::unclaim;
 use crate::error::Failure;
 use crate::model::{Block, BlockCause, InstanceDoc, MessageDoc, Status, is_start};
@@ -138,10 +139,15 @@ pub(crate) async fn look(
                 Progress::Underway { until_ms } => return Ok(Looked::not_due(Fetched::Busy { until_ms })),
             }
         }
-        view = match pause_of(store, pk, view, asked, now).await? {
-            Pause::Over(view) => *view,
-            Pause::Until(until_ms) => return Ok(Looked::not_due(Fetched::Paused { until_ms })),
-            Pause::Changed => continue,
+        view = match hold_of(store, pk, view, asked.clone(), now).await? {
+            Hold::Yes { is_late } => return Ok(Looked::not_due(Fetched::Paused { is_late })),
+            Hold::Changed => continue,
+            Hold::Cancelled(view) => *view,
+            Hold::No(view) => match pause_of(store, pk, *view, asked, now).await? {
+                Pause::Over(view) => *view,
+                Pause::Until(until_ms) => return Ok(Looked::not_due(Fetched::StillBlocked { until_ms })),
+                Pause::Changed => continue,
+            },
         };
         let items = decode(pk, &view.messages);
         let begins = view.instance().is_some() || items.iter().any(|(_, item)| is_start(item));

@@ -128,6 +128,7 @@ pub(crate) fn assemble(
         more,
         blocked: fence.doc.blocked.clone(),
         is_over: fence.doc.current.status.is_over(),
+        is_paused: fence.doc.paused().is_some(),
     };
     let turn = ClaimedTurn {
         pk: pk.clone(),

@@ -9,7 +9,7 @@
 //! history and keys must be as long and as new as that document says; a consumed message is deleted in the version that
 //! was seen. One of these fails whatever a lagging replica returns.
 //!
-//! Files, lowest first: `claimed`, `release`, `block`, `recall`, `item`; `timers`, `plan`, `commit`; `unread`, `oversized`, `fetch`.
+//! Files, lowest first: `claimed`, `release`, `block`, `paused`, `recall`, `item`; `timers`, `plan`, `commit`; `unread`, `oversized`, `fetch`.
 
 mod block;
 mod claimed;
@@ -17,6 +17,7 @@ mod commit;
 mod fetch;
 mod item;
 mod oversized;
+mod paused;
 mod plan;
 mod recall;
 mod release;

@@ -11,8 +11,8 @@ use crate::error::Failure;
 use crate::given_up;
 use crate::model::{
     CompletedAttempts, DeadLetterDoc, Envelope, ExecutionDoc, ExecutionState, GivenUp, HistoryDoc, HistoryPart,
-    InstanceDoc, IntentDoc, KvDoc, MessageDoc, Orchestration, ParentCall, Receipt, ReceiptDoc, Scope, StagedOp, Status,
-    TextDoc, WorkDoc, target_of,
+    InstanceDoc, IntentDoc, KvDoc, MessageDoc, Orchestration, ParentCall, PausePhase, Receipt, ReceiptDoc, Scope,
+    StagedOp, Status, TextDoc, WorkDoc, target_of,
 };
 use crate::store::{MAX_DOCUMENT, check_fence, check_session, check_size};
 use cosmos::PartitionKey;
@@ -140,6 +140,7 @@ impl Planner<'_> {
         instance.updated_at = now;
         // What is still parked is taken in its order by those who know of the pause.
         instance.blocked = instance.blocked.filter(|_| self.turn.more);
+        self.end_pause(&mut instance);
         if let Some(doc) = archived {
             self.state
                 .insert(0, StagedOp::upsert(&ExecutionDoc::id(doc.state.execution), &doc)?);
@@ -162,6 +163,17 @@ impl Planner<'_> {
             work,
             events,
         })
+    }
+
+    /// A pause ends with the instance. Parked messages that the turn did not take are made due again, so that a turn drops them.
+    fn end_pause(&self, instance: &mut InstanceDoc) {
+        if !instance.current.status.is_over() {
+            return;
+        }
+        if let Some(paused) = instance.paused() {
+            let rest = paused.in_phase(PausePhase::Resuming);
+            instance.set_paused(Some(rest).filter(|_| self.turn.more), self.context.repair_due);
+        }
     }
 
     fn pk(&self) -> &str {

@@ -54,10 +54,14 @@ async fn claim(
     if doc.is_claimed_at(now) {
         return Ok(Fetched::Busy { until_ms: doc.until });
     }
+    if doc.is_paused() {
+        let is_late = !doc.is_parked_at(now);
+        return Ok(Fetched::Paused { is_late });
+    }
     if let Some(blocked) = doc.blocked.as_ref().filter(|blocked| blocked.until > now)
         && store.build.get().is_some_and(|build| build.name() == blocked.build)
     {
-        return Ok(Fetched::Paused {
+        return Ok(Fetched::StillBlocked {
             until_ms: blocked.until,
         });
     }

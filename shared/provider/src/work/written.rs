@@ -8,7 +8,7 @@
 //! |---|---|
 //! | 200 | claimed |
 //! | 404 | cancelled or completed: nothing to do |
-//! | 412 | somebody has written it: claimed, released, or given back. Functions send the wakeup again without the version, which then reads; polling reads at once |
+//! | 412 | somebody has written it: claimed, released, given back, or parked because its instance is paused. Functions send the wakeup again without the version, which then reads; polling reads at once |
 //! | 412 after a lost answer | perhaps our own claim: the item is read, and its token decides |
 //!
 //! A build that writes another schema version must not change the item before it knows it: it reads first. The claim of an

@@ -2,6 +2,7 @@
 //! blocked. It reads the indexed fields of every instance, so its price grows with their number; the number of requests does not.
 
 use crate::admin::InstanceStatus;
+use crate::admin::summary::Marks;
 use crate::error::Failure;
 use crate::model::Status;
 use crate::model::sql::INSTANCE;
@@ -29,6 +30,7 @@ pub struct InstanceCounts {
     pub pending: usize,
     pub running: usize,
     pub blocked: usize,
+    pub paused: usize,
     pub completed: usize,
     pub failed: usize,
     pub cancelled: usize,
@@ -47,6 +49,8 @@ struct Group {
     status: Status,
     #[serde(default)]
     cancelled: bool,
+    #[serde(default)]
+    paused: bool,
     count: u64,
     #[serde(default)]
     executions: Option<f64>,
@@ -56,13 +60,24 @@ struct Group {
     earlier_events: Option<f64>,
 }
 
+impl Group {
+    fn status(&self, blocked: bool) -> InstanceStatus {
+        let marks = Marks {
+            cancelled: self.cancelled,
+            blocked,
+            paused: self.paused,
+        };
+        InstanceStatus::of(&self.status, marks)
+    }
+}
+
 /// The groups of all instances, and those of the blocked ones among them.
 async fn groups(store: &Store) -> Result<(Vec<Group>, Vec<Group>), Failure> {
     let group = |condition: &str| {
         Query::new(format!(
-            "SELECT c.name, c.startName, c.status, c.cancelled, COUNT(1) AS count, SUM(c.executions) AS executions, \
+            "SELECT c.name, c.startName, c.status, c.cancelled, c.paused.listed AS paused, COUNT(1) AS count, SUM(c.executions) AS executions, \
              SUM(c.events) AS events, SUM(c.earlierEvents) AS earlierEvents FROM c WHERE c.type = {INSTANCE}{condition} \
-             GROUP BY c.name, c.startName, c.status, c.cancelled"
+             GROUP BY c.name, c.startName, c.status, c.cancelled, c.paused.listed"
         ))
     };
     let (all, blocked) = (group(""), group(" AND IS_DEFINED(c.blocked.since)"));
@@ -90,6 +105,7 @@ pub(crate) async fn instance_counts(store: &Store) -> Result<InstanceCounts, Fai
             InstanceStatus::Pending => counts.pending += count,
             InstanceStatus::Running => counts.running += count,
             InstanceStatus::Blocked => counts.blocked += count,
+            InstanceStatus::Paused => counts.paused += count,
             InstanceStatus::Completed => counts.completed += count,
             InstanceStatus::Failed => counts.failed += count,
             InstanceStatus::Cancelled => counts.cancelled += count,
@@ -114,14 +130,11 @@ fn summed(all: &[Group], blocked: &[Group]) -> Vec<Count> {
     };
     let signed = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
     for group in all {
-        let status = InstanceStatus::of(&group.status, group.cancelled, false);
-        add(group, status, signed(group.count));
+        add(group, group.status(false), signed(group.count));
     }
     for group in blocked {
-        let without = InstanceStatus::of(&group.status, group.cancelled, false);
-        add(group, without, -signed(group.count));
-        let status = InstanceStatus::of(&group.status, group.cancelled, true);
-        add(group, status, signed(group.count));
+        add(group, group.status(false), -signed(group.count));
+        add(group, group.status(true), signed(group.count));
     }
     let counts = sums.into_iter().map(|((name, _), (status, count))| Count {
         name,
@@ -148,12 +161,14 @@ mod tests {
             { "startName": "A", "status": "Pending", "count": 3 },
             { "name": "A", "status": "Failed", "count": 4 },
             { "name": "A", "status": "Failed", "cancelled": true, "count": 6 },
+            { "name": "A", "status": "Running", "paused": true, "count": 8 },
             { "name": "B", "status": "Completed", "count": 1 },
             { "status": "Pending", "count": 9 },
         ]));
         let blocked = groups(json!([
             { "name": "A", "status": "Running", "count": 1 },
             { "startName": "A", "status": "Pending", "count": 3 },
+            { "name": "A", "status": "Running", "paused": true, "count": 2 },
             { "name": "B", "status": "Completed", "count": 1 },
         ]));
         let found = summed(&all, &blocked);
@@ -167,6 +182,7 @@ mod tests {
                 ("A", "Blocked", 4),
                 ("A", "Cancelled", 6),
                 ("A", "Failed", 4),
+                ("A", "Paused", 8),
                 ("A", "Running", 6),
                 ("B", "Completed", 1)
             ]

@@ -4,8 +4,8 @@
 //! |---|---|---|
 //! | parent | parent | |
 //! | name and version | name, version | |
-//! | status `Cancelled`, `Blocked` | a mark of its own | name |
-//! | name and another status | name, status (pending: the name of the start) | cancelled ones among failed, blocked ones among running |
+//! | status `Cancelled`, `Blocked`, `Paused` | a mark of its own | name; paused ones among blocked |
+//! | name and another status | name, status (pending: the name of the start) | cancelled ones among failed, blocked and paused ones among running |
 //! | name | the name of the start, then the name: two reads | |
 //! | another status | status | as above |
 //! | version without a name, a prefix or a tag that very many instances have | (all instances) | the condition |
@@ -41,6 +41,7 @@ pub(super) fn legs(filter: &InstanceFilter) -> Result<Vec<Leg>, String> {
         (Some(InstanceStatus::Other(status)), _) => return Err(format!("no index has the status '{status}'")),
         (Some(InstanceStatus::Cancelled), _) => vec![("cancelled", json!(true))],
         (Some(InstanceStatus::Blocked), _) => vec![("blocked.listed", json!(true))],
+        (Some(InstanceStatus::Paused), _) => vec![("paused.listed", json!(true))],
         (Some(InstanceStatus::Pending), Some(name)) => vec![("startName", json!(name))],
         (Some(status), Some(name)) => vec![("name", json!(name)), ("status", json!(status.name()))],
         (Some(status), None) => vec![("status", json!(status.name()))],
@@ -167,6 +168,8 @@ mod tests {
             (status(InstanceStatus::Failed), vec![vec!["status"]]),
             (status(InstanceStatus::Cancelled), vec![vec!["cancelled"]]),
             (status(InstanceStatus::Blocked), vec![vec!["blocked.listed"]]),
+            (status(InstanceStatus::Paused), vec![vec!["paused.listed"]]),
+            (named(InstanceStatus::Paused), vec![vec!["paused.listed"]]),
             (named(InstanceStatus::Failed), vec![vec!["name", "status"]]),
             (named(InstanceStatus::Pending), vec![vec!["startName"]]),
             (named(InstanceStatus::Cancelled), vec![vec!["cancelled"]]),

@@ -1,13 +1,14 @@
 //! An instance as lists need it: the part of its document that a query returns.
 
 use super::merge::Key;
+use crate::admin::summary::Marks;
 use crate::admin::{InstanceStatus, InstanceSummary};
-use crate::model::{Blocked, Status, Tags};
+use crate::model::{Blocked, Paused, Status, Tags};
 use serde::Deserialize;
 
 /// The fields of [`Row`].
-pub(super) const FIELDS: &str = "c.pk, c.status, c.name, c.startName, c.version, c.parent, c.cancelled, c.blocked, c.createdAt, \
-    c.updatedAt, c.startedAt, c.completedAt, c.execution, c.events, c.customStatus, c.customStatusVersion, c.tags, c._etag";
+pub(super) const FIELDS: &str = "c.pk, c.status, c.name, c.startName, c.version, c.parent, c.cancelled, c.blocked, c.paused, \
+    c.createdAt, c.updatedAt, c.startedAt, c.completedAt, c.execution, c.events, c.customStatus, c.customStatusVersion, c.tags, c._etag";
 
 /// See the module.
 #[derive(Debug, Deserialize)]
@@ -22,6 +23,7 @@ pub(super) struct Row {
     #[serde(default)]
     cancelled: bool,
     blocked: Option<Blocked>,
+    paused: Option<Paused>,
     pub(super) created_at: u64,
     updated_at: u64,
     started_at: u64,
@@ -46,7 +48,12 @@ impl Row {
     }
 
     pub(super) fn status(&self) -> InstanceStatus {
-        InstanceStatus::of(&self.status, self.cancelled, self.blocked.is_some())
+        let marks = Marks {
+            cancelled: self.cancelled,
+            blocked: self.blocked.is_some(),
+            paused: self.paused.is_some(),
+        };
+        InstanceStatus::of(&self.status, marks)
     }
 
     /// `None`: the document only fences.
@@ -66,7 +73,8 @@ impl Row {
             input: None,
             output: None,
             error: None,
-            blocked: self.blocked.filter(|_| status == InstanceStatus::Blocked),
+            blocked: self.blocked.filter(|_| status.is_held()),
+            paused: self.paused.filter(|_| status == InstanceStatus::Paused),
             status,
             execution: self.execution,
             accepted_at: self.created_at,
