@@ -1,9 +1,9 @@
 //! `explain` over HTTP: the fields, times and commands of an answer.
 
-use crate::support::*;
 use duroxide_lambda_api::types::time::parse_rfc3339;
 use duroxide_lambda_api::types::{Explanation, ProblemType};
 use serde_json::json;
+use tests::api::*;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_explanation_has_a_sentence_a_cause_and_what_to_do() {

@@ -1,8 +1,8 @@
 //! Pausing and resuming through the API.
 
-use crate::support::*;
 use duroxide_lambda_api::types::ProblemType;
 use serde_json::json;
+use tests::api::*;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_instance_is_paused_and_resumed_and_seen_so_everywhere() {

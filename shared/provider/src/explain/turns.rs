@@ -18,27 +18,47 @@ pub(super) fn paused(facts: &Facts, doc: &InstanceDoc) -> Option<Verdict> {
     }
     let now = facts.now_ms;
     let running = facts.works.iter().filter(|work| work.is_claimed_at(now)).count();
-    let waiting = facts.messages.iter().filter(|message| message.doc.first_due_ms() <= now).count();
-    let reason = paused.reason.as_deref().map(|reason| format!(" ({})", one_line(reason))).unwrap_or_default();
+    let waiting = facts
+        .messages
+        .iter()
+        .filter(|message| message.doc.first_due_ms() <= now)
+        .count();
+    let reason = paused
+        .reason
+        .as_deref()
+        .map(|reason| format!(" ({})", one_line(reason)))
+        .unwrap_or_default();
     let mut predicate = match paused.phase {
         PausePhase::Parking => format!("is being paused{reason}, since {}", ago(now, paused.since)),
         PausePhase::Resuming => format!("is being resumed; it was paused {}{reason}", ago(now, paused.since)),
         PausePhase::Parked => format!("is paused for {}{reason}", lasts(now, paused.since)),
     };
     if waiting > 0 {
-        predicate = format!("{predicate}; {} for its next turn", count(waiting, "message waits", "messages wait"));
+        predicate = format!(
+            "{predicate}; {} for its next turn",
+            count(waiting, "message waits", "messages wait")
+        );
     }
     if running > 0 {
-        predicate = format!("{predicate}; {} to the end", count(running, "activity runs", "activities run"));
+        predicate = format!(
+            "{predicate}; {} to the end",
+            count(running, "activity runs", "activities run")
+        );
     }
     let (cause, next) = match paused.phase {
-        PausePhase::Parked => (Cause::Paused, vec![
-            command("Let it go on.", &["resume", &facts.instance]),
-            command("Or end it.", &["cancel", &facts.instance]),
-        ]),
-        PausePhase::Parking | PausePhase::Resuming => (Cause::Pausing, vec![advice(
-            "Nothing: whoever meets the instance next, maintenance at the latest, completes it.",
-        )]),
+        PausePhase::Parked => (
+            Cause::Paused,
+            vec![
+                command("Let it go on.", &["resume", &facts.instance]),
+                command("Or end it.", &["cancel", &facts.instance]),
+            ],
+        ),
+        PausePhase::Parking | PausePhase::Resuming => (
+            Cause::Pausing,
+            vec![advice(
+                "Nothing: whoever meets the instance next, maintenance at the latest, completes it.",
+            )],
+        ),
     };
     Some(Verdict::new(cause, predicate).since(paused.since).next(next))
 }
