@@ -51,6 +51,12 @@ async fn shows(orders: u64, kills: u64, lost: &str, seed: &str) -> Result<()> {
     );
     ensure!(!said.contains(", 0 of them lost"), "{said}");
     ensure!(!said.contains('\u{1b}'), "a pipe gets plain lines: {said:?}");
+    // The ninth kind of order fails.
+    let explained = said.lines().last().unwrap_or_default();
+    ensure!(
+        orders < 9 || explained.contains("order-09 failed on purpose. `explain` says: Failed "),
+        "{said}"
+    );
     ensure!(
         std::fs::read_to_string(&log)?.contains("\"outcome\":\"Committed\""),
         "the functions' logs are kept"

@@ -8,6 +8,7 @@ use crate::arguments::CloudArguments;
 use crate::stop_requested;
 use crate::terminal::program;
 use crate::terminal::table::Look;
+use crate::terminal::text::escape;
 use crate::up::with_advice;
 use anyhow::Context as _;
 use clap::Args;
@@ -76,6 +77,9 @@ impl Demo {
             return Ok(ExitCode::from(INTERRUPTED));
         };
         println!("Next: `{0} up`, and `{0} --help`.", program());
+        if let Some((order, sentence)) = &report.explained {
+            println!("{order} failed on purpose. `explain` says: {}", escape(sentence));
+        }
         Ok(if report.all_well() {
             ExitCode::SUCCESS
         } else {
@@ -112,7 +116,7 @@ impl Demo {
             print!("{}", summary::render(report, Look::of_stdout()));
         }
         let kept = match (&report, self.keep) {
-            (Ok(Some(_)), true) => self.keep_open(&cloud, &demo).await,
+            (Ok(Some(report)), true) => self.keep_open(&cloud, &demo, report).await,
             _ => Ok(()),
         };
         let stopped = cloud.shutdown().await;
@@ -123,14 +127,17 @@ impl Demo {
     }
 
     /// Places orders that stay open, and waits for Ctrl-C.
-    async fn keep_open(&self, cloud: &Cloud, demo: &DemoOptions) -> anyhow::Result<()> {
+    async fn keep_open(&self, cloud: &Cloud, demo: &DemoOptions, report: &Report) -> anyhow::Result<()> {
         demo::place_open(cloud, &demo.id_prefix).await?;
+        let (api, program) = (cloud.api().unwrap_or_default(), program());
         println!(
             "\nThe local cloud stays up. Two more orders wait for an approval, and one has failed.\n\n  \
-             Dashboard       {0}/\n  Command line    {1} list --url {0}\n\nCtrl-C stops it.",
-            cloud.api().unwrap_or_default(),
-            program(),
+             Dashboard       {api}/\n  Command line    {program} list --url {api}"
         );
+        if let Some((failed, _)) = &report.explained {
+            println!("  A failed order  {program} explain {failed} --url {api}");
+        }
+        println!("\nCtrl-C stops it.");
         stop_requested().await
     }
 

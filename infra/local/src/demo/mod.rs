@@ -36,7 +36,7 @@ use duroxide::{Client, ClientError};
 use duroxide_cosmos::ConnectError;
 use duroxide_lambda::ConfigError;
 use duroxide_lambda::notifier::Sqs;
-use duroxide_lambda::{Config, Connection};
+use duroxide_lambda::{Config, Connection, MaintenanceSettings};
 use futures::{StreamExt as _, TryStreamExt as _};
 use orders::PlacedOrder;
 use std::convert::Infallible;
@@ -81,6 +81,14 @@ pub enum DemoError {
         order: String,
         /// What the store answered.
         source: ClientError,
+    },
+    /// An order could not be explained.
+    #[error("order {order} cannot be explained")]
+    Explain {
+        /// The order's id.
+        order: String,
+        /// What the store answered.
+        source: ProviderError,
     },
     /// Dead letters could not be counted.
     #[error("the dead letters cannot be counted")]
@@ -144,6 +152,7 @@ pub async fn run(
         report.add_order(placed, outcome, audit);
     }
     count(cloud, &mut report);
+    report.explained = explain_failed(&connection, &orders).await?;
     Ok(report)
 }
 
@@ -185,6 +194,21 @@ async fn place(client: &Client, orders: &[PlacedOrder]) -> Result<(), DemoError>
         .collect();
     let started = futures::stream::iter(starts).buffer_unordered(CONCURRENT_CALLS);
     started.try_collect().await
+}
+
+/// What `explain` says of the first order that must fail.
+async fn explain_failed(
+    connection: &Connection,
+    orders: &[PlacedOrder],
+) -> Result<Option<(String, String)>, DemoError> {
+    let Some(failed) = orders.iter().find(|placed| placed.expected == orders::FAILED) else {
+        return Ok(None);
+    };
+    let order = failed.order.id.clone();
+    match connection.explain(&order, &MaintenanceSettings::default()).await {
+        Ok(explained) => Ok(explained.map(|explained| (order, explained.sentence))),
+        Err(source) => Err(DemoError::Explain { order, source }),
+    }
 }
 
 /// Plans each kill at its time; never returns, so that the watch decides when the demo ends.

@@ -6,11 +6,14 @@ use workflows::{Line, Order, Parcel};
 #[derive(Clone, Debug)]
 pub(super) struct PlacedOrder {
     pub(super) order: Order,
-    /// `shipped`, or why it is refused.
+    /// `shipped`, why it is refused, or [`FAILED`].
     pub(super) expected: &'static str,
     /// Whether the customer cancels during the cooling-off period.
     pub(super) cancelled: bool,
 }
+
+/// What must become of an order that needs a person: its refund never succeeds.
+pub(super) const FAILED: &str = "failed";
 
 #[derive(Clone, Copy)]
 struct Kind {
@@ -20,6 +23,7 @@ struct Kind {
     sku: &'static str,
     addresses: &'static [&'static str],
     cooling_off_ms: u64,
+    retry_delay_ms: u64,
     cancelled: bool,
 }
 
@@ -30,10 +34,11 @@ const PLAIN: Kind = Kind {
     sku: "teapot",
     addresses: &["12 Mill Lane"],
     cooling_off_ms: 1_000,
+    retry_delay_ms: 500,
     cancelled: false,
 };
 
-const KINDS: [Kind; 8] = [
+const KINDS: [Kind; 9] = [
     PLAIN,
     Kind {
         total_cents: 250_000,
@@ -70,6 +75,14 @@ const KINDS: [Kind; 8] = [
     Kind {
         expected: "not-shippable",
         addresses: &["12 Mill Lane", "nowhere"],
+        ..PLAIN
+    },
+    Kind {
+        expected: FAILED,
+        customer: "unrefundable",
+        addresses: &["nowhere"],
+        // A compensation is tried ten times, with pauses that double.
+        retry_delay_ms: 5,
         ..PLAIN
     },
 ];
@@ -116,7 +129,7 @@ impl Kind {
             parcels: self.addresses.iter().map(parcel).collect(),
             cooling_off_ms: Some(self.cooling_off_ms),
             approval_timeout_ms: Some(120_000),
-            retry_delay_ms: Some(500),
+            retry_delay_ms: Some(self.retry_delay_ms),
         }
     }
 }
@@ -140,7 +153,7 @@ mod tests {
         let names: std::collections::BTreeSet<&str> = orders.iter().map(|placed| placed.order.id.as_str()).collect();
         assert_eq!(names.len(), 30);
         let kinds: std::collections::BTreeSet<&str> = orders.iter().map(|placed| placed.expected).collect();
-        assert_eq!(kinds.len(), 5, "{kinds:?}");
+        assert_eq!(kinds.len(), 6, "{kinds:?}");
         assert!(orders.iter().any(|placed| placed.order.needs_approval()));
         for placed in &orders {
             let text = serde_json::to_string(&placed.order).unwrap();

@@ -31,6 +31,8 @@ pub struct Report {
     pub dead_letters: u64,
     /// Orders whose approval or cancellation came too late, so that their outcome is another one: the machine is slow.
     pub answered_late: usize,
+    /// One order that has failed, as it should, and what `explain` says of it.
+    pub explained: Option<(String, String)>,
     /// From the first order to the last outcome.
     pub elapsed: Duration,
     /// Everything that should not be.
@@ -54,7 +56,11 @@ impl Report {
 
     pub(super) fn add_order(&mut self, placed: &PlacedOrder, ended: Ended, audit: Audit) {
         let id = &placed.order.id;
-        let Ended { outcome, answered_ms } = ended;
+        let Ended {
+            outcome,
+            error,
+            answered_ms,
+        } = ended;
         let waits = placed.cancelled || placed.order.needs_approval();
         // The wait was over before somebody answered: the timer has won, rightly.
         let is_late = audit
@@ -63,8 +69,11 @@ impl Report {
         if outcome != placed.expected && waits && is_late {
             self.answered_late += 1;
         } else if outcome != placed.expected {
-            self.problems
-                .push(format!("{id}: the outcome is {outcome} instead of {}", placed.expected));
+            let error = error.map(|error| format!(" ({error})")).unwrap_or_default();
+            self.problems.push(format!(
+                "{id}: the outcome is {outcome}{error} instead of {}",
+                placed.expected
+            ));
         }
         *self.outcomes.entry(outcome).or_default() += 1;
         if audit.charges != 1 {
@@ -99,6 +108,7 @@ mod tests {
     fn ended(outcome: &str) -> Ended {
         Ended {
             outcome: outcome.to_owned(),
+            error: None,
             answered_ms: None,
         }
     }

@@ -1,7 +1,7 @@
 //! Watches the orders until all have finished; approves those that wait for it, and cancels those of customers who change
 //! their mind.
 
-use super::orders::PlacedOrder;
+use super::orders::{FAILED, PlacedOrder};
 use super::{CONCURRENT_CALLS, DemoError};
 use crate::cloud::Cloud;
 use cosmos::{Clock as _, SystemClock};
@@ -47,7 +47,10 @@ enum State {
 /// How one order ended.
 #[derive(Clone, Debug)]
 pub(super) struct Ended {
+    /// `shipped`, why it was refused, or [`FAILED`].
     pub outcome: String,
+    /// The error of an order that has failed.
+    pub error: Option<String>,
     /// When the approval or the cancellation was accepted at the latest (Unix ms).
     pub answered_ms: Option<u64>,
 }
@@ -130,8 +133,15 @@ impl Watched {
     }
 
     fn ended(self) -> Ended {
+        let (outcome, error) = match self.state {
+            State::Shipped => ("shipped".to_owned(), None),
+            State::Refused(why) => (why, None),
+            State::Failed(error) => (FAILED.to_owned(), Some(error)),
+            State::Open { stage } => (stage, None),
+        };
         Ended {
-            outcome: outcome(self.state),
+            outcome,
+            error,
             answered_ms: self.answered_ms,
         }
     }
@@ -181,15 +191,6 @@ fn finished(output: &str) -> State {
             State::Refused(name.unwrap_or("refused").to_owned())
         }
         Err(error) => State::Failed(format!("its outcome cannot be read: {error}")),
-    }
-}
-
-fn outcome(state: State) -> String {
-    match state {
-        State::Shipped => "shipped".to_owned(),
-        State::Refused(why) => why,
-        State::Failed(why) => format!("failed: {why}"),
-        State::Open { stage } => stage,
     }
 }
 

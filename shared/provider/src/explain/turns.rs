@@ -29,7 +29,7 @@ pub(super) fn paused(facts: &Facts, doc: &InstanceDoc) -> Option<Verdict> {
         .map(|reason| format!(" ({})", one_line(reason)))
         .unwrap_or_default();
     let mut predicate = match paused.phase {
-        PausePhase::Parking => format!("is being paused{reason}, since {}", ago(now, paused.since)),
+        PausePhase::Parking => format!("is being paused{reason}, begun {}", ago(now, paused.since)),
         PausePhase::Resuming => format!("is being resumed; it was paused {}{reason}", ago(now, paused.since)),
         PausePhase::Parked => format!("is paused for {}{reason}", lasts(now, paused.since)),
     };

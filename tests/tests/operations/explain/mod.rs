@@ -7,6 +7,7 @@ mod activities;
 mod children;
 mod cost;
 mod ends;
+mod paused;
 mod random;
 mod scene;
 mod turns;
