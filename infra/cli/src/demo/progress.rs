@@ -69,7 +69,7 @@ fn finished(progress: &Progress) -> u64 {
 fn counts(progress: &Progress) -> String {
     let failed = match progress.failed {
         0 => String::new(),
-        failed => format!("   FAILED {failed}"),
+        failed => format!("   failed {failed}"),
     };
     let Progress {
         shipped,
