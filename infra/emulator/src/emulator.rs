@@ -141,9 +141,8 @@ impl Emulator {
         let mut headers = HeaderMap::with_capacity(24);
         for (name, value) in raw.headers().iter() {
             let name = HeaderName::from_bytes(name.as_str().as_bytes());
-            // A continuation token may have an id beyond ASCII.
-            let value = HeaderValue::from_str(value.as_str()).or_else(|_| HeaderValue::from_str(&ascii(value.as_str())));
-            if let (Ok(name), Ok(value)) = (name, value) {
+            // A continuation token may have an id beyond ASCII, with which no request could be sent.
+            if let (Ok(name), Ok(value)) = (name, HeaderValue::from_str(&ascii(value.as_str()))) {
                 headers.insert(name, value);
             }
         }

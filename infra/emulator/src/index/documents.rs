@@ -139,11 +139,15 @@ impl Documents {
                 let from = (partition.from, String::new());
                 let to = (partition.to, String::new());
                 let range = (Bound::Included(from), Bound::Excluded(to));
-                self.all.range(range).map(|(_, document)| Arc::clone(document)).collect()
+                self.all
+                    .range(range)
+                    .map(|(_, document)| Arc::clone(document))
+                    .collect()
             }
         };
         let Some((key, id)) = after else { return Some(found) };
-        let is_before = |document: &Arc<Document>| document.key.cmp(key).then_with(|| document.id.cmp(id)) != Ordering::Greater;
+        let is_before =
+            |document: &Arc<Document>| document.key.cmp(key).then_with(|| document.id.cmp(id)) != Ordering::Greater;
         let begin = found.partition_point(is_before);
         Some(found[begin..].to_vec())
     }

@@ -39,7 +39,8 @@ pub(super) fn projected(query: &Query, document: &Value) -> Value {
 
 /// A property of a document.
 pub(super) fn property<'d>(document: &'d Value, path: &[String]) -> Option<&'d Value> {
-    path.iter().try_fold(document, |value, name| value.as_object()?.get(name))
+    path.iter()
+        .try_fold(document, |value, name| value.as_object()?.get(name))
 }
 
 /// A value as a projection returns it: an integer beyond 64 bits with a sign becomes a fraction.
@@ -70,7 +71,11 @@ fn holds(filter: &Filter, document: &Value) -> Option<bool> {
             values,
             negated,
         } => {
-            let found = |left: &Value| values.iter().any(|right| of(right).is_some_and(|right| is_equal(left, right)));
+            let found = |left: &Value| {
+                values
+                    .iter()
+                    .any(|right| of(right).is_some_and(|right| is_equal(left, right)))
+            };
             Some(of(operand).is_some_and(found) != *negated)
         }
         Filter::Between {

@@ -277,7 +277,10 @@ async fn read_again(
     let mut changes = Vec::with_capacity(changed.len());
     for Noted { key, id } in changed {
         let text = key_of(&key)?;
-        let mut read = get(&format!("{container}/docs/{}", utf8_percent_encode(&id, NON_ALPHANUMERIC)));
+        let mut read = get(&format!(
+            "{container}/docs/{}",
+            utf8_percent_encode(&id, NON_ALPHANUMERIC)
+        ));
         read.set_header(PARTITION_KEY, HeaderValue::from_str(&key).ok()?);
         let reply = emulator.carry_out(Region::Write, &read).await;
         changes.push(match reply.status.as_u16() {

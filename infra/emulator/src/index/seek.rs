@@ -89,7 +89,13 @@ fn found_by(condition: &Filter) -> Option<(&Path, Interval)> {
         }
         Filter::StartsWith(Operand::Property(path), Operand::Constant(Value::String(prefix))) => {
             let low = Key::Text(Text(prefix.clone()));
-            Some((path, Interval { low, high: Key::Complex }))
+            Some((
+                path,
+                Interval {
+                    low,
+                    high: Key::Complex,
+                },
+            ))
         }
         Filter::Is(Operand::Property(path)) => Some((path, compared(Comparison::Equal, &Value::Bool(true))?)),
         _ => None,
@@ -173,7 +179,13 @@ mod tests {
             range_of("c.a = 'x' AND c.a = 'b'", &["a"]),
             Some((vec![text("x")], vec![text("x")]))
         );
-        for nowhere in ["c.b = 1", "c.a != 1", "(c.a = 1 OR c.b = 1)", "IS_DEFINED(c.a)", "NOT (c.a = 1)"] {
+        for nowhere in [
+            "c.b = 1",
+            "c.a != 1",
+            "(c.a = 1 OR c.b = 1)",
+            "IS_DEFINED(c.a)",
+            "NOT (c.a = 1)",
+        ] {
             assert_eq!(range_of(nowhere, &["a"]), None, "{nowhere}");
         }
     }

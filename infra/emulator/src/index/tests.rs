@@ -5,7 +5,9 @@ use hyper::{Method, StatusCode};
 use serde_json::{Value, json};
 
 use crate::emulator::{Emulator, Region};
-use crate::http::{CONTINUATION, Call, IS_BATCH, IS_QUERY, IS_UPSERT, MAX_ITEM_COUNT, PARTITION_KEY, RANGE_ID, Reply, ascii};
+use crate::http::{
+    CONTINUATION, Call, IS_BATCH, IS_QUERY, IS_UPSERT, MAX_ITEM_COUNT, PARTITION_KEY, RANGE_ID, Reply, ascii,
+};
 
 const DOCS: &str = "/dbs/db/colls/c/docs";
 
@@ -41,13 +43,23 @@ const QUERIES: [&str; 27] = [
     "SELECT c._etag, c._ts, c._rid FROM c WHERE c.a = c.b",
 ];
 
-async fn sent(emulator: &Emulator, method: Method, path: &str, headers: &[(&'static str, &str)], body: &Value) -> Reply {
+async fn sent(
+    emulator: &Emulator,
+    method: Method,
+    path: &str,
+    headers: &[(&'static str, &str)],
+    body: &Value,
+) -> Reply {
     let mut all = HeaderMap::new();
     for (name, value) in headers {
         let value = HeaderValue::from_str(value).expect("a header value");
         all.insert(HeaderName::from_static(name), value);
     }
-    let body = if body.is_null() { String::new() } else { body.to_string() };
+    let body = if body.is_null() {
+        String::new()
+    } else {
+        body.to_string()
+    };
     emulator
         .execute(Region::Write, &Call::new(method, path, all, body.into()))
         .await
@@ -71,12 +83,22 @@ impl Random {
 
     fn number(&mut self) -> Value {
         let large = 9_007_199_254_740_992_i64;
-        let numbers = [json!(1), json!(2), json!(1.5), json!(-3), json!(large), json!(large + 1), json!(u64::MAX)];
+        let numbers = [
+            json!(1),
+            json!(2),
+            json!(1.5),
+            json!(-3),
+            json!(large),
+            json!(large + 1),
+            json!(u64::MAX),
+        ];
         self.one(&numbers).clone()
     }
 
     fn text(&mut self) -> Value {
-        self.one(&["", "a", "ab", "b", "é", "\u{e000}z", "\u{1F600}", "x"]).to_owned().into()
+        self.one(&["", "a", "ab", "b", "é", "\u{e000}z", "\u{1F600}", "x"])
+            .to_owned()
+            .into()
     }
 
     /// Any value, or none.
@@ -119,7 +141,10 @@ impl Random {
     }
 
     fn query(&mut self, text: &str) -> Value {
-        let (list, object) = (json!([self.number(), self.text(), self.text()]), json!({ "x": self.0.bool() }));
+        let (list, object) = (
+            json!([self.number(), self.text(), self.text()]),
+            json!({ "x": self.0.bool() }),
+        );
         let parameters = [
             ("@text", self.text()),
             ("@number", self.number()),
@@ -127,7 +152,10 @@ impl Random {
             ("@list", list),
             ("@object", object),
         ];
-        let parameters: Vec<Value> = parameters.into_iter().map(|(name, value)| json!({ "name": name, "value": value })).collect();
+        let parameters: Vec<Value> = parameters
+            .into_iter()
+            .map(|(name, value)| json!({ "name": name, "value": value }))
+            .collect();
         json!({ "query": text, "parameters": parameters })
     }
 }
@@ -163,7 +191,9 @@ async fn ranges(emulator: &Emulator) -> Vec<String> {
     let reply = sent(emulator, Method::GET, "/dbs/db/colls/c/pkranges", &[], &Value::Null).await;
     let body: Value = serde_json::from_slice(&reply.body).expect("JSON");
     let ids = body["PartitionKeyRanges"].as_array().expect("ranges");
-    ids.iter().map(|range| range["id"].as_str().expect("an id").to_owned()).collect()
+    ids.iter()
+        .map(|range| range["id"].as_str().expect("an id").to_owned())
+        .collect()
 }
 
 /// Compares all pages of a query in a range. Returns the number of pages that the index answered.
@@ -191,9 +221,19 @@ async fn compare(emulator: &Emulator, range: &str, body: &Value, size: Option<us
         assert_eq!(ours_body, theirs_body, "{body} of {range}, {size:?} per page");
         assert_eq!(status, StatusCode::OK, "{ours_body}");
         for (name, value) in &theirs {
-            let varies = ["date", "content-length", "x-ms-activity-id", "x-ms-transport-request-id"].contains(&name.as_str());
+            let varies = [
+                "date",
+                "content-length",
+                "x-ms-activity-id",
+                "x-ms-transport-request-id",
+            ]
+            .contains(&name.as_str());
             let varies = varies || name.as_str().contains("duration") || name.as_str().contains("time");
-            assert!(varies || ours.get(name) == Some(value), "{name}: {:?} {value:?}", ours.get(name));
+            assert!(
+                varies || ours.get(name) == Some(value),
+                "{name}: {:?} {value:?}",
+                ours.get(name)
+            );
         }
         match ours.get(CONTINUATION) {
             Some(next) => call.set_header(CONTINUATION, next.clone()),
@@ -204,8 +244,18 @@ async fn compare(emulator: &Emulator, range: &str, body: &Value, size: Option<us
 
 #[tokio::test]
 async fn the_index_answers_as_the_emulator_does() {
+    differ(0..3).await;
+}
+
+#[tokio::test]
+#[ignore = "exhaustive: more seeds"]
+async fn the_index_answers_as_the_emulator_does_for_many_seeds() {
+    differ(3..33).await;
+}
+
+async fn differ(seeds: std::ops::Range<u64>) {
     let mut answered = [0; QUERIES.len()];
-    for seed in 0..6 {
+    for seed in seeds {
         let mut random = Random(fastrand::Rng::with_seed(seed));
         let (emulator, ordered) = (account().await, seed % 3 != 2);
         for round in 0..12 {
@@ -221,13 +271,11 @@ async fn the_index_answers_as_the_emulator_does() {
             for (n, text) in QUERIES.iter().enumerate() {
                 let body = random.query(text);
                 let range = random.one(&ranges).clone();
-                for size in [None, Some(1), Some(7)] {
-                    answered[n] += compare(&emulator, &range, &body, size).await;
-                }
+                let size = *random.one(&[None, Some(1), Some(7)]);
+                answered[n] += compare(&emulator, &range, &body, size).await;
             }
         }
     }
-    // The last one compares two properties, which no index serves; without an index for it, that of `c.b` is used.
     for (text, answered) in QUERIES.iter().zip(answered) {
         assert!(answered > 0, "the index never answered {text}");
     }
@@ -245,7 +293,9 @@ async fn a_container_that_is_created_again_is_copied_again() {
     }
     sent(&emulator, Method::DELETE, "/dbs/db/colls/c", &[], &Value::Null).await;
     let definition = json!({ "paths": ["/pk"], "kind": "Hash", "version": 2 });
-    emulator.create_container("db", "c", &definition, 2).expect("a container");
+    emulator
+        .create_container("db", "c", &definition, 2)
+        .expect("a container");
     for range in ranges(&emulator).await {
         assert_eq!(compare(&emulator, &range, &body, None).await, 1);
     }
@@ -255,10 +305,24 @@ async fn a_container_that_is_created_again_is_copied_again() {
 async fn keys_that_are_not_text_are_left_to_the_emulator() {
     let emulator = account().await;
     let body = json!({ "query": "SELECT * FROM c WHERE c.a = 1", "parameters": [] });
-    sent(&emulator, Method::POST, DOCS, &[(PARTITION_KEY, r#"["k"]"#)], &json!({ "id": "1", "pk": "k", "a": 1 })).await;
+    sent(
+        &emulator,
+        Method::POST,
+        DOCS,
+        &[(PARTITION_KEY, r#"["k"]"#)],
+        &json!({ "id": "1", "pk": "k", "a": 1 }),
+    )
+    .await;
     let range = ranges(&emulator).await[0].clone();
     assert_eq!(compare(&emulator, &range, &body, None).await, 1);
-    sent(&emulator, Method::POST, DOCS, &[(PARTITION_KEY, "[7]")], &json!({ "id": "1", "pk": 7, "a": 1 })).await;
+    sent(
+        &emulator,
+        Method::POST,
+        DOCS,
+        &[(PARTITION_KEY, "[7]")],
+        &json!({ "id": "1", "pk": 7, "a": 1 }),
+    )
+    .await;
     for range in ranges(&emulator).await {
         assert_eq!(compare(&emulator, &range, &body, None).await, 0);
     }

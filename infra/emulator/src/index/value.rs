@@ -196,7 +196,14 @@ mod tests {
 
     #[test]
     fn values_of_different_types_are_neither_equal_nor_ordered() {
-        let values = [json!(null), json!(true), json!(1), json!("1"), json!([1]), json!({"a": 1})];
+        let values = [
+            json!(null),
+            json!(true),
+            json!(1),
+            json!("1"),
+            json!([1]),
+            json!({"a": 1}),
+        ];
         for (n, left) in values.iter().enumerate() {
             for (m, right) in values.iter().enumerate() {
                 assert_eq!(equal(left, right), (n == m).then_some(true), "{left} {right}");
