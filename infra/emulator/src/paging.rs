@@ -58,7 +58,7 @@ enum Results {
     /// All results.
     Feed(Feed),
     /// What the index has found.
-    Found(Found),
+    Found(Box<Found>),
 }
 
 #[derive(Deserialize, Serialize)]
@@ -132,7 +132,7 @@ impl Pages {
         let page = Page::of_found(&found, 0, count);
         let next = page.next.map(|offset| {
             let (headers, bytes) = (reply.headers.clone(), found.bytes());
-            let results = Results::Found(found);
+            let results = Results::Found(Box::new(found));
             let query = self.keep(Arc::new(First {
                 results,
                 headers,
