@@ -20,7 +20,9 @@ use hyper::header::{HeaderMap, HeaderName, HeaderValue};
 use hyper::{Method, StatusCode};
 use serde_json::Value;
 
-use crate::http::{Call, Reply};
+use crate::http::{Call, MAX_ITEM_COUNT, Reply, ascii};
+use crate::index::{Found, Indexes};
+use crate::kind::RequestKind;
 use crate::options::StartError;
 
 /// Which copy of the data answers.
@@ -53,6 +55,7 @@ impl Region {
 pub(crate) struct Emulator {
     client: InMemoryEmulatorHttpClient,
     store: Arc<EmulatorStore>,
+    indexes: Indexes,
 }
 
 impl Emulator {
@@ -76,11 +79,49 @@ impl Emulator {
         if with_replicas {
             NAMES[1..].iter().for_each(|name| store.pause_replication(name));
         }
-        Ok(Self { client, store })
+        Ok(Self {
+            client,
+            store,
+            indexes: Indexes::default(),
+        })
     }
 
-    /// Executes a request.
+    /// Executes a request: a query by the index, if that knows it.
     pub(crate) async fn execute(&self, region: Region, call: &Call) -> Reply {
+        if region != Region::Write {
+            return self.carry_out(region, call).await;
+        }
+        if call.kind.is_write() {
+            let _noted = self.indexes.writing(call).await;
+            return self.carry_out(region, call).await;
+        }
+        if call.kind == RequestKind::Metadata && call.method != Method::GET && !call.is_query() {
+            let _noted = self.indexes.writing(call).await;
+            let reply = self.carry_out(region, call).await;
+            // Whatever it was: containers change so rarely that copying them again does not matter.
+            self.indexes.forget();
+            return reply;
+        }
+        match self.find(region, call).await {
+            Some(Ok(found)) => {
+                let count = call.header(MAX_ITEM_COUNT).and_then(|count| count.trim().parse().ok());
+                found.into_reply(count.filter(|&count| count > 0))
+            }
+            Some(Err(reply)) => reply,
+            None => self.carry_out(region, call).await,
+        }
+    }
+
+    /// What the index finds for a query; `None` if it does not serve it, and a reply if the service refuses it.
+    pub(crate) async fn find(&self, region: Region, call: &Call) -> Option<Result<Found, Reply>> {
+        match region {
+            Region::Write => self.indexes.find(self, call).await,
+            Region::Replica(_) => None,
+        }
+    }
+
+    /// Executes a request by Microsoft's emulator.
+    pub(crate) async fn carry_out(&self, region: Region, call: &Call) -> Reply {
         let request = match core_request(region, call) {
             Ok(request) => request,
             Err(message) => return Reply::error(StatusCode::BAD_REQUEST, None, &message),
@@ -100,7 +141,8 @@ impl Emulator {
         let mut headers = HeaderMap::with_capacity(24);
         for (name, value) in raw.headers().iter() {
             let name = HeaderName::from_bytes(name.as_str().as_bytes());
-            if let (Ok(name), Ok(value)) = (name, HeaderValue::from_str(value.as_str())) {
+            // A continuation token may have an id beyond ASCII, with which no request could be sent.
+            if let (Ok(name), Ok(value)) = (name, HeaderValue::from_str(&ascii(value.as_str()))) {
                 headers.insert(name, value);
             }
         }

@@ -98,6 +98,22 @@ pub(crate) fn is_true(headers: &HeaderMap, name: &str) -> bool {
         .is_some_and(|value| value.as_bytes().eq_ignore_ascii_case(b"true"))
 }
 
+/// JSON with all characters beyond ASCII escaped.
+pub(crate) fn ascii(json: &str) -> String {
+    let mut text = String::with_capacity(json.len());
+    for c in json.chars() {
+        // DEL is ASCII, but not allowed in a header.
+        if c.is_ascii() && c != '\u{7f}' {
+            text.push(c);
+            continue;
+        }
+        for unit in c.encode_utf16(&mut [0; 2]) {
+            text.push_str(&format!("\\u{unit:04x}"));
+        }
+    }
+    text
+}
+
 /// One reply.
 #[derive(Clone, Debug)]
 pub(crate) struct Reply {

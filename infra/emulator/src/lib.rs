@@ -32,6 +32,7 @@
 //! | `count`, `request_log` | counters and the log of requests |
 //! | `service` | the service's behaviour where the emulator differs: containers, conditions, expiry |
 //! | `paging` | the pages of a query |
+//! | `index` | answers queries of one physical partition from a copy with indexes |
 //! | `charge` | the estimated price of a request |
 //! | `catalog` | the definitions of containers |
 //! | `expiry` | when documents expire |
@@ -48,6 +49,7 @@ mod expiry;
 mod faults;
 mod http;
 pub mod http_server;
+mod index;
 mod kind;
 mod listener;
 mod options;

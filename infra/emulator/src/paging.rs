@@ -5,7 +5,8 @@
 //! such a query are therefore kept if they fill more than one page, and its later pages are cut from them: every result comes
 //! once, as it was when the query began.
 //!
-//! The emulator copies a whole physical partition for every query, so an ordered query is executed once for all its pages.
+//! The emulator copies a whole physical partition for every query, so an ordered query is executed once for all its pages. Of a query
+//! that the index answers, the candidates are kept instead, and evaluated page by page.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -19,6 +20,7 @@ use serde_json::value::RawValue;
 
 use crate::emulator::{Emulator, Region};
 use crate::http::{CONTINUATION, Call, ITEM_COUNT, MAX_ITEM_COUNT, RANGE_ID, Reply};
+use crate::index::Found;
 
 const DEFAULT_PAGE: usize = 100;
 const MAX_PAGE: usize = 1_000;
@@ -44,11 +46,19 @@ struct Kept {
     bytes: usize,
 }
 
-/// All results of a query, and the headers of its reply.
+/// A query with further pages, and the headers of its reply.
 struct First {
-    feed: Feed,
+    results: Results,
     headers: HeaderMap,
     bytes: usize,
+}
+
+/// Where pages are cut from.
+enum Results {
+    /// All results.
+    Feed(Feed),
+    /// What the index has found.
+    Found(Box<Found>),
 }
 
 #[derive(Deserialize, Serialize)]
@@ -90,6 +100,11 @@ impl Pages {
 
     /// Executes a query completely, and keeps its results if they do not fit one page.
     async fn first_page(&self, emulator: &Emulator, region: Region, call: &Call, count: usize) -> Reply {
+        match emulator.find(region, call).await {
+            Some(Ok(found)) if found.is_ordered() => return self.first_found(found, count),
+            Some(Err(reply)) => return reply,
+            _ => {}
+        }
         let mut whole = call.clone();
         whole.headers.remove(MAX_ITEM_COUNT);
         let mut reply = emulator.execute(region, &whole).await;
@@ -99,10 +114,33 @@ impl Pages {
         if feed.documents.len() > count || reply.body.len() > MAX_PAGE_BYTES {
             let headers = reply.headers.clone();
             let bytes = reply.body.len();
-            let first = Arc::new(First { feed, headers, bytes });
+            let results = Results::Feed(feed);
+            let first = Arc::new(First {
+                results,
+                headers,
+                bytes,
+            });
             let query = self.keep(Arc::clone(&first));
-            cut(&mut reply, &first.feed, &Position { query, offset: 0 }, count);
+            cut(&mut reply, &first.results, &Position { query, offset: 0 }, count);
         }
+        reply
+    }
+
+    /// The first page of what the index has found, which is kept if there are more.
+    fn first_found(&self, found: Found, count: usize) -> Reply {
+        let mut reply = found.reply().clone();
+        let page = Page::of_found(&found, 0, count);
+        let next = page.next.map(|offset| {
+            let (headers, bytes) = (reply.headers.clone(), found.bytes());
+            let results = Results::Found(Box::new(found));
+            let query = self.keep(Arc::new(First {
+                results,
+                headers,
+                bytes,
+            }));
+            Position { query, offset }
+        });
+        page.write(&mut reply, next);
         reply
     }
 
@@ -132,7 +170,7 @@ impl Pages {
                 return reply;
             }
         }
-        cut(&mut reply, &first.feed, &position, count);
+        cut(&mut reply, &first.results, &position, count);
         reply
     }
 
@@ -223,31 +261,68 @@ async fn first_fitting(emulator: &Emulator, region: Region, call: &Call, count: 
 }
 
 /// Makes `reply` the page of a kept query that begins at `position`.
-fn cut(reply: &mut Reply, feed: &Feed, position: &Position, count: usize) {
-    let rest = feed.documents.get(position.offset..).unwrap_or_default();
-    let mut bytes = ENVELOPE_BYTES;
-    let fitting = rest
-        .iter()
-        .take(count)
-        .take_while(|document| {
-            bytes += document.get().len() + 1;
-            bytes <= MAX_PAGE_BYTES
-        })
-        .count()
-        .max(1)
-        .min(rest.len());
-    let page = Feed {
-        rid: feed.rid.clone(),
-        documents: rest[..fitting].to_vec(),
-        count: fitting,
+fn cut(reply: &mut Reply, results: &Results, position: &Position, count: usize) {
+    let page = match results {
+        Results::Feed(feed) => Page::of_feed(feed, position.offset, count),
+        Results::Found(found) => Page::of_found(found, position.offset, count),
     };
-    reply.body = Bytes::from(serde_json::to_vec(&page).expect("JSON that was read can be written"));
-    reply.headers.insert(ITEM_COUNT, HeaderValue::from(fitting));
-    reply.headers.remove(CONTINUATION);
-    if fitting < rest.len() {
-        let token = format!("kept:{}:{}", position.query, position.offset + fitting);
-        let token = HeaderValue::from_str(&token).expect("letters, digits and colons make a header value");
-        reply.headers.insert(CONTINUATION, token);
+    let query = position.query;
+    let next = page.next.map(|offset| Position { query, offset });
+    page.write(reply, next);
+}
+
+/// One page of a query.
+struct Page {
+    feed: Feed,
+    /// Where the next one begins.
+    next: Option<usize>,
+}
+
+impl Page {
+    fn of_feed(feed: &Feed, offset: usize, count: usize) -> Page {
+        let rest = feed.documents.get(offset..).unwrap_or_default();
+        let mut bytes = ENVELOPE_BYTES;
+        let fitting = rest
+            .iter()
+            .take(count)
+            .take_while(|document| {
+                bytes += document.get().len() + 1;
+                bytes <= MAX_PAGE_BYTES
+            })
+            .count()
+            .max(1)
+            .min(rest.len());
+        Page {
+            feed: Feed {
+                rid: feed.rid.clone(),
+                documents: rest[..fitting].to_vec(),
+                count: fitting,
+            },
+            next: (fitting < rest.len()).then_some(offset + fitting),
+        }
+    }
+
+    fn of_found(found: &Found, offset: usize, count: usize) -> Page {
+        let results = found.results(offset, count, MAX_PAGE_BYTES - ENVELOPE_BYTES);
+        Page {
+            feed: Feed {
+                rid: found.rid().to_owned(),
+                count: results.documents.len(),
+                documents: results.documents,
+            },
+            next: results.next,
+        }
+    }
+
+    fn write(self, reply: &mut Reply, next: Option<Position>) {
+        reply.headers.insert(ITEM_COUNT, HeaderValue::from(self.feed.count));
+        reply.body = Bytes::from(serde_json::to_vec(&self.feed).expect("JSON that was read can be written"));
+        reply.headers.remove(CONTINUATION);
+        if let Some(Position { query, offset }) = next {
+            let token = HeaderValue::from_str(&format!("kept:{query}:{offset}"));
+            let token = token.expect("letters, digits and colons make a header value");
+            reply.headers.insert(CONTINUATION, token);
+        }
     }
 }
 
@@ -264,7 +339,7 @@ mod tests {
                 count: 0,
             };
             Arc::new(First {
-                feed,
+                results: Results::Feed(feed),
                 headers: HeaderMap::new(),
                 bytes,
             })

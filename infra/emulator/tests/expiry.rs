@@ -206,3 +206,39 @@ async fn a_restart_keeps_the_remaining_time_to_live() {
     server.expire_as_if(Duration::from_secs(1_000)).await;
     assert!(ids(&client).await.is_empty());
 }
+
+/// The ids in all ranges, in the order of the query, which the index answers.
+async fn ordered_ids(server: &CosmosServer, client: &Client) -> Vec<String> {
+    let mut found = Vec::new();
+    for range in server.partition_ids("db", "items").await {
+        let query = client.query("SELECT VALUE c.id FROM c WHERE c.rank >= 0 ORDER BY c.rank DESC");
+        let page = query.range(range).ok().await.is(200);
+        found.extend(page.documents().iter().map(|id| id.as_str().expect("an id").to_owned()));
+    }
+    found
+}
+
+#[tokio::test]
+async fn queries_of_an_index_see_expiry_and_what_a_restart_has_loaded() {
+    let scratch = Scratch::new();
+    let (server, client) = start(&scratch).await;
+    make(&client, json!({ "defaultTtl": -1 })).await;
+    for (id, ttl, rank) in [("a", 60, 1), ("b", 5_000, 2), ("c", 60, 3), ("d", 5_000, 4)] {
+        let document = json!({ "id": id, "pk": "p", "ttl": ttl, "rank": rank });
+        client.upsert("p", document).ok().await.is(201);
+    }
+    assert_eq!(ordered_ids(&server, &client).await, ["d", "c", "b", "a"]);
+    server.expire_as_if(Duration::from_secs(60)).await;
+    assert_eq!(ordered_ids(&server, &client).await, ["d", "b"]);
+    let again = json!({ "id": "b", "pk": "p", "ttl": 5_000, "rank": 9 });
+    client.upsert("p", again).ok().await.is(200);
+    assert_eq!(ordered_ids(&server, &client).await, ["b", "d"]);
+    server.shutdown().await.unwrap();
+
+    let (server, client) = start(&scratch).await;
+    assert_eq!(ordered_ids(&server, &client).await, ["b", "d"]);
+    client.delete("p", "d").ok().await.is(204);
+    assert_eq!(ordered_ids(&server, &client).await, ["b"]);
+    server.expire_as_if(Duration::from_secs(10_000)).await;
+    assert!(ordered_ids(&server, &client).await.is_empty());
+}

@@ -17,6 +17,7 @@
 //! | `claims_without_read`, `session_claims` | a claim in the version that a wakeup names takes nothing from anybody |
 //! | `schema_versions`, `newer_documents` | two releases on one store |
 //! | `summaries`, `search`, `tags` | instances as we show them, from their acceptance on; how they are found |
+//! | `stored` | (no tests) a store with instance documents, for those of `search` and `numbers` |
 //! | `numbers` | counts by hour, what is overdue, and the end of a history: what is new costs, not what is stored |
 //! | `idempotency` | one start and one event per key, whatever is lost, repeated, or deleted in between |
 //! | `connection_errors`, `secrets` | errors that say what to do; no key in any log |
@@ -43,5 +44,6 @@ mod secrets;
 mod session_claims;
 mod sizes;
 mod starvation;
+mod stored;
 mod summaries;
 mod tags;

@@ -1,30 +1,16 @@
 //! What operators see of the whole store, hour by hour and by age; and that following one instance costs what is new.
 
-use cosmos_emulator::{Counts, ServerOptions};
+use crate::stored::{RANGES, load, world};
+use cosmos_emulator::Counts;
 use duroxide::EventKind;
 use duroxide::providers::{Provider as _, WorkItem};
-use duroxide_cosmos::{Clock as _, CosmosProvider, HourCounts, OverdueKind, OverviewQuery};
+use duroxide_cosmos::{Clock as _, HourCounts, OverdueKind, OverviewQuery};
 use serde_json::{Value, json};
-use std::sync::Arc;
 use std::time::Duration;
+use tests::World;
 use tests::turns::*;
-use tests::{ManualClock, World};
 
-const RANGES: u32 = 3;
 const HOUR_MS: u64 = 3_600_000;
-
-async fn world() -> (World, Arc<ManualClock>, Arc<CosmosProvider>) {
-    let world = World::local(ServerOptions {
-        partitions: RANGES,
-        count_examined: true,
-        keep_log: false,
-        ..ServerOptions::default()
-    })
-    .await;
-    let clock = Arc::new(ManualClock::default());
-    let provider = world.provider_at(&clock).await;
-    (world, clock, provider)
-}
 
 /// Requests since the last call, for each range.
 fn cost(world: &World) -> (u64, Counts) {
@@ -69,9 +55,7 @@ async fn each_hour_counts_what_was_started_and_has_ended_in_it() {
         pending,
         fence,
     ];
-    let (db, container) = world.names();
-    let loaded = world.server().load(db, container, documents).await;
-    loaded.expect("the documents are written");
+    load(&world, documents).await;
     let hour = |hour: u64, started, ended, failed| HourCounts {
         from_ms: hour * HOUR_MS,
         started,

@@ -8,7 +8,7 @@ use super::manage::NewContainer;
 use super::{Service, escaped};
 use crate::emulator::Region;
 use crate::expiry::Deadline;
-use crate::http::{Call, IS_UPSERT, PARTITION_KEY, Reply};
+use crate::http::{Call, IS_UPSERT, PARTITION_KEY, Reply, ascii};
 use crate::options::StartError;
 use crate::storage::{Contents, StoredDocument};
 use crate::strict;
@@ -121,20 +121,4 @@ pub(super) fn key_header(keys: &[Option<&Value>]) -> String {
         .map(|key| key.cloned().unwrap_or_else(|| json!({})))
         .collect();
     ascii(&Value::Array(keys).to_string())
-}
-
-/// JSON with all characters beyond ASCII escaped.
-fn ascii(json: &str) -> String {
-    let mut text = String::with_capacity(json.len());
-    for c in json.chars() {
-        // DEL is ASCII, but not allowed in a header.
-        if c.is_ascii() && c != '\u{7f}' {
-            text.push(c);
-            continue;
-        }
-        for unit in c.encode_utf16(&mut [0; 2]) {
-            text.push_str(&format!("\\u{unit:04x}"));
-        }
-    }
-    text
 }
