@@ -71,6 +71,22 @@ impl InstanceStatus {
         }
     }
 
+    /// The status that is shown by this name.
+    pub(crate) fn named(name: &str) -> InstanceStatus {
+        let known = [
+            InstanceStatus::Pending,
+            InstanceStatus::Running,
+            InstanceStatus::Blocked,
+            InstanceStatus::Paused,
+            InstanceStatus::Completed,
+            InstanceStatus::Failed,
+            InstanceStatus::Cancelled,
+            InstanceStatus::ContinuedAsNew,
+        ];
+        let found = known.into_iter().find(|status| status.name() == name);
+        found.unwrap_or_else(|| InstanceStatus::Other(name.to_owned()))
+    }
+
     /// Whether something keeps it from going on.
     pub(super) fn is_held(&self) -> bool {
         matches!(self, InstanceStatus::Blocked | InstanceStatus::Paused)
@@ -131,6 +147,8 @@ pub struct InstanceSummary {
     pub blocked: Option<Blocked>,
     /// Since when it is paused, and why.
     pub paused: Option<Paused>,
+    /// The instance whose input it repeats, if it was restarted as a new instance.
+    pub restarted_from: Option<String>,
     /// The current execution.
     pub execution: u64,
     /// When its start was accepted. Releases that did not record this have the time of its first turn here.
@@ -170,6 +188,7 @@ impl InstanceSummary {
             blocked: doc.blocked.clone().filter(|_| status.is_held()),
             paused: doc.paused().cloned().filter(|_| status == InstanceStatus::Paused),
             status,
+            restarted_from: doc.restarted_from.clone(),
             execution: current.execution,
             accepted_at: doc.created_at,
             started_at: is_begun.then_some(current.started_at),
@@ -264,7 +283,7 @@ async fn with_texts(store: &Store, pk: &PartitionKey, fence: &Fence) -> Result<O
 }
 
 /// The input and the parent of a start that no turn has taken.
-async fn start(store: &Store, pk: &PartitionKey) -> Result<Option<(String, Option<String>)>, Failure> {
+pub(super) async fn start(store: &Store, pk: &PartitionKey) -> Result<Option<(String, Option<String>)>, Failure> {
     let query = Query::new(format!(
         "SELECT VALUE c.item FROM c WHERE c.queue = {TURN} AND c.sortKey < @others ORDER BY c.sortKey"
     ))

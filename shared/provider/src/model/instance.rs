@@ -201,6 +201,9 @@ pub(crate) struct InstanceDoc {
     paused: Option<Paused>,
     #[serde(default, skip_serializing_if = "Tags::is_empty")]
     pub tags: Tags,
+    /// The instance whose input it repeats.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub restarted_from: Option<String>,
     #[serde(flatten)]
     pub lock: Lock,
     #[serde(flatten)]
@@ -256,6 +259,7 @@ impl InstanceDoc {
             blocked: None,
             paused: None,
             tags: Tags::default(),
+            restarted_from: None,
             lock: Lock::default(),
             schema: Schema::default(),
         }
@@ -307,6 +311,23 @@ impl InstanceDoc {
             current: ExecutionState::new(execution, now_ms),
             ..self.clone()
         }
+    }
+
+    /// The instance with its ended execution archived and the next one about to begin: without events, running. Keys and tags stay, as
+    /// when it continues as new; what the ended execution said of itself goes.
+    pub(crate) fn restarted(&self, now_ms: u64) -> (Self, ExecutionDoc) {
+        let mut next = self.clone();
+        next.executions += 1;
+        next.earlier_events += self.current.events;
+        let archived = ExecutionDoc::archived(self);
+        next.current = ExecutionState::new(self.current.execution + 1, now_ms);
+        if next.custom_status.is_some() || next.long_custom_status {
+            next.set_custom_status(None);
+            next.custom_status_version += 1;
+        }
+        next.parent_call = None;
+        next.updated_at = now_ms;
+        (next, archived)
     }
 
     /// The same with another lock.

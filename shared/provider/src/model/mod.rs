@@ -7,12 +7,13 @@
 //!
 //! | field | meaning |
 //! |---|---|
-//! | `queue` | `turn`: a message; `work`: an activity; `repair`: an intent, an unfinished commit, a deletion, or a message of an instance that does not exist; `dead`: a dead letter |
+//! | `queue` | `turn`: a message; `work`: an activity; `repair`: an intent, an unfinished commit, a deletion, a batch, or a message of an instance that does not exist; `dead`: a dead letter |
 //! | `dueAt` | due from then on (Unix ms); a claimed work item is due again when its claim expires; only what waits has it |
 //! | `queuedAt` | when it was queued (Unix ms); it never moves |
 //! | `lane` | `turn`: a sweep for turns finds it: a message, or something in the queue `repair` |
 
 mod attempts;
+mod batch_job;
 mod blocked;
 mod dead;
 mod deletion;
@@ -35,6 +36,8 @@ mod work;
 
 pub use attempts::{Attempt, AttemptEnd};
 pub(crate) use attempts::{AttemptLog, CompletedAttempts};
+pub use batch_job::{BatchCounts, BatchFailure, BatchSample, BatchState};
+pub(crate) use batch_job::{BATCHES, BatchFailuresDoc, BatchJobDoc, Planned};
 pub(crate) use blocked::noted;
 pub use blocked::{Block, BlockCause, Blocked};
 pub(crate) use dead::{DeadLetterDoc, GivenUp};
@@ -88,6 +91,8 @@ pub(crate) enum Kind {
     DeadLetter,
     Maintenance,
     Text,
+    BatchJob,
+    BatchFailures,
     /// Of a newer version of this crate: left alone.
     #[serde(other)]
     Unknown,

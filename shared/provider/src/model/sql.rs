@@ -35,6 +35,8 @@ names! {
     SESSION = "'session'" is Kind::Session;
     DELETION = "'deletion'" is Kind::Deletion;
     MAINTENANCE = "'maintenance'" is Kind::Maintenance;
+    BATCH_JOB = "'batch-job'" is Kind::BatchJob;
+    BATCH_FAILURES = "'batch-failures'" is Kind::BatchFailures;
     PENDING = "'Pending'" is Status::Pending;
     TERMINAL = "'Completed','Failed','ContinuedAsNew'" is [Status::Completed, Status::Failed, Status::ContinuedAsNew];
     ENDED = "'Completed','Failed'" is [Status::Completed, Status::Failed];

@@ -20,7 +20,7 @@ impl CosmosProvider {
         reason: Option<&str>,
         children: bool,
     ) -> Result<PauseResult, ProviderError> {
-        let result = admin::change_pause(&self.store, instance, PauseVerb::Pause { reason }, children).await;
+        let result = admin::change_pause(&self.store, instance, PauseVerb::Pause { reason, call: None }, children).await;
         self.add_resumed(result.of("pause")?)
     }
 

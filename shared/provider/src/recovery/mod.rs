@@ -33,7 +33,7 @@ pub(crate) use roll_forward::{Progress, StagedOps, publish, roll_forward};
 use crate::due::Due;
 use crate::error::Failure;
 use crate::model::sql::{INTENT, REPAIR};
-use crate::model::{DeletionDoc, Header, InstanceDoc, IntentDoc, Kind, Queue, check_version};
+use crate::model::{BatchJobDoc, DeletionDoc, Header, InstanceDoc, IntentDoc, Kind, Queue, check_version};
 use crate::page::{self, Item, PageRequest, PassOutcome};
 use crate::store::{Fence, Store, Stored};
 use cosmos::{PartitionKey, Query};
@@ -114,6 +114,15 @@ pub(crate) async fn recover(store: &Store, due: &DueDocument) -> Result<PassOutc
                 Progress::Clean | Progress::Underway { .. } => Ok(PassOutcome::default()),
             }
         }
+        // It is late: its wakeup was lost, or its function has died.
+        Kind::BatchJob => Ok(match serde_json::from_str::<BatchJobDoc>(text)?.due() {
+            Some(at_ms) if at_ms <= store.now() => PassOutcome {
+                done: 1,
+                due: vec![Due::batch(BatchJobDoc::name_of(&due.id), None)],
+                ..PassOutcome::default()
+            },
+            _ => PassOutcome::default(),
+        }),
         Kind::Deletion => {
             let deletion: DeletionDoc = serde_json::from_str(text)?;
             carry_out(store, &deletion).await?;
