@@ -1,7 +1,9 @@
 //! What the store returns, as answers. Pure.
 
+mod batch;
 mod explain;
 
+pub(crate) use batch::{batch, batch_failure};
 pub(crate) use explain::explanation;
 
 use crate::types::time::rfc3339;
@@ -95,6 +97,7 @@ pub(crate) fn instance(summary: &InstanceSummary, raw: bool) -> Instance {
             since: rfc3339(paused.since),
             reason: paused.reason.clone(),
         }),
+        restarted_from: summary.restarted_from.clone(),
         execution: summary.execution,
         events: summary.events,
         created_at: rfc3339(summary.accepted_at),

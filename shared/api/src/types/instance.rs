@@ -122,6 +122,9 @@ pub struct Instance {
     /// Since when it is paused, and why.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub paused: Option<Paused>,
+    /// The instance whose input it repeats, if it was restarted as a new instance.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub restarted_from: Option<String>,
     /// The current execution, from 1.
     pub execution: u64,
     /// How many events the current execution has.

@@ -3,6 +3,7 @@
 //! Times are RFC 3339 in UTC. Inputs and outputs are texts for duroxide; here they are a [`Payload`].
 
 mod attention;
+mod batch;
 mod dashboard;
 mod dead_letter;
 mod explain;
@@ -18,6 +19,10 @@ pub mod time;
 pub use attention::{
     Count, Counts, Health, OverdueItem, OverdueKind, OverdueList, Overview, StatusCount, StoreStats, Throughput,
     ThroughputHour,
+};
+pub use batch::{
+    Batch, BatchCounts, BatchFailure, BatchFailureList, BatchFilter, BatchList, BatchRequest, BatchSample, BatchState,
+    BatchVerb, RestartRequest, Restarted,
 };
 pub use dashboard::{AuthMode, DashboardConfig, Me, Role, SignIn};
 pub use dead_letter::{DeadLetter, DeadLetterList, DeadLetterSummary, Discarded, Redriven};
