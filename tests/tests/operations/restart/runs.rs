@@ -55,7 +55,7 @@ impl Shop {
 }
 
 async fn start(cloud: &Cloud, instance: &str, orchestration: &str, input: &str) {
-    let tags = Tags::new([("customer".to_owned(), "ada".to_owned())]).expect("tags");
+    let tags = Tags::new([("customer".to_owned(), "ada".to_owned())].into()).expect("tags");
     let started = cloud.notifying.start(StartRequest {
         instance,
         orchestration,
