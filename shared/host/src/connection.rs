@@ -14,7 +14,7 @@ use duroxide::Client;
 use duroxide::providers::{Provider, ProviderError};
 use duroxide_cosmos::{
     ConnectError, CosmosConfig, CosmosProvider, EventRequest, ExplainSettings, Explanation, Ids as _, PauseResult,
-    Raised, RandomIds, StartRequest, Started,
+    Raised, RandomIds, RewindRequest, RewindResult, StartRequest, Started,
 };
 use std::fmt;
 use std::sync::Arc;
@@ -149,6 +149,15 @@ impl Connection {
     /// As [`CosmosProvider::resume`].
     pub async fn resume(&self, instance: &str, children: bool) -> Result<PauseResult, ProviderError> {
         self.notifying.resume(instance, children).await
+    }
+
+    /// Rewinds an instance that has failed, and wakes the functions for what runs again. A wakeup that cannot be sent is no error:
+    /// maintenance finds its target.
+    ///
+    /// # Errors
+    /// As [`CosmosProvider::rewind`].
+    pub async fn rewind(&self, request: &RewindRequest<'_>) -> Result<RewindResult, ProviderError> {
+        self.notifying.rewind(request).await
     }
 
     /// Wakes an instance, after something was queued past the client (a redriven dead letter). Returns the wakeup if it was

@@ -41,6 +41,7 @@ mod payload;
 mod profiles;
 mod recorded;
 mod replay;
+mod rewind;
 mod saved;
 mod send;
 mod sign;
@@ -93,6 +94,7 @@ pub enum Command {
     Cancel(send::Cancel),
     Pause(pause::Pause),
     Resume(pause::Resume),
+    Rewind(rewind::Rewind),
     Status(status::ShowStatus),
     Wait(wait::Wait),
     Watch(watch::Watch),
@@ -157,6 +159,7 @@ impl Command {
             Command::Cancel(verb) => &verb.common,
             Command::Pause(verb) => &verb.common,
             Command::Resume(verb) => &verb.common,
+            Command::Rewind(verb) => &verb.common,
             Command::Status(verb) => &verb.common,
             Command::Wait(verb) => &verb.common,
             Command::Watch(verb) => &verb.common,
@@ -181,6 +184,7 @@ impl Command {
             Command::Cancel(verb) => verb.act(&connection).await,
             Command::Pause(verb) => verb.act(&connection).await,
             Command::Resume(verb) => verb.act(&connection).await,
+            Command::Rewind(verb) => verb.act(&connection).await,
             Command::Status(verb) => verb.act(&connection).await,
             Command::Wait(verb) => verb.act(&connection).await,
             Command::Watch(verb) => verb.act(&connection).await,

@@ -1,6 +1,6 @@
-//! What operators do with an instance: cancel, prune, delete; `pause` has the rest.
+//! What operators do with an instance: cancel, prune, delete; `pause` and `rewind` have the rest.
 
-use super::{Answer, answer, ok, pause};
+use super::{Answer, answer, ok, pause, rewind};
 use crate::api::Api;
 use crate::body::Body;
 use crate::path::{Segment, Verbed};
@@ -47,9 +47,14 @@ pub(crate) async fn verb(
             let Body(request) = Body::from_request(request, &()).await?;
             pause::resume(&api, &id, request).await
         }
+        "rewind" => {
+            Query::read(query.as_deref(), &[])?;
+            let Body(request) = Body::from_request(request, &()).await?;
+            rewind::rewind(&api, &id, request).await
+        }
         _ => Err(Refusal::new(
             ProblemType::NoSuchRoute,
-            "the verbs of an instance are cancel, prune, pause and resume",
+            "the verbs of an instance are cancel, prune, pause, resume and rewind",
         )),
     }
 }

@@ -8,6 +8,7 @@ pub(crate) mod instances;
 pub(crate) mod manage;
 pub(crate) mod numbers;
 pub(crate) mod pause;
+pub(crate) mod rewind;
 pub(crate) mod send;
 pub(crate) mod service;
 pub(crate) mod start;

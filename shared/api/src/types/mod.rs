@@ -12,6 +12,7 @@ mod maintenance;
 mod message;
 mod payload;
 mod problem;
+mod rewind;
 mod start;
 pub mod time;
 
@@ -32,4 +33,5 @@ pub use message::{
 };
 pub use payload::Payload;
 pub use problem::{Problem, ProblemType};
+pub use rewind::{ForkedFrom, Rewind, RewindRequest, Rewound, Step};
 pub use start::{StartRequest, Started};

@@ -6,6 +6,7 @@ mod admin;
 mod directed;
 mod maintenance;
 mod pause;
+mod rewind;
 mod summary;
 mod verbs;
 

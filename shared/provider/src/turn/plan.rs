@@ -95,7 +95,14 @@ impl Planner<'_> {
         self.dead_letter(&decision)?;
         given_up::abridge(&mut decision);
         let mut messages = std::mem::take(&mut decision.messages);
-        messages.retain(|item| !decision.is_void(item));
+        // Its parent has a failure of it already: a second report would not match its history.
+        let doc = &self.turn.fence.doc;
+        let parent = doc.parent.as_deref().filter(|_| doc.is_detached());
+        let is_report = |item: &WorkItem| {
+            let is_end = matches!(item, WorkItem::SubOrchCompleted { .. } | WorkItem::SubOrchFailed { .. });
+            is_end && parent.is_some() && target_of(item) == parent
+        };
+        messages.retain(|item| !decision.is_void(item) && !is_report(item));
         let TurnDecision {
             execution,
             events,
