@@ -29,7 +29,7 @@ pub struct Rewind {
     /// Rewind to before this event [default: to before the failure]
     #[arg(long, value_name = "EVENT", value_parser = clap::value_parser!(u64).range(1..))]
     before: Option<u64>,
-    /// Rewind even if results that were obtained are lost
+    /// Run activities again whose results were obtained after that event
     #[arg(long)]
     discard_results: bool,
     /// Rewind a child without its parent, which is not told of its end
@@ -77,7 +77,7 @@ fn text(rewound: &Rewound) -> String {
     lines.extend(list(verb("would be settled", "settled"), &rewound.children));
     lines.extend(list("kept, delivered again", &rewound.delivered));
     lines.extend(list("waited for again", &rewound.timers));
-    lines.extend(list("LOST", &rewound.lost));
+    lines.extend(list("kept, used when it is scheduled again", &rewound.reused));
     lines.extend(list("failure kept", &rewound.kept_failures));
     lines.join("\n")
 }

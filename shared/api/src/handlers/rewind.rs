@@ -9,7 +9,7 @@ use http::StatusCode;
 
 /// The longest reason, in bytes: it is a part of the instance.
 const MOST_REASON: usize = 1024;
-/// How many lost results, or children, a refusal names.
+/// How many children a refusal names.
 const MOST_NAMED: usize = 5;
 
 /// Rewinds an instance that has failed or was cancelled: it goes on from before its failure.
@@ -23,7 +23,7 @@ const MOST_NAMED: usize = 5;
         (status = 200, description = "What a rewind would do (`dryRun`)", body = Rewound),
         (status = 202, description = "It goes on", body = Rewound),
         (status = 404, description = "There is no such instance"),
-        (status = 409, description = "It has not failed, is being deleted, or has a parent that has its failure; or results would be lost"),
+        (status = 409, description = "It has not failed, is being deleted, or has a parent that has its failure"),
     ))]
 pub(crate) async fn rewind(api: &Api, id: &str, request: RewindRequest) -> Answer {
     let reason = request.reason.as_deref();
@@ -61,15 +61,6 @@ fn rewound(id: &str, dry_run: bool, result: &RewindResult) -> Answer {
         RewindOutcome::HasParent(parent) => wrong_state(format!(
             "is a child of '{parent}', which has its failure: rewind that one, or set alone"
         )),
-        RewindOutcome::LosesResults => {
-            let lost: Vec<String> = plan.lost.iter().take(MOST_NAMED).map(named).collect();
-            let more = plan.lost.len().saturating_sub(lost.len());
-            let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-            wrong_state(format!(
-                "would lose results ({}{more}): rewind less far, or set discardResults",
-                lost.join(", ")
-            ))
-        }
         RewindOutcome::StartedChildren(children) => {
             let some: Vec<&str> = children.iter().take(MOST_NAMED).map(String::as_str).collect();
             wrong_state(format!(
@@ -79,10 +70,6 @@ fn rewound(id: &str, dry_run: bool, result: &RewindResult) -> Answer {
         }
         RewindOutcome::Impossible(why) => wrong_state(format!("cannot be rewound: {why}")),
     }
-}
-
-fn named(step: &PlannedStep) -> String {
-    format!("{} {} of event {}", step.kind.name(), step.name, step.event)
 }
 
 fn shown(id: &str, dry_run: bool, plan: &RewindPlan) -> Rewound {
@@ -97,7 +84,7 @@ fn shown(id: &str, dry_run: bool, plan: &RewindPlan) -> Rewound {
         activities: steps(&plan.activities),
         timers: steps(&plan.timers),
         children: steps(&plan.children),
-        lost: steps(&plan.lost),
+        reused: steps(&plan.reused),
         kept_failures: steps(&plan.kept_failures),
     }
 }

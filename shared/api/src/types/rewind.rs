@@ -11,7 +11,8 @@ pub struct RewindRequest {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 1)]
     pub before: Option<u64>,
-    /// Rewind even if results that were obtained are lost.
+    /// Run activities again whose results were obtained after that event, instead of using these results when the code schedules
+    /// the same activities again.
     #[serde(default)]
     pub discard_results: bool,
     /// Rewind a child without its parent, which is not told of its end.
@@ -50,8 +51,9 @@ pub struct Rewound {
     pub timers: Vec<Step>,
     /// Children that it waits for again: the failed ones are rewound.
     pub children: Vec<Step>,
-    /// Results that are lost.
-    pub lost: Vec<Step>,
+    /// Results of activities that the code schedules again: an activity with the same name and input gets them, and does not run.
+    /// With `discardResults` they run.
+    pub reused: Vec<Step>,
     /// Failures that are kept: the code has handled them, or fails by them again.
     pub kept_failures: Vec<Step>,
 }

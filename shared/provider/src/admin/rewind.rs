@@ -26,7 +26,8 @@ pub struct RewindRequest<'a> {
     pub instance: &'a str,
     /// Rewind to before this event, instead of to before the failure.
     pub before: Option<u64>,
-    /// Rewind even if results that were obtained are lost.
+    /// Run activities again whose results were obtained after that event, instead of using these results when the code schedules
+    /// the same activities again.
     pub discard_results: bool,
     /// Rewind a child without its parent.
     pub alone: bool,
@@ -55,8 +56,6 @@ pub enum RewindOutcome {
     Deleting,
     /// Its parent, which this names, has its failure.
     HasParent(String),
-    /// Results that were obtained would be lost: the plan lists them.
-    LosesResults,
     /// Children that exist were started after that event.
     StartedChildren(Vec<String>),
     /// It cannot be rewound: why.
@@ -119,8 +118,8 @@ pub struct RewindPlan {
     pub timers: Vec<PlannedStep>,
     /// Children that it waits for again: the failed ones are rewound.
     pub children: Vec<PlannedStep>,
-    /// Results that are lost.
-    pub lost: Vec<PlannedStep>,
+    /// Results of activities that the code schedules again: an activity with the same name and input gets them, and does not run.
+    pub reused: Vec<PlannedStep>,
     /// Failures that are kept: the code has handled them, or fails by them again.
     pub kept_failures: Vec<PlannedStep>,
 }
@@ -185,7 +184,7 @@ pub(crate) async fn rewind(store: &Store, request: &RewindRequest<'_>) -> Result
         order.detached |= parent.is_some();
         match planned(store, &pk, fence, &order).await? {
             Ok(made) => plan = Some(made),
-            Err(outcome) => return Ok(RewindResult { plan: made_anyway(store, &pk, &order, &outcome).await?, ..RewindResult::refused(outcome) }),
+            Err(outcome) => return Ok(RewindResult::refused(outcome)),
         }
         if let Some(parent) = parent.filter(|_| !request.alone) {
             let outcome = RewindOutcome::HasParent(parent);
@@ -228,28 +227,9 @@ async fn planned(
     })
 }
 
-/// The plan of a request that is refused because results would be lost: it lists them.
-async fn made_anyway(
-    store: &Store,
-    pk: &PartitionKey,
-    order: &Order<'_>,
-    outcome: &RewindOutcome,
-) -> Result<Option<RewindPlan>, Failure> {
-    if *outcome != RewindOutcome::LosesResults {
-        return Ok(None);
-    }
-    let Some(fence) = store.fence(pk).await? else { return Ok(None) };
-    let order = Order {
-        discard_results: true,
-        ..*order
-    };
-    Ok(planned(store, pk, fence, &order).await?.ok())
-}
-
 impl From<Refused> for RewindOutcome {
     fn from(why: Refused) -> Self {
         match why {
-            Refused::LosesResults => RewindOutcome::LosesResults,
             Refused::StartedChildren(children) => RewindOutcome::StartedChildren(children),
             Refused::Impossible(why) => RewindOutcome::Impossible(why),
         }
@@ -272,7 +252,7 @@ impl RewindPlan {
             activities: steps(&reopened.activities),
             timers: steps(&reopened.timers),
             children: steps(&reopened.children),
-            lost: steps(&reopened.lost),
+            reused: steps(&reopened.reused),
             kept_failures: steps(&reopened.kept_failures),
         }
     }

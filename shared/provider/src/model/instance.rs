@@ -208,6 +208,10 @@ pub(crate) struct InstanceDoc {
     /// Its parent is not told of its end. It is set by methods, because it changes the schema version.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     detached: bool,
+    /// How many results a rewind has kept for activities that are scheduled again. It is set by methods, because it changes the
+    /// schema version.
+    #[serde(default, skip_serializing_if = "is_none")]
+    kept_results: u64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub forked_from: Option<ForkedFrom>,
     #[serde(default, skip_serializing_if = "Tags::is_empty")]
@@ -216,6 +220,10 @@ pub(crate) struct InstanceDoc {
     pub lock: Lock,
     #[serde(flatten)]
     schema: Schema,
+}
+
+fn is_none(count: &u64) -> bool {
+    *count == 0
 }
 
 /// Adds `listed: true`, by which an index finds what is blocked in the order of acceptance. It is inside of `blocked` so that it goes
@@ -269,6 +277,7 @@ impl InstanceDoc {
             rewinds: Rewinds::default(),
             rewinding: None,
             detached: false,
+            kept_results: 0,
             forked_from: None,
             tags: Tags::default(),
             lock: Lock::default(),
@@ -366,9 +375,20 @@ impl InstanceDoc {
         self.reguard();
     }
 
-    /// No build may ignore a pause, an unfinished rewind, or that the parent must not be told.
+    /// How many results a rewind has kept.
+    pub(crate) fn kept_results(&self) -> u64 {
+        self.kept_results
+    }
+
+    pub(crate) fn set_kept_results(&mut self, count: u64) {
+        self.kept_results = count;
+        self.reguard();
+    }
+
+    /// No build may ignore a pause, an unfinished rewind, kept results, or that the parent must not be told.
     fn reguard(&mut self) {
-        let is_guarded = self.paused.is_some() || self.rewinding.is_some() || self.detached;
+        let is_rewound = self.rewinding.is_some() || self.detached || self.kept_results > 0;
+        let is_guarded = self.paused.is_some() || is_rewound;
         self.schema.guard(is_guarded);
     }
 

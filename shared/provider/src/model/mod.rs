@@ -19,6 +19,7 @@ mod deletion;
 mod history;
 mod instance;
 mod intent;
+mod kept;
 mod key_receipt;
 mod kv;
 mod lock;
@@ -47,6 +48,7 @@ pub(crate) use history::{
 };
 pub(crate) use instance::{ExecutionDoc, ExecutionState, InstanceDoc, ParentCall, Status};
 pub(crate) use intent::IntentDoc;
+pub(crate) use kept::{KeptCall, KeptResultDoc};
 pub(crate) use key_receipt::{KeyReceiptDoc, KeyedRequest};
 pub(crate) use kv::{KvDoc, Scope};
 pub(crate) use lock::{Deleting, Lock, Unfinished};
@@ -91,6 +93,7 @@ pub(crate) enum Kind {
     DeadLetter,
     Maintenance,
     Text,
+    KeptResult,
     /// Of a newer version of this crate: left alone.
     #[serde(other)]
     Unknown,

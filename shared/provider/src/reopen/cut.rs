@@ -1,13 +1,21 @@
 //! Where to cut a history.
 //!
-//! By default the failure is undone and nothing else that matters: the last turn. If an activity failed in it that had failed before
-//! (`schedule_activity_with_retry` schedules each attempt as a new activity), the earlier attempts and the timers between them are
-//! undone as well, so that the whole retry policy applies again; but never a result that was obtained, a child, or an activity
-//! that may still have run.
+//! By default the failure is undone and nothing else that matters:
+//!
+//! 1. The last turn.
+//! 2. If no activity or child failed in it, but the error of the orchestration names the error of one that failed before (a saga went
+//!    on with its other compensations, and reported the failed one at its end), everything from that failure on: the latest
+//!    one. Not if that would undo the start of a child, or an activity that has neither completed nor failed.
+//! 3. If the call that failed had failed before (`schedule_activity_with_retry` schedules each attempt as a new activity), the earlier
+//!    attempts and the timers between them, so that the whole retry policy applies again; likewise other failures that the error
+//!    names. But never over a result that was obtained, a child, or an activity that may still have run.
 
-use super::{is_incoming, is_result};
+use super::{is_failure, is_incoming, is_result};
 use duroxide::{Event, EventKind};
 use std::collections::{HashMap, HashSet};
+
+/// A shorter error names nothing: too many texts contain it.
+const LEAST_NAME: usize = 4;
 
 /// How many events make the beginning: the start, and the queue messages that it inherited. They are always kept.
 pub(crate) fn beginning(events: &[Event]) -> usize {
@@ -61,10 +69,32 @@ pub(crate) fn default_cut(events: &[Event], last_turn: usize) -> usize {
         EventKind::ActivityFailed { .. } => scheduled.get(&event.source_event_id?).copied(),
         _ => None,
     };
+    let error = events.iter().rev().find_map(|event| match &event.kind {
+        EventKind::OrchestrationFailed { details } => Some(details.display_message()),
+        _ => None,
+    });
+    let is_named = |event: &Event| match (&event.kind, &error) {
+        (
+            EventKind::ActivityFailed { details } | EventKind::SubOrchestrationFailed { details },
+            Some(error),
+        ) => {
+            let message = details.display_message();
+            message.len() >= LEAST_NAME && error.contains(&message)
+        }
+        _ => false,
+    };
     let mut cut = settle(events, last_turn);
+    if !events[cut..].iter().any(is_failure)
+        && let Some(named) = events[..cut].iter().rposition(is_named)
+        && is_ended(events, settle(events, named), last_turn)
+    {
+        cut = settle(events, named);
+    }
     loop {
         let failed: HashSet<(&str, &str)> = events[cut..].iter().filter_map(failed_of).collect();
-        let is_attempt = |event: &Event| failed_of(event).is_some_and(|call| failed.contains(&call));
+        let is_attempt = |event: &Event| {
+            failed_of(event).is_some_and(|call| failed.contains(&call)) || (!failed.is_empty() && is_named(event))
+        };
         let Some(earlier) = events[..cut].iter().rposition(is_attempt) else {
             return cut;
         };
@@ -74,6 +104,17 @@ pub(crate) fn default_cut(events: &[Event], last_turn: usize) -> usize {
         }
         cut = earlier;
     }
+}
+
+/// Whether everything that was begun in this part and may have had an effect has ended: activities, and no child.
+fn is_ended(events: &[Event], from: usize, to: usize) -> bool {
+    let sources = events[from..].iter().filter(|event| is_result(event) || is_failure(event));
+    let ended: HashSet<u64> = sources.filter_map(|event| event.source_event_id).collect();
+    events[from..to].iter().all(|event| match &event.kind {
+        EventKind::ActivityScheduled { .. } => ended.contains(&event.event_id()),
+        EventKind::SubOrchestrationScheduled { .. } | EventKind::OrchestrationChained { .. } => false,
+        _ => true,
+    })
 }
 
 /// Whether nothing but attempts that have failed, and timers, was begun in this part: undoing it loses nothing.

@@ -21,6 +21,9 @@
 //! | event, queue | any | the message, whoever waits for it |
 //! | cancellation | | nothing: it is undone |
 //!
+//! A result whose activity was scheduled after the cut is kept as well: when the code schedules an activity with the same name and
+//! input again, it gets that result, and the activity does not run a second time.
+//!
 //! If only the beginning is kept, no message may be left. Then `nudge` asks for a message that duroxide drops: the turn that it makes
 //! due runs the code from its beginning.
 
@@ -47,8 +50,8 @@ pub(crate) struct Reopened {
     pub timers: Vec<usize>,
     /// Children that have not completed.
     pub children: Vec<usize>,
-    /// Results that nobody would wait for any more: what they belong to is undone.
-    pub lost: Vec<usize>,
+    /// Results of activities whose scheduling is undone: they are kept for when the code schedules the same activity again.
+    pub reused: Vec<usize>,
     /// Children that were started and whose start is undone.
     pub undone_children: Vec<usize>,
     /// Failures of activities and children that are kept: the code has handled them, or fails by them again.
@@ -120,10 +123,11 @@ pub(crate) fn reopen(events: &[Event], cut: usize, last_turn: usize) -> Reopened
             (EventKind::ExternalEvent { .. } | EventKind::QueueEventDelivered { .. }, _) => reopened.delivered.push(n),
             (EventKind::TimerFired { .. }, Some(source)) if open.remove(&source).is_some() => reopened.delivered.push(n),
             (_, Some(source)) if is_result(event) => {
+                let is_activity = matches!(event.kind, EventKind::ActivityCompleted { .. });
                 if open.remove(&source).is_some() {
                     reopened.delivered.push(n);
-                } else if undone_ids.contains(&source) {
-                    reopened.lost.push(n);
+                } else if is_activity && undone_ids.contains(&source) {
+                    reopened.reused.push(n);
                 }
             }
             (EventKind::SubOrchestrationScheduled { .. }, _) if n < last_turn => reopened.undone_children.push(n),

@@ -64,8 +64,6 @@ pub(crate) enum Done {
 /// Why a cut was refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Refused {
-    /// Results would be lost.
-    LosesResults,
     /// Children were started whose start would be undone.
     StartedChildren(Vec<String>),
     /// It cannot be rewound at all.

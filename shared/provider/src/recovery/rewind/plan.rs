@@ -4,7 +4,7 @@ use super::{Loaded, Refused};
 use crate::due::Due;
 use crate::error::Failure;
 use crate::model::{
-    Envelope, HistoryDoc, HistoryPart, InstanceDoc, MessageDoc, Receipt, ReceiptDoc, Rewind, Scope, StagedOp, Status,
+    Envelope, HistoryDoc, HistoryPart, InstanceDoc, KeptCall, KeptResultDoc, MessageDoc, Receipt, ReceiptDoc, Rewind, Scope, StagedOp, Status,
     TextDoc, WorkDoc,
 };
 use crate::reopen::{self, Reopened};
@@ -21,7 +21,7 @@ pub(crate) struct Order<'a> {
     pub reason: Option<&'a str>,
     /// Rewind to before this event, instead of to before the failure.
     pub before: Option<u64>,
-    /// Results may be lost.
+    /// Results of activities that are scheduled again are not used: they run again.
     pub discard_results: bool,
     /// The parent has its failure, and must not be told of its end again.
     pub detached: bool,
@@ -47,9 +47,6 @@ impl Cut {
             None => reopen::default_cut(events, last_turn),
         };
         let reopened = reopen::reopen(events, at, last_turn);
-        if !reopened.lost.is_empty() && !order.discard_results {
-            return Err(Refused::LosesResults);
-        }
         let is_chosen = match events.first().map(|event| &event.kind) {
             Some(EventKind::OrchestrationStarted { version, .. }) => {
                 semver::Version::parse(version).is_ok_and(|version| version != semver::Version::new(0, 0, 0))
@@ -177,6 +174,9 @@ impl Planner<'_> {
         self.custom_status(&mut instance, &mut state)?;
         self.messages(&mut instance, &mut rest)?;
         self.work(&instance, &mut rest)?;
+        if !order.discard_results {
+            self.keep(&mut instance, &mut rest)?;
+        }
         instance.updated_at = self.now;
         instance.lock.release(true);
         instance.lock.commit(self.commit, &[]);
@@ -412,6 +412,35 @@ impl Planner<'_> {
                 ops.push(StagedOp::create(&doc.id, &doc)?);
             }
         }
+        Ok(())
+    }
+}
+
+impl Planner<'_> {
+    /// The results of activities whose scheduling is undone.
+    fn keep(&self, instance: &mut InstanceDoc, ops: &mut Vec<StagedOp>) -> Result<(), Failure> {
+        let events = &self.loaded.events;
+        let by_id: HashMap<u64, &Event> = events.iter().map(|event| (event.event_id(), event)).collect();
+        for n in &self.cut.reopened.reused {
+            let event = &events[*n];
+            let source = event.source_event_id.and_then(|source| by_id.get(&source));
+            let (EventKind::ActivityCompleted { result }, Some(EventKind::ActivityScheduled { name, input, .. })) =
+                (&event.kind, source.map(|source| &source.kind))
+            else {
+                continue;
+            };
+            let call = KeptCall {
+                execution: instance.current.execution,
+                name,
+                input,
+                order: [event.timestamp_ms, *n as u64],
+            };
+            let mut kept = KeptResultDoc::new(&instance.pk, &format!("{}:{n}", self.commit), &call, result);
+            kept.attempts = event.source_event_id.and_then(|id| self.loaded.attempts_of(id)).cloned();
+            ops.push(StagedOp::create(&kept.id, &kept)?);
+        }
+        let count = instance.kept_results() + self.cut.reopened.reused.len() as u64;
+        instance.set_kept_results(count);
         Ok(())
     }
 }
