@@ -29,9 +29,10 @@
 
 mod cut;
 mod messages;
+#[cfg(test)]
+mod tests;
 
-
-pub(crate) use cut::{beginning, before, default_cut, settle};
+pub(crate) use cut::{beginning, before, default_cut};
 pub(crate) use messages::{again, nudge};
 
 use duroxide::{Event, EventKind};
