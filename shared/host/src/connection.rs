@@ -15,7 +15,7 @@ use duroxide::providers::{Provider, ProviderError};
 use duroxide_cosmos::{
     BatchCancelled, BatchRequest, BatchStarted, RestartRequest, Restarted,
     ConnectError, CosmosConfig, CosmosProvider, EventRequest, ExplainSettings, Explanation, Ids as _, PauseResult,
-    Raised, RandomIds, StartRequest, Started,
+    Raised, RandomIds, RewindRequest, RewindResult, StartRequest, Started,
 };
 use std::fmt;
 use std::sync::Arc;
@@ -186,6 +186,15 @@ impl Connection {
     /// As [`CosmosProvider::cancel_batch`].
     pub async fn cancel_batch(&self, id: &str) -> Result<BatchCancelled, ProviderError> {
         self.notifying.cancel_batch(id).await
+    }
+
+    /// Rewinds an instance that has failed, and wakes the functions for what runs again. A wakeup that cannot be sent is no error:
+    /// maintenance finds its target.
+    ///
+    /// # Errors
+    /// As [`CosmosProvider::rewind`].
+    pub async fn rewind(&self, request: &RewindRequest<'_>) -> Result<RewindResult, ProviderError> {
+        self.notifying.rewind(request).await
     }
 
     /// Wakes an instance, after something was queued past the client (a redriven dead letter). Returns the wakeup if it was

@@ -1,6 +1,6 @@
 //! A provider that wakes the functions for what it queues: what a `duroxide::Client` needs where nobody polls.
 //!
-//! Only the two `enqueue_*`, `start`, `raise`, `pause`, `resume`, the restarts and those of batches send wakeups. For what the runtime commits, the invocation that ran it sends them. Requests for
+//! Only the two `enqueue_*`, `start`, `raise`, `pause`, `resume`, `rewind`, the restarts and those of batches send wakeups. For what the runtime commits, the invocation that ran it sends them. Requests for
 //! one instance at the same moment share a wakeup (`notifier/coalesce.rs`).
 
 use crate::delegate_provider;
@@ -11,7 +11,7 @@ use cosmos::Clock;
 use duroxide::providers::{Provider, ProviderError, WorkItem};
 use duroxide_cosmos::{
     BatchCancelled, BatchRequest, BatchStarted, CosmosProvider, Due, EventRequest, PauseResult, Raised, RestartRequest,
-    Restarted, StartRequest, Started, Target,
+    Restarted, RewindRequest, RewindResult, StartRequest, Started, Target,
 };
 use std::fmt;
 use std::sync::Arc;
@@ -133,6 +133,14 @@ impl NotifyingProvider {
             self.notify(under_way, Some(Due::batch(id, None))).await;
         }
         Ok(cancelled)
+    }
+
+    /// Rewinds an instance, and wakes what runs again.
+    pub async fn rewind(&self, request: &RewindRequest<'_>) -> Result<RewindResult, ProviderError> {
+        let under_way = self.wakeups.enter();
+        let rewound = self.store.rewind(request).await?;
+        self.notify(under_way, rewound.due.clone()).await;
+        Ok(rewound)
     }
 
     /// Sends wakeups. The caller's request was stored, so a wakeup that cannot be sent is no error of the request:

@@ -5,3 +5,4 @@ mod explain;
 mod pause;
 mod replay;
 mod restart;
+mod rewind;

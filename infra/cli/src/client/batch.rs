@@ -24,7 +24,7 @@ Exit codes:
   3: the batch has ended and instances failed, or it was cancelled or cannot go on
   5: not found";
 
-/// Change many instances at once: cancel, pause, resume, raise, delete or restart by filter.
+/// Change many instances at once: cancel, pause, resume, raise, delete, rewind or restart by filter.
 ///
 /// A batch goes on by itself, in paced steps, and handles each instance once. Look at a dry run first.
 #[derive(Debug, Args)]
@@ -63,6 +63,7 @@ enum Action {
     Resume,
     Raise,
     Delete,
+    Rewind,
     Restart,
 }
 
@@ -84,7 +85,7 @@ struct Start {
     /// Wait for its end, and print its progress to stderr
     #[arg(long)]
     wait: bool,
-    /// cancel, pause: the reason
+    /// cancel, pause, rewind: the reason
     #[arg(long, value_name = "TEXT", value_parser = id_parser())]
     reason: Option<String>,
     /// pause, resume: also all descendants
@@ -102,9 +103,12 @@ struct Start {
     /// restart: as the next execution of the same instance
     #[arg(long)]
     in_place: bool,
-    /// restart in place: also children
-    #[arg(long, requires = "in_place")]
+    /// rewind, and restart in place: also children
+    #[arg(long)]
     alone: bool,
+    /// rewind: run activities again whose results were obtained
+    #[arg(long)]
+    discard_results: bool,
     /// restart: the version of the orchestration
     #[arg(long, value_name = "VERSION", value_parser = id_parser())]
     to_version: Option<String>,
@@ -202,6 +206,7 @@ impl Start {
                 Action::Resume => BatchVerb::Resume,
                 Action::Raise => BatchVerb::Raise,
                 Action::Delete => BatchVerb::Delete,
+                Action::Rewind => BatchVerb::Rewind,
                 Action::Restart => BatchVerb::Restart,
             },
             dry_run: self.dry_run,
@@ -214,6 +219,7 @@ impl Start {
             force: flag(self.force),
             in_place: flag(self.in_place),
             alone: flag(self.alone),
+            discard_results: flag(self.discard_results),
             version: self.to_version.clone(),
         })
     }
@@ -254,6 +260,7 @@ fn name_of(verb: BatchVerb) -> &'static str {
         BatchVerb::Resume => "resume",
         BatchVerb::Raise => "raise",
         BatchVerb::Delete => "delete",
+        BatchVerb::Rewind => "rewind",
         BatchVerb::Restart => "restart",
     }
 }

@@ -11,7 +11,7 @@ use bytes::Bytes;
 use duroxide_lambda_api::types::{
     Accepted, Batch, BatchFailureList, BatchList, BatchRequest, CancelRequest, DeadLetter, DeadLetterList, Deleted, Discarded, EventRequest, Execution, ExecutionList,
     Explanation, History, Instance, InstanceList, KeyValueList, Me, PauseChanged, PauseRequest, ProblemType,
-    PruneRequest, Pruned, Redriven, RestartRequest, Restarted, ResumeRequest, StartRequest, Started, Stats, StoreStats, Tree,
+    PruneRequest, Pruned, Redriven, RestartRequest, Restarted, ResumeRequest, RewindRequest, Rewound, StartRequest, Started, Stats, StoreStats, Tree,
 };
 use reqwest::StatusCode;
 use reqwest::header::{HeaderMap, HeaderValue};
@@ -298,6 +298,33 @@ impl Connection {
             } => Failure::new(Code::NotFound, detail),
             other => other.into(),
         })
+    }
+
+    pub(super) async fn rewind(&self, instance: &str, body: &RewindRequest) -> Result<Rewound, Failure> {
+        // Not repeated by itself: a second attempt would find that it has not failed any more.
+        let request = Request::verb(&["instances", instance], "rewind", body)?;
+        self.of(instance, request).await
+    }
+
+    /// The events that a rewind has undone.
+    pub(super) async fn undone(&self, instance: &str, number: u64) -> Result<History, Refused> {
+        let mut whole: Option<History> = None;
+        loop {
+            let after = whole.as_ref().and_then(|whole| whole.next_after);
+            let request = Request::get(&["instances", instance, "history"]).query("undone", number);
+            let page: History = self.transport.ask(request.maybe("after", after)).await?;
+            let next = page.next_after;
+            match &mut whole {
+                Some(whole) => {
+                    whole.events.extend(page.events);
+                    whole.next_after = next;
+                }
+                None => whole = Some(page),
+            }
+            if next.is_none() {
+                return Ok(whole.unwrap_or_default());
+            }
+        }
     }
 
     pub(super) async fn prune(&self, instance: &str, keep: u32) -> Result<Pruned, Failure> {

@@ -43,6 +43,7 @@ mod profiles;
 mod recorded;
 mod replay;
 mod restart;
+mod rewind;
 mod saved;
 mod send;
 mod sign;
@@ -97,6 +98,7 @@ pub enum Command {
     Resume(pause::Resume),
     Restart(restart::Restart),
     Batch(batch::Batches),
+    Rewind(rewind::Rewind),
     Status(status::ShowStatus),
     Wait(wait::Wait),
     Watch(watch::Watch),
@@ -163,6 +165,7 @@ impl Command {
             Command::Resume(verb) => &verb.common,
             Command::Restart(verb) => &verb.common,
             Command::Batch(verb) => verb.common(),
+            Command::Rewind(verb) => &verb.common,
             Command::Status(verb) => &verb.common,
             Command::Wait(verb) => &verb.common,
             Command::Watch(verb) => &verb.common,
@@ -189,6 +192,7 @@ impl Command {
             Command::Resume(verb) => verb.act(&connection).await,
             Command::Restart(verb) => verb.act(&connection).await,
             Command::Batch(verb) => verb.act(&connection).await,
+            Command::Rewind(verb) => verb.act(&connection).await,
             Command::Status(verb) => verb.act(&connection).await,
             Command::Wait(verb) => verb.act(&connection).await,
             Command::Watch(verb) => verb.act(&connection).await,

@@ -220,6 +220,7 @@ fn action_of(request: BatchRequest) -> Result<BatchAction, Refusal> {
         ("force", request.force.is_some()),
         ("inPlace", request.in_place.is_some()),
         ("alone", request.alone.is_some()),
+        ("discardResults", request.discard_results.is_some()),
         ("version", request.version.is_some()),
     ];
     let (name, own): (&str, &[&str]) = match request.action {
@@ -228,6 +229,7 @@ fn action_of(request: BatchRequest) -> Result<BatchAction, Refusal> {
         BatchVerb::Resume => ("resume", &["children"]),
         BatchVerb::Raise => ("raise", &["event", "data", "dataText"]),
         BatchVerb::Delete => ("delete", &["force"]),
+        BatchVerb::Rewind => ("rewind", &["reason", "alone", "discardResults"]),
         BatchVerb::Restart => ("restart", &["inPlace", "alone", "version"]),
     };
     if let Some((wrong, _)) = given.iter().find(|(name, is_given)| *is_given && !own.contains(name)) {
@@ -259,6 +261,11 @@ fn action_of(request: BatchRequest) -> Result<BatchAction, Refusal> {
         }
         BatchVerb::Delete => BatchAction::Delete {
             force: request.force.unwrap_or_default(),
+        },
+        BatchVerb::Rewind => BatchAction::Rewind {
+            reason: request.reason,
+            alone: request.alone.unwrap_or_default(),
+            discard_results: request.discard_results.unwrap_or_default(),
         },
         BatchVerb::Restart => {
             let in_place = request.in_place.unwrap_or_default();
@@ -315,6 +322,8 @@ mod tests {
             ("delete", json!({ "force": true }), true),
             ("delete", json!({ "event": "go" }), false),
             ("restart", json!({ "inPlace": true, "alone": true, "version": "2.0.0" }), true),
+            ("rewind", json!({ "reason": "x", "alone": true, "discardResults": true }), true),
+            ("rewind", json!({ "inPlace": true }), false),
             ("restart", json!({ "alone": true }), false),
         ] {
             let mut body = parameters.clone();

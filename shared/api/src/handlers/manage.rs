@@ -1,6 +1,6 @@
-//! What operators do with an instance: cancel, prune, delete; `pause` and `restart` have the rest.
+//! What operators do with an instance: cancel, prune, delete; `pause`, `restart` and `rewind` have the rest.
 
-use super::{Answer, answer, ok, pause, restart};
+use super::{Answer, answer, ok, pause, restart, rewind};
 use crate::api::Api;
 use crate::body::Body;
 use crate::idempotency::Key;
@@ -54,9 +54,14 @@ pub(crate) async fn verb(
             let Body(request) = Body::from_request(request, &()).await?;
             restart::restart(&api, &id, key.as_deref(), request).await
         }
+        "rewind" => {
+            Query::read(query.as_deref(), &[])?;
+            let Body(request) = Body::from_request(request, &()).await?;
+            rewind::rewind(&api, &id, request).await
+        }
         _ => Err(Refusal::new(
             ProblemType::NoSuchRoute,
-            "the verbs of an instance are cancel, prune, pause, resume and restart",
+            "the verbs of an instance are cancel, prune, pause, resume, rewind and restart",
         )),
     }
 }

@@ -10,6 +10,7 @@ pub(crate) mod manage;
 pub(crate) mod numbers;
 pub(crate) mod pause;
 pub(crate) mod restart;
+pub(crate) mod rewind;
 pub(crate) mod send;
 pub(crate) mod service;
 pub(crate) mod start;

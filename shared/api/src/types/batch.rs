@@ -51,6 +51,7 @@ pub enum BatchVerb {
     Resume,
     Raise,
     Delete,
+    Rewind,
     Restart,
 }
 
@@ -102,7 +103,7 @@ pub struct BatchRequest {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 1, maximum = 500)]
     pub rate: Option<u32>,
-    /// Of `cancel` and `pause`: the reason.
+    /// Of `cancel`, `pause` and `rewind`: the reason.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(max_length = 1024)]
     pub reason: Option<String>,
@@ -125,9 +126,12 @@ pub struct BatchRequest {
     /// Of `restart`: as the next execution of the same instance.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub in_place: Option<bool>,
-    /// Of `restart` in place: also children.
+    /// Of `rewind`, and of `restart` in place: also children.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub alone: Option<bool>,
+    /// Of `rewind`: run activities again whose results were obtained.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub discard_results: Option<bool>,
     /// Of `restart`: the version.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(max_length = 128)]

@@ -1,6 +1,6 @@
 //! Instances, alone and in lists.
 
-use super::Payload;
+use super::{ForkedFrom, Payload, Rewind};
 use super::payload::present;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -148,6 +148,12 @@ pub struct Instance {
     /// Its tags.
     #[serde(default)]
     pub tags: BTreeMap<String, String>,
+    /// Its newest rewinds, the oldest first. Not in lists.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub rewinds: Vec<Rewind>,
+    /// Where it was forked from. Not in lists.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub forked_from: Option<ForkedFrom>,
 }
 
 /// Why no deployed build can go on with an instance.

@@ -13,6 +13,7 @@ mod maintenance;
 mod message;
 mod payload;
 mod problem;
+mod rewind;
 mod start;
 pub mod time;
 
@@ -37,4 +38,5 @@ pub use message::{
 };
 pub use payload::Payload;
 pub use problem::{Problem, ProblemType};
+pub use rewind::{ForkedFrom, Rewind, RewindRequest, Rewound, Step};
 pub use start::{StartRequest, Started};

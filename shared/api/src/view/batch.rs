@@ -29,6 +29,7 @@ pub(crate) fn batch(batch: &store::Batch) -> Batch {
             store::BatchAction::Resume { .. } => BatchVerb::Resume,
             store::BatchAction::Raise { .. } => BatchVerb::Raise,
             store::BatchAction::Delete { .. } => BatchVerb::Delete,
+            store::BatchAction::Rewind { .. } => BatchVerb::Rewind,
             store::BatchAction::Restart { .. } => BatchVerb::Restart,
         },
         filter: BatchFilter {

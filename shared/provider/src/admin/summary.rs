@@ -5,7 +5,7 @@
 
 use crate::error::Failure;
 use crate::model::sql::TURN;
-use crate::model::{Blocked, InstanceDoc, Listed, MessageDoc, Paused, Status};
+use crate::model::{Blocked, ForkedFrom, InstanceDoc, Listed, MessageDoc, Paused, Rewind, Status};
 use crate::read;
 use crate::store::{Fence, Store};
 use cosmos::{Changed, Etag, PartitionKey, Query};
@@ -165,6 +165,10 @@ pub struct InstanceSummary {
     pub parent: Option<String>,
     /// Its tags.
     pub tags: BTreeMap<String, String>,
+    /// Its newest rewinds, the oldest first. Empty in lists.
+    pub rewinds: Vec<Rewind>,
+    /// Where it was forked from. `None` in lists.
+    pub forked_from: Option<ForkedFrom>,
     /// The version of what is stored, for [`CosmosProvider::instance_summary_if_changed`](crate::CosmosProvider::instance_summary_if_changed).
     pub etag: String,
 }
@@ -197,6 +201,8 @@ impl InstanceSummary {
             events: current.events,
             parent: doc.parent.clone(),
             tags: doc.tags.as_map().clone(),
+            rewinds: doc.rewinds.all().to_vec(),
+            forked_from: doc.forked_from.clone(),
             etag: etag.as_str().to_owned(),
         })
     }

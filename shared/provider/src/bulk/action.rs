@@ -38,6 +38,15 @@ pub enum BatchAction {
         /// Also if it has not ended.
         force: bool,
     },
+    /// Lets it go on from before its failure.
+    Rewind {
+        /// Why.
+        reason: Option<String>,
+        /// Also a child, whose parent has its failure.
+        alone: bool,
+        /// Run activities again whose results were obtained after the failure was decided.
+        discard_results: bool,
+    },
     /// Restarts it with the same input.
     Restart {
         /// As its next execution, not as a new instance.
@@ -65,8 +74,9 @@ pub(super) enum Effect {
 }
 
 pub(super) const NOT_ENDED: &str = "it has not ended";
+pub(super) const NOT_FAILED: &str = "it has not failed";
 
-/// Why a child is not restarted in place.
+/// Why a child is not restarted in place, or not rewound.
 pub(super) fn is_child(parent: &str) -> String {
     format!("it is a child of instance '{parent}'")
 }
@@ -80,6 +90,7 @@ impl BatchAction {
             BatchAction::Resume { .. } => "resume",
             BatchAction::Raise { .. } => "raise",
             BatchAction::Delete { .. } => "delete",
+            BatchAction::Rewind { .. } => "rewind",
             BatchAction::Restart { .. } => "restart",
         }
     }
@@ -99,6 +110,13 @@ impl BatchAction {
                 Some(_) => Effect::Unchanged,
                 None if *force || status.is_finished() => Effect::Changed,
                 None => Effect::Failed(NOT_ENDED.to_owned()),
+            },
+            BatchAction::Rewind { alone, .. } => match parent.filter(|_| !alone) {
+                _ if !matches!(status, InstanceStatus::Failed | InstanceStatus::Cancelled) => {
+                    Effect::Failed(NOT_FAILED.to_owned())
+                }
+                Some(parent) => Effect::Failed(is_child(parent)),
+                None => Effect::Changed,
             },
             BatchAction::Restart { in_place: false, .. } => Effect::Changed,
             BatchAction::Restart { alone, .. } => match parent.filter(|_| !alone) {
@@ -215,6 +233,11 @@ mod tests {
         };
         let resume = BatchAction::Resume { children: false };
         let delete = |force| BatchAction::Delete { force };
+        let rewind = |alone| BatchAction::Rewind {
+            reason: None,
+            alone,
+            discard_results: false,
+        };
         let failed = |why: &str| Effect::Failed(why.to_owned());
         let (changed, unchanged) = (Effect::Changed, Effect::Unchanged);
         let child = is_child("p");
@@ -232,6 +255,11 @@ mod tests {
             (&delete(false), Running, None, failed(NOT_ENDED)),
             (&delete(true), Running, None, changed.clone()),
             (&delete(true), Completed, Some("p"), unchanged.clone()),
+            (&rewind(false), Failed, None, changed.clone()),
+            (&rewind(false), Cancelled, None, changed.clone()),
+            (&rewind(false), Completed, None, failed(NOT_FAILED)),
+            (&rewind(false), Failed, Some("p"), failed(&child)),
+            (&rewind(true), Failed, Some("p"), changed.clone()),
             (&restart(false, false), Running, Some("p"), changed.clone()),
             (&restart(true, false), Failed, None, changed.clone()),
             (&restart(true, false), Failed, Some("p"), failed(&child)),

@@ -1,8 +1,9 @@
 //! Applies the action of a batch to one instance, once: see the table in `bulk`.
 
-use super::action::{BatchAction, Effect, NOT_ENDED, is_child};
+use super::action::{BatchAction, Effect, NOT_ENDED, NOT_FAILED, is_child};
 use crate::admin::{
-    self, InstanceStatus, PauseOutcome, PauseResult, PauseVerb, RestartRequest, Restarted, tree_of,
+    self, InstanceStatus, PauseOutcome, PauseResult, PauseVerb, RestartRequest, Restarted, RewindOutcome,
+    RewindRequest, RewindResult, tree_of,
 };
 use crate::due::Due;
 use crate::enqueue::{self, EventTarget, Raised, Sent};
@@ -79,6 +80,22 @@ impl Applier<'_> {
                 Ok(changed(resumed, was_paused))
             }
             BatchAction::Delete { force } => self.delete(instance, *force).await,
+            BatchAction::Rewind {
+                reason,
+                alone,
+                discard_results,
+            } => {
+                let call = format!("batch-{}", self.batch);
+                let request = RewindRequest {
+                    instance,
+                    reason: reason.as_deref(),
+                    alone: *alone,
+                    discard_results: *discard_results,
+                    call: Some(&call),
+                    ..RewindRequest::default()
+                };
+                Ok(rewound(admin::rewind(store, &request).await?))
+            }
             BatchAction::Restart {
                 in_place,
                 alone,
@@ -162,6 +179,26 @@ fn changed(result: PauseResult, was_to_change: bool) -> Applied {
         _ => Vec::new(),
     };
     Applied { effect, due }
+}
+
+fn rewound(result: RewindResult) -> Applied {
+    let effect = match result.outcome {
+        RewindOutcome::Rewound | RewindOutcome::Repeated => {
+            return Applied {
+                effect: Effect::Changed,
+                due: result.due,
+            };
+        }
+        RewindOutcome::NotFound => Effect::Gone,
+        RewindOutcome::Planned | RewindOutcome::NotFailed => Effect::Failed(NOT_FAILED.to_owned()),
+        RewindOutcome::Deleting => Effect::Failed("it is being deleted".to_owned()),
+        RewindOutcome::HasParent(parent) => Effect::Failed(is_child(&parent)),
+        RewindOutcome::StartedChildren(children) => {
+            Effect::Failed(format!("children exist that it has started since: {}", children.join(", ")))
+        }
+        RewindOutcome::Impossible(why) => Effect::Failed(why),
+    };
+    Applied::of(effect)
 }
 
 fn restarted(restarted: Restarted, due: Vec<Due>) -> Applied {

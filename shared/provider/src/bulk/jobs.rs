@@ -13,8 +13,8 @@ use cosmos::{Found, PageOptions, PartitionKey, Query, Retry};
 
 /// How many digits of a digest an id has that is derived from a key.
 const ID_DIGITS: usize = 32;
-/// The longest id of a batch: document ids have at most 255 characters.
-const MOST_ID: usize = 100;
+/// The longest id of a batch: it is a part of the name of a rewind, which has at most 100 characters.
+const MOST_ID: usize = 90;
 /// How often a batch is read again that another process writes.
 const ATTEMPTS: u32 = 50;
 

@@ -18,6 +18,7 @@
 //! | pause | it is paused already | the pause names the batch |
 //! | resume | it is not paused any more | it was when the page was planned |
 //! | delete | it is gone | it was there when the page was planned |
+//! | rewind | the name of the call, which the instance remembers (of its last ten rewinds) | the name |
 //! | restart as a new instance | the new id derives from batch and instance, and the start has a key | the receipt |
 //! | restart in place | the receipt of a key of the batch, in the batch that restarts | the receipt |
 //!

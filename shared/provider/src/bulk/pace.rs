@@ -5,7 +5,7 @@
 //! the pause, each other one halves it again.
 
 /// The most instances of one page: a step takes some seconds at most, and its write is one batch.
-const MOST_PAGE: u32 = 50;
+const MOST_PAGE: u32 = 100;
 /// A page of a dry run, which only reads.
 pub(super) const DRY_PAGE: usize = 500;
 /// A wakeup that comes so much later than it was sent for (ms) has waited in its queue.
@@ -84,7 +84,7 @@ mod tests {
             };
             assert_eq!(seen.pause(), (pause, 0), "{seen:?}");
         }
-        assert_eq!([0, 1, 20, 1_000].map(page_size), [1, 1, 20, 50]);
+        assert_eq!([0, 1, 20, 1_000].map(page_size), [1, 1, 20, 100]);
     }
 
     #[test]

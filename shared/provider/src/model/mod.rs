@@ -20,12 +20,14 @@ mod deletion;
 mod history;
 mod instance;
 mod intent;
+mod kept;
 mod key_receipt;
 mod kv;
 mod lock;
 mod maintenance;
 mod message;
 mod paused;
+mod rewind;
 mod session;
 pub(crate) mod sql;
 mod staged;
@@ -49,6 +51,7 @@ pub(crate) use history::{
 };
 pub(crate) use instance::{ExecutionDoc, ExecutionState, InstanceDoc, ParentCall, Status};
 pub(crate) use intent::IntentDoc;
+pub(crate) use kept::{KeptCall, KeptResultDoc};
 pub(crate) use key_receipt::{KeyReceiptDoc, KeyedRequest};
 pub(crate) use kv::{KvDoc, Scope};
 pub(crate) use lock::{Deleting, Lock, Unfinished};
@@ -58,6 +61,8 @@ pub(crate) use maintenance::{MaintenanceDoc, ProbeDoc, RetentionDoc};
 pub(crate) use message::{Envelope, MessageDoc, Receipt, ReceiptDoc, is_start, target_of};
 pub use paused::Paused;
 pub(crate) use paused::{PARKED_MS, PausePhase};
+pub(crate) use rewind::Rewinds;
+pub use rewind::{ForkedFrom, Rewind};
 pub(crate) use session::SessionDoc;
 pub(crate) use staged::{StagedDoc, StagedHead, StagedOp, StagedOpKind};
 pub use tags::{TagError, Tags};
@@ -93,6 +98,7 @@ pub(crate) enum Kind {
     Text,
     BatchJob,
     BatchFailures,
+    KeptResult,
     /// Of a newer version of this crate: left alone.
     #[serde(other)]
     Unknown,

@@ -32,6 +32,7 @@ names! {
     DEAD_LETTER = "'dead-letter'" is Kind::DeadLetter;
     INTENT = "'intent'" is Kind::Intent;
     KV = "'kv'" is Kind::Kv;
+    KEPT_RESULT = "'kept-result'" is Kind::KeptResult;
     SESSION = "'session'" is Kind::Session;
     DELETION = "'deletion'" is Kind::Deletion;
     MAINTENANCE = "'maintenance'" is Kind::Maintenance;

@@ -7,6 +7,7 @@ mod bulk;
 mod directed;
 mod maintenance;
 mod pause;
+mod rewind;
 mod summary;
 mod verbs;
 

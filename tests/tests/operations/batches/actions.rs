@@ -14,20 +14,21 @@ async fn one_of_each() -> Scene {
     begin(provider, "paused").await;
     provider.pause("paused", None, false).await.expect("it is paused");
     begin_with(provider, "completed", 0, ended("Completed", "out")).await;
-    begin_with(provider, "failed", 0, ended("Failed", "out")).await;
+    fail(provider, "failed").await;
     scene
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn each_action_changes_what_it_can_and_a_dry_run_says_so_before_and_changes_nothing() {
     let restart_new = restart(false);
-    let cases: [(BatchAction, [u64; 5]); 8] = [
+    let cases: [(BatchAction, [u64; 5]); 9] = [
         (cancel(), [5, 3, 2, 0, 0]),
         (pause(), [5, 2, 3, 0, 0]),
         (resume(), [5, 1, 4, 0, 0]),
         (raise(), [5, 3, 2, 0, 0]),
         (delete(), [5, 2, 0, 0, 3]),
         (BatchAction::Delete { force: true }, [5, 5, 0, 0, 0]),
+        (rewind(), [5, 1, 0, 0, 4]),
         (restart(true), [5, 2, 0, 0, 3]),
         (restart_new, [5, 5, 0, 0, 0]),
     ];

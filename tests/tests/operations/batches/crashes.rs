@@ -14,7 +14,7 @@ const INSTANCES: usize = 5;
 async fn prepared(action: &BatchAction) -> Scene {
     let scene = Scene::new().await;
     match action {
-        BatchAction::Delete { .. } | BatchAction::Restart { .. } => failed(&scene, INSTANCES).await,
+        BatchAction::Delete { .. } | BatchAction::Restart { .. } | BatchAction::Rewind { .. } => failed(&scene, INSTANCES).await,
         _ => running(&scene, INSTANCES).await,
     }
     if matches!(action, BatchAction::Resume { .. }) {
@@ -42,6 +42,14 @@ async fn assert_done_once(scene: &Scene, action: &BatchAction, context: &str) {
         BatchAction::Pause { .. } => all_are(Some(InstanceStatus::Paused)).await,
         BatchAction::Resume { .. } => all_are(Some(InstanceStatus::Running)).await,
         BatchAction::Delete { .. } => all_are(None).await,
+        BatchAction::Rewind { .. } => {
+            all_are(Some(InstanceStatus::Running)).await;
+            for doc in scene.world.documents().await {
+                if doc["type"] == "instance" {
+                    assert_eq!(doc["rewinds"].as_array().map(Vec::len), Some(1), "{context}: {doc}");
+                }
+            }
+        }
         BatchAction::Restart { in_place, .. } => {
             let starts = messages(scene, "StartOrchestration").await;
             once(starts.clone());
@@ -87,6 +95,11 @@ async fn a_batch_of_events_killed_at_every_write_raises_each_once() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_batch_of_restarts_in_place_killed_at_every_write_restarts_each_once() {
     sweep(restart(true), LEAST).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_batch_of_rewinds_killed_at_every_write_rewinds_each_once() {
+    sweep(rewind(), LEAST).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -2,6 +2,7 @@
 
 use crate::pause::support::Scene;
 use cosmos::Clock as _;
+use duroxide::EventKind;
 use duroxide_cosmos::{
     Batch, BatchAction, BatchRequest, BatchStarted, BatchState, BatchStep, CosmosProvider, InstanceFilter,
     InstanceStatus, StepContext,
@@ -60,6 +61,14 @@ pub fn raise() -> BatchAction {
 
 pub fn delete() -> BatchAction {
     BatchAction::Delete { force: false }
+}
+
+pub fn rewind() -> BatchAction {
+    BatchAction::Rewind {
+        reason: Some("fixed".to_owned()),
+        alone: false,
+        discard_results: false,
+    }
 }
 
 pub fn restart(in_place: bool) -> BatchAction {
@@ -123,12 +132,38 @@ pub async fn running(scene: &Scene, count: usize) {
     }
 }
 
-/// The same, ended.
+/// The same, failed with an activity.
 pub async fn failed(scene: &Scene, count: usize) {
     for n in 0..count {
-        begin_with(&scene.provider, &format!("i-{n}"), 0, ended("Failed", "out")).await;
+        fail(&scene.provider, &format!("i-{n}")).await;
         scene.clock.advance(Duration::from_millis(1));
     }
+}
+
+/// An instance that has failed with an activity.
+pub async fn fail(provider: &CosmosProvider, instance: &str) {
+    enqueue(provider, start_of(instance)).await;
+    let turn = turn(provider, instance).await;
+    let details = duroxide::ErrorDetails::Application {
+        kind: duroxide::AppErrorKind::ActivityFailed,
+        message: "out of stock".to_owned(),
+        retryable: false,
+    };
+    let mut failed = event(
+        instance,
+        1,
+        3,
+        EventKind::ActivityFailed {
+            details: details.clone(),
+        },
+    );
+    failed.source_event_id = Some(2);
+    let end = event(instance, 1, 4, EventKind::OrchestrationFailed { details });
+    let decision = Decision {
+        metadata: ended("Failed", "out of stock"),
+        ..Decision::of(vec![started(instance, 1), scheduled(instance, 2), failed, end])
+    };
+    commit(provider, &turn.lock_token, decision).await.expect("it fails");
 }
 
 pub async fn status(scene: &Scene, instance: &str) -> Option<InstanceStatus> {

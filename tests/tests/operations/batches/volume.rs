@@ -45,7 +45,7 @@ async fn by_mortal_functions(count: usize, most_writes: u64) {
         ..all()
     };
     let mut request = request(raise(), filter);
-    request.rate = 50;
+    request.rate = 500;
     start(&scene, "b", &request).await;
     let (mut seed, mut killed) = (0x9e37_79b9_7f4a_7c15, 0);
     let ended = loop {

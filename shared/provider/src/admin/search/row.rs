@@ -88,6 +88,8 @@ impl Row {
             events: self.events,
             parent: self.parent,
             tags: self.tags.into_map(),
+            rewinds: Vec::new(),
+            forked_from: None,
             etag: self.etag,
         })
     }
