@@ -223,7 +223,7 @@ impl Notifier for Channel {
         self.notified.fetch_add(wakeups.len(), Ordering::SeqCst);
         for Delayed { wakeup, delay } in wakeups.iter().cloned() {
             let queue = match wakeup.target {
-                Target::Turn { .. } => self.turns.clone(),
+                Target::Turn { .. } | Target::Batch { .. } => self.turns.clone(),
                 Target::Work(_) => self.works.clone(),
             };
             if delay.is_zero() {

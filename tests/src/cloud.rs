@@ -188,7 +188,7 @@ impl Cloud {
                 waiting.extend(post(wakeup).into_iter().map(|wakeup| (at, wakeup)));
             }
             assert!(now < limit, "wakeups go on for ever: {waiting:?}");
-            let is_turn = |wakeup: &Wakeup| matches!(wakeup.target, Target::Turn { .. });
+            let is_turn = |wakeup: &Wakeup| !matches!(wakeup.target, Target::Work(_));
             let works: Vec<Wakeup> = take(&mut waiting, usize::MAX, |at, wakeup| at <= now && !is_turn(wakeup));
             for batch in works.chunks(10) {
                 running.push(self.worker.feed(batch.to_vec(), false));

@@ -238,7 +238,7 @@ pub async fn written_work(provider: &CosmosProvider, instance: &str, decision: D
     due.into_iter()
         .filter_map(|due| match due.target {
             Target::Work(work) => Some(work),
-            Target::Turn { .. } => None,
+            Target::Turn { .. } | Target::Batch { .. } => None,
         })
         .collect()
 }

@@ -91,7 +91,7 @@ async fn first_turn(ours: &CosmosProvider) -> Result<Vec<Due>> {
 async fn activity(ours: &CosmosProvider, due: Vec<Due>) -> Result<()> {
     let work = due.into_iter().find_map(|due| match due.target {
         Target::Work(work) => Some(work),
-        Target::Turn { .. } => None,
+        Target::Turn { .. } | Target::Batch { .. } => None,
     });
     let Some(work) = work else {
         bail!("the first turn scheduled no activity")

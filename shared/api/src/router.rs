@@ -1,7 +1,7 @@
 //! The router: each route of the table, behind its layers.
 
 use crate::api::Api;
-use crate::handlers::{dashboard, dead_letters, details, explain, instances, manage, numbers, send, service, start};
+use crate::handlers::{batches, dashboard, dead_letters, details, explain, instances, manage, numbers, send, service, start};
 use crate::{access, audit, headers};
 use axum::Router;
 use axum::middleware::{from_fn, from_fn_with_state};
@@ -35,6 +35,9 @@ pub fn router(api: Api) -> Router {
         .route("/v1/throughput", get(numbers::throughput))
         .route("/v1/overdue", get(numbers::overdue))
         .route("/v1/stats", get(numbers::stats))
+        .route("/v1/batches", get(batches::list).post(batches::start))
+        .route("/v1/batches/{id}", get(batches::get).post(batches::verb))
+        .route("/v1/batches/{id}/failures", get(batches::failures))
         .route("/v1/dead-letters", get(dead_letters::list))
         .route(
             "/v1/dead-letters/{instance}/{letter}",

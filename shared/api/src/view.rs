@@ -1,13 +1,15 @@
 //! What the store returns, as answers. Pure.
 
+mod batch;
 mod explain;
 
+pub(crate) use batch::{batch, batch_failure};
 pub(crate) use explain::explanation;
 
 use crate::types::time::rfc3339;
 use crate::types::{
-    ActivityAttempts, Blocked, DeadLetterSummary, EndedAttempt, Execution, Instance, OverdueItem, OverdueKind,
-    Overview, Paused, Payload, Role, Status, StatusCount, ThroughputHour,
+    ActivityAttempts, Blocked, DeadLetterSummary, EndedAttempt, Execution, ForkedFrom, Instance, OverdueItem,
+    OverdueKind, Overview, Paused, Payload, Rewind, Role, Status, StatusCount, ThroughputHour,
 };
 use duroxide::providers::ExecutionInfo;
 use duroxide_cosmos as store;
@@ -95,6 +97,7 @@ pub(crate) fn instance(summary: &InstanceSummary, raw: bool) -> Instance {
             since: rfc3339(paused.since),
             reason: paused.reason.clone(),
         }),
+        restarted_from: summary.restarted_from.clone(),
         execution: summary.execution,
         events: summary.events,
         created_at: rfc3339(summary.accepted_at),
@@ -104,6 +107,26 @@ pub(crate) fn instance(summary: &InstanceSummary, raw: bool) -> Instance {
         duration_ms: summary.took_ms(),
         parent: summary.parent.clone(),
         tags: summary.tags.clone(),
+        rewinds: summary.rewinds.iter().map(rewind).collect(),
+        forked_from: summary.forked_from.as_ref().map(|from| ForkedFrom {
+            instance: from.instance.clone(),
+            execution: from.execution,
+            event: from.event,
+            at: rfc3339(from.at),
+        }),
+    }
+}
+
+pub(crate) fn rewind(rewind: &store::Rewind) -> Rewind {
+    Rewind {
+        number: rewind.number,
+        at: rfc3339(rewind.at),
+        reason: rewind.reason.clone(),
+        execution: rewind.execution,
+        before: rewind.before,
+        undone: rewind.undone,
+        error: rewind.error.clone(),
+        cancelled: rewind.cancelled,
     }
 }
 

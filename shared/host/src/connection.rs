@@ -13,8 +13,9 @@ use crate::wakeup::{Wakeup, recent_consistency_token};
 use duroxide::Client;
 use duroxide::providers::{Provider, ProviderError};
 use duroxide_cosmos::{
+    BatchCancelled, BatchRequest, BatchStarted, RestartRequest, Restarted,
     ConnectError, CosmosConfig, CosmosProvider, EventRequest, ExplainSettings, Explanation, Ids as _, PauseResult,
-    Raised, RandomIds, StartRequest, Started,
+    Raised, RandomIds, RewindRequest, RewindResult, StartRequest, Started,
 };
 use std::fmt;
 use std::sync::Arc;
@@ -149,6 +150,51 @@ impl Connection {
     /// As [`CosmosProvider::resume`].
     pub async fn resume(&self, instance: &str, children: bool) -> Result<PauseResult, ProviderError> {
         self.notifying.resume(instance, children).await
+    }
+
+    /// Starts a new instance with the input of another one, and wakes the functions.
+    ///
+    /// # Errors
+    /// As [`CosmosProvider::restart_as_new`].
+    pub async fn restart_as_new(
+        &self,
+        request: RestartRequest<'_>,
+        new_id: &str,
+    ) -> Result<Restarted, ProviderError> {
+        self.notifying.restart_as_new(request, new_id).await
+    }
+
+    /// Begins the next execution of an instance that has ended, and wakes the functions.
+    ///
+    /// # Errors
+    /// As [`CosmosProvider::restart_in_place`].
+    pub async fn restart_in_place(&self, request: RestartRequest<'_>, alone: bool) -> Result<Restarted, ProviderError> {
+        self.notifying.restart_in_place(request, alone).await
+    }
+
+    /// Begins a batch, and wakes the function that takes its first step.
+    ///
+    /// # Errors
+    /// As [`CosmosProvider::start_batch`].
+    pub async fn start_batch(&self, id: &str, request: &BatchRequest) -> Result<BatchStarted, ProviderError> {
+        self.notifying.start_batch(id, request).await
+    }
+
+    /// Cancels a batch.
+    ///
+    /// # Errors
+    /// As [`CosmosProvider::cancel_batch`].
+    pub async fn cancel_batch(&self, id: &str) -> Result<BatchCancelled, ProviderError> {
+        self.notifying.cancel_batch(id).await
+    }
+
+    /// Rewinds an instance that has failed, and wakes the functions for what runs again. A wakeup that cannot be sent is no error:
+    /// maintenance finds its target.
+    ///
+    /// # Errors
+    /// As [`CosmosProvider::rewind`].
+    pub async fn rewind(&self, request: &RewindRequest<'_>) -> Result<RewindResult, ProviderError> {
+        self.notifying.rewind(request).await
     }
 
     /// Wakes an instance, after something was queued past the client (a redriven dead letter). Returns the wakeup if it was

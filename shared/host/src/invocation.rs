@@ -10,6 +10,7 @@
 //! Each step is a span with the fields of its target and, at its end, of what was claimed, so that every log line of
 //! the step can be found by instance.
 
+mod batch;
 mod in_time;
 
 use crate::budget::Budget;
@@ -111,11 +112,11 @@ impl Environment {
             .iter()
             .filter_map(|wakeup| wakeup.consistency_token.as_deref());
         tokens.for_each(|token| self.store.absorb_consistency_token(token));
-        let mut step = self.gate.serve(group.step(), budget).await;
+        let mut step = self.serve_step(group, group.step(), budget).await;
         if step.outcome == Outcome::Raced {
             self.metrics.count(Metric::Raced, 1);
             // The winner may have read before this group's message came. Who claims cannot lose again.
-            let raced = std::mem::replace(&mut step, self.gate.serve(group.claiming(), budget).await);
+            let raced = std::mem::replace(&mut step, self.serve_step(group, group.claiming(), budget).await);
             step.wakeups.extend(raced.wakeups);
         }
         let disposition = group.disposition(&step, self.clock.now_ms());
@@ -139,6 +140,14 @@ impl Environment {
         match step.outcome == Outcome::Committed && group.target.activity().is_some() {
             true => Taken::Ended,
             false => Taken::Served,
+        }
+    }
+
+    /// A step of an instance goes through the gate. That of a batch needs no runtime.
+    async fn serve_step(&self, group: &Group, step: Option<StepTarget>, budget: Budget) -> Step {
+        match (step, &group.target) {
+            (Some(step), _) => self.gate.serve(step, budget).await,
+            (None, target) => self.batch_step(target, &group.wakeups, budget).await,
         }
     }
 
@@ -229,9 +238,12 @@ impl Environment {
     fn accepted(&self, body: &str) -> Result<Wakeup, String> {
         let wakeup = Wakeup::decode(body).map_err(|error| error.to_string())?;
         match (self.role, &wakeup.target) {
-            (Role::Orchestrator, Target::Turn { .. }) | (Role::Worker, Target::Work(_)) => Ok(wakeup),
+            (Role::Orchestrator, Target::Turn { .. } | Target::Batch { .. }) | (Role::Worker, Target::Work(_)) => {
+                Ok(wakeup)
+            }
             (Role::Orchestrator, Target::Work(_)) => Err(misrouted("work", "orchestrator")),
             (Role::Worker, Target::Turn { .. }) => Err(misrouted("turn", "worker")),
+            (Role::Worker, Target::Batch { .. }) => Err(misrouted("batch", "worker")),
         }
     }
 
@@ -240,12 +252,13 @@ impl Environment {
         let span = tracing::Span::current();
         span.record("execution", step.execution);
         span.record("attempt", step.attempt);
-        let steps = match self.role {
-            Role::Orchestrator => {
+        let steps = match (self.role, &group.target) {
+            (_, Target::Batch { .. }) => Metric::BatchSteps,
+            (Role::Orchestrator, _) => {
                 span.record("turn", step.number);
                 Metric::Turns
             }
-            Role::Worker => Metric::Activities,
+            (Role::Worker, _) => Metric::Activities,
         };
         self.metrics.count(steps, 1);
         self.metrics.count(step.outcome.metric(), 1);
@@ -325,28 +338,29 @@ impl Group {
         }
     }
 
-    /// The step that it asks for. A turn that may have ended its process before is claimed and counted. One whose wakeups
+    /// The step of an instance that it asks for. A turn that may have ended its process before is claimed and counted. One whose wakeups
     /// come fast is claimed, because other invocations have some of them too: all but one would run it in vain.
-    fn step(&self) -> StepTarget {
+    fn step(&self) -> Option<StepTarget> {
         let is_suspicious = |wakeup: &Wakeup| wakeup.tries > 0 || wakeup.overdue;
         let is_rush = self.wakeups.len() >= RUSH;
         self.step_with(is_rush || self.is_redelivered || self.wakeups.iter().any(is_suspicious))
     }
 
     /// The same step, claimed in any case.
-    fn claiming(&self) -> StepTarget {
+    fn claiming(&self) -> Option<StepTarget> {
         self.step_with(true)
     }
 
-    fn step_with(&self, claims: bool) -> StepTarget {
-        match &self.target {
+    fn step_with(&self, claims: bool) -> Option<StepTarget> {
+        Some(match &self.target {
             Target::Turn { instance } => StepTarget::Turn(TurnTarget {
                 instance: instance.clone(),
                 execution: self.wakeups.iter().filter_map(|wakeup| wakeup.execution).max(),
                 claims,
             }),
             Target::Work(work) => StepTarget::Work(work.clone()),
-        }
+            Target::Batch { .. } => return None,
+        })
     }
 
     fn disposition(&self, step: &Step, now_ms: u64) -> Disposition {
@@ -368,16 +382,20 @@ impl Group {
 struct Identity {
     instance: String,
     activity: Option<(u64, u64)>,
+    batch: Option<String>,
 }
 
 impl Identity {
     fn of(target: &Target) -> Identity {
+        let (activity, batch) = match target {
+            Target::Turn { .. } => (None, None),
+            Target::Work(work) => (Some((work.execution, work.activity)), None),
+            Target::Batch { id } => (None, Some(id.clone())),
+        };
         Identity {
             instance: target.instance().to_owned(),
-            activity: match target {
-                Target::Turn { .. } => None,
-                Target::Work(work) => Some((work.execution, work.activity)),
-            },
+            activity,
+            batch,
         }
     }
 }

@@ -1,6 +1,6 @@
 //! A provider that wakes the functions for what it queues: what a `duroxide::Client` needs where nobody polls.
 //!
-//! Only the two `enqueue_*`, `start`, `raise`, `pause` and `resume` send wakeups. For what the runtime commits, the invocation that ran it sends them. Requests for
+//! Only the two `enqueue_*`, `start`, `raise`, `pause`, `resume`, `rewind`, the restarts and those of batches send wakeups. For what the runtime commits, the invocation that ran it sends them. Requests for
 //! one instance at the same moment share a wakeup (`notifier/coalesce.rs`).
 
 use crate::delegate_provider;
@@ -9,7 +9,10 @@ use crate::notifier::{BoundedNotifier, Coalescer, UnderWay};
 use crate::wakeup::recent_consistency_token;
 use cosmos::Clock;
 use duroxide::providers::{Provider, ProviderError, WorkItem};
-use duroxide_cosmos::{CosmosProvider, Due, EventRequest, PauseResult, Raised, StartRequest, Started, Target};
+use duroxide_cosmos::{
+    BatchCancelled, BatchRequest, BatchStarted, CosmosProvider, Due, EventRequest, PauseResult, Raised, RestartRequest,
+    Restarted, RewindRequest, RewindResult, StartRequest, Started, Target,
+};
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -86,6 +89,58 @@ impl NotifyingProvider {
         let resumed = self.store.resume(instance, children).await?;
         self.notify(under_way, resumed.due.clone()).await;
         Ok(resumed)
+    }
+
+    /// Starts a new instance with the input of another one, and wakes the functions, again if it is repeated.
+    pub async fn restart_as_new(
+        &self,
+        request: RestartRequest<'_>,
+        new_id: &str,
+    ) -> Result<Restarted, ProviderError> {
+        let under_way = self.wakeups.enter();
+        let restarted = self.store.restart_as_new(request, new_id).await?;
+        if matches!(restarted, Restarted::Accepted { .. } | Restarted::Repeated) {
+            self.notify(under_way, Some(turn_of(new_id))).await;
+        }
+        Ok(restarted)
+    }
+
+    /// Begins the next execution of an instance that has ended, and wakes the functions, again if it is repeated.
+    pub async fn restart_in_place(&self, request: RestartRequest<'_>, alone: bool) -> Result<Restarted, ProviderError> {
+        let under_way = self.wakeups.enter();
+        let restarted = self.store.restart_in_place(request, alone).await?;
+        if matches!(restarted, Restarted::Accepted { .. } | Restarted::Repeated) {
+            self.notify(under_way, Some(turn_of(request.instance))).await;
+        }
+        Ok(restarted)
+    }
+
+    /// Begins a batch and wakes its first step, again if it is repeated.
+    pub async fn start_batch(&self, id: &str, request: &BatchRequest) -> Result<BatchStarted, ProviderError> {
+        let under_way = self.wakeups.enter();
+        let started = self.store.start_batch(id, request).await?;
+        if started != BatchStarted::KeyReused {
+            self.notify(under_way, Some(Due::batch(id, None))).await;
+        }
+        Ok(started)
+    }
+
+    /// Cancels a batch and wakes the step that ends it, again if it is repeated.
+    pub async fn cancel_batch(&self, id: &str) -> Result<BatchCancelled, ProviderError> {
+        let under_way = self.wakeups.enter();
+        let cancelled = self.store.cancel_batch(id).await?;
+        if matches!(cancelled, BatchCancelled::Accepted(_)) {
+            self.notify(under_way, Some(Due::batch(id, None))).await;
+        }
+        Ok(cancelled)
+    }
+
+    /// Rewinds an instance, and wakes what runs again.
+    pub async fn rewind(&self, request: &RewindRequest<'_>) -> Result<RewindResult, ProviderError> {
+        let under_way = self.wakeups.enter();
+        let rewound = self.store.rewind(request).await?;
+        self.notify(under_way, rewound.due.clone()).await;
+        Ok(rewound)
     }
 
     /// Sends wakeups. The caller's request was stored, so a wakeup that cannot be sent is no error of the request:

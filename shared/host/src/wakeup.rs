@@ -12,6 +12,13 @@
 //! `etag` and `schema` name the version in which the work item was written: the worker claims it in that version without
 //! reading it first. A wakeup that is sent again has neither, because somebody may have written the item since.
 //!
+//! ```json
+//! {"v":1,"turn":{"instance":"duroxide:batches"},"batch":"2f6c"}
+//! ```
+//!
+//! is the next step of a batch. A release that does not know `batch` takes it for the turn of an instance that does not exist, and finds
+//! nothing to do: maintenance wakes the batch again.
+//!
 //! `"probe":{"queue":"work","sent":1760000000000}` asks the receiver to note for maintenance that it came through the queue.
 //!
 //! A wakeup names a target. Whatever else it carries only spares the reader a request: the store decides. Fields that
@@ -103,6 +110,8 @@ struct Wire {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     work: Option<WireWork>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    batch: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     consistency: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     due: Option<u64>,
@@ -190,6 +199,11 @@ impl Wakeup {
         Wakeup::to(Target::Work(work))
     }
 
+    /// A wakeup for the next step of a batch.
+    pub fn batch(id: impl Into<String>) -> Wakeup {
+        Wakeup::to(Target::Batch { id: id.into() })
+    }
+
     /// A wakeup for a target.
     pub fn to(target: Target) -> Wakeup {
         Wakeup {
@@ -217,12 +231,11 @@ impl Wakeup {
 
     /// The message's body.
     pub fn encode(&self) -> String {
-        let (turn, work) = match self.target.clone() {
-            Target::Turn { instance } => {
-                let execution = self.execution;
-                (Some(WireTurn { instance, execution }), None)
-            }
-            Target::Work(work) => (None, Some(work.into())),
+        let turn = |instance: String, execution| Some(WireTurn { instance, execution });
+        let (turn, work, batch) = match self.target.clone() {
+            Target::Turn { instance } => (turn(instance, self.execution), None, None),
+            Target::Work(work) => (None, Some(work.into()), None),
+            Target::Batch { ref id } => (turn(self.target.instance().to_owned(), None), None, Some(id.clone())),
         };
         let first = self.due_ms.unwrap_or(0);
         let also = self.also_due_ms.iter().map(|due| due.saturating_sub(first));
@@ -230,6 +243,7 @@ impl Wakeup {
             v: VERSION,
             turn,
             work,
+            batch,
             consistency: self.consistency_token.clone(),
             due: self.due_ms,
             also: also.collect(),
@@ -251,9 +265,10 @@ impl Wakeup {
             return Err(WakeupError::UnknownVersion { found: v });
         }
         let wire: Wire = serde_json::from_str(body).map_err(WakeupError::Malformed)?;
-        let (target, execution) = match (wire.turn, wire.work) {
-            (Some(WireTurn { instance, execution }), None) => (Target::Turn { instance }, execution),
-            (None, Some(work)) => (Target::Work(work.into()), None),
+        let (target, execution) = match (wire.turn, wire.work, wire.batch) {
+            (Some(_), None, Some(id)) => (Target::Batch { id }, None),
+            (Some(WireTurn { instance, execution }), None, None) => (Target::Turn { instance }, execution),
+            (None, Some(work), None) => (Target::Work(work.into()), None),
             _ => return Err(WakeupError::NoTarget),
         };
         if target.instance().is_empty() {
@@ -368,6 +383,18 @@ mod tests {
         let wakeup = Wakeup::decode(r#"{"v":1,"turn":{"instance":"a","colour":1},"new":{"x":[]}}"#).unwrap();
         assert_eq!(wakeup, Wakeup::turn("a"));
         assert_eq!(wakeup.encode(), r#"{"v":1,"turn":{"instance":"a"}}"#);
+    }
+
+    #[test]
+    fn the_step_of_a_batch_is_the_turn_of_no_instance_for_an_older_release() {
+        let body = Wakeup::batch("2f6c").encode();
+        assert_eq!(
+            body,
+            r#"{"v":1,"turn":{"instance":"duroxide:batches"},"batch":"2f6c"}"#
+        );
+        assert_eq!(Wakeup::decode(&body).unwrap(), Wakeup::batch("2f6c"));
+        let older = body.replace(r#","batch":"2f6c""#, "");
+        assert_eq!(Wakeup::decode(&older).unwrap(), Wakeup::turn("duroxide:batches"));
     }
 
     #[test]

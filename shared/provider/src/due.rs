@@ -6,7 +6,7 @@
 //!
 //! The polling runtime turns the list into candidates, the functions turn it into wakeups.
 
-use crate::model::{Status, WorkDoc, schema_version, target_of};
+use crate::model::{BATCHES, Status, WorkDoc, schema_version, target_of};
 use cosmos::Etag;
 use duroxide::providers::{ExecutionMetadata, ScheduledActivityIdentifier, WorkItem};
 use duroxide::{AppErrorKind, ErrorDetails, Event, EventKind};
@@ -42,7 +42,7 @@ pub struct Due {
     pub execution: Option<u64>,
 }
 
-/// The next step of an instance: a turn, or one of its activities.
+/// The next step of an instance: a turn, or one of its activities. Or that of a batch.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Target {
     /// The next turn of an instance.
@@ -52,6 +52,11 @@ pub enum Target {
     },
     /// One activity.
     Work(WorkTarget),
+    /// The next step of a batch, which changes many instances.
+    Batch {
+        /// Its id.
+        id: String,
+    },
 }
 
 /// One activity. Only instance, execution and activity name it; the rest saves its worker requests.
@@ -103,18 +108,19 @@ impl WorkVersion {
 }
 
 impl Target {
-    /// The instance that it is about.
+    /// The instance that it is about; of a batch, its partition.
     pub fn instance(&self) -> &str {
         match self {
             Target::Turn { instance } => instance,
             Target::Work(work) => &work.instance,
+            Target::Batch { .. } => BATCHES,
         }
     }
 
     /// The activity's id, if it is one.
     pub fn activity(&self) -> Option<u64> {
         match self {
-            Target::Turn { .. } => None,
+            Target::Turn { .. } | Target::Batch { .. } => None,
             Target::Work(work) => Some(work.activity),
         }
     }
@@ -122,7 +128,7 @@ impl Target {
     /// The activity's name, if it is one and the name is known.
     pub fn activity_name(&self) -> Option<&str> {
         match self {
-            Target::Turn { .. } => None,
+            Target::Turn { .. } | Target::Batch { .. } => None,
             Target::Work(work) => work.name.as_deref(),
         }
     }
@@ -164,7 +170,7 @@ impl TurnDecision {
         });
         let work = self.work.iter().filter_map(Due::activity);
         let wanted = |due: &Due| match &due.target {
-            Target::Turn { .. } => true,
+            Target::Turn { .. } | Target::Batch { .. } => true,
             Target::Work(work) => !cancelled.contains(&WorkDoc::id_of(&work.identifier())),
         };
         messages.chain(work).filter(wanted).collect()
@@ -210,6 +216,15 @@ impl Due {
                 instance: instance.to_owned(),
             },
             at_ms: None,
+            execution: None,
+        }
+    }
+
+    /// The next step of a batch is due then.
+    pub fn batch(id: &str, at_ms: Option<u64>) -> Due {
+        Due {
+            target: Target::Batch { id: id.to_owned() },
+            at_ms,
             execution: None,
         }
     }

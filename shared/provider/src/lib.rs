@@ -19,11 +19,11 @@
 //! | 1 | `build`, `clock`, `error`, `schema` | the build that a process runs; injected time and ids; errors; the definition of the container |
 //! | 2 | `model`, `config`, `token` | one file per document type: its id, its fields, its serde; settings; lock tokens |
 //! | 3 | `due`, `store` | pure: who has something to do after a write; the container, the clock, the instance's fence |
-//! | 4 | `types`, `given_up`, `batch`, `read`, `page`, `session`, `enqueue` | public types of the directed calls; pure: what a dead letter keeps; batches of operations; reads of one instance; pages of a pass; affinity sessions; enqueueing from outside, with tags and idempotency keys |
-//! | 5 | `recovery` | delivers intents, rolls commits, deletions and pauses forward, removes orphans |
+//! | 4 | `types`, `given_up`, `reopen`, `batch`, `read`, `page`, `session`, `enqueue` | public types of the directed calls; pure: what a dead letter keeps, how an execution goes on from an earlier point; batches of operations; reads of one instance; pages of a pass; affinity sessions; enqueueing from outside, with tags and idempotency keys |
+//! | 5 | `recovery` | delivers intents, rolls commits, deletions, pauses and rewinds forward, removes orphans |
 //! | 6 | `turn`, `work` | fetch, commit or complete, release and renew: one turn, one activity |
-//! | 7 | `admin`, `polling` | lists, infos, summaries, search, counts, pause, deletion, pruning; what to try next without a wakeup |
-//! | 8 | `explain`, `maintain` | why an instance is where it is, and what to do; the passes of the scheduled function: due items, sessions, retention, dead letters, report |
+//! | 7 | `admin`, `polling` | lists, infos, summaries, search, counts, pause, restart, rewind, deletion, pruning; what to try next without a wakeup |
+//! | 8 | `bulk`, `explain`, `maintain` | one action on many instances, in steps; why an instance is where it is, and what to do; the passes of the scheduled function: due items, sessions, retention, dead letters, report |
 //! | 9 | `provider` | the public face: `Provider`, `ProviderAdmin`, the directed calls, the passes |
 //!
 //! Creating a provider starts no task, and every request belongs to a call of its user. A polling fetch claims in a task of
@@ -32,6 +32,7 @@
 mod admin;
 mod batch;
 mod build;
+mod bulk;
 mod clock;
 mod config;
 mod due;
@@ -48,6 +49,7 @@ mod polling;
 mod provider;
 mod read;
 mod recovery;
+mod reopen;
 mod schema;
 mod session;
 mod store;
@@ -58,9 +60,14 @@ mod work;
 
 pub use admin::{
     Count, InstanceCounts, InstanceFilter, InstancePage, InstanceStatus, InstanceSummary, PauseOutcome, PauseResult,
-    SearchError, SummaryChange,
+    PlannedStep, RestartRequest, Restarted, RewindOutcome, RewindPlan, RewindRequest, RewindResult, SearchError, StepKind,
+    SummaryChange,
 };
 pub use build::Build;
+pub use bulk::{
+    Batch, BatchAction, BatchCancelled, BatchFailurePage, BatchPage, BatchRequest, BatchStarted, BatchStep, StepContext,
+    batch_id_of_key,
+};
 pub use clock::{Ids, RandomIds};
 pub use config::{CosmosConfig, CosmosConfigBuilder, Outbox};
 pub use cosmos::{Clock, SystemClock};
@@ -76,11 +83,11 @@ pub use maintain::{
 #[cfg(feature = "testing")]
 pub use model::testing;
 pub use model::{
-    Attempt, AttemptEnd, AwaitedProbe, Block, BlockCause, Blocked, DeadLetterKind, GivenUpWork, Orchestration, Paused,
-    QueueState, RemindedSpan, TagError, Tags, UnfinishedSweep,
+    Attempt, AttemptEnd, AwaitedProbe, BatchCounts, BatchFailure, BatchSample, BatchState, Block, BlockCause, Blocked, DeadLetterKind, ForkedFrom, GivenUpWork, Orchestration, Paused,
+    QueueState, RemindedSpan, Rewind, TagError, Tags, UnfinishedSweep,
 };
 pub use page::{Cursor, PageRequest, PassOutcome};
 pub use provider::CosmosProvider;
-pub use read::{ActivityAttempts, HistoryAfter, KeysAtStart, OpenActivity};
+pub use read::{ActivityAttempts, HistoryAfter, KeysAtStart, OpenActivity, Undone};
 pub use schema::container_spec;
 pub use types::{ClaimedWork, Decided, Fetched, GivenUpTurn, PendingCommit, TurnItem};

@@ -140,6 +140,8 @@ pub struct PendingCommit<'a> {
 pub struct Decided {
     written: Arc<Mutex<Option<HashMap<String, Etag>>>>,
     raced: Arc<AtomicBool>,
+    /// Who has something to do beside those that the decision names.
+    also: Arc<Mutex<Vec<Due>>>,
 }
 
 impl Decided {
@@ -162,6 +164,14 @@ impl Decided {
         self.raced.store(true, Ordering::Release);
     }
 
+    /// The commit makes this one due as well.
+    pub(crate) fn adds(&self, due: Due) {
+        let mut also = self.also.lock().unwrap_or_else(PoisonError::into_inner);
+        if !also.contains(&due) {
+            also.push(due);
+        }
+    }
+
     /// Whether it is certain that the commit was written.
     pub fn is_set(&self) -> bool {
         self.etags().is_some()
@@ -174,7 +184,8 @@ impl Decided {
         self.raced.load(Ordering::Acquire)
     }
 
-    /// The same targets; the activities with the versions of their work items, as far as the commit has learned them.
+    /// The same targets, and those that only the commit knows; the activities with the versions of their work items, as far as the
+    /// commit has learned them.
     pub fn with_versions(&self, mut due: Vec<Due>) -> Vec<Due> {
         let etags = self.etags();
         for Due { target, .. } in &mut due {
@@ -185,6 +196,7 @@ impl Decided {
                 work.written = etag.cloned().map(WorkVersion::of);
             }
         }
+        due.extend(self.also.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned());
         due
     }
 }

@@ -1,6 +1,7 @@
 //! The HTTP API: its router on the real provider and the emulator, with the functions beside it.
 
 mod audit;
+mod batches;
 mod clients;
 mod cost;
 mod dashboard;

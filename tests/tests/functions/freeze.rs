@@ -90,7 +90,7 @@ async fn connections_that_died_in_a_freeze_fail_no_step() {
         }
         for wakeup in plain(wakeups) {
             let function = match wakeup.target {
-                Target::Turn { .. } => &cloud.orchestrator,
+                Target::Turn { .. } | Target::Batch { .. } => &cloud.orchestrator,
                 Target::Work(_) => &cloud.worker,
             };
             function.listener.drop_connections();

@@ -34,7 +34,7 @@ pub fn plain(wakeups: Vec<Delayed>) -> Vec<Wakeup> {
 pub fn work_of(wakeup: &Wakeup) -> &WorkTarget {
     match &wakeup.target {
         Target::Work(work) => work,
-        Target::Turn { .. } => panic!("a wakeup for an activity is due, not {wakeup:?}"),
+        Target::Turn { .. } | Target::Batch { .. } => panic!("a wakeup for an activity is due, not {wakeup:?}"),
     }
 }
 

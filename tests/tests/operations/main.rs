@@ -1,5 +1,8 @@
 //! What operators do with instances, one module per verb.
 
+mod batches;
 mod explain;
 mod pause;
 mod replay;
+mod restart;
+mod rewind;

@@ -163,7 +163,7 @@ impl Shopfront {
         let is_paused = delay > Duration::ZERO && self.cause == Cause::UnknownForDays && self.is_victim(&wakeup);
         self.clock.advance(if is_paused { WEEK } else { delay });
         match &wakeup.target {
-            Target::Turn { .. } => served(&self.cloud.orchestrator, &wakeup).await,
+            Target::Turn { .. } | Target::Batch { .. } => served(&self.cloud.orchestrator, &wakeup).await,
             Target::Work(work) if self.cause == Cause::ProcessDies && self.is_victim(&wakeup) => {
                 let (lock, tags) = (Duration::from_secs(60), TagFilter::DefaultOnly);
                 for _ in 0..ATTEMPTS {

@@ -11,4 +11,5 @@ mod input;
 mod ledger;
 mod restarts;
 mod retries;
+mod rewind;
 mod site;

@@ -4,6 +4,7 @@ use duroxide::providers::Provider;
 use duroxide::runtime::registry::ActivityRegistry;
 use duroxide::runtime::{ObservabilityConfig, Runtime, RuntimeOptions};
 use duroxide::{Client, OrchestrationStatus};
+use duroxide_cosmos::CosmosProvider;
 use std::sync::Arc;
 use std::time::Duration;
 use tests::{PATIENCE, ShiftedClock, World, until};
@@ -18,7 +19,7 @@ pub struct Site {
     pub worker_lock: Duration,
     /// The store's time, which a test can move forward.
     pub clock: Arc<ShiftedClock>,
-    store: Arc<dyn Provider>,
+    pub store: Arc<CosmosProvider>,
     runtime: Option<Arc<Runtime>>,
     _world: World,
 }
@@ -28,9 +29,9 @@ impl Site {
     pub async fn idle() -> Site {
         let world = World::start().await;
         let clock = Arc::new(ShiftedClock::default());
-        let store: Arc<dyn Provider> = world.provider_at(&clock).await;
+        let store = world.provider_at(&clock).await;
         Site {
-            client: Client::new(Arc::clone(&store)),
+            client: Client::new(Arc::clone(&store) as Arc<dyn Provider>),
             worker_lock: Duration::from_secs(30),
             clock,
             store,
@@ -64,7 +65,7 @@ impl Site {
             },
             ..RuntimeOptions::default()
         };
-        let store = Arc::clone(&self.store);
+        let store = Arc::clone(&self.store) as Arc<dyn Provider>;
         let orchestrations = workflows::orchestrations();
         self.runtime = Some(Runtime::start_with_options(store, activities, orchestrations, options).await);
     }

@@ -412,7 +412,7 @@ impl Drop for Member {
 
 fn role_of(wakeup: &Wakeup) -> Role {
     match wakeup.target {
-        Target::Turn { .. } => Role::Orchestrator,
+        Target::Turn { .. } | Target::Batch { .. } => Role::Orchestrator,
         Target::Work(_) => Role::Worker,
     }
 }

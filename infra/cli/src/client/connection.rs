@@ -2,16 +2,16 @@
 
 use super::Common;
 use super::access::{Given, Target};
-use super::answer::Failure;
+use super::answer::{Code, Failure};
 use super::profiles::Profiles;
 use super::transport::{Passed, Refused, Reply, Request, Transport};
 use crate::ambient;
 use crate::terminal::table::Look;
 use bytes::Bytes;
 use duroxide_lambda_api::types::{
-    Accepted, CancelRequest, DeadLetter, DeadLetterList, Deleted, Discarded, EventRequest, Execution, ExecutionList,
+    Accepted, Batch, BatchFailureList, BatchList, BatchRequest, CancelRequest, DeadLetter, DeadLetterList, Deleted, Discarded, EventRequest, Execution, ExecutionList,
     Explanation, History, Instance, InstanceList, KeyValueList, Me, PauseChanged, PauseRequest, ProblemType,
-    PruneRequest, Pruned, Redriven, ResumeRequest, StartRequest, Started, Stats, StoreStats, Tree,
+    PruneRequest, Pruned, Redriven, RestartRequest, Restarted, ResumeRequest, RewindRequest, Rewound, StartRequest, Started, Stats, StoreStats, Tree,
 };
 use reqwest::StatusCode;
 use reqwest::header::{HeaderMap, HeaderValue};
@@ -257,6 +257,74 @@ impl Connection {
         let body = ResumeRequest { children };
         let request = Request::verb(&["instances", instance], "resume", &body)?;
         self.of(instance, request.repeatable()).await
+    }
+
+    pub(super) async fn restart(&self, instance: &str, request: &RestartRequest) -> Result<Restarted, Failure> {
+        let request = Request::verb(&["instances", instance], "restart", request)?;
+        self.of(instance, request.once(new_key())).await
+    }
+
+    pub(super) async fn start_batch(&self, request: &BatchRequest) -> Result<Batch, Failure> {
+        let request = Request::post(&["batches"], request)?;
+        Ok(self.transport.ask(request.once(new_key())).await?)
+    }
+
+    pub(super) async fn batch(&self, id: &str) -> Result<Batch, Failure> {
+        self.of_batch(Request::get(&["batches", id])).await
+    }
+
+    pub(super) async fn cancel_batch(&self, id: &str) -> Result<Batch, Failure> {
+        let body = serde_json::Map::new();
+        let request = Request::verb(&["batches", id], "cancel", &body)?;
+        self.of_batch(request.repeatable()).await
+    }
+
+    pub(super) async fn batches(&self, limit: u32, cursor: Option<&str>) -> Result<BatchList, Failure> {
+        let request = Request::get(&["batches"]).query("limit", limit).maybe("cursor", cursor);
+        Ok(self.transport.ask(request).await?)
+    }
+
+    pub(super) async fn batch_failures(&self, id: &str, cursor: Option<&str>) -> Result<BatchFailureList, Failure> {
+        let request = Request::get(&["batches", id, "failures"]).maybe("cursor", cursor);
+        self.of_batch(request).await
+    }
+
+    /// A request about a batch, which may not be there.
+    async fn of_batch<T: serde::de::DeserializeOwned>(&self, request: Request) -> Result<T, Failure> {
+        self.transport.ask(request).await.map_err(|refused| match refused {
+            Refused::Problem {
+                kind: Some(ProblemType::NotFound),
+                detail,
+            } => Failure::new(Code::NotFound, detail),
+            other => other.into(),
+        })
+    }
+
+    pub(super) async fn rewind(&self, instance: &str, body: &RewindRequest) -> Result<Rewound, Failure> {
+        // Not repeated by itself: a second attempt would find that it has not failed any more.
+        let request = Request::verb(&["instances", instance], "rewind", body)?;
+        self.of(instance, request).await
+    }
+
+    /// The events that a rewind has undone.
+    pub(super) async fn undone(&self, instance: &str, number: u64) -> Result<History, Refused> {
+        let mut whole: Option<History> = None;
+        loop {
+            let after = whole.as_ref().and_then(|whole| whole.next_after);
+            let request = Request::get(&["instances", instance, "history"]).query("undone", number);
+            let page: History = self.transport.ask(request.maybe("after", after)).await?;
+            let next = page.next_after;
+            match &mut whole {
+                Some(whole) => {
+                    whole.events.extend(page.events);
+                    whole.next_after = next;
+                }
+                None => whole = Some(page),
+            }
+            if next.is_none() {
+                return Ok(whole.unwrap_or_default());
+            }
+        }
     }
 
     pub(super) async fn prune(&self, instance: &str, keep: u32) -> Result<Pruned, Failure> {

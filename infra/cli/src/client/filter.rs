@@ -2,8 +2,8 @@
 
 use super::instance::{Wanted, id_parser};
 use clap::Args;
-use duroxide_lambda_api::types::Status;
 use duroxide_lambda_api::types::time::{parse_rfc3339, rfc3339};
+use duroxide_lambda_api::types::{BatchFilter, Status};
 
 /// The filters. They can be combined.
 #[derive(Clone, Debug, Default, Args)]
@@ -62,6 +62,22 @@ impl Filter {
                 .filter(|status| !status.is_finished())
                 .map(|status| self.query_of(Some(status)))
                 .collect(),
+        }
+    }
+
+    /// The same as a batch takes it. Without a condition, `all` says that every instance is meant.
+    pub(super) fn of_batch(&self, all: bool) -> BatchFilter {
+        let tags = self.tags.iter().filter_map(|tag| tag.split_once(':'));
+        BatchFilter {
+            status: self.status.map(Status::from),
+            name: self.name.clone(),
+            version: self.version.clone(),
+            prefix: self.prefix.clone(),
+            tags: tags.map(|(key, value)| (key.to_owned(), value.to_owned())).collect(),
+            created_from: self.created_from.clone(),
+            created_to: self.created_to.clone(),
+            parent: self.parent.clone(),
+            all,
         }
     }
 

@@ -34,6 +34,7 @@ use std::pin::pin;
     "history order-7",
     "history order-7 --full | less",
     "history counter --execution 3",
+    "history order-7 --undone",
     "history order-7 --save histories",
     "history --save histories --name fulfil-order",
 ]))]
@@ -49,6 +50,10 @@ pub struct History {
     /// The execution of an instance that continues as new [default: the current one]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..), requires = "instance")]
     execution: Option<u64>,
+    /// What a rewind has undone, by its number [default: by the last one]
+    #[arg(long, value_name = "N", num_args = 0..=1, require_equals = false, value_parser = clap::value_parser!(u64).range(1..),
+        requires = "instance", conflicts_with_all = ["execution", "save"])]
+    undone: Option<Option<u64>>,
     /// Do not shorten long values
     #[arg(long)]
     full: bool,
@@ -76,8 +81,45 @@ impl History {
         }
         match folder {
             Some(folder) => self.save_one(connection, &instance, folder).await,
-            None => self.show(connection, &instance).await,
+            None => match self.undone {
+                Some(number) => self.show_undone(connection, &instance, number).await,
+                None => self.show(connection, &instance).await,
+            },
         }
+    }
+
+    async fn show_undone(
+        &self,
+        connection: &Connection,
+        instance: &Instance,
+        number: Option<u64>,
+    ) -> Result<Answer, Failure> {
+        let id = &instance.instance;
+        let Some(number) = number.or(instance.rewinds.last().map(|rewind| rewind.number)) else {
+            return Err(Failure::new(Code::NotFound, format!("instance '{id}' was never rewound")));
+        };
+        let history = match connection.undone(id, number).await {
+            Err(Refused::Problem {
+                kind: Some(ProblemType::NotFound),
+                ..
+            }) => {
+                let message = format!("instance '{id}' has no rewind {number}, or remembers it no more");
+                return Err(Failure::new(Code::NotFound, message));
+            }
+            history => history?,
+        };
+        let events = parsed(&history.events)?;
+        let look = match self.full {
+            true => Look {
+                columns: None,
+                ..connection.look
+            },
+            false => connection.look,
+        };
+        Ok(Answer::done(
+            json!({ "instance": id, "execution": history.execution, "undone": history.undone, "events": history.events }),
+            render(id, history.execution, (&events, &history.attempts), look, self.full),
+        ))
     }
 
     async fn show(&self, connection: &Connection, instance: &Instance) -> Result<Answer, Failure> {

@@ -26,6 +26,7 @@
 mod access;
 mod answer;
 mod attempts;
+mod batch;
 mod connection;
 mod dashboard;
 mod dead_letters;
@@ -41,6 +42,8 @@ mod payload;
 mod profiles;
 mod recorded;
 mod replay;
+mod restart;
+mod rewind;
 mod saved;
 mod send;
 mod sign;
@@ -93,6 +96,9 @@ pub enum Command {
     Cancel(send::Cancel),
     Pause(pause::Pause),
     Resume(pause::Resume),
+    Restart(restart::Restart),
+    Batch(batch::Batches),
+    Rewind(rewind::Rewind),
     Status(status::ShowStatus),
     Wait(wait::Wait),
     Watch(watch::Watch),
@@ -157,6 +163,9 @@ impl Command {
             Command::Cancel(verb) => &verb.common,
             Command::Pause(verb) => &verb.common,
             Command::Resume(verb) => &verb.common,
+            Command::Restart(verb) => &verb.common,
+            Command::Batch(verb) => verb.common(),
+            Command::Rewind(verb) => &verb.common,
             Command::Status(verb) => &verb.common,
             Command::Wait(verb) => &verb.common,
             Command::Watch(verb) => &verb.common,
@@ -181,6 +190,9 @@ impl Command {
             Command::Cancel(verb) => verb.act(&connection).await,
             Command::Pause(verb) => verb.act(&connection).await,
             Command::Resume(verb) => verb.act(&connection).await,
+            Command::Restart(verb) => verb.act(&connection).await,
+            Command::Batch(verb) => verb.act(&connection).await,
+            Command::Rewind(verb) => verb.act(&connection).await,
             Command::Status(verb) => verb.act(&connection).await,
             Command::Wait(verb) => verb.act(&connection).await,
             Command::Watch(verb) => verb.act(&connection).await,

@@ -13,7 +13,7 @@ use crate::wait::{self, Seen};
 use axum::extract::{RawQuery, State};
 use duroxide::Event;
 use duroxide::providers::{KvEntry, Provider as _, ProviderAdmin as _};
-use duroxide_cosmos::HistoryAfter;
+use duroxide_cosmos::{HistoryAfter, Undone};
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use serde_json::value::to_raw_value;
 use std::collections::HashSet;
@@ -34,6 +34,7 @@ const SIDE_BY_SIDE: usize = 8;
         ("id" = String, Path, description = "The instance"),
         ("execution" = Option<u64>, Query, description = "The execution; the current one by default", minimum = 1),
         ("after" = Option<u64>, Query, description = "`nextAfter` of the page before, or the id of the last event that is known", minimum = 0),
+        ("undone" = Option<u64>, Query, description = "The number of a rewind: the events that it undid, instead", minimum = 1),
         ("limit" = Option<u64>, Query, description = "The most events; 200 by default", minimum = 1, maximum = 1000),
     ),
     responses(
@@ -41,7 +42,10 @@ const SIDE_BY_SIDE: usize = 8;
         (status = 404, description = "There is no such instance or execution"),
     ))]
 pub(crate) async fn history(State(api): State<Api>, Segment(id): Segment<2>, RawQuery(query): RawQuery) -> Answer {
-    let query = Query::read(query.as_deref(), &["execution", "after", "limit"])?;
+    let query = Query::read(query.as_deref(), &["execution", "after", "undone", "limit"])?;
+    if let Some(number) = query.number("undone", 1..=MOST)? {
+        return undone(&api, id, number, &query).await;
+    }
     let wanted = query.number("execution", 1..=MOST)?;
     let after = query.number("after", 0..=MOST)?.unwrap_or_default();
     let limit = query.limit(EVENTS.0, EVENTS.1)?;
@@ -67,6 +71,34 @@ pub(crate) async fn history(State(api): State<Api>, Segment(id): Segment<2>, Raw
         next_after: page.last().filter(|_| !is_last).map(|event| event.event_id),
         attempts: attempts.map(view::attempts).collect(),
         events: rest.into_iter().take(length).collect(),
+        rewinds: summary.rewinds.last().map_or(0, |last| last.number),
+        undone: None,
+    })
+}
+
+/// A page of the events that a rewind has undone.
+async fn undone(api: &Api, id: String, number: u64, query: &Query) -> Answer {
+    let after = query.number("after", 0..=MOST)?.unwrap_or_default();
+    let limit = query.limit(EVENTS.0, EVENTS.1)?;
+    if query.number("execution", 1..=MOST)?.is_some() {
+        return Err(Refusal::invalid("a rewind has its execution: leave out execution, or undone"));
+    }
+    let summary = found(api, &id).await?;
+    let Some(Undone { rewind, mut events }) = api.store().undone_history(&id, number).await? else {
+        let detail = format!("instance '{id}' has no rewind {number}, or remembers it no more");
+        return Err(Refusal::new(ProblemType::NotFound, detail));
+    };
+    events.retain(|event| event.event_id > after);
+    let rest: Vec<Payload> = events.iter().map(event).collect::<Result<_, _>>()?;
+    let length = page_length(&rest, limit, |event| event.json().len());
+    ok(&History {
+        instance: id,
+        execution: rewind.execution,
+        next_after: events[..length].last().filter(|_| length < events.len()).map(|event| event.event_id),
+        attempts: Vec::new(),
+        events: rest.into_iter().take(length).collect(),
+        rewinds: summary.rewinds.last().map_or(0, |last| last.number),
+        undone: Some(view::rewind(&rewind)),
     })
 }
 

@@ -1,8 +1,9 @@
-//! What operators do with an instance: cancel, prune, delete; `pause` has the rest.
+//! What operators do with an instance: cancel, prune, delete; `pause`, `restart` and `rewind` have the rest.
 
-use super::{Answer, answer, ok, pause};
+use super::{Answer, answer, ok, pause, restart, rewind};
 use crate::api::Api;
 use crate::body::Body;
+use crate::idempotency::Key;
 use crate::path::{Segment, Verbed};
 use crate::query::Query;
 use crate::refusal::Refusal;
@@ -23,6 +24,7 @@ const MOST_REASON: usize = 4096;
 pub(crate) async fn verb(
     State(api): State<Api>,
     Verbed { id, verb }: Verbed<2>,
+    Key(key): Key,
     RawQuery(query): RawQuery,
     request: Request,
 ) -> Answer {
@@ -47,9 +49,19 @@ pub(crate) async fn verb(
             let Body(request) = Body::from_request(request, &()).await?;
             pause::resume(&api, &id, request).await
         }
+        "restart" => {
+            Query::read(query.as_deref(), &[])?;
+            let Body(request) = Body::from_request(request, &()).await?;
+            restart::restart(&api, &id, key.as_deref(), request).await
+        }
+        "rewind" => {
+            Query::read(query.as_deref(), &[])?;
+            let Body(request) = Body::from_request(request, &()).await?;
+            rewind::rewind(&api, &id, request).await
+        }
         _ => Err(Refusal::new(
             ProblemType::NoSuchRoute,
-            "the verbs of an instance are cancel, prune, pause and resume",
+            "the verbs of an instance are cancel, prune, pause, resume, rewind and restart",
         )),
     }
 }

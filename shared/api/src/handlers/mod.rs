@@ -1,5 +1,6 @@
 //! One file per group of routes. A handler reads its path, query and body, calls the store, and answers with a view.
 
+pub(crate) mod batches;
 pub(crate) mod dashboard;
 pub(crate) mod dead_letters;
 pub(crate) mod details;
@@ -8,6 +9,8 @@ pub(crate) mod instances;
 pub(crate) mod manage;
 pub(crate) mod numbers;
 pub(crate) mod pause;
+pub(crate) mod restart;
+pub(crate) mod rewind;
 pub(crate) mod send;
 pub(crate) mod service;
 pub(crate) mod start;

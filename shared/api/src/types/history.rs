@@ -1,6 +1,6 @@
 //! What is known of one instance besides its state: events, executions, keys, its tree, sizes.
 
-use super::{Blocked, Instance, Payload, Status};
+use super::{Blocked, Instance, Payload, Rewind, Status};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -21,6 +21,16 @@ pub struct History {
     /// The `after` of the next page; none on the last.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next_after: Option<u64>,
+    /// How often the instance was rewound. If it is more than it was, events that a reader has may be undone: read all of them again.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub rewinds: u64,
+    /// The rewind that has undone these events, if they were asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub undone: Option<Rewind>,
+}
+
+fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 /// The attempts of an activity.

@@ -1,6 +1,6 @@
 //! Instances, alone and in lists.
 
-use super::Payload;
+use super::{ForkedFrom, Payload, Rewind};
 use super::payload::present;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -122,6 +122,9 @@ pub struct Instance {
     /// Since when it is paused, and why.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub paused: Option<Paused>,
+    /// The instance whose input it repeats, if it was restarted as a new instance.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub restarted_from: Option<String>,
     /// The current execution, from 1.
     pub execution: u64,
     /// How many events the current execution has.
@@ -145,6 +148,12 @@ pub struct Instance {
     /// Its tags.
     #[serde(default)]
     pub tags: BTreeMap<String, String>,
+    /// Its newest rewinds, the oldest first. Not in lists.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub rewinds: Vec<Rewind>,
+    /// Where it was forked from. Not in lists.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub forked_from: Option<ForkedFrom>,
 }
 
 /// Why no deployed build can go on with an instance.

@@ -3,6 +3,7 @@
 //! Times are RFC 3339 in UTC. Inputs and outputs are texts for duroxide; here they are a [`Payload`].
 
 mod attention;
+mod batch;
 mod dashboard;
 mod dead_letter;
 mod explain;
@@ -12,12 +13,17 @@ mod maintenance;
 mod message;
 mod payload;
 mod problem;
+mod rewind;
 mod start;
 pub mod time;
 
 pub use attention::{
     Count, Counts, Health, OverdueItem, OverdueKind, OverdueList, Overview, StatusCount, StoreStats, Throughput,
     ThroughputHour,
+};
+pub use batch::{
+    Batch, BatchCounts, BatchFailure, BatchFailureList, BatchFilter, BatchList, BatchRequest, BatchSample, BatchState,
+    BatchVerb, RestartRequest, Restarted,
 };
 pub use dashboard::{AuthMode, DashboardConfig, Me, Role, SignIn};
 pub use dead_letter::{DeadLetter, DeadLetterList, DeadLetterSummary, Discarded, Redriven};
@@ -32,4 +38,5 @@ pub use message::{
 };
 pub use payload::Payload;
 pub use problem::{Problem, ProblemType};
+pub use rewind::{ForkedFrom, Rewind, RewindRequest, Rewound, Step};
 pub use start::{StartRequest, Started};

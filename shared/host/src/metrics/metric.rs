@@ -28,6 +28,10 @@ metrics! {
     Turns,
     /// Steps for an activity, whatever their outcome.
     Activities,
+    /// Steps for a batch, whatever their outcome.
+    BatchSteps,
+    /// Instances that batches have handled.
+    BatchInstances,
     /// Steps that committed.
     Committed,
     /// Steps that found nothing to do.

@@ -66,6 +66,11 @@ impl Metrics {
         }
     }
 
+    /// What a metric has counted since the line before.
+    pub(crate) fn counted(&self, metric: Metric) -> f64 {
+        self.state().counts.get(&metric).copied().unwrap_or_default()
+    }
+
     /// Leaves out of the next line what is written for its own sake: the zeros, and the duration, which Lambda measures as well.
     pub fn brief(&self) {
         self.state().is_brief = true;

@@ -28,7 +28,8 @@ impl QueueName {
     /// The queue of a target where no tag has a queue of its own.
     pub fn of(target: &Target) -> QueueName {
         match target {
-            Target::Turn { .. } => QueueName::turns(),
+            // A batch waits with the turns: so it learns when they are late.
+            Target::Turn { .. } | Target::Batch { .. } => QueueName::turns(),
             Target::Work(_) => QueueName::works(),
         }
     }

@@ -50,7 +50,7 @@ impl Queues {
     /// The name of a target's queue.
     fn name_of(&self, target: &Target) -> QueueName {
         let tag = match target {
-            Target::Turn { .. } => None,
+            Target::Turn { .. } | Target::Batch { .. } => None,
             Target::Work(work) => work.tag.as_deref(),
         };
         let tagged = tag.filter(|tag| self.tagged.contains_key(*tag));

@@ -1,4 +1,4 @@
-//! Administration: lists, infos, metrics, pause, deletion, pruning. One file per operation; `provider::admin` delegates to them.
+//! Administration: lists, infos, metrics, pause, restart, rewind, deletion, pruning. One file per operation; `provider::admin` delegates to them.
 //!
 //! An instance whose execution continued as new has not ended: unlike duroxide's SQLite provider, deletion without force
 //! refuses such an instance, and bulk deletion skips it.
@@ -11,6 +11,8 @@ mod pause;
 mod prune;
 mod prune_plan;
 mod prune_run;
+mod restart;
+mod rewind;
 mod search;
 mod summary;
 
@@ -23,6 +25,10 @@ pub(crate) use list::{
 pub use pause::{PauseOutcome, PauseResult};
 pub(crate) use pause::{Verb as PauseVerb, change as change_pause};
 pub(crate) use prune::{prune, prune_bulk, prune_until};
+pub use restart::{RestartRequest, Restarted};
+pub(crate) use restart::{as_new as restart_as_new, in_place as restart_in_place};
+pub(crate) use rewind::rewind;
+pub use rewind::{PlannedStep, RewindOutcome, RewindPlan, RewindRequest, RewindResult, StepKind};
 pub use search::{Count, InstanceCounts, InstanceFilter, InstancePage, SearchError};
 pub(crate) use search::{SearchFailure, counts, instance_counts, search};
 pub use summary::{InstanceStatus, InstanceSummary, SummaryChange};

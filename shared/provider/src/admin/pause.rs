@@ -61,7 +61,11 @@ pub struct PauseResult {
 /// What to do.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Verb<'a> {
-    Pause { reason: Option<&'a str> },
+    Pause {
+        reason: Option<&'a str>,
+        /// Names the call, so that a repetition of it knows its own pause; `None`: only its own retries do.
+        call: Option<&'a str>,
+    },
     Resume,
 }
 
@@ -124,7 +128,10 @@ async fn one(store: &Store, instance: &str, verb: Verb<'_>) -> Result<PauseResul
     let Ok(pk) = PartitionKey::new(instance) else {
         return Ok(ended(PauseOutcome::NotFound, Vec::new()));
     };
-    let call = store.ids.unique();
+    let call = match verb {
+        Verb::Pause { call: Some(call), .. } => call.to_owned(),
+        _ => store.ids.unique(),
+    };
     let mut rolled = Vec::new();
     for _ in 0..ATTEMPTS {
         let fence = store.fence(&pk).await?;
@@ -154,7 +161,7 @@ async fn one(store: &Store, instance: &str, verb: Verb<'_>) -> Result<PauseResul
             return Ok(ended(PauseOutcome::Ended, rolled));
         }
         let done = match verb {
-            Verb::Pause { reason } => pause(store, &pk, &fence, (&call, reason)).await?,
+            Verb::Pause { reason, .. } => pause(store, &pk, &fence, (&call, reason)).await?,
             Verb::Resume => resume(store, &pk, &fence).await?,
         };
         if let Some((outcome, due)) = done {

@@ -5,7 +5,7 @@
 
 use crate::error::Failure;
 use crate::model::sql::TURN;
-use crate::model::{Blocked, InstanceDoc, Listed, MessageDoc, Paused, Status};
+use crate::model::{Blocked, ForkedFrom, InstanceDoc, Listed, MessageDoc, Paused, Rewind, Status};
 use crate::read;
 use crate::store::{Fence, Store};
 use cosmos::{Changed, Etag, PartitionKey, Query};
@@ -71,6 +71,22 @@ impl InstanceStatus {
         }
     }
 
+    /// The status that is shown by this name.
+    pub(crate) fn named(name: &str) -> InstanceStatus {
+        let known = [
+            InstanceStatus::Pending,
+            InstanceStatus::Running,
+            InstanceStatus::Blocked,
+            InstanceStatus::Paused,
+            InstanceStatus::Completed,
+            InstanceStatus::Failed,
+            InstanceStatus::Cancelled,
+            InstanceStatus::ContinuedAsNew,
+        ];
+        let found = known.into_iter().find(|status| status.name() == name);
+        found.unwrap_or_else(|| InstanceStatus::Other(name.to_owned()))
+    }
+
     /// Whether something keeps it from going on.
     pub(super) fn is_held(&self) -> bool {
         matches!(self, InstanceStatus::Blocked | InstanceStatus::Paused)
@@ -131,6 +147,8 @@ pub struct InstanceSummary {
     pub blocked: Option<Blocked>,
     /// Since when it is paused, and why.
     pub paused: Option<Paused>,
+    /// The instance whose input it repeats, if it was restarted as a new instance.
+    pub restarted_from: Option<String>,
     /// The current execution.
     pub execution: u64,
     /// When its start was accepted. Releases that did not record this have the time of its first turn here.
@@ -147,6 +165,10 @@ pub struct InstanceSummary {
     pub parent: Option<String>,
     /// Its tags.
     pub tags: BTreeMap<String, String>,
+    /// Its newest rewinds, the oldest first. Empty in lists.
+    pub rewinds: Vec<Rewind>,
+    /// Where it was forked from. `None` in lists.
+    pub forked_from: Option<ForkedFrom>,
     /// The version of what is stored, for [`CosmosProvider::instance_summary_if_changed`](crate::CosmosProvider::instance_summary_if_changed).
     pub etag: String,
 }
@@ -170,6 +192,7 @@ impl InstanceSummary {
             blocked: doc.blocked.clone().filter(|_| status.is_held()),
             paused: doc.paused().cloned().filter(|_| status == InstanceStatus::Paused),
             status,
+            restarted_from: doc.restarted_from.clone(),
             execution: current.execution,
             accepted_at: doc.created_at,
             started_at: is_begun.then_some(current.started_at),
@@ -178,6 +201,8 @@ impl InstanceSummary {
             events: current.events,
             parent: doc.parent.clone(),
             tags: doc.tags.as_map().clone(),
+            rewinds: doc.rewinds.all().to_vec(),
+            forked_from: doc.forked_from.clone(),
             etag: etag.as_str().to_owned(),
         })
     }
@@ -264,7 +289,7 @@ async fn with_texts(store: &Store, pk: &PartitionKey, fence: &Fence) -> Result<O
 }
 
 /// The input and the parent of a start that no turn has taken.
-async fn start(store: &Store, pk: &PartitionKey) -> Result<Option<(String, Option<String>)>, Failure> {
+pub(super) async fn start(store: &Store, pk: &PartitionKey) -> Result<Option<(String, Option<String>)>, Failure> {
     let query = Query::new(format!(
         "SELECT VALUE c.item FROM c WHERE c.queue = {TURN} AND c.sortKey < @others ORDER BY c.sortKey"
     ))

@@ -10,9 +10,9 @@ mod keyed;
 mod raise;
 mod start;
 
-pub(crate) use raise::raise;
+pub(crate) use raise::{Sent, raise, send};
 pub use raise::{EventRequest, EventTarget, Raised};
-pub(crate) use start::start;
+pub(crate) use start::{Origin, start, start_from};
 pub use start::{StartRequest, Started, instance_id_of_key};
 
 use crate::error::Failure;

@@ -88,12 +88,31 @@ struct Documents {
 
 /// Raises an event: one request, unless the instance has ended or the key is in use.
 pub(crate) async fn raise(store: &Store, request: &EventRequest<'_>) -> Result<Raised, Failure> {
+    let key = request.key.map(|key| (KeyedRequest::Event, key));
+    send(store, request.instance, Sent::Event(request.target, request.data), key).await
+}
+
+/// What is sent to an instance that has not ended.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Sent<'a> {
+    Event(EventTarget<'a>, &'a str),
+    /// A cancellation, with its reason.
+    Cancel(&'a str),
+}
+
+/// Sends an event or a cancellation, with a key of this kind: one request, unless the instance has ended or the key is in use.
+pub(crate) async fn send(
+    store: &Store,
+    instance: &str,
+    sent: Sent<'_>,
+    key: Option<(KeyedRequest, &str)>,
+) -> Result<Raised, Failure> {
     // An id that cannot be a partition key is that of no instance.
-    let Ok(pk) = &PartitionKey::new(request.instance) else {
+    let Ok(pk) = &PartitionKey::new(instance) else {
         return Ok(Raised::NotFound);
     };
-    let documents = Documents::of(store, request)?;
-    check_size("the event", request.instance, &documents.message)?;
+    let documents = Documents::of(store, instance, sent, key)?;
+    check_size("the event", instance, &documents.message)?;
     let batch = documents.batch()?;
     for _ in 0..ATTEMPTS {
         let error = match store.container.batch(pk, &batch, Retry::Idempotent).await {
@@ -130,29 +149,46 @@ fn seen_in(results: &[BatchResult]) -> Result<Option<Seen>, Failure> {
 }
 
 impl Documents {
-    fn of(store: &Store, request: &EventRequest<'_>) -> Result<Documents, Failure> {
+    fn of(
+        store: &Store,
+        instance: &str,
+        sent: Sent<'_>,
+        key: Option<(KeyedRequest, &str)>,
+    ) -> Result<Documents, Failure> {
         let now = store.now();
-        let (instance, data) = (request.instance.to_owned(), request.data.to_owned());
-        let (kind, name) = match request.target {
-            EventTarget::Event(name) => ("event", name.to_owned()),
-            EventTarget::Queue(name) => ("queue", name.to_owned()),
+        let to = instance.to_owned();
+        let (kind, name, data) = match sent {
+            Sent::Event(EventTarget::Event(name), data) => ("event", name, data),
+            Sent::Event(EventTarget::Queue(name), data) => ("queue", name, data),
+            Sent::Cancel(reason) => ("cancel", "", reason),
         };
-        let text = serde_json::to_string(&(&instance, kind, &name, &data))?;
-        let item = match request.target {
-            EventTarget::Event(_) => WorkItem::ExternalRaised { instance, name, data },
-            EventTarget::Queue(_) => WorkItem::QueueMessage { instance, name, data },
+        let text = serde_json::to_string(&(instance, kind, name, data))?;
+        let (name, data) = (name.to_owned(), data.to_owned());
+        let item = match sent {
+            Sent::Event(EventTarget::Event(_), _) => WorkItem::ExternalRaised {
+                instance: to,
+                name,
+                data,
+            },
+            Sent::Event(EventTarget::Queue(_), _) => WorkItem::QueueMessage {
+                instance: to,
+                name,
+                data,
+            },
+            Sent::Cancel(_) => WorkItem::CancelInstance {
+                instance: to,
+                reason: data,
+            },
         };
         let envelope = Envelope {
             id: store.ids.unique(),
             queued_at: now,
             arrival: store.sequence.next(now),
             due_at: now,
-            receipt: receipt_of(request.key),
+            receipt: receipt_of(key.map(|(_, key)| key)),
         };
-        let message = MessageDoc::new(request.instance, envelope, &item)?;
-        let receipt = request
-            .key
-            .map(|key| KeyReceiptDoc::new(request.instance, KeyedRequest::Event, key, &text, &message.id));
+        let message = MessageDoc::new(instance, envelope, &item)?;
+        let receipt = key.map(|(of, key)| KeyReceiptDoc::new(instance, of, key, &text, &message.id));
         Ok(Documents { receipt, message })
     }
 

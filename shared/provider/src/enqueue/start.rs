@@ -73,16 +73,35 @@ enum Refused {
     Instance,
 }
 
+/// Where a new instance has its input from.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Origin<'a> {
+    /// The instance that it repeats, which its document names.
+    pub instance: &'a str,
+    /// The request, which its key is compared with: what was read of the other instance may have changed since.
+    pub request: &'a str,
+}
+
 /// Starts an instance: one request, unless the id or the key is in use.
 pub(crate) async fn start(store: &Store, request: &StartRequest<'_>) -> Result<Started, Failure> {
+    start_from(store, request, None).await
+}
+
+/// The same for an instance that repeats another one.
+pub(crate) async fn start_from(
+    store: &Store,
+    request: &StartRequest<'_>,
+    origin: Option<Origin<'_>>,
+) -> Result<Started, Failure> {
     let pk = &PartitionKey::new(request.instance)?;
-    let documents = Documents::of(store, request)?;
+    let documents = Documents::of(store, request, origin)?;
     check_size("the input", request.instance, &documents.message)?;
     let new = InstanceDoc::absent(request.instance, store.now());
     let mut fence: Option<Fence> = None;
     for _ in 0..ATTEMPTS {
         let doc = fence.as_ref().map_or(&new, |fence| &fence.doc);
-        let pending = doc.accepted(request.orchestration, request.tags, store.now());
+        let mut pending = doc.accepted(request.orchestration, request.tags, store.now());
+        pending.restarted_from = origin.map(|origin| origin.instance.to_owned());
         check_fence(&pending)?;
         let batch = documents.batch(&pending, fence.as_ref())?;
         let error = match store.container.batch(pk, &batch, Retry::Idempotent).await {
@@ -114,7 +133,7 @@ pub(crate) async fn start(store: &Store, request: &StartRequest<'_>) -> Result<S
 }
 
 impl Documents {
-    fn of(store: &Store, request: &StartRequest<'_>) -> Result<Documents, Failure> {
+    fn of(store: &Store, request: &StartRequest<'_>, origin: Option<Origin<'_>>) -> Result<Documents, Failure> {
         let now = store.now();
         let item = WorkItem::StartOrchestration {
             instance: request.instance.to_owned(),
@@ -143,7 +162,10 @@ impl Documents {
                 tags,
                 ..
             } = *request;
-            let text = serde_json::to_string(&(instance, orchestration, version, input, tags))?;
+            let text = match origin {
+                Some(origin) => origin.request.to_owned(),
+                None => serde_json::to_string(&(instance, orchestration, version, input, tags))?,
+            };
             let of = KeyedRequest::Start;
             Ok(KeyReceiptDoc::new(instance, of, key, &text, &message.id))
         });

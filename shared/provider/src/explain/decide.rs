@@ -215,6 +215,10 @@ fn ended(facts: &Facts, doc: &InstanceDoc, open: &Open) -> Option<Verdict> {
         let predicate = format!("was cancelled {when}: {}", one_line(reason));
         return Some(Verdict::new(Cause::Cancelled, predicate).since(at));
     }
+    let rewind = command(
+        "Remove the cause, then let it go on from before its failure; --dry-run lists what runs again.",
+        &["rewind", rewound_with(facts), "--dry-run"],
+    );
     let mut predicate = format!("failed {when}: {}", one_line(&error));
     if let Some(step) = &open.last_failure {
         match &step.child {
@@ -223,6 +227,7 @@ fn ended(facts: &Facts, doc: &InstanceDoc, open: &Open) -> Option<Verdict> {
         }
     }
     let mut next = vec![command("See what happened before.", &["history", &facts.instance])];
+    next.insert(0, rewind);
     if let Some(child) = open.last_failure.as_ref().and_then(|step| step.child.as_deref()) {
         next.insert(0, command("Look at the child.", &["explain", child]));
     }
@@ -249,6 +254,12 @@ fn ended(facts: &Facts, doc: &InstanceDoc, open: &Open) -> Option<Verdict> {
             .since(at)
             .next(next),
     )
+}
+
+/// The instance to rewind: a child goes on with its parent, which has its failure.
+fn rewound_with(facts: &Facts) -> &str {
+    let parent = facts.doc().and_then(|doc| doc.parent.as_deref());
+    parent.unwrap_or(&facts.instance)
 }
 
 /// The dead letter of a turn or an activity of this execution.

@@ -31,6 +31,14 @@ pub(super) fn evidence(facts: &Facts) -> Vec<Evidence> {
         if let Some(parent) = &doc.parent {
             add("parent", parent.clone(), None);
         }
+        if let Some(rewind) = doc.rewinds.last() {
+            let reason = rewind.reason.as_ref().map(|reason| format!(": {}", one_line(reason)));
+            let value = format!("{}, to before event {}{}", rewind.number, rewind.before, reason.unwrap_or_default());
+            add("rewound", value, Some(rewind.at));
+        }
+        if let Some(from) = &doc.forked_from {
+            add("forked from", format!("{}, event {}", from.instance, from.event), Some(from.at));
+        }
     }
     let due = facts
         .messages

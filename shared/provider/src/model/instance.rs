@@ -10,7 +10,7 @@
 //! (`text`), and the input is only in the history.
 
 use super::paused::{self, PausePhase, Paused};
-use super::{Blocked, Kind, Lock, Orchestration, Schema, Tags, TextDoc};
+use super::{Blocked, ForkedFrom, Kind, Lock, Orchestration, Rewinds, Schema, Tags, TextDoc};
 use serde::{Deserialize, Serialize, Serializer};
 use std::fmt;
 
@@ -199,12 +199,34 @@ pub(crate) struct InstanceDoc {
     /// An operator has paused it. It is set by methods, because it changes the schema version.
     #[serde(default, skip_serializing_if = "Option::is_none", serialize_with = "paused::listed")]
     paused: Option<Paused>,
+    /// What was undone by operators: see `rewind`.
+    #[serde(default, skip_serializing_if = "Rewinds::is_empty")]
+    pub rewinds: Rewinds,
+    /// The call of a rewind whose children are not settled yet. It is set by methods, because it changes the schema version.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    rewinding: Option<String>,
+    /// Its parent is not told of its end. It is set by methods, because it changes the schema version.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    detached: bool,
+    /// How many results a rewind has kept for activities that are scheduled again. It is set by methods, because it changes the
+    /// schema version.
+    #[serde(default, skip_serializing_if = "is_none")]
+    kept_results: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub forked_from: Option<ForkedFrom>,
     #[serde(default, skip_serializing_if = "Tags::is_empty")]
     pub tags: Tags,
+    /// The instance whose input it repeats.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub restarted_from: Option<String>,
     #[serde(flatten)]
     pub lock: Lock,
     #[serde(flatten)]
     schema: Schema,
+}
+
+fn is_none(count: &u64) -> bool {
+    *count == 0
 }
 
 /// Adds `listed: true`, by which an index finds what is blocked in the order of acceptance. It is inside of `blocked` so that it goes
@@ -255,7 +277,13 @@ impl InstanceDoc {
             kv_rev: 0,
             blocked: None,
             paused: None,
+            rewinds: Rewinds::default(),
+            rewinding: None,
+            detached: false,
+            kept_results: 0,
+            forked_from: None,
             tags: Tags::default(),
+            restarted_from: None,
             lock: Lock::default(),
             schema: Schema::default(),
         }
@@ -309,6 +337,26 @@ impl InstanceDoc {
         }
     }
 
+    /// The instance with its ended execution archived and the next one about to begin: without events, running. Keys and tags stay, as
+    /// when it continues as new; what the ended execution said of itself goes.
+    pub(crate) fn restarted(&self, now_ms: u64) -> (Self, ExecutionDoc) {
+        let mut next = self.clone();
+        next.executions += 1;
+        next.earlier_events += self.current.events;
+        let archived = ExecutionDoc::archived(self);
+        next.current = ExecutionState::new(self.current.execution + 1, now_ms);
+        if next.custom_status.is_some() || next.long_custom_status {
+            next.set_custom_status(None);
+            next.custom_status_version += 1;
+        }
+        next.parent_call = None;
+        // What a rewind has noted was for the ended execution. Its start names no parent.
+        next.set_kept_results(0);
+        next.set_detached(false);
+        next.updated_at = now_ms;
+        (next, archived)
+    }
+
     /// The same with another lock.
     pub(crate) fn with(&self, change: impl FnOnce(&mut Lock)) -> Self {
         let mut next = self.clone();
@@ -324,9 +372,48 @@ impl InstanceDoc {
     /// Pauses, changes the phase of a pause, or ends it. A phase that somebody must complete is due for recovery at `repair_due`.
     pub(crate) fn set_paused(&mut self, paused: Option<Paused>, repair_due: u64) {
         let is_unfinished = paused.as_ref().is_some_and(|paused| paused.phase != PausePhase::Parked);
-        self.schema.guard(paused.is_some());
         self.paused = paused;
+        self.reguard();
         self.lock.mark_due(is_unfinished.then_some(repair_due));
+    }
+
+    /// The call of a rewind whose children are not settled yet.
+    pub(crate) fn rewinding(&self) -> Option<&str> {
+        self.rewinding.as_deref()
+    }
+
+    /// Begins or ends the part of a rewind that settles the children. It is due for recovery at `repair_due`.
+    pub(crate) fn set_rewinding(&mut self, call: Option<String>, repair_due: u64) {
+        self.lock.mark_due(call.as_ref().map(|_| repair_due));
+        self.rewinding = call;
+        self.reguard();
+    }
+
+    /// Whether its parent is not told of its end.
+    pub(crate) fn is_detached(&self) -> bool {
+        self.detached
+    }
+
+    pub(crate) fn set_detached(&mut self, detached: bool) {
+        self.detached = detached;
+        self.reguard();
+    }
+
+    /// How many results a rewind has kept.
+    pub(crate) fn kept_results(&self) -> u64 {
+        self.kept_results
+    }
+
+    pub(crate) fn set_kept_results(&mut self, count: u64) {
+        self.kept_results = count;
+        self.reguard();
+    }
+
+    /// No build may ignore a pause, an unfinished rewind, kept results, or that the parent must not be told.
+    fn reguard(&mut self) {
+        let is_rewound = self.rewinding.is_some() || self.detached || self.kept_results > 0;
+        let is_guarded = self.paused.is_some() || is_rewound;
+        self.schema.guard(is_guarded);
     }
 
     /// Sets the custom status. Returns the document that holds it, if it is long.

@@ -16,6 +16,10 @@ const REMEMBERED_SECONDS: u32 = 25 * 3_600;
 pub(crate) enum KeyedRequest {
     Start,
     Event,
+    /// A restart in place.
+    Restart,
+    /// What a batch sends to one of its instances.
+    Batch,
 }
 
 /// See the module.
@@ -52,6 +56,8 @@ impl KeyReceiptDoc {
         let of = match of {
             KeyedRequest::Start => "start",
             KeyedRequest::Event => "event",
+            KeyedRequest::Restart => "restart",
+            KeyedRequest::Batch => "batch",
         };
         format!("key:{of}:{}", digest(key))
     }

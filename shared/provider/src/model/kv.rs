@@ -93,6 +93,16 @@ impl KvDoc {
         })
     }
 
+    /// Whether this execution has changed the key.
+    pub(crate) fn is_changed_by(&self, execution: u64) -> bool {
+        self.delta.as_ref().is_some_and(|delta| delta.execution == execution)
+    }
+
+    /// Takes back what its newest execution did to the key: the value is that from before it.
+    pub(crate) fn undo(&mut self) {
+        self.delta = None;
+    }
+
     /// Whether the key was cleared by an execution that has ended.
     pub(crate) fn is_gone(&self, scope: Scope) -> bool {
         self.delta

@@ -204,6 +204,15 @@ impl MessageDoc {
         }
     }
 
+    /// The message due now, in its old place: it is queued again.
+    pub(crate) fn renewed_at(self, now_ms: u64) -> MessageDoc {
+        MessageDoc {
+            queued_at: now_ms,
+            due_at: now_ms,
+            ..self
+        }
+    }
+
     /// Whether the message cancels its instance.
     pub(crate) fn cancels(&self) -> bool {
         matches!(

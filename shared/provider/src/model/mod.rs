@@ -7,24 +7,27 @@
 //!
 //! | field | meaning |
 //! |---|---|
-//! | `queue` | `turn`: a message; `work`: an activity; `repair`: an intent, an unfinished commit, a deletion, or a message of an instance that does not exist; `dead`: a dead letter |
+//! | `queue` | `turn`: a message; `work`: an activity; `repair`: an intent, an unfinished commit, a deletion, a batch, or a message of an instance that does not exist; `dead`: a dead letter |
 //! | `dueAt` | due from then on (Unix ms); a claimed work item is due again when its claim expires; only what waits has it |
 //! | `queuedAt` | when it was queued (Unix ms); it never moves |
 //! | `lane` | `turn`: a sweep for turns finds it: a message, or something in the queue `repair` |
 
 mod attempts;
+mod batch_job;
 mod blocked;
 mod dead;
 mod deletion;
 mod history;
 mod instance;
 mod intent;
+mod kept;
 mod key_receipt;
 mod kv;
 mod lock;
 mod maintenance;
 mod message;
 mod paused;
+mod rewind;
 mod session;
 pub(crate) mod sql;
 mod staged;
@@ -35,6 +38,8 @@ mod work;
 
 pub use attempts::{Attempt, AttemptEnd};
 pub(crate) use attempts::{AttemptLog, CompletedAttempts};
+pub use batch_job::{BatchCounts, BatchFailure, BatchSample, BatchState};
+pub(crate) use batch_job::{BATCHES, BatchFailuresDoc, BatchJobDoc, Planned};
 pub(crate) use blocked::noted;
 pub use blocked::{Block, BlockCause, Blocked};
 pub(crate) use dead::{DeadLetterDoc, GivenUp};
@@ -46,6 +51,7 @@ pub(crate) use history::{
 };
 pub(crate) use instance::{ExecutionDoc, ExecutionState, InstanceDoc, ParentCall, Status};
 pub(crate) use intent::IntentDoc;
+pub(crate) use kept::{KeptCall, KeptResultDoc};
 pub(crate) use key_receipt::{KeyReceiptDoc, KeyedRequest};
 pub(crate) use kv::{KvDoc, Scope};
 pub(crate) use lock::{Deleting, Lock, Unfinished};
@@ -55,6 +61,8 @@ pub(crate) use maintenance::{MaintenanceDoc, ProbeDoc, RetentionDoc};
 pub(crate) use message::{Envelope, MessageDoc, Receipt, ReceiptDoc, is_start, target_of};
 pub use paused::Paused;
 pub(crate) use paused::{PARKED_MS, PausePhase};
+pub(crate) use rewind::Rewinds;
+pub use rewind::{ForkedFrom, Rewind};
 pub(crate) use session::SessionDoc;
 pub(crate) use staged::{StagedDoc, StagedHead, StagedOp, StagedOpKind};
 pub use tags::{TagError, Tags};
@@ -88,6 +96,9 @@ pub(crate) enum Kind {
     DeadLetter,
     Maintenance,
     Text,
+    BatchJob,
+    BatchFailures,
+    KeptResult,
     /// Of a newer version of this crate: left alone.
     #[serde(other)]
     Unknown,

@@ -32,9 +32,12 @@ names! {
     DEAD_LETTER = "'dead-letter'" is Kind::DeadLetter;
     INTENT = "'intent'" is Kind::Intent;
     KV = "'kv'" is Kind::Kv;
+    KEPT_RESULT = "'kept-result'" is Kind::KeptResult;
     SESSION = "'session'" is Kind::Session;
     DELETION = "'deletion'" is Kind::Deletion;
     MAINTENANCE = "'maintenance'" is Kind::Maintenance;
+    BATCH_JOB = "'batch-job'" is Kind::BatchJob;
+    BATCH_FAILURES = "'batch-failures'" is Kind::BatchFailures;
     PENDING = "'Pending'" is Status::Pending;
     TERMINAL = "'Completed','Failed','ContinuedAsNew'" is [Status::Completed, Status::Failed, Status::ContinuedAsNew];
     ENDED = "'Completed','Failed'" is [Status::Completed, Status::Failed];

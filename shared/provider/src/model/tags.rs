@@ -79,6 +79,18 @@ impl Tags {
         format!("{name}{SEPARATOR}{value}")
     }
 
+    /// The same with the tag of a key as it is now; without it if the key has no value. Other keys change nothing.
+    pub(crate) fn with_key(mut self, instance: &str, key: &str, value: Option<&str>) -> Tags {
+        match (tag_of(key), value) {
+            (Some(name), Some(value)) => self.set(instance, name, value),
+            (Some(name), None) => {
+                self.0.remove(name);
+            }
+            (None, _) => {}
+        }
+        self
+    }
+
     /// The tags after these events. `keys` are the keys of the instance before them: clearing all keys removes their tags.
     pub(crate) fn after<'e>(&self, instance: &str, events: &'e [Event], keys: impl Iterator<Item = &'e str>) -> Tags {
         let mut next = self.clone();

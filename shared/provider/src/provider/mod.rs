@@ -1,11 +1,13 @@
 //! The public face. This file connects; `directed` has the calls of functions, `verbs` is `impl Provider`, `admin` is
 //! `impl ProviderAdmin`, `maintenance` has the passes of the scheduled function, `summary` shows instances, `pause` pauses
-//! them. All of them only delegate.
+//! them, `bulk` restarts them and has the batches. All of them only delegate.
 
 mod admin;
+mod bulk;
 mod directed;
 mod maintenance;
 mod pause;
+mod rewind;
 mod summary;
 mod verbs;
 

@@ -20,8 +20,10 @@ impl CosmosProvider {
         reason: Option<&str>,
         children: bool,
     ) -> Result<PauseResult, ProviderError> {
-        let result = admin::change_pause(&self.store, instance, PauseVerb::Pause { reason }, children).await;
-        self.add_resumed(result.of("pause")?)
+        let result = admin::change_pause(&self.store, instance, PauseVerb::Pause { reason, call: None }, children).await;
+        let result = result.of("pause")?;
+        self.add_resumed(&result.due);
+        Ok(result)
     }
 
     /// Resumes an instance, and its descendants if `children`, whoever has paused them. Everything that waits is due again: timers
@@ -32,15 +34,15 @@ impl CosmosProvider {
     /// As [`pause`](Self::pause).
     pub async fn resume(&self, instance: &str, children: bool) -> Result<PauseResult, ProviderError> {
         let result = admin::change_pause(&self.store, instance, PauseVerb::Resume, children).await;
-        self.add_resumed(result.of("resume")?)
+        let result = result.of("resume")?;
+        self.add_resumed(&result.due);
+        Ok(result)
     }
 
     // A runtime that polls in this process need not wait for a sweep.
-    fn add_resumed(&self, result: PauseResult) -> Result<PauseResult, ProviderError> {
-        let works = result.due.iter().filter_map(WorkCandidate::of_due);
+    pub(super) fn add_resumed(&self, due: &[Due]) {
+        let works = due.iter().filter_map(WorkCandidate::of_due);
         works.for_each(|work| self.work_candidates.push(work));
-        let turns: Vec<Due> = result.due.clone();
-        self.add_turn_candidates(turns);
-        Ok(result)
+        self.add_turn_candidates(due.to_vec());
     }
 }

@@ -41,7 +41,7 @@ impl CosmosProvider {
     }
 
     /// For the polling runtime of this process.
-    fn queued(&self, instance: &str) {
+    pub(super) fn queued(&self, instance: &str) {
         let now = self.store.now();
         self.turn_candidates.push_at(now, now, instance.to_owned());
     }

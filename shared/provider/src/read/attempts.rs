@@ -1,13 +1,15 @@
 //! The attempts of the activities of one execution: of completed ones from the history documents, of open ones from their work
 //! items.
 
+use super::execution_state;
 use crate::error::Failure;
 use crate::model::sql::{HISTORY, WORK_ITEM};
 use crate::model::{Attempt, Blocked, CompletedAttempts, Listed, WorkDoc};
 use crate::store::Store;
 use cosmos::{PartitionKey, Query};
 use duroxide::providers::WorkItem;
-use std::collections::BTreeMap;
+use serde::Deserialize;
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// What is known of the attempts of one activity.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,13 +44,39 @@ pub(crate) async fn attempts(
     execution: u64,
 ) -> Result<Vec<ActivityAttempts>, Failure> {
     let completed = Query::new(format!(
-        "SELECT VALUE c.attempts FROM c WHERE c.type = {HISTORY} AND c.execution = @execution AND IS_DEFINED(c.attempts)"
+        "SELECT c.commit, c.prev, c.offset, c.attempts FROM c WHERE c.type = {HISTORY} AND c.execution = @execution"
     ))
     .param("@execution", execution);
-    let completed = async { Ok(store.container.query::<Vec<CompletedAttempts>>(pk, &completed).await?) };
-    let (completed, open) = futures::try_join!(completed, open_items(store, pk))?;
-    let completed = completed.into_iter().flatten().collect();
+    let completed = async { Ok(store.container.query::<AttemptsOf>(pk, &completed).await?) };
+    let state = execution_state(store, pk, execution);
+    let (completed, open, state) = futures::try_join!(completed, open_items(store, pk), state)?;
+    let completed = in_chain(completed, &state.map(|state| state.head).unwrap_or_default());
     Ok(all_attempts(completed, open, execution, store.now()))
+}
+
+/// What a history document has of the attempts.
+#[derive(Deserialize)]
+struct AttemptsOf {
+    commit: String,
+    prev: String,
+    offset: u64,
+    #[serde(default)]
+    attempts: Vec<CompletedAttempts>,
+}
+
+/// The attempts of the chain that ends at `head`, in its order: what a rewind has undone does not count.
+fn in_chain(documents: Vec<AttemptsOf>, head: &str) -> Vec<CompletedAttempts> {
+    let prevs: HashMap<String, String> = documents.iter().map(|of| (of.commit.clone(), of.prev.clone())).collect();
+    let (mut chain, mut at) = (HashSet::new(), head);
+    while let Some(prev) = prevs.get(at)
+        && chain.insert(at)
+    {
+        at = prev;
+    }
+    let mut documents: Vec<AttemptsOf> = documents.into_iter().collect();
+    documents.retain(|of| chain.contains(of.commit.as_str()));
+    documents.sort_by_key(|of| of.offset);
+    documents.into_iter().flat_map(|of| of.attempts).collect()
 }
 
 /// The work items of an instance: the activities that have not completed.

@@ -11,7 +11,7 @@ use crate::store::{Fence, Store, Stored};
 use cosmos::{PageOptions, PartitionKey, Query};
 use duroxide::Event;
 use serde_json::value::RawValue;
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::Arc;
 
 /// Documents of one page. A turn takes at most the messages of one page; the rest waits for the next turn.
@@ -121,13 +121,18 @@ impl Past {
     }
 
     /// How many turns of an execution have written events. A long turn has several documents of one commit.
-    pub(crate) fn turns_of(&self, execution: u64) -> u64 {
-        let of_execution = self.history.iter().filter(|doc| doc.execution == execution);
-        let new = of_execution
-            .map(|doc| doc.commit.as_str())
-            .collect::<HashSet<_>>()
-            .len() as u64;
-        let known = self.known.as_ref().filter(|known| known.execution == execution);
+    pub(crate) fn turns_of(&self, state: &ExecutionState) -> u64 {
+        let known = self.known.as_ref().filter(|known| known.execution == state.execution);
+        let of_execution = self.history.iter().filter(|doc| doc.execution == state.execution);
+        let prevs: HashMap<&str, &str> = of_execution.map(|doc| (doc.commit.as_str(), doc.prev.as_str())).collect();
+        // Documents of undecided commits, and those that a rewind has undone, are not in the chain.
+        let (mut new, mut at) = (0, state.head.as_str());
+        while known.is_none_or(|known| known.head != at)
+            && let Some(prev) = prevs.get(at)
+        {
+            new += 1;
+            at = prev;
+        }
         known.map_or(0, |known| known.turns) + new
     }
 }

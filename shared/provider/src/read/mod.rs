@@ -7,12 +7,15 @@ mod after;
 mod attempts;
 mod known;
 mod load;
+mod undone;
 
 pub use after::HistoryAfter;
 pub(crate) use after::history_after;
 pub(crate) use attempts::attempts;
 pub use attempts::{ActivityAttempts, OpenActivity};
 pub(crate) use known::{KnownHistories, KnownHistory};
+pub use undone::Undone;
+pub(crate) use undone::undone;
 pub(crate) use load::{Asked, Past, View, keys, past, start_due, tail, view};
 
 use crate::error::Failure;

@@ -6,7 +6,7 @@
 use super::deliver::deliver;
 use crate::batch::{self, Version};
 use crate::error::Failure;
-use crate::model::sql::{DELETION, INTENT, MAINTENANCE, RECEIPT, SESSION};
+use crate::model::sql::{BATCH_FAILURES, BATCH_JOB, DELETION, INTENT, MAINTENANCE, RECEIPT, SESSION};
 use crate::model::{DeletionDoc, InstanceDoc, IntentDoc, Kind, Listed, check_version, newest_version};
 use crate::store::Store;
 use cosmos::{Etag, PartitionKey, Query, Retry};
@@ -177,11 +177,11 @@ async fn deliver_outside(store: &Store, pk: &PartitionKey, members: &HashSet<&st
 }
 
 fn not_erased() -> String {
-    format!("{RECEIPT}, {SESSION}, {DELETION}, {MAINTENANCE}")
+    format!("{RECEIPT}, {SESSION}, {DELETION}, {MAINTENANCE}, {BATCH_JOB}, {BATCH_FAILURES}")
 }
 
 /// The documents of the instance. Receipts stay until their TTL, so that a late redelivery cannot start the instance
-/// again. Affinity sessions, deletions and the maintenance state may share the partition and do not belong to the
+/// again. Affinity sessions, deletions, batches and the maintenance state may share the partition and do not belong to the
 /// instance. Fails if a newer release wrote one of them: this build must not delete it.
 pub(crate) async fn remains(store: &Store, pk: &PartitionKey) -> Result<Vec<Remains>, Failure> {
     let others = not_erased();

@@ -20,6 +20,7 @@ mod erase;
 mod orphans;
 mod outbox;
 mod park;
+mod rewind;
 mod roll_forward;
 
 pub(crate) use aside::{put_back, set_aside};
@@ -28,12 +29,13 @@ pub(crate) use deliver::deliver;
 pub(crate) use erase::{AT_ONCE, ATTEMPTS, add, carry_out, check_versions, remains, tally};
 pub(crate) use outbox::{deliver_starts, outbox_page};
 pub(crate) use park::{Late, Queued, apply, park_late};
+pub(crate) use rewind::{Cut, Done, Loaded, Order, Refused, child_of, clean_fence, rewind};
 pub(crate) use roll_forward::{Progress, StagedOps, publish, roll_forward};
 
 use crate::due::Due;
 use crate::error::Failure;
 use crate::model::sql::{INTENT, REPAIR};
-use crate::model::{DeletionDoc, Header, InstanceDoc, IntentDoc, Kind, Queue, check_version};
+use crate::model::{BatchJobDoc, DeletionDoc, Header, InstanceDoc, IntentDoc, Kind, Queue, check_version};
 use crate::page::{self, Item, PageRequest, PassOutcome};
 use crate::store::{Fence, Store, Stored};
 use cosmos::{PartitionKey, Query};
@@ -114,6 +116,15 @@ pub(crate) async fn recover(store: &Store, due: &DueDocument) -> Result<PassOutc
                 Progress::Clean | Progress::Underway { .. } => Ok(PassOutcome::default()),
             }
         }
+        // It is late: its wakeup was lost, or its function has died.
+        Kind::BatchJob => Ok(match serde_json::from_str::<BatchJobDoc>(text)?.due() {
+            Some(at_ms) if at_ms <= store.now() => PassOutcome {
+                done: 1,
+                due: vec![Due::batch(BatchJobDoc::name_of(&due.id), None)],
+                ..PassOutcome::default()
+            },
+            _ => PassOutcome::default(),
+        }),
         Kind::Deletion => {
             let deletion: DeletionDoc = serde_json::from_str(text)?;
             carry_out(store, &deletion).await?;

@@ -70,10 +70,20 @@ pub(crate) async fn outbox_page(store: &Store, request: PageRequest) -> Result<P
 /// Delivers the starts of children that an instance still owes. Fails when one is not delivered now: its child would begin later.
 /// Returns who has something to do.
 pub(crate) async fn deliver_starts(store: &Store, pk: &PartitionKey) -> Result<Vec<Due>, Failure> {
+    deliver_owed(store, pk, |intent| intent.message.starts().is_some()).await
+}
+
+/// Delivers what an instance still owes, as far as it is wanted. Fails when something is not delivered now. Returns who has something
+/// to do.
+pub(super) async fn deliver_owed(
+    store: &Store,
+    pk: &PartitionKey,
+    wanted: impl Fn(&IntentDoc) -> bool,
+) -> Result<Vec<Due>, Failure> {
     let query = Query::new(format!("SELECT * FROM c WHERE c.type = {INTENT}"));
     let listed = store.container.query::<Listed<IntentDoc>>(pk, &query).await?;
     let mut intents: Vec<IntentDoc> = listed.into_iter().filter_map(Listed::known).collect();
-    intents.retain(|intent| intent.message.starts().is_some());
+    intents.retain(wanted);
     let mut due = Vec::new();
     for group in intents.chunks(AT_ONCE) {
         let delivered = deliver_found(store, group, None).await;

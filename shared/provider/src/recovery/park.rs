@@ -74,8 +74,18 @@ impl Queued {
         Ok(queued)
     }
 
+    /// The messages, in their order.
+    pub(crate) fn messages(&self) -> &[MessageDoc] {
+        &self.messages
+    }
+
+    /// The work items, each with its version.
+    pub(crate) fn works(&self) -> &[(WorkDoc, String)] {
+        &self.works
+    }
+
     /// Whether a message cancels the instance.
-    fn cancels(&self) -> bool {
+    pub(crate) fn cancels(&self) -> bool {
         self.messages.iter().any(MessageDoc::cancels)
     }
 

@@ -1,4 +1,4 @@
-//! Rolling forward: publishing what a decided commit has staged; completing a pause or a resumption.
+//! Rolling forward: publishing what a decided commit has staged; completing a pause, a resumption or a rewind.
 //!
 //! Whoever meets an unfinished commit publishes the rest of it: a fetch before it claims (if the commit is old enough that its
 //! maker has probably died), maintenance when it sweeps. Each publication advances a counter in the instance document with
@@ -8,6 +8,7 @@
 
 use super::deletion;
 use super::park;
+use super::rewind;
 use crate::batch;
 use crate::due::{Due, Target, WorkVersion};
 use crate::error::Failure;
@@ -53,7 +54,7 @@ pub(crate) enum Progress {
     Underway { until_ms: u64 },
 }
 
-/// Finishes what the instance document says is unfinished: a commit, a deletion, a pause or a resumption.
+/// Finishes what the instance document says is unfinished: a commit, a deletion, a rewind, a pause or a resumption.
 pub(crate) async fn roll_forward(store: &Store, pk: &PartitionKey, fence: &Fence) -> Result<Progress, Failure> {
     if fence.doc.lock.deleting.is_some() {
         return deletion::finish(store, pk, fence).await;
@@ -62,6 +63,12 @@ pub(crate) async fn roll_forward(store: &Store, pk: &PartitionKey, fence: &Fence
         tracing::info!(instance = pk.as_str(), "rolling an unfinished commit forward");
         let published = publish(store, pk, fence.clone(), StagedOps::default()).await?;
         return Ok(Progress::Changed { due: published.due });
+    }
+    if fence.doc.rewinding().is_some() {
+        let due = rewind::finish(store, pk, fence).await?;
+        return Ok(Progress::Changed {
+            due: due.unwrap_or_default(),
+        });
     }
     match park::finish(store, pk, fence).await? {
         Some(due) => Ok(Progress::Changed { due }),
@@ -124,7 +131,9 @@ pub(crate) async fn publish(
             next.lock.unfinished = None;
             // The commit that ended a paused instance may have left parked messages.
             let is_resuming = next.paused().is_some_and(|paused| paused.phase == PausePhase::Resuming);
-            next.lock.mark_due(is_resuming.then(|| store.repair_due()));
+            // The children of a rewound instance are settled after the commit.
+            let is_left = is_resuming || next.rewinding().is_some();
+            next.lock.mark_due(is_left.then(|| store.repair_due()));
             ops.push(StagedOp::discard(&StagedHead::id(&unfinished.commit)));
         }
         match batch::write_fenced(store, pk, &fence, &next, ops).await? {

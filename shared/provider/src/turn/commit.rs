@@ -17,10 +17,10 @@ use super::claimed::{ClaimedTurn, ClaimedTurns};
 use super::plan::{Plan, PlanContext, is_earlier};
 use super::release::unclaim;
 use crate::batch::{self, BATCH_BYTES, BATCH_OPS, Split, Written, extend, fence_first, pack};
-use crate::due::TurnDecision;
+use crate::due::{Due, TurnDecision};
 use crate::error::Failure;
-use crate::model::sql::TURN;
-use crate::model::{ExecutionDoc, GivenUp, InstanceDoc, StagedDoc, StagedHead, StagedOp, StagedOpKind, Unfinished};
+use crate::model::sql::{KEPT_RESULT, TURN};
+use crate::model::{ExecutionDoc, GivenUp, InstanceDoc, KeptResultDoc, StagedDoc, StagedHead, StagedOp, StagedOpKind, Unfinished};
 use crate::recovery::{self, StagedOps};
 use crate::store::{Fence, Store};
 use crate::types::Decided;
@@ -150,14 +150,34 @@ impl<'a> Commit<'a> {
             sequence: &self.store.sequence,
             given_up: self.given_up.clone(),
             earlier,
+            kept: self.kept(&decision).await?,
         };
         let plan = Plan::make(self.turn, decision, context)?;
+        if plan.reused > 0 {
+            self.decided.adds(Due {
+                execution: Some(plan.instance.current.execution),
+                ..Due::turn(self.turn.pk.as_str())
+            });
+        }
         let etags = self.apply(&plan).await?;
         Ok(Committed {
-            more: self.turn.more,
+            // A result that was kept waits for the next turn.
+            more: self.turn.more || plan.reused > 0,
             plan,
             etags,
         })
+    }
+
+    /// The results that a rewind has kept, if the turn schedules activities.
+    async fn kept(&self, decision: &TurnDecision) -> Result<Vec<KeptResultDoc>, Failure> {
+        if self.turn.fence.doc.kept_results() == 0 || decision.work.is_empty() {
+            return Ok(Vec::new());
+        }
+        let query = Query::new(format!("SELECT * FROM c WHERE c.type = {KEPT_RESULT}"));
+        let mut kept = self.container().query::<KeptResultDoc>(&self.turn.pk, &query).await?;
+        kept.retain(|kept| kept.execution == decision.execution);
+        kept.sort_by_key(|kept| kept.order);
+        Ok(kept)
     }
 
     /// Writes a plan. Returns the versions of what it wrote.

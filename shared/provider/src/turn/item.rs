@@ -74,7 +74,7 @@ pub(crate) fn assemble(
     let (messages, work): (Vec<_>, Vec<_>) = items.into_iter().unzip();
     let mut past = past;
     let (kv, is_tail) = (std::mem::take(&mut past.kv), past.is_tail);
-    let turn = 1 + instance.map_or(0, |instance| past.turns_of(instance.current.execution));
+    let turn = 1 + instance.map_or(0, |instance| past.turns_of(&instance.current));
     let replayed = instance.filter(|_| unread.is_none());
     let (history, history_error) = match replayed.map(|instance| past.events(&instance.current)) {
         None => (Vec::new(), unread),

@@ -11,7 +11,7 @@ use crate::error::Failure;
 use crate::given_up;
 use crate::model::{
     CompletedAttempts, DeadLetterDoc, Envelope, ExecutionDoc, ExecutionState, GivenUp, HistoryDoc, HistoryPart,
-    InstanceDoc, IntentDoc, KvDoc, MessageDoc, Orchestration, ParentCall, PausePhase, Receipt, ReceiptDoc, Scope,
+    InstanceDoc, IntentDoc, KeptResultDoc, KvDoc, MessageDoc, Orchestration, ParentCall, PausePhase, Receipt, ReceiptDoc, Scope,
     StagedOp, Status, TextDoc, WorkDoc, target_of,
 };
 use crate::store::{MAX_DOCUMENT, check_fence, check_session, check_size};
@@ -44,6 +44,8 @@ pub(crate) struct PlanContext<'a> {
     pub given_up: Option<GivenUp>,
     /// The earlier execution that the turn writes to, if it is not the current one.
     pub earlier: Option<ExecutionDoc>,
+    /// Results that a rewind has kept, in their order.
+    pub kept: Vec<KeptResultDoc>,
 }
 
 /// What to write.
@@ -62,6 +64,8 @@ pub(crate) struct Plan {
     pub work: Vec<WorkDoc>,
     /// What is appended to the history.
     pub events: Vec<Event>,
+    /// How many activities have a result that was kept: their turn is due.
+    pub reused: u64,
 }
 
 impl Plan {
@@ -71,6 +75,7 @@ impl Plan {
             context,
             state: Vec::new(),
             rest: Vec::new(),
+            reused: 0,
         }
         .plan(decision)
     }
@@ -88,6 +93,7 @@ struct Planner<'a> {
     context: PlanContext<'a>,
     state: Vec<StagedOp>,
     rest: Vec<StagedOp>,
+    reused: u64,
 }
 
 impl Planner<'_> {
@@ -95,7 +101,14 @@ impl Planner<'_> {
         self.dead_letter(&decision)?;
         given_up::abridge(&mut decision);
         let mut messages = std::mem::take(&mut decision.messages);
-        messages.retain(|item| !decision.is_void(item));
+        // Its parent has a failure of it already: a second report would not match its history.
+        let doc = &self.turn.fence.doc;
+        let parent = doc.parent.as_deref().filter(|_| doc.is_detached());
+        let is_report = |item: &WorkItem| {
+            let is_end = matches!(item, WorkItem::SubOrchCompleted { .. } | WorkItem::SubOrchFailed { .. });
+            is_end && parent.is_some() && target_of(item) == parent
+        };
+        messages.retain(|item| !decision.is_void(item) && !is_report(item));
         let TurnDecision {
             execution,
             events,
@@ -146,6 +159,7 @@ impl Planner<'_> {
                 .insert(0, StagedOp::upsert(&ExecutionDoc::id(doc.state.execution), &doc)?);
         }
         let work = self.work(work, &cancelled, instance.orchestration())?;
+        self.count_kept(&mut instance);
         let intents = self.messages(messages)?;
         let mut consumed = self.consume()?;
         // Last, so that they are what is staged when not all fit one batch.
@@ -162,6 +176,7 @@ impl Planner<'_> {
             intents,
             work,
             events,
+            reused: self.reused,
         })
     }
 
@@ -425,7 +440,7 @@ impl Planner<'_> {
             let doc = doc.scheduled_by(orchestration.clone());
             new.insert(doc.id.clone());
             check_session(&doc)?;
-            if !cancelled.contains(&doc.id) {
+            if !cancelled.contains(&doc.id) && !self.reuse(&item)? {
                 check_size(&format!("the input of activity {}", doc.id), self.pk(), &doc)?;
                 self.rest.push(StagedOp::upsert(&doc.id, &doc)?);
                 docs.push(doc);
@@ -435,6 +450,57 @@ impl Planner<'_> {
         discard.sort();
         self.rest.extend(discard.into_iter().map(|id| StagedOp::discard(id)));
         Ok(docs)
+    }
+
+    /// Queues the result of an activity that a rewind has kept, in place of its work item. Returns whether there is one.
+    fn reuse(&mut self, item: &WorkItem) -> Result<bool, Failure> {
+        let WorkItem::ActivityExecute {
+            instance,
+            execution_id,
+            id,
+            name,
+            input,
+            ..
+        } = item
+        else {
+            return Ok(false);
+        };
+        let is_kept = |kept: &KeptResultDoc| kept.execution == *execution_id && kept.is_of(name, input);
+        let Some(position) = self.context.kept.iter().position(is_kept) else {
+            return Ok(false);
+        };
+        let kept = self.context.kept.remove(position);
+        let completed = WorkItem::ActivityCompleted {
+            instance: instance.clone(),
+            execution_id: *execution_id,
+            id: *id,
+            result: kept.result,
+        };
+        let envelope = Envelope {
+            id: format!("{}-k{id}", self.context.commit),
+            queued_at: self.context.now_ms,
+            arrival: self.context.sequence.next(self.context.now_ms),
+            due_at: self.context.now_ms,
+            receipt: Receipt::None,
+        };
+        let mut message = MessageDoc::new(instance, envelope, &completed)?;
+        // They are those of the same call, under its new number.
+        message.attempts = kept.attempts.map(|of| CompletedAttempts { activity: *id, ..of });
+        check_size("a message", instance, &message)?;
+        self.rest.push(StagedOp::create(&message.id, &message)?);
+        self.rest.push(StagedOp::discard(&kept.id));
+        self.reused += 1;
+        Ok(true)
+    }
+
+    /// Kept results belong to their execution: nobody waits for those that are left when it has ended.
+    fn count_kept(&self, instance: &mut InstanceDoc) {
+        let left = instance.kept_results().saturating_sub(self.reused);
+        let is_same = self.turn.instance().is_some_and(|before| before.current.execution == instance.current.execution);
+        let is_wanted = is_same && !instance.current.status.is_terminal();
+        if instance.kept_results() > 0 {
+            instance.set_kept_results(if is_wanted { left } else { 0 });
+        }
     }
 
     /// Messages to this instance, and intents for those to others.

@@ -56,6 +56,7 @@ fn plan_for(turn: &ClaimedTurn, decision: TurnDecision) -> Result<Plan, Failure>
         sequence: &sequence,
         given_up: None,
         earlier: None,
+        kept: Vec::new(),
     };
     Plan::make(turn, decision, context)
 }

@@ -113,7 +113,7 @@ impl Scene {
                     _ => self.clock.advance(sent.delay),
                 }
                 match sent.wakeup.target {
-                    Target::Turn { .. } => serve(&self.cloud.orchestrator, &sent.wakeup).await,
+                    Target::Turn { .. } | Target::Batch { .. } => serve(&self.cloud.orchestrator, &sent.wakeup).await,
                     Target::Work(_) => serve(worker, &sent.wakeup).await,
                 }
             }

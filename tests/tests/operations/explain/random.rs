@@ -109,6 +109,7 @@ impl Run {
         };
         let silent = &self.cloud.silent;
         match &wakeup.target {
+            Target::Batch { .. } => {}
             Target::Turn { instance } => drop(silent.fetch_turn(instance, LOCK, None).await.expect("no error")),
             Target::Work(work) => {
                 let fetched = silent.fetch_work(&work.identifier(), LOCK, None, &TagFilter::Any).await;

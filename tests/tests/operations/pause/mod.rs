@@ -6,5 +6,5 @@ mod functions;
 mod maintenance;
 mod races;
 mod states;
-mod support;
+pub mod support;
 mod trees;

@@ -140,7 +140,7 @@ async fn a_claim_that_comes_after_the_pause_fails_with_the_version_and_without_i
     let resumed = scene.provider.resume(INSTANCE, false).await.expect("the store answers");
     let versions = resumed.due.iter().filter_map(|due| match &due.target {
         duroxide_cosmos::Target::Work(work) => work.written.clone().map(|_| work.clone()),
-        duroxide_cosmos::Target::Turn { .. } => None,
+        duroxide_cosmos::Target::Turn { .. } | duroxide_cosmos::Target::Batch { .. } => None,
     });
     let versions: Vec<_> = versions.collect();
     assert_eq!(

@@ -8,7 +8,8 @@ use serde::Deserialize;
 
 /// The fields of [`Row`].
 pub(super) const FIELDS: &str = "c.pk, c.status, c.name, c.startName, c.version, c.parent, c.cancelled, c.blocked, c.paused, \
-    c.createdAt, c.updatedAt, c.startedAt, c.completedAt, c.execution, c.events, c.customStatus, c.customStatusVersion, c.tags, c._etag";
+    c.createdAt, c.updatedAt, c.startedAt, c.completedAt, c.execution, c.events, c.customStatus, c.customStatusVersion, c.tags, \
+    c.restartedFrom, c._etag";
 
 /// See the module.
 #[derive(Debug, Deserialize)]
@@ -35,6 +36,8 @@ pub(super) struct Row {
     custom_status_version: u64,
     #[serde(default)]
     pub(super) tags: Tags,
+    #[serde(default)]
+    restarted_from: Option<String>,
     #[serde(rename = "_etag")]
     etag: String,
 }
@@ -76,6 +79,7 @@ impl Row {
             blocked: self.blocked.filter(|_| status.is_held()),
             paused: self.paused.filter(|_| status == InstanceStatus::Paused),
             status,
+            restarted_from: self.restarted_from,
             execution: self.execution,
             accepted_at: self.created_at,
             started_at: is_begun.then_some(self.started_at),
@@ -84,6 +88,8 @@ impl Row {
             events: self.events,
             parent: self.parent,
             tags: self.tags.into_map(),
+            rewinds: Vec::new(),
+            forked_from: None,
             etag: self.etag,
         })
     }

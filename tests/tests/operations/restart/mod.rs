@@ -1,0 +1,5 @@
+//! Restarts: as a new instance and in place.
+
+mod crashes;
+mod runs;
+mod states;

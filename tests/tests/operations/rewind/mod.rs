@@ -1,0 +1,8 @@
+//! Rewind.
+
+mod crashes;
+mod effects;
+mod races;
+mod states;
+mod support;
+mod trees;
