@@ -6,8 +6,8 @@ pub(crate) use explain::explanation;
 
 use crate::types::time::rfc3339;
 use crate::types::{
-    ActivityAttempts, Blocked, DeadLetterSummary, EndedAttempt, Execution, Instance, OverdueItem, OverdueKind,
-    Overview, Paused, Payload, Role, Status, StatusCount, ThroughputHour,
+    ActivityAttempts, Blocked, DeadLetterSummary, EndedAttempt, Execution, Instance, InstanceList, OverdueItem,
+    OverdueKind, Overview, Paused, Payload, Role, Status, StatusCount, ThroughputHour,
 };
 use duroxide::providers::ExecutionInfo;
 use duroxide_cosmos as store;
@@ -104,6 +104,24 @@ pub(crate) fn instance(summary: &InstanceSummary, raw: bool) -> Instance {
         duration_ms: summary.took_ms(),
         parent: summary.parent.clone(),
         tags: summary.tags.clone(),
+        attention: Vec::new(),
+        explanation: None,
+    }
+}
+
+/// A page of instances, with why they need attention if that was searched for.
+pub(crate) fn page(page: store::InstancePage) -> InstanceList {
+    let shown = |summary: &InstanceSummary| {
+        let reasons = page.attention.get(&summary.instance).into_iter().flatten();
+        Instance {
+            attention: reasons.map(|why| why.name().to_owned()).collect(),
+            ..instance(summary, false)
+        }
+    };
+    InstanceList {
+        instances: page.instances.iter().map(shown).collect(),
+        next_cursor: page.next,
+        truncated: page.is_truncated,
     }
 }
 

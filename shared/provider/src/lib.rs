@@ -57,8 +57,8 @@ mod types;
 mod work;
 
 pub use admin::{
-    Count, InstanceCounts, InstanceFilter, InstancePage, InstanceStatus, InstanceSummary, PauseOutcome, PauseResult,
-    SearchError, SummaryChange,
+    Attention, Count, InstanceCounts, InstanceFilter, InstancePage, InstanceStatus, InstanceSummary, PauseOutcome,
+    PauseResult, SearchError, SummaryChange,
 };
 pub use build::Build;
 pub use clock::{Ids, RandomIds};

@@ -42,7 +42,7 @@ fn tag(text: &str) -> Result<String, String> {
     }
 }
 
-fn time(text: &str) -> Result<String, String> {
+pub(super) fn time(text: &str) -> Result<String, String> {
     let ms = parse_rfc3339(text).ok_or("write it like 2026-11-17T20:00:00Z")?;
     Ok(rfc3339(ms))
 }

@@ -145,6 +145,12 @@ pub struct Instance {
     /// Its tags.
     #[serde(default)]
     pub tags: BTreeMap<String, String>,
+    /// Why it needs attention: `failed`, `blocked`, `blocked-activity`, `overdue`, `dead-letter`. Only in lists with `attention=true`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub attention: Vec<String>,
+    /// Why it is where it is, in one sentence. Only in lists with `explain=true`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub explanation: Option<String>,
 }
 
 /// Why no deployed build can go on with an instance.
@@ -185,6 +191,9 @@ pub struct InstanceList {
     /// The `cursor` of the next page; none on the last.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next_cursor: Option<String>,
+    /// With `attention=true`: more than 200 items are overdue, blocked or given up, so more instances may need attention.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub truncated: bool,
 }
 
 #[cfg(test)]

@@ -23,7 +23,7 @@ pub(crate) use list::{
 pub use pause::{PauseOutcome, PauseResult};
 pub(crate) use pause::{Verb as PauseVerb, change as change_pause};
 pub(crate) use prune::{prune, prune_bulk, prune_until};
-pub use search::{Count, InstanceCounts, InstanceFilter, InstancePage, SearchError};
-pub(crate) use search::{SearchFailure, counts, instance_counts, search};
+pub use search::{Attention, Count, InstanceCounts, InstanceFilter, InstancePage, SearchError};
+pub(crate) use search::{Marked, SearchFailure, counts, instance_counts, search};
 pub use summary::{InstanceStatus, InstanceSummary, SummaryChange};
 pub(crate) use summary::{Marks, instance_summary, instance_summary_if_changed};
