@@ -24,8 +24,8 @@ const MEDIA_TYPES: [(&str, &str); 4] = [
     ("js", "text/javascript; charset=utf-8"),
     ("svg", "image/svg+xml"),
 ];
-/// How the names of files that only developers need end.
-const DEVELOPERS: [&str; 2] = [".test.js", ".config.js"];
+/// How the names of tests end: only developers need them.
+const TEST: &str = ".test.js";
 
 /// Texts by their path with forward slashes, in the order of the paths.
 type Files = BTreeMap<String, String>;
@@ -71,7 +71,7 @@ fn gather(folder: &Path, prefix: &str, files: &mut Files) -> Result<(), Box<dyn 
         }
         if entry.file_type()?.is_dir() {
             gather(&entry.path(), &format!("{path}/"), files)?;
-        } else if media_type(&name).is_some() && !DEVELOPERS.iter().any(|end| name.ends_with(end)) {
+        } else if media_type(&name).is_some() && !name.ends_with(TEST) {
             files.insert(path, fs::read_to_string(entry.path())?);
         }
     }

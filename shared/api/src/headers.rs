@@ -37,12 +37,7 @@ pub(crate) async fn add(State(api): State<Api>, request: Request, next: Next) ->
     let headers = response.headers_mut();
     secure(headers, api.parts.auth.is_remote());
     if api.parts.cors_origin.is_some() {
-        // One line: Lambda passes on only the first of several.
-        let vary = match headers.contains_key(header::VARY) {
-            true => "accept-encoding, origin",
-            false => "origin",
-        };
-        headers.insert(header::VARY, HeaderValue::from_static(vary));
+        vary_by_origin(headers);
     }
     if let Some(origin) = allowed {
         headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin);
@@ -50,6 +45,19 @@ pub(crate) async fn add(State(api): State<Api>, request: Request, next: Next) ->
         headers.insert("cross-origin-resource-policy", HeaderValue::from_static("cross-origin"));
     }
     response
+}
+
+/// Adds `origin` to what a handler has set. One line: Lambda passes on only the first of several.
+fn vary_by_origin(headers: &mut HeaderMap) {
+    let mut names: Vec<&[u8]> = headers
+        .get_all(header::VARY)
+        .iter()
+        .map(HeaderValue::as_bytes)
+        .collect();
+    names.push(b"origin");
+    // Header values joined by a comma are one.
+    let value = HeaderValue::from_bytes(&names.join(b", ".as_slice()));
+    headers.insert(header::VARY, value.unwrap_or(HeaderValue::from_static("*")));
 }
 
 fn preflight() -> Response {
@@ -81,5 +89,30 @@ fn secure(headers: &mut HeaderMap, is_remote: bool) {
             header::STRICT_TRANSPORT_SECURITY,
             HeaderValue::from_static("max-age=63072000"),
         );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_origin_is_added_to_what_a_handler_has_set() {
+        for (set, expected) in [
+            (&[] as &[&'static str], "origin"),
+            (&["accept-encoding"], "accept-encoding, origin"),
+            (
+                &["accept-encoding, accept", "cookie"],
+                "accept-encoding, accept, cookie, origin",
+            ),
+        ] {
+            let mut headers = HeaderMap::new();
+            for value in set {
+                headers.append(header::VARY, HeaderValue::from_static(value));
+            }
+            vary_by_origin(&mut headers);
+            let found: Vec<_> = headers.get_all(header::VARY).iter().collect();
+            assert_eq!(found, [expected]);
+        }
     }
 }

@@ -8,8 +8,8 @@ pub(crate) use explain::explanation;
 
 use crate::types::time::rfc3339;
 use crate::types::{
-    ActivityAttempts, Blocked, DeadLetterSummary, EndedAttempt, Execution, ForkedFrom, Instance, OverdueItem,
-    OverdueKind, Overview, Paused, Payload, Rewind, Role, Status, StatusCount, ThroughputHour,
+    ActivityAttempts, Blocked, DeadLetterSummary, EndedAttempt, Execution, ForkedFrom, Instance, InstanceList,
+    OverdueItem, OverdueKind, Overview, Paused, Payload, Rewind, Role, Status, StatusCount, ThroughputHour,
 };
 use duroxide::providers::ExecutionInfo;
 use duroxide_cosmos as store;
@@ -114,6 +114,8 @@ pub(crate) fn instance(summary: &InstanceSummary, raw: bool) -> Instance {
             event: from.event,
             at: rfc3339(from.at),
         }),
+        attention: Vec::new(),
+        explanation: None,
     }
 }
 
@@ -127,6 +129,22 @@ pub(crate) fn rewind(rewind: &store::Rewind) -> Rewind {
         undone: rewind.undone,
         error: rewind.error.clone(),
         cancelled: rewind.cancelled,
+    }
+}
+
+/// A page of instances, with why they need attention if that was searched for.
+pub(crate) fn page(page: store::InstancePage) -> InstanceList {
+    let shown = |summary: &InstanceSummary| {
+        let reasons = page.attention.get(&summary.instance).into_iter().flatten();
+        Instance {
+            attention: reasons.map(|why| why.name().to_owned()).collect(),
+            ..instance(summary, false)
+        }
+    };
+    InstanceList {
+        instances: page.instances.iter().map(shown).collect(),
+        next_cursor: page.next,
+        truncated: page.is_truncated,
     }
 }
 

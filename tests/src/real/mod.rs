@@ -13,6 +13,7 @@
 //! |---|---|
 //! | `venv` | programs from PyPI, installed once per target directory: `cargo-lambda`, `moto[server]`, `sam`, `checkov`, `azure-cosmos`, `schemathesis`, `openapi-python-client` |
 //! | `node` | packages from npm, and Chromium |
+//! | `install` | what both have in common: a folder, a lock file, commands |
 //! | `build` | the functions' binaries, built as the tests were |
 //! | `process` | a child process whose lines are kept, killed on drop |
 //! | `lambda_api`, `function` | the Runtime API, and the functions that serve it |
@@ -24,6 +25,7 @@
 mod build;
 mod event;
 mod function;
+mod install;
 mod lambda_api;
 mod local;
 mod moto;

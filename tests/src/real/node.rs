@@ -3,13 +3,13 @@
 //! Made once and reused by later runs; a lock file keeps concurrent test processes from making it twice. Every package is named with its
 //! version, also the indirect ones, and none may run a script when it is installed.
 
-use std::fs::{self, File};
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 
-use super::build::target_dir;
+use super::install::{lock, parts, run};
 
 /// `NAME@VERSION`. The compiler brings one package for the platform, of its own version.
 const PACKAGES: [&str; 5] = [
@@ -36,8 +36,7 @@ impl Node {
     }
 
     fn make() -> Result<Node> {
-        let parent = target_dir()?.join("real-parts");
-        fs::create_dir_all(&parent)?;
+        let parent = parts()?;
         let node = Node {
             root: parent.join("node"),
         };
@@ -81,8 +80,7 @@ impl Node {
 /// The program of Debian's Chromium, which is installed if it is missing.
 pub async fn chromium() -> Result<PathBuf> {
     tokio::task::spawn_blocking(|| {
-        let parent = target_dir()?.join("real-parts");
-        fs::create_dir_all(&parent)?;
+        let parent = parts()?;
         let _lock = lock(&parent.join("chromium.lock"))?;
         if let Some(found) = found("chromium") {
             return Ok(found);
@@ -106,26 +104,4 @@ fn found(name: &str) -> Option<PathBuf> {
     std::env::split_paths(&path)
         .map(|folder| folder.join(name))
         .find(|file| file.is_file())
-}
-
-/// Taken until the file is dropped.
-fn lock(path: &Path) -> Result<File> {
-    let lock = File::create(path)?;
-    lock.lock().context("the lock cannot be taken")?;
-    Ok(lock)
-}
-
-fn run(command: &mut Command) -> Result<()> {
-    let program = command.get_program().to_owned();
-    let output = command
-        .output()
-        .with_context(|| format!("{} does not start", program.display()))?;
-    if !output.status.success() {
-        let (out, err) = (
-            String::from_utf8_lossy(&output.stdout),
-            String::from_utf8_lossy(&output.stderr),
-        );
-        bail!("{} failed ({})\n{out}{err}", program.display(), output.status);
-    }
-    Ok(())
 }

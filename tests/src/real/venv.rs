@@ -6,13 +6,13 @@
 //! Every package is pinned, also the indirect ones: `constraints/` holds the output of `pip freeze` of an environment that
 //! passed, with Python 3.11. An environment that was made with other constraints is made again.
 
-use std::fs::{self, File};
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 
-use super::build::target_dir;
+use super::install::{lock, parts, run};
 
 const CARGO_LAMBDA: &str = "1.9.2";
 const MOTO: &str = "5.2.5";
@@ -128,13 +128,10 @@ impl Venv {
     }
 
     fn make(contents: &Contents) -> Result<Venv> {
-        let parent = target_dir()?.join("real-parts");
-        fs::create_dir_all(&parent)?;
+        let parent = parts()?;
         let root = parent.join(&contents.name);
         let venv = Venv { root };
-        let lock = File::create(parent.join(format!("{}.lock", contents.name)))?;
-        lock.lock()
-            .context("the lock of the virtual environment cannot be taken")?;
+        let _lock = lock(&parent.join(format!("{}.lock", contents.name)))?;
         if !venv.is_ready(contents) {
             venv.install(contents)
                 .with_context(|| format!("no virtual environment in {}", venv.root.display()))?;
@@ -197,21 +194,6 @@ impl Venv {
         pip.arg("--constraint").arg(constraints);
         run(pip.args(what.split(' '))).with_context(|| format!("pip cannot install {what}"))
     }
-}
-
-fn run(command: &mut Command) -> Result<()> {
-    let program = Path::new(command.get_program()).to_owned();
-    let output = command
-        .output()
-        .with_context(|| format!("{} does not start", program.display()))?;
-    if !output.status.success() {
-        let (out, err) = (
-            String::from_utf8_lossy(&output.stdout),
-            String::from_utf8_lossy(&output.stderr),
-        );
-        bail!("{} failed ({})\n{out}{err}", program.display(), output.status);
-    }
-    Ok(())
 }
 
 #[cfg(test)]

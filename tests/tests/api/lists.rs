@@ -82,3 +82,55 @@ async fn a_walk_sees_each_instance_once() {
         .await
         .is_problem(ProblemType::InvalidRequest);
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_needs_attention_is_listed_with_its_reasons_and_explained_on_request() {
+    let site = Site::start().await;
+    site.ran("Echo", "fine", json!(1)).await;
+    site.ran("Refuse", "bad", json!(1)).await;
+    site.ran("Event", "waits", json!(null)).await;
+    let page = site.get("/v1/instances?attention=true").await.is(200);
+    assert_eq!(ids(&page), ["bad"]);
+    let bad = &page["instances"][0];
+    assert_eq!((&bad["attention"], bad.get("explanation")), (&json!(["failed"]), None));
+    assert_eq!(page.get("truncated"), None, "it is complete");
+    let page = site
+        .get("/v1/instances?attention=true&explain=true&limit=50")
+        .await
+        .is(200);
+    let sentence = page["instances"][0]["explanation"].as_str().expect("a sentence");
+    assert!(
+        sentence.starts_with("Failed ") && sentence.ends_with("refused: 1."),
+        "{sentence}"
+    );
+    let page = site.get("/v1/instances?status=Running&explain=true").await.is(200);
+    assert!(
+        page["instances"][0]["explanation"]
+            .as_str()
+            .is_some_and(|text| text.starts_with("Waits for event `Go`")),
+        "{page}"
+    );
+    assert_eq!(page["instances"][0].get("attention"), None);
+
+    let ended = site.get("/v1/instances/bad").await.is(200)["completedAt"]
+        .as_str()
+        .expect("a time")
+        .to_owned();
+    for (query, expected) in [
+        (
+            format!("status=Failed&endedFrom={ended}&endedTo={ended}"),
+            &["bad"] as &[_],
+        ),
+        ("status=Failed&endedTo=2020-01-01T00:00:00Z".to_owned(), &[]),
+        ("attention=true&endedFrom=2020-01-01T00:00:00Z".to_owned(), &["bad"]),
+        ("attention=true&name=Echo".to_owned(), &[]),
+    ] {
+        let page = site.get(&format!("/v1/instances?{query}")).await.is(200);
+        assert_eq!(ids(&page), expected, "{query}");
+    }
+    for wrong in ["explain=true&limit=51", "attention=yes", "endedFrom=yesterday"] {
+        site.get(&format!("/v1/instances?{wrong}"))
+            .await
+            .is_problem(ProblemType::InvalidRequest);
+    }
+}

@@ -13,12 +13,14 @@
 //! |---|---|
 //! | `flows` | the local cloud with the real functions |
 //! | `loaded` | the API in this process, with much and with hostile data; its server can be killed |
+//! | `explained` | the API in this process, with instances that wait, are blocked, failed, or can be paused |
 //! | `sign_in` | the API with tokens of an issuer of this test (`issuer`), or with IAM |
 //! | `pictures` | the API in this process, with sample orders: accessibility and screenshots |
 //! | `checks` | none: the compiler, the unit tests of the modules, and the document with the screenshots |
 
 mod browser;
 mod checks;
+mod explained;
 mod flows;
 mod issuer;
 mod loaded;

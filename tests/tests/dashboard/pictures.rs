@@ -12,23 +12,25 @@
 
 use crate::browser::run;
 use crate::seed::documents::{Past, load};
-use crate::seed::{orders, workflows};
+use crate::seed::{orders, trouble, workflows};
 use anyhow::{Context as _, Result, ensure};
 use cosmos::{Clock as _, SystemClock};
 use serde_json::{Value, json};
 use std::fs;
 use std::path::{Path, PathBuf};
-use tests::api::{GivingUp, Options, Served, Site};
+use tests::api::{Options, Served, Site};
 
 const HOUR_MS: u64 = 3_600_000;
 const MOST_BYTES: u64 = 1_000_000;
 
 /// The screens, by the name of their pictures, and the part of the address.
-const SCREENS: [(&str, &str); 12] = [
+const SCREENS: [(&str, &str); 14] = [
     ("overview", "#/"),
     ("instances", "#/instances?name=fulfil-order"),
+    ("attention", "#/instances?attention=true"),
     ("timeline", "#/instances/order-1045"),
     ("running", "#/instances/order-1047"),
+    ("explained", "#/instances/invoice-1"),
     ("events", "#/instances/order-1043/events"),
     ("tree", "#/instances/order-1045/tree"),
     ("keys", "#/instances/order-1045/keys"),
@@ -81,22 +83,7 @@ async fn shop() -> Site {
     load(&site.cloud.world, day).await;
     orders::seed(&site).await;
     site.ran(workflows::ROUNDS, "rounds-1", json!(3)).await;
-    for (id, reason) in [
-        ("mail-1", "mail.example.org did not answer: connection timed out"),
-        (
-            "mail-2",
-            "the worker was killed 10 times while it ran this activity: out of memory",
-        ),
-    ] {
-        site.started(workflows::MAIL, id, json!("ada@example.org")).await;
-        site.give_up(GivingUp {
-            instance: id,
-            activity: workflows::DELIVER,
-            reason,
-        })
-        .await;
-    }
-    site.cloud.drain().await;
+    trouble::seed(&site).await;
     site
 }
 

@@ -18,11 +18,13 @@
 //! | `schema_versions`, `newer_documents` | two releases on one store |
 //! | `summaries`, `search`, `tags` | instances as we show them, from their acceptance on; how they are found |
 //! | `stored` | (no tests) a store with instance documents, for those of `search` and `numbers` |
+//! | `attention` | instances that need attention, and why |
 //! | `numbers` | counts by hour, what is overdue, and the end of a history: what is new costs, not what is stored |
 //! | `idempotency` | one start and one event per key, whatever is lost, repeated, or deleted in between |
 //! | `connection_errors`, `secrets` | errors that say what to do; no key in any log |
 
 mod admin;
+mod attention;
 mod claims_without_read;
 mod clocks;
 mod connection_errors;

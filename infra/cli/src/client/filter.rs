@@ -29,6 +29,12 @@ pub(super) struct Filter {
     /// Only instances that were accepted at this time or before
     #[arg(long, value_name = "TIME", value_parser = time)]
     created_to: Option<String>,
+    /// Only instances that ended at this time or later
+    #[arg(long, value_name = "TIME", value_parser = time)]
+    ended_from: Option<String>,
+    /// Only instances that ended at this time or before
+    #[arg(long, value_name = "TIME", value_parser = time)]
+    ended_to: Option<String>,
     /// Only instances that this one has started
     #[arg(long, value_name = "INSTANCE", value_parser = id_parser())]
     parent: Option<String>,
@@ -76,6 +82,8 @@ impl Filter {
             tags: tags.map(|(key, value)| (key.to_owned(), value.to_owned())).collect(),
             created_from: self.created_from.clone(),
             created_to: self.created_to.clone(),
+            ended_from: self.ended_from.clone(),
+            ended_to: self.ended_to.clone(),
             parent: self.parent.clone(),
             all,
         }
@@ -89,6 +97,8 @@ impl Filter {
             ("prefix", self.prefix.clone()),
             ("createdFrom", self.created_from.clone()),
             ("createdTo", self.created_to.clone()),
+            ("endedFrom", self.ended_from.clone()),
+            ("endedTo", self.ended_to.clone()),
             ("parent", self.parent.clone()),
         ];
         let mut query: Vec<_> = texts

@@ -44,9 +44,9 @@ pub(super) async fn in_flight(
             None => u32::MAX,
         };
         // One more than wanted says whether there are more.
-        let (page, next) = pages(connection, &query, None, left.saturating_add(1)).await?;
-        more |= next.is_some();
-        found.extend(page);
+        let page = pages(connection, &query, None, left.saturating_add(1)).await?;
+        more |= page.next_cursor.is_some();
+        found.extend(page.instances);
     }
     // An instance that changes while the lists are read may be in two of them.
     found.sort_by(|a, b| {

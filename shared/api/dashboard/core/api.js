@@ -172,6 +172,12 @@ export const start = (name, request, key) => change('POST', `/v1/orchestrations/
  * @param {string} key
  */
 export const raise = (id, to, name, request, key) => change('POST', `${instancePath(id)}/${to}/${encodeURIComponent(name)}`, request, key);
+/** Why an instance is where it is. @param {string} id @param {AbortSignal} [signal] @returns {Promise<Api.Explanation>} */
+export const explanation = (id, signal) => get(`${instancePath(id)}/explain`, { signal });
+/** @param {string} id @param {{reason?: string, children: boolean}} request @returns {Promise<{instance: string, changed: number}>} */
+export const pause = (id, request) => change('POST', `${instancePath(id)}:pause`, request);
+/** @param {string} id @param {{children: boolean}} request @returns {Promise<{instance: string, changed: number}>} */
+export const resume = (id, request) => change('POST', `${instancePath(id)}:resume`, request);
 /** @param {string} id @param {string} [reason] */
 export const cancel = (id, reason) => change('POST', `${instancePath(id)}:cancel`, reason ? { reason } : {});
 /** @param {string} id @returns {Promise<{instances: number, executions: number, events: number, queued: number}>} */

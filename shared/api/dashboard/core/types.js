@@ -7,13 +7,28 @@
 /**
  * @typedef {{
  *   instance: string, orchestration: string, version?: string, status: Status, customStatus?: string,
- *   customStatusVersion: number, input?: any, output?: any, error?: string, blocked?: Blocked, execution: number,
+ *   customStatusVersion: number, input?: any, output?: any, error?: string, blocked?: Blocked, paused?: {since: string, reason?: string}, execution: number,
  *   events: number, createdAt: string, updatedAt: string, startedAt?: string, completedAt?: string, durationMs?: number,
- *   parent?: string, tags: Record<string, string>,
+ *   parent?: string, tags: Record<string, string>, attention?: string[], explanation?: string,
  * }} Instance
  */
 
-/** @typedef {{instances: Instance[], nextCursor?: string}} InstanceList */
+/** @typedef {{instances: Instance[], nextCursor?: string, truncated?: boolean}} InstanceList */
+
+/**
+ * @typedef {{
+ *   kind: 'activity' | 'event' | 'queue' | 'timer' | 'child', cause: string, id: number, name?: string, instance?: string, text: string,
+ *   needsAttention: boolean, since?: string, due?: string,
+ * }} Wait
+ */
+
+/**
+ * @typedef {{
+ *   instance: string, status: Status, at: string, sentence: string, cause: string, needsAttention: boolean, since?: string, until?: string,
+ *   waits: Wait[], moreWaits: number, evidence: {what: string, value: string, at?: string}[], next: {text: string, command?: string}[],
+ *   chain: {instance: string, orchestration: string, status?: Status, cause: string, sentence: string}[],
+ * }} Explanation
+ */
 
 /**
  * An event as duroxide records it: common fields, `type`, and the fields of that type.
@@ -45,7 +60,7 @@
 /**
  * @typedef {{
  *   at: string, counts: {status: Status, count: number}[], recentSince: string, startedRecently: number,
- *   endedRecently: number, failedRecently: number, blocked: number, stuck: number, overdueTimers: number, messagesDue: number,
+ *   endedRecently: number, failedRecently: number, blocked: number, paused: number, stuck: number, overdueTimers: number, messagesDue: number,
  *   activitiesDue: number, timersPending: number, oldestDueAt?: string, outbox: number, deadLetters: number,
  * }} Overview
  */

@@ -16,7 +16,7 @@ const STATUSES = {
 };
 
 /** Those that can be searched for, in the order of a life. */
-export const SEARCHABLE = ['Pending', 'Running', 'Blocked', 'Completed', 'Failed', 'Cancelled', 'ContinuedAsNew'];
+export const SEARCHABLE = ['Pending', 'Running', 'Blocked', 'Paused', 'Completed', 'Failed', 'Cancelled', 'ContinuedAsNew'];
 
 /** @param {string} status */
 const known = (status) => (Object.hasOwn(STATUSES, status) ? STATUSES[status] : null);

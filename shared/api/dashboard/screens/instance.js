@@ -58,7 +58,7 @@ export function instanceScreen({ root, params: [id, wanted = 'timeline'], query:
   const nav = h('div');
   const bar = h('div');
   const body = h('div', { class: 'inst-tab' });
-  const head = header({ id, reload: () => begin() });
+  const head = header({ id, reload: () => begin(), signal });
   const show = known.tab({ root: body, id, signal, setQuery });
   fill(root, h('nav', { class: 'crumbs', 'aria-label': 'Place' }, h('a', { href: '#/instances' }, 'Instances'), ' / ', h('bdi', null, id)), state, head.element, nav, bar, body);
 

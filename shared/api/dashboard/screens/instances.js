@@ -35,12 +35,13 @@ export function instancesScreen({ root, query, signal }) {
     caption: 'Instances, the newest first', columns: columns(() => view), rows: /** @type {Instance[]} */ ([]), key: ({ instance }) => instance,
   });
   const empty = h('div');
+  const incomplete = h('div');
   const card = h('section', { class: 'card list-card', 'aria-label': 'Results' }, results.element, empty);
   const pagers = [pager('Pages'), pager('Pages, below the list')];
   fill(
     root,
     h('div', { class: 'screen-head' }, h('h1', null, 'Instances'), linkButton('Start an instance', '#/start')),
-    form.element, banner, h('div', { class: 'list-head' }, fresh, pagers[0].element), card, pagers[1].element,
+    form.element, banner, incomplete, h('div', { class: 'list-head' }, fresh, pagers[0].element), card, pagers[1].element,
   );
 
   /** @type {Instance[]} What the table shows. */
@@ -51,12 +52,16 @@ export function instancesScreen({ root, query, signal }) {
   let loop = null;
 
   /** @param {InstanceList} list */
-  const put = ({ instances, nextCursor }) => {
+  const put = ({ instances, nextCursor, truncated }) => {
     shown = instances;
     results.update(instances);
     results.element.hidden = instances.length === 0;
     fill(empty, instances.length === 0 && nothing(view, nextCursor));
     fill(fresh);
+    fill(incomplete, truncated && notice({
+      kind: 'info', title: 'There may be more', text: h('p', null, 'More than 200 items are overdue, blocked or given up. Deal with these first, or look at the dead letters and at what is overdue.'),
+      actions: [linkButton('Dead letters', '#/dead-letters'), linkButton('What is overdue', href([], { show: 'overdue' }))],
+    }));
     const text = instances.length > 0 ? `Page ${view.page}` : '';
     const links = { ...pageLinks(view, nextCursor, address), text };
     for (const { show } of pagers) show(links);
@@ -80,7 +85,7 @@ export function instancesScreen({ root, query, signal }) {
     card.setAttribute('aria-busy', 'true');
     let begun = false;
     live({
-      signal: AbortSignal.any([signal, own.signal]), everyMs: view.cursor ? LATER_PAGE_MS : FIRST_PAGE_MS,
+      signal: AbortSignal.any([signal, own.signal]), everyMs: view.cursor || view.filters.attention ? LATER_PAGE_MS : FIRST_PAGE_MS,
       load: (abort) => page(view, abort),
       show: (list) => {
         card.removeAttribute('aria-busy');
@@ -141,13 +146,14 @@ const isRead = (list) => list.matches(':hover, :focus-within') || list.getBoundi
  * @returns {Promise<InstanceList>}
  */
 async function page(view, signal) {
-  let list = await api.instances(request(view), signal);
+  const { limit, ...filters } = request(view);
+  let list = await api.instances({ ...filters, limit }, signal);
   const found = [...list.instances];
-  for (let more = 1; more < REQUESTS && list.nextCursor && found.length < view.limit; more += 1) {
-    list = await api.instances({ ...request(view), cursor: list.nextCursor, limit: view.limit - found.length }, signal);
+  for (let more = 1; more < REQUESTS && list.nextCursor && found.length < limit; more += 1) {
+    list = await api.instances({ ...filters, cursor: list.nextCursor, limit: limit - found.length }, signal);
     found.push(...list.instances);
   }
-  return { instances: found, nextCursor: list.nextCursor };
+  return { instances: found, nextCursor: list.nextCursor, truncated: list.truncated };
 }
 
 /** @param {View} view @param {string | undefined} cursor */
@@ -157,6 +163,9 @@ function nothing(view, cursor) {
       kind: 'empty', title: 'Nothing found so far', text: h('p', null, 'The search has not seen everything yet.'),
       actions: linkButton('Search on', address(next(view, cursor)), 'primary'),
     });
+  }
+  if (view.filters.attention) {
+    return notice({ kind: 'empty', title: 'Nothing needs attention', text: h('p', null, 'No instance with these filters is blocked, overdue or has a dead letter, and none failed within 24 hours.'), actions: linkButton('All instances', '#/instances') });
   }
   if (!isFiltered(view)) {
     const title = view.cursor ? 'There are no more instances' : 'There are no instances yet';
@@ -173,6 +182,6 @@ function nothing(view, cursor) {
 /** A filter in words. @param {Name} name @param {string | undefined} value @returns {[string, string][]} */
 function named(name, value) {
   if (!value) return [];
-  const text = name === 'status' ? statusLabel(value) : name.startsWith('created') ? new Date(value).toLocaleString() : value;
+  const text = name === 'status' ? statusLabel(value) : /^(created|ended)/.test(name) ? new Date(value).toLocaleString() : value;
   return [[LABELS[name], text]];
 }

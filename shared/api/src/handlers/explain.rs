@@ -5,9 +5,13 @@ use crate::api::Api;
 use crate::path::Segment;
 use crate::query::Query;
 use crate::refusal::Refusal;
-use crate::types::Explanation;
+use crate::types::{Explanation, Instance};
 use crate::view;
 use axum::extract::{RawQuery, State};
+use futures::StreamExt as _;
+
+/// So many instances of a list are explained at once.
+const AT_ONCE: usize = 8;
 
 /// Why an instance is where it is: what it waits for, since when, until when, what holds it back, and what to do.
 ///
@@ -24,4 +28,21 @@ pub(crate) async fn explain(State(api): State<Api>, Segment(id): Segment<2>, Raw
     let explained = api.connection().explain(&id, &api.parts.maintenance).await?;
     let explained = explained.ok_or_else(|| Refusal::no_instance(&id))?;
     ok(&view::explanation(&explained))
+}
+
+/// Adds to each instance of a list the sentence that explains it; none to one that was deleted since the list was read.
+pub(super) async fn explain_all(api: &Api, instances: &mut [Instance]) -> Result<(), Refusal> {
+    let explained = instances
+        .iter()
+        .map(|instance| instance.instance.clone())
+        .map(|id| async move {
+            let explained = api.connection().explain(&id, &api.parts.maintenance).await?;
+            Ok::<_, Refusal>(explained.map(|explained| explained.sentence))
+        });
+    let explained: Vec<_> = explained.collect();
+    let sentences: Vec<_> = futures::stream::iter(explained).buffered(AT_ONCE).collect().await;
+    for (instance, sentence) in instances.iter_mut().zip(sentences) {
+        instance.explanation = sentence?;
+    }
+    Ok(())
 }

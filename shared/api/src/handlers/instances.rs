@@ -1,5 +1,6 @@
 //! Instances: one, and the list.
 
+use super::explain::explain_all;
 use super::{Answer, ok};
 use crate::api::{Api, Invocation};
 use crate::path::Segment;
@@ -18,6 +19,8 @@ use http::{HeaderMap, HeaderValue, StatusCode, header};
 /// Instances on one page of the list: the default, and the most.
 const LISTED: usize = 20;
 const MOST_LISTED: usize = 200;
+/// The most of a page that explains each of them: that takes two requests for each, and more for children.
+const MOST_EXPLAINED: usize = 50;
 
 /// One instance, from the moment that its start was accepted.
 ///
@@ -149,13 +152,17 @@ fn not_modified(etag: HeaderValue) -> Response {
         ("tag" = Option<Vec<String>>, Query, description = "Only with this tag, as `key:value`; may repeat"),
         ("createdFrom" = Option<String>, Query, description = "Only accepted at this time or later, RFC 3339"),
         ("createdTo" = Option<String>, Query, description = "Only accepted at this time or before, RFC 3339"),
+        ("endedFrom" = Option<String>, Query, description = "Only ended at this time or later, RFC 3339"),
+        ("endedTo" = Option<String>, Query, description = "Only ended at this time or before, RFC 3339"),
         ("parent" = Option<String>, Query, description = "Only started by this instance"),
+        ("attention" = Option<bool>, Query, description = "Only those that need attention: blocked, overdue, with a blocked activity or a dead letter, or failed within 24 hours (or since `endedFrom`)"),
+        ("explain" = Option<bool>, Query, description = "Each with a sentence why it is where it is; then a page has at most 50"),
         ("cursor" = Option<String>, Query, description = "`nextCursor` of the page before, with the same filters"),
         ("limit" = Option<u64>, Query, description = "The most instances; 20 by default", minimum = 1, maximum = 200),
     ),
     responses((status = 200, description = "A page", body = InstanceList)))]
 pub(crate) async fn list(State(api): State<Api>, RawQuery(query): RawQuery) -> Answer {
-    const KNOWN: [&str; 10] = [
+    const KNOWN: [&str; 14] = [
         "status",
         "name",
         "version",
@@ -163,7 +170,11 @@ pub(crate) async fn list(State(api): State<Api>, RawQuery(query): RawQuery) -> A
         "tag*",
         "createdFrom",
         "createdTo",
+        "endedFrom",
+        "endedTo",
         "parent",
+        "attention",
+        "explain",
         "cursor",
         "limit",
     ];
@@ -177,22 +188,23 @@ pub(crate) async fn list(State(api): State<Api>, RawQuery(query): RawQuery) -> A
         tags: query.all("tag").map(tag_filter).collect::<Result<_, _>>()?,
         created_from: query.moment("createdFrom")?,
         created_to: query.moment("createdTo")?,
+        completed_from: query.moment("endedFrom")?,
+        completed_to: query.moment("endedTo")?,
         parent: text("parent"),
+        needs_attention: query.flag("attention")?,
     };
-    let limit = query.limit(LISTED, MOST_LISTED)?;
+    let explained = query.flag("explain")?;
+    let limit = query.limit(LISTED, if explained { MOST_EXPLAINED } else { MOST_LISTED })?;
     let page = api.store().search(&filter, query.text("cursor"), limit).await;
     let page = page.map_err(|error| match error {
         SearchError::Store(error) => error.into(),
         other => Refusal::invalid(other.to_string()),
     })?;
-    ok(&InstanceList {
-        instances: page
-            .instances
-            .iter()
-            .map(|summary| view::instance(summary, false))
-            .collect(),
-        next_cursor: page.next,
-    })
+    let mut list = view::page(page);
+    if explained {
+        explain_all(&api, &mut list.instances).await?;
+    }
+    ok(&list)
 }
 
 /// A tag as `key:value`; keys have no colon.

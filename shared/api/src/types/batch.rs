@@ -80,6 +80,12 @@ pub struct BatchFilter {
     /// Only accepted at this time or before, RFC 3339. What is accepted after the batch is never a part of it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub created_to: Option<String>,
+    /// Only ended at this time or later, RFC 3339.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ended_from: Option<String>,
+    /// Only ended at this time or before, RFC 3339.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ended_to: Option<String>,
     /// Only started by this instance.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub parent: Option<String>,

@@ -1,7 +1,7 @@
 //! Instances, alone and in lists.
 
-use super::{ForkedFrom, Payload, Rewind};
 use super::payload::present;
+use super::{ForkedFrom, Payload, Rewind};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -154,6 +154,12 @@ pub struct Instance {
     /// Where it was forked from. Not in lists.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub forked_from: Option<ForkedFrom>,
+    /// Why it needs attention: `failed`, `blocked`, `blocked-activity`, `overdue`, `dead-letter`. Only in lists with `attention=true`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub attention: Vec<String>,
+    /// Why it is where it is, in one sentence. Only in lists with `explain=true`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub explanation: Option<String>,
 }
 
 /// Why no deployed build can go on with an instance.
@@ -194,6 +200,9 @@ pub struct InstanceList {
     /// The `cursor` of the next page; none on the last.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next_cursor: Option<String>,
+    /// With `attention=true`: more than 200 items are overdue, blocked or given up, so more instances may need attention.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub truncated: bool,
 }
 
 #[cfg(test)]

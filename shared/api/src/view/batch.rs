@@ -33,13 +33,18 @@ pub(crate) fn batch(batch: &store::Batch) -> Batch {
             store::BatchAction::Restart { .. } => BatchVerb::Restart,
         },
         filter: BatchFilter {
-            status: filter.status.as_ref().and_then(|status| status.name().parse::<Status>().ok()),
+            status: filter
+                .status
+                .as_ref()
+                .and_then(|status| status.name().parse::<Status>().ok()),
             name: filter.name.clone(),
             version: filter.version.clone(),
             prefix: filter.prefix.clone(),
             tags: filter.tags.iter().cloned().collect(),
             created_from: filter.created_from.map(rfc3339),
             created_to: filter.created_to.map(rfc3339),
+            ended_from: filter.completed_from.map(rfc3339),
+            ended_to: filter.completed_to.map(rfc3339),
             parent: filter.parent.clone(),
             all: *filter == store::InstanceFilter::default(),
         },

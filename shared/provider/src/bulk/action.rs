@@ -163,6 +163,8 @@ struct StoredFilter {
     tags: Vec<(String, String)>,
     created_from: Option<u64>,
     created_to: Option<u64>,
+    completed_from: Option<u64>,
+    completed_to: Option<u64>,
     parent: Option<String>,
 }
 
@@ -178,6 +180,8 @@ impl StoredRequest {
                 tags: filter.tags,
                 created_from: filter.created_from,
                 created_to: filter.created_to,
+                completed_from: filter.completed_from,
+                completed_to: filter.completed_to,
                 parent: filter.parent,
             },
             action: request.action.clone(),
@@ -197,7 +201,10 @@ impl StoredRequest {
             tags: filter.tags,
             created_from: filter.created_from,
             created_to: filter.created_to,
+            completed_from: filter.completed_from,
+            completed_to: filter.completed_to,
             parent: filter.parent,
+            needs_attention: false,
         }
     }
 
@@ -266,7 +273,11 @@ mod tests {
             (&restart(true, true), Failed, Some("p"), changed),
             (&restart(true, true), Running, Some("p"), failed(NOT_ENDED)),
         ] {
-            assert_eq!(action.foreseen(&status, parent), expected, "{action:?} {status} {parent:?}");
+            assert_eq!(
+                action.foreseen(&status, parent),
+                expected,
+                "{action:?} {status} {parent:?}"
+            );
         }
     }
 
@@ -286,7 +297,10 @@ mod tests {
         };
         let stored = serde_json::to_value(StoredRequest::of(&request)).unwrap();
         let read: StoredRequest = serde_json::from_value(stored).unwrap();
-        assert_eq!((read.filter(), &read.action, read.rate), (request.filter, &request.action, 1));
+        assert_eq!(
+            (read.filter(), &read.action, read.rate),
+            (request.filter, &request.action, 1)
+        );
         assert_eq!(read.until(50).created_to, Some(50));
     }
 }

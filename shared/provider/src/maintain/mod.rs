@@ -8,7 +8,7 @@
 //! | dead letters | `dead_letters`, `redrive`, `redrives` | what was given up: listed, read, discarded, redriven |
 //! | retention | `retention`, `lone_children` | instances that ended long ago, earlier executions |
 //! | report | `backlog`, `numbers` | numbers: counted by the service; derived from a look |
-//! | (operators) | `overview`, `overdue`, `throughput` | what needs attention; what has been due the longest; started and ended by hour |
+//! | (operators) | `overview`, `overdue`, `attention`, `throughput` | what needs attention; what has been due the longest; which instances have it; started and ended by hour |
 //! | all | `look` | everything that waits: which passes have something to do |
 //! | sweep | `paused` | what paused instances hold: neither woken nor counted |
 //! | none | `blocked` | what other builds have blocked, for a build that goes on with one of them |
@@ -16,6 +16,7 @@
 //! A pass works in pages (see `page`), so that a caller can alternate between passes and stop when its budget ends.
 //! Everything is idempotent: the next run continues a pass that was killed at any write, and two runs at once do no harm.
 
+mod attention;
 mod backlog;
 mod blocked;
 mod dead_letters;
@@ -34,6 +35,7 @@ mod sessions;
 mod state;
 mod throughput;
 
+pub(crate) use attention::marked;
 pub(crate) use backlog::backlog;
 pub use backlog::{Backlog, BacklogQuery};
 pub(crate) use blocked::blocked_by_others;

@@ -84,7 +84,8 @@ impl CosmosProvider {
 
     /// A page of the instances that match, newest first; `cursor` continues after another page of the same filter. One request per
     /// physical partition where an index decides the filter, and a limited number otherwise: then a page may be short, or empty, and
-    /// still continue. The list has no inputs and outputs.
+    /// still continue. The list has no inputs and outputs. Instances that need attention take three to five more requests per physical
+    /// partition, and one for each hundred that have something overdue, a blocked activity or a dead letter.
     ///
     /// # Errors
     /// When the cursor cannot be used, no index serves the filter, or the store cannot be read.
@@ -94,8 +95,14 @@ impl CosmosProvider {
         cursor: Option<&str>,
         limit: usize,
     ) -> Result<InstancePage, SearchError> {
-        let found = admin::search(&self.store, filter, cursor, limit).await;
-        found.map_err(|failure| match failure {
+        let found = async {
+            let marked = match filter.needs_attention {
+                true => Some(maintain::marked(&self.store, &OverviewQuery::default(), filter.completed_from).await?),
+                false => None,
+            };
+            admin::search(&self.store, filter, marked.as_ref(), cursor, limit).await
+        };
+        found.await.map_err(|failure| match failure {
             SearchFailure::BadCursor(why) => SearchError::BadCursor(why),
             SearchFailure::Unsupported(why) => SearchError::Unsupported(why),
             SearchFailure::Store(failure) => SearchError::Store(failure.of("search")),

@@ -32,7 +32,7 @@ mod messages;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use cut::{beginning, before, default_cut};
+pub(crate) use cut::{before, beginning, default_cut};
 pub(crate) use messages::{again, nudge};
 
 use duroxide::{Event, EventKind};
@@ -122,7 +122,9 @@ pub(crate) fn reopen(events: &[Event], cut: usize, last_turn: usize) -> Reopened
     for (n, event) in (kept.len()..).zip(undone) {
         match (&event.kind, event.source_event_id) {
             (EventKind::ExternalEvent { .. } | EventKind::QueueEventDelivered { .. }, _) => reopened.delivered.push(n),
-            (EventKind::TimerFired { .. }, Some(source)) if open.remove(&source).is_some() => reopened.delivered.push(n),
+            (EventKind::TimerFired { .. }, Some(source)) if open.remove(&source).is_some() => {
+                reopened.delivered.push(n)
+            }
             (_, Some(source)) if is_result(event) => {
                 let is_activity = matches!(event.kind, EventKind::ActivityCompleted { .. });
                 if open.remove(&source).is_some() {

@@ -60,7 +60,7 @@ const outlineOf = (page) => page.evaluate(() => {
   const lines = [...document.querySelectorAll(selector)].filter((one) => one.checkVisibility()).map((one) => {
     const text = (one.getAttribute('aria-label') ?? one.innerText).replaceAll(/\s+/g, ' ').trim();
     // Ids and numbers are data.
-    return `${kinds[one.tagName]} ${text.replaceAll(/\b(order|mail|rounds)-\d+\b/g, 'ID').replaceAll(/\d[\d,.]*/g, 'N')}`;
+    return `${kinds[one.tagName]} ${text.replaceAll(/\b(order|mail|rounds|invoice|import)-\d+\b/g, 'ID').replaceAll(/\d[\d,.]*/g, 'N')}`;
   });
   return [...new Set(lines)].join('\n');
 });

@@ -17,6 +17,8 @@ export default async function scenario(stage) {
   await reader.getByRole('status').getByText('This needs the role operator. You have the role reader.').waitFor();
   assert.equal(await reader.getByRole('dialog').count(), 0);
   assert.ok(stage.requests.every(({ method }) => method === 'GET'), 'nothing was sent');
+  const pause = reader.getByRole('button', { name: /^Pause/ }).first();
+  assert.match(await pause.innerText(), /needs the role operator/);
   const send = reader.getByRole('button', { name: /^Send/ }).first();
   assert.match(await send.innerText(), /needs the role client/);
   await reader.getByRole('link', { name: 'Dead letters' }).click();

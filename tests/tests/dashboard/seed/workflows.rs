@@ -15,6 +15,11 @@ pub const MAIL: &str = "send-mail";
 /// The activity of [`MAIL`].
 pub const DELIVER: &str = "deliver-mail";
 
+/// Has a child for the pages.
+pub const INVOICE: &str = "send-invoice";
+/// The child of [`INVOICE`], with an activity that no worker has.
+pub const PAGES: &str = "print-pages";
+
 /// The sample's workflows and those of this file.
 pub fn all() -> (OrchestrationRegistry, ActivityRegistry) {
     let orchestrations = OrchestrationRegistry::builder()
@@ -32,6 +37,13 @@ pub fn all() -> (OrchestrationRegistry, ActivityRegistry) {
         })
         .register(MAIL, |ctx: OrchestrationContext, to: String| async move {
             ctx.schedule_activity(DELIVER, to).await
+        })
+        .register(INVOICE, |ctx: OrchestrationContext, order: String| async move {
+            ctx.set_custom_status("printing");
+            ctx.schedule_sub_orchestration(PAGES, order).await
+        })
+        .register(PAGES, |ctx: OrchestrationContext, order: String| async move {
+            ctx.schedule_activity("print-page", order).await
         });
     let activities = ActivityRegistry::builder()
         .merge(::workflows::activities())

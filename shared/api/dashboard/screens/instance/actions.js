@@ -1,18 +1,17 @@
 // What can be done with an instance. What the role or the state forbids is shown, with the reason.
 
 import * as api from '../../core/api.js';
-import { fill, h } from '../../core/dom.js';
+import { h } from '../../core/dom.js';
 import { plural } from '../../core/format.js';
 import { go } from '../../core/router.js';
 import { button } from '../../parts/button.js';
-import { dialog } from '../../parts/dialog.js';
 import { field, input } from '../../parts/field.js';
-import { failure } from '../../parts/notice.js';
 import { raiseDialog } from '../../parts/raise.js';
 import { toast } from '../../parts/toast.js';
+import { ask } from './ask.js';
 import { forget, isFinished } from './data.js';
+import { pause, resume } from './pause.js';
 
-/** @import { Child } from '../../core/dom.js' */
 /** @import { Instance } from '../../core/types.js' */
 
 /**
@@ -28,35 +27,13 @@ export function actions({ id, instance, gone, reload, waits }) {
   const single = deleted ?? (instance.execution > 1 ? null : 'It has one execution: there is nothing to prune.');
   return [
     button('Send event…', { needs: 'client', disabled: ended ?? false, on: async () => (await raiseDialog(id, waits[0])) && reload() }),
+    instance.status === 'Paused'
+      ? button('Resume…', { needs: 'operator', disabled: ended ?? false, on: () => resume(id, reload) })
+      : button('Pause…', { needs: 'operator', disabled: ended ?? false, on: () => pause(id, reload) }),
     button('Cancel…', { needs: 'operator', kind: 'danger', disabled: ended ?? false, on: () => cancel(id, reload) }),
     button('Prune…', { needs: 'operator', disabled: single ?? false, on: () => prune(id, instance, reload) }),
     button('Delete…', { needs: 'operator', kind: 'danger', disabled: kept ?? false, on: () => remove(id) }),
   ];
-}
-
-/**
- * A question whose answer is sent. It stays open with the reason if that fails.
- * @param {{title: string, body: Child, action: string, danger?: boolean, send: () => Promise<void>, what: string}} question
- */
-function ask({ title, body, action, danger, send, what }) {
-  const problem = h('div');
-  const shown = dialog({
-    title, body: [body, problem],
-    actions: [
-      button('Back', { on: () => shown.close() }),
-      button(action, {
-        kind: danger ? 'danger' : 'primary',
-        on: async () => {
-          try {
-            await send();
-            shown.close();
-          } catch (error) {
-            fill(problem, failure(error, { what }));
-          }
-        },
-      }),
-    ],
-  });
 }
 
 /** @param {string} id @param {() => void} reload */

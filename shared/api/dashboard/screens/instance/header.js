@@ -1,18 +1,20 @@
-// The header of an instance: what it is, why it has failed or what it waits for, its facts, and what can be done with it.
+// The header of an instance: what it is, why it has failed, the explanation of what it waits for, its facts, and what can be done with it.
 
 import { fill, h } from '../../core/dom.js';
 import { duration, number } from '../../core/format.js';
 import { href } from '../../core/router.js';
 import { button } from '../../parts/button.js';
+import { copy } from '../../parts/copy.js';
 import { payload } from '../../parts/payload.js';
 import { raiseDialog } from '../../parts/raise.js';
 import { badge } from '../../parts/status.js';
 import { age, tick, when } from '../../parts/time.js';
-import { toast } from '../../parts/toast.js';
 import { shorten } from '../../timeline/describe.js';
 import { actions } from './actions.js';
 import { isFinished } from './data.js';
-import { explain } from './explain.js';
+import { explainedPart, sendable } from './explained.js';
+import { explainer } from './explanation.js';
+import { resume } from './pause.js';
 
 /** @import { Child } from '../../core/dom.js' */
 /** @import { Instance } from '../../core/types.js' */
@@ -27,13 +29,14 @@ const LONG_ERROR = 10_000;
 const LONG_STATUS = 300;
 
 /**
- * @param {{id: string, reload: () => void}} options
+ * @param {{id: string, reload: () => void, signal: AbortSignal}} options
  * @returns {{element: HTMLElement, update: (data: Data) => void}}
  */
-export function header({ id, reload }) {
+export function header({ id, reload, signal }) {
   const status = h('span', { class: 'inst-status', 'aria-live': 'polite' });
   const buttons = h('div', { class: 'screen-actions' });
   const reason = h('div', { class: 'inst-reason' });
+  const explanation = h('div', { class: 'inst-explained' });
   const facts = h('dl', { class: 'facts inst-facts' });
   const output = h('div', { class: 'inst-output' });
   const element = h(
@@ -42,7 +45,7 @@ export function header({ id, reload }) {
       'div', { class: 'screen-head' },
       h('h1', null, h('bdi', null, id), ' ', h('span', { class: 'inst-copy' }, button('Copy id', { on: () => copy(id) }))), status, buttons,
     ),
-    reason, facts, output,
+    reason, explanation, facts, output,
   );
   /** Parts are made again only if they change: a person may have selected a text or opened a payload. @type {Map<HTMLElement, string>} */
   const stamps = new Map();
@@ -54,65 +57,68 @@ export function header({ id, reload }) {
     fill(part, make());
   };
 
+  /** @type {Data | null} */
+  let last = null;
+  const explains = explainer(id, () => last && show(last), signal);
   return {
     element,
     update(data) {
-      const { instance, gone } = data;
-      element.hidden = !instance;
-      if (!instance) return;
-      const waits = gone ? null : sentence(data);
-      refresh(status, [instance.status, gone], () => [badge(instance.status), gone && h('span', { class: 'muted' }, ' (deleted)')]);
-      refresh(buttons, [instance.status, gone, waits?.raise, instance.parent], () => actions({ id, instance, gone, reload, waits: waits?.raise ?? [] }));
-      refresh(reason, [instance.status, instance.error, waits?.stamp, failedLanes(data).map((lane) => lane.id)], () => reasonOf(data, waits, reload));
-      refresh(facts, { ...instance, output: null, events: null }, () => factsOf(instance));
-      refresh(output, [instance.output, inputOf(data)], () => payloads(data, instance));
+      last = data;
+      if (data.instance && data.instance.status !== 'Completed' && !isEarlier(data)) explains.follow(data);
+      show(data);
     },
   };
+
+  /** @param {Data} data */
+  function show(data) {
+    const { instance, gone } = data;
+    element.hidden = !instance;
+    if (!instance) return;
+    const explained = explains.now();
+    const waits = sendable(explained.explanation);
+    refresh(status, [instance.status, gone], () => [badge(instance.status), gone && h('span', { class: 'muted' }, ' (deleted)')]);
+    refresh(buttons, [instance.status, gone, waits, instance.parent], () => actions({ id, instance, gone, reload, waits }));
+    refresh(reason, [instance.status, instance.error, failedLanes(data).map((lane) => lane.id)], () => failureOf(data));
+    refresh(explanation, [instance.status, gone, data.pinned, instance.execution, explained.loadedAt, String(explained.error)], () => explanationOf(data, explains, reload));
+    refresh(facts, { ...instance, output: null, events: null }, () => factsOf(instance));
+    refresh(output, [instance.output, inputOf(data)], () => payloads(data, instance));
+  }
 }
 
-/**
- * What it waits for. The stamp has no durations: those are kept current in place.
- * @param {Data} data
- * @returns {{tone: string, stamp: unknown, text: () => string, lane?: Lane, raise?: {name: string, to: 'events' | 'queues'}[]} | null}
- */
-function sentence(data) {
-  const { instance, model, pinned } = data;
-  if (!instance) return null;
-  if (pinned !== null && pinned !== instance.execution && !isFinished(instance.status)) {
-    const text = `It goes on in execution ${instance.execution}. What is below is of execution ${pinned}.`;
-    return { tone: 'normal', stamp: [text], text: () => text };
-  }
-  const current = model;
-  const found = explain(instance, current, Date.now());
-  if (!found) return null;
-  const lanes = current?.lanes.filter(({ outcome }) => outcome === 'open').map((lane) => [lane.id, lane.beganTimes, lane.segments.length, lane.unused]);
-  return { ...found, stamp: [instance.status, instance.blocked, lanes, found.tone], text: () => explain(instance, current, Date.now())?.text ?? '' };
-}
+/** What is shown is of an execution that has ended. @param {Data} data */
+const isEarlier = ({ instance, pinned }) => instance !== null && pinned !== null && pinned !== instance.execution && !isFinished(instance.status);
 
-/** @param {Data} data @param {ReturnType<typeof sentence>} waits @param {() => void} reload */
-function reasonOf(data, waits, reload) {
-  const { instance, id } = data;
-  if (!instance) return null;
-  if (instance.error !== undefined) {
-    const failed = failedLanes(data);
-    return h(
-      'div', { class: 'inst-error', data: { status: instance.status } },
-      h('h2', null, instance.status === 'Cancelled' ? 'Why it was cancelled' : 'Why it failed'),
-      errorText(instance.error),
-      h('p', null, button('Copy', { on: () => copy(instance.error ?? '') }), failed.length > 0 && [
-        failed.length > 1 ? ' Steps that failed: ' : ' The step that failed: ', failed.slice(-MOST_FAILED).map((lane, index) => [index ? ', ' : '', stepLink(data, lane)]), failed.length > MOST_FAILED && ` and ${failed.length - MOST_FAILED} before`, '.',
-      ]),
-    );
-  }
-  if (!waits) return null;
-  const text = h('span');
-  tick(text, waits.text);
-  const sends = [...new Map((waits.raise ?? []).map((one) => [one.to + one.name, one])).values()].slice(0, 3);
+/** @param {Data} data */
+function failureOf(data) {
+  const { instance } = data;
+  if (instance?.error === undefined) return null;
+  const failed = failedLanes(data);
   return h(
-    'div', { class: 'inst-waits', data: { tone: waits.tone } }, h('p', null, text), ' ',
-    waits.lane && h('a', { href: href(['instances', id], { lane: String(waits.lane.id) }) }, 'Show the step'),
-    sends.map(({ name, to }) => button(`Send ${shorten(name, 32).replace(/…$/, '')}…`, { needs: 'client', on: async () => (await raiseDialog(id, { name, to })) && reload() })),
+    'div', { class: 'inst-error', data: { status: instance.status } },
+    h('h2', null, instance.status === 'Cancelled' ? 'Why it was cancelled' : 'Why it failed'),
+    errorText(instance.error),
+    h('p', null, button('Copy', { on: () => copy(instance.error ?? '') }), failed.length > 0 && [
+      failed.length > 1 ? ' Steps that failed: ' : ' The step that failed: ', failed.slice(-MOST_FAILED).map((lane, index) => [index ? ', ' : '', stepLink(data, lane)]), failed.length > MOST_FAILED && ` and ${failed.length - MOST_FAILED} before`, '.',
+    ]),
   );
+}
+
+/** What has completed needs no explanation. @param {Data} data @param {ReturnType<typeof explainer>} explains @param {() => void} reload */
+function explanationOf(data, explains, reload) {
+  const { instance, pinned, id } = data;
+  if (!instance || data.gone || instance.status === 'Completed') return null;
+  if (isEarlier(data)) {
+    return h('p', { class: 'explained' }, `It goes on in execution ${instance.execution}. What is below is of execution ${pinned}.`);
+  }
+  const explained = explains.now();
+  const sends = isFinished(instance.status) ? [] : sendable(explained.explanation).slice(0, 3);
+  return explainedPart(id, explained, {
+    again: explains.again,
+    buttons: [
+      sends.map(({ name, to }) => button(`Send ${shorten(name, 32).replace(/…$/, '')}…`, { needs: 'client', on: async () => (await raiseDialog(id, { name, to })) && reload() })),
+      instance.status === 'Paused' && button('Resume…', { needs: 'operator', kind: 'primary', on: () => resume(id, reload) }),
+    ],
+  });
 }
 
 /** In full as far as that is readable; it may scroll, so it can have the focus. @param {string} error */
@@ -172,14 +178,4 @@ function payloads(data, instance) {
     instance.output !== undefined && payload(String(instance.output), { label: 'Output', fileName: `${instance.instance}-output` }),
     input !== undefined && h('details', { class: 'inst-input' }, h('summary', null, 'Input'), payload(input, { label: 'Input', fileName: `${instance.instance}-input` })),
   ];
-}
-
-/** @param {string} text */
-async function copy(text) {
-  try {
-    await navigator.clipboard.writeText(text);
-    toast('Copied.', 'success');
-  } catch {
-    toast('The browser does not allow copying. Select the text instead.', 'warning');
-  }
 }

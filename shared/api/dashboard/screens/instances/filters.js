@@ -4,20 +4,22 @@ import { first, readPlace, writePlace } from '../../parts/paging.js';
 
 /** @import { Place } from '../../parts/paging.js' */
 
-/** @typedef {'status' | 'name' | 'version' | 'prefix' | 'createdFrom' | 'createdTo' | 'parent'} Name */
+/** @typedef {'status' | 'name' | 'version' | 'prefix' | 'createdFrom' | 'createdTo' | 'endedFrom' | 'endedTo' | 'parent' | 'attention'} Name */
 
 /** @typedef {Place & {filters: Partial<Record<Name, string>>, tags: string[], limit: number}} View */
 
 /** @type {Name[]} */
-export const NAMES = ['status', 'name', 'version', 'prefix', 'createdFrom', 'createdTo', 'parent'];
+export const NAMES = ['status', 'name', 'version', 'prefix', 'createdFrom', 'createdTo', 'endedFrom', 'endedTo', 'parent', 'attention'];
 export const SIZES = [20, 50, 100, 200];
 const SIZE = 50;
 
 /** @type {Record<Name, string>} */
 export const LABELS = {
   status: 'status', name: 'orchestration', version: 'version', prefix: 'id begins with', createdFrom: 'created from', createdTo: 'created to',
-  parent: 'parent',
+  endedFrom: 'ended from', endedTo: 'ended to', parent: 'parent', attention: 'needs attention',
 };
+/** A page that explains its instances has at most so many. */
+const MOST_EXPLAINED = 50;
 
 /**
  * @param {URLSearchParams} query
@@ -64,8 +66,10 @@ export function filtered(view, filters, tags = view.tags) {
   return { ...first(view), filters: { ...view.filters, ...filters }, tags: [...new Set(tags)] };
 }
 
-/** What a request to the API takes. @param {View} view */
-export const request = ({ filters, tags, limit, cursor }) => ({ ...filters, tag: tags, limit, cursor });
+/** What a request to the API takes. Instances that need attention are explained. @param {View} view */
+export const request = ({ filters, tags, limit, cursor }) => ({
+  ...filters, tag: tags, cursor, ...(filters.attention ? { limit: Math.min(limit, MOST_EXPLAINED), explain: 'true' } : { limit }),
+});
 
 /** @param {View} view */
 export const isFiltered = ({ filters, tags }) => Object.keys(filters).length > 0 || tags.length > 0;

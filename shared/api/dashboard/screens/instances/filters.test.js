@@ -8,7 +8,7 @@ const view = (/** @type {string} */ text) => read(new URLSearchParams(text));
 test('an address is read and written without loss', () => {
   for (const text of [
     '', 'status=Failed', 'name=a&prefix=o&tag=customer%3Aada&tag=x%3Ay%3Az&limit=100', 'status=Failed&page=3&cursor=c3&past=c2',
-    'createdFrom=2026-01-01T00%3A00%3A00.000Z&parent=p',
+    'createdFrom=2026-01-01T00%3A00%3A00.000Z&parent=p', 'endedFrom=2026-01-01T00%3A00%3A00.000Z&attention=true',
   ]) {
     assert.equal(write(view(text)).toString(), text);
   }
@@ -45,6 +45,10 @@ test('another filter begins at the first page', () => {
   const changed = filtered(next(view('status=Failed&tag=a%3Ab'), 'c2'), { status: undefined, name: 'n' }, ['a:b', 'c:d', 'a:b']);
   assert.equal(write(changed).toString(), 'name=n&tag=a%3Ab&tag=c%3Ad');
   assert.deepEqual(request(changed), { status: undefined, name: 'n', tag: ['a:b', 'c:d'], limit: 50, cursor: null });
+});
+
+test('instances that need attention are explained, at most 50 on a page', () => {
+  assert.deepEqual(request(view('attention=true&limit=200')), { attention: 'true', explain: 'true', tag: [], limit: 50, cursor: null });
 });
 
 test('a local time is the same moment in UTC', () => {

@@ -15,7 +15,7 @@ import { SIZES, filtered, isFiltered, toLocal, toUtc, write } from './filters.js
 /** @import { Name, View } from './filters.js' */
 
 /** The API takes one status at a time, so the statuses in flight are side by side. @type {[string, string[]][]} */
-const GROUPS = [['In flight', ['Pending', 'Running', 'Blocked']], ['Ended', ['Completed', 'Failed', 'Cancelled']]];
+const GROUPS = [['In flight', ['Pending', 'Running', 'Blocked', 'Paused']], ['Ended', ['Completed', 'Failed', 'Cancelled']]];
 
 /**
  * @param {{change: (view: View) => void}} options
@@ -40,6 +40,8 @@ export function filterForm({ change }) {
     version: text('version', 'Version'),
     createdFrom: time('createdFrom', 'Created from (local time)'),
     createdTo: time('createdTo', 'Created to (local time)'),
+    endedFrom: time('endedFrom', 'Ended from (local time)'),
+    endedTo: time('endedTo', 'Ended to (local time)'),
     parent: text('parent', 'Parent instance'),
   };
   const tag = field('Tag', input({ placeholder: 'name:value', on: { change: addTag } }));
@@ -51,7 +53,7 @@ export function filterForm({ change }) {
   const tags = h('div', { class: 'chips tag-chips' });
   const more = h('details', { class: 'more-filters' }, h('summary', null, 'More filters'), h(
     'div', { class: 'filters' },
-    [fields.version, fields.createdFrom, fields.createdTo, fields.parent, size].map((one) => one.element),
+    [fields.version, fields.createdFrom, fields.createdTo, fields.endedFrom, fields.endedTo, fields.parent, size].map((one) => one.element),
   ));
 
   function addTag() {
@@ -80,12 +82,12 @@ export function filterForm({ change }) {
       view = now;
       for (const [name, { control, setError }] of Object.entries(fields)) {
         const value = now.filters[/** @type {Name} */ (name)];
-        control.value = name.startsWith('created') ? toLocal(value) : value ?? '';
+        control.value = /^(created|ended)/.test(name) ? toLocal(value) : value ?? '';
         setError(null);
       }
       size.control.value = String(now.limit);
-      const { version, createdFrom, createdTo, parent } = now.filters;
-      if (version || createdFrom || createdTo || parent) more.open = true;
+      const { version, createdFrom, createdTo, endedFrom, endedTo, parent } = now.filters;
+      if (version || createdFrom || createdTo || endedFrom || endedTo || parent) more.open = true;
       showChips();
       /** @param {string} tag */
       const without = (tag) => filtered(now, {}, now.tags.filter((other) => other !== tag));
@@ -112,7 +114,7 @@ export function filterForm({ change }) {
 
 /** @param {HTMLElement} root @param {View} view @param {Counts['counts']} counts */
 function statusChips(root, view, counts) {
-  const { status, name } = view.filters;
+  const { status, name, attention } = view.filters;
   /** @type {Map<string, number>} */
   const found = new Map();
   for (const one of counts) if (!name || one.name === name) found.set(one.status, (found.get(one.status) ?? 0) + one.count);
@@ -122,13 +124,14 @@ function statusChips(root, view, counts) {
   const chip = (one, label) => h(
     'a',
     {
-      class: 'chip', href: href(['instances'], write(filtered(view, { status: one }))),
-      'aria-current': (status ?? '') === (one ?? '') ? 'true' : null,
+      class: 'chip', href: href(['instances'], write(filtered(view, { status: one, attention: undefined }))),
+      'aria-current': (status ?? '') === (one ?? '') && !attention ? 'true' : null,
     },
     label, one && found.has(one) && h('span', { class: 'chip-count' }, number(found.get(one) ?? 0)),
   );
   refresh(root, [write(view).toString(), [...found]], () => [
     chip(undefined, 'All'),
+    h('a', { class: 'chip', href: href(['instances'], write(filtered(view, { status: undefined, attention: 'true' }))), 'aria-current': attention ? 'true' : null }, 'Needs attention'),
     GROUPS.map(([label, statuses]) => [h('span', { class: 'chip-label' }, label), statuses.map((one) => chip(one, statusLabel(one)))]),
     others.length > 0 && [h('span', { class: 'chip-label' }, 'Other'), others.map((one) => chip(one, statusLabel(one)))],
   ]);

@@ -6,11 +6,15 @@ import { href } from '../../core/router.js';
 import { clamped, instanceLink, name } from '../../parts/links.js';
 import { badge } from '../../parts/status.js';
 import { tick, when } from '../../parts/time.js';
+import { marked } from '../instance/explained.js';
 import { filtered, write } from './filters.js';
 
 /** @import { Column } from '../../parts/table.js' */
 /** @import { Instance } from '../../core/types.js' */
 /** @import { View } from './filters.js' */
+
+/** Why an instance needs attention, if its status does not say it. @type {Record<string, string>} */
+const REASONS = { 'blocked-activity': 'blocked activity', overdue: 'overdue', 'dead-letter': 'dead letter' };
 
 /**
  * @param {() => View} view the present filters, which a tag is added to
@@ -18,7 +22,14 @@ import { filtered, write } from './filters.js';
  */
 export function columns(view) {
   return [
-    { label: 'Status', class: 'nowrap', cell: ({ status }) => badge(status) },
+    {
+      label: 'Status', class: 'nowrap',
+      cell: ({ status, attention = [] }) => {
+        // The status says it already.
+        const more = attention.filter((why) => why !== status.toLowerCase());
+        return h('div', null, badge(status), more.length > 0 && h('ul', { class: 'reasons' }, more.map((why) => h('li', null, REASONS[why] ?? why))));
+      },
+    },
     {
       label: 'Instance', class: 'cell-id',
       cell: ({ instance }) => instanceLink(instance),
@@ -28,9 +39,10 @@ export function columns(view) {
       cell: ({ orchestration, version }) => [name(orchestration), version && h('span', { class: 'muted' }, ` ${version}`)],
     },
     {
-      label: 'Custom status', class: 'cell-custom',
-      cell: ({ customStatus, blocked }) => {
-        const text = blocked ? blocked.reason : customStatus;
+      label: 'Custom status or reason', class: 'cell-custom',
+      cell: ({ customStatus, blocked, paused, explanation }) => {
+        if (explanation) return h('p', { class: 'cell-sentence' }, marked(explanation));
+        const text = paused?.reason ?? blocked?.reason ?? customStatus;
         return text && clamped(text);
       },
     },

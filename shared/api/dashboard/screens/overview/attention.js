@@ -17,9 +17,10 @@ import { lateSince } from './overdue.js';
 export function attention(overview) {
   const late = lateSince(overview);
   const overdue = href([], { show: 'overdue' });
+  const all = href(['instances'], { attention: 'true' });
   const { failedRecently, blocked, stuck, overdueTimers, deadLetters } = overview;
   const lines = [
-    line(failedRecently, 'failed', 'failed in the last 24 hours', href(['instances'], { status: 'Failed' }), 'The newest are below.'),
+    line(failedRecently, 'failed', 'failed in the last 24 hours', href(['instances'], { status: 'Failed', endedFrom: overview.recentSince }), 'Whenever they started. The newest are below.'),
     line(blocked, 'blocked', 'blocked', href(['instances'], { status: 'Blocked' }), 'No deployed build can go on with these.'),
     line(stuck, 'stuck', 'stuck', overdue, 'Something has been due for ten minutes, and no turn is in progress.'),
     line(overdueTimers, 'overdue', overdueTimers === 1 ? 'overdue timer' : 'overdue timers', overdue, 'Due for more than two minutes.'),
@@ -32,7 +33,7 @@ export function attention(overview) {
   ].filter(Boolean);
   return [
     lines.length > 0
-      ? h('ul', { class: 'attentions' }, lines)
+      ? [h('ul', { class: 'attentions' }, lines), h('p', null, h('a', { href: all }, 'All instances that need attention, with reasons'))]
       : h('p', { class: 'all-well' }, icon('completed'), 'Nothing needs attention.'),
     h('p', { class: 'muted' }, summary(overview)),
   ];

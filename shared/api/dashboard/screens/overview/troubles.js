@@ -66,7 +66,7 @@ export function troubles(list) {
     'section', { class: 'card' },
     h(
       'div', { class: 'card-head' }, h('h2', null, 'Newest failed and blocked instances'),
-      h('a', { href: href(['instances'], { status: 'Failed' }) }, 'All failed'),
+      h('a', { href: href(['instances'], { status: 'Failed' }) }, 'All that ever failed'),
     ),
     h('ul', { class: 'troubles' }, list.map(trouble)),
   );

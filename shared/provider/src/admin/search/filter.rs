@@ -20,8 +20,15 @@ pub struct InstanceFilter {
     pub created_from: Option<u64>,
     /// Accepted at this time (Unix ms) or before.
     pub created_to: Option<u64>,
+    /// Ended at this time (Unix ms) or later. No index has it beside a status: such a search may have short pages.
+    pub completed_from: Option<u64>,
+    /// Ended at this time (Unix ms) or before.
+    pub completed_to: Option<u64>,
     /// The instance that started it, which is known from its first turn on.
     pub parent: Option<String>,
+    /// Only instances that need attention: see [`Attention`](crate::Attention). Failed ones are those that have ended within a day, or
+    /// since `completed_from`.
+    pub needs_attention: bool,
 }
 
 impl InstanceFilter {
@@ -43,6 +50,10 @@ impl InstanceFilter {
             && self.tags.iter().all(|(name, value)| tags.get(name) == Some(value))
             && self.created_from.is_none_or(|from| row.created_at >= from)
             && self.created_to.is_none_or(|to| row.created_at <= to)
+            && self.completed_from.is_none_or(|from| row.completed_at >= Some(from))
+            && self
+                .completed_to
+                .is_none_or(|to| row.completed_at.is_some_and(|at| at <= to))
     }
 
     /// The filter as a text, which is another for another filter.
@@ -56,6 +67,9 @@ impl InstanceFilter {
             self.created_from,
             self.created_to,
             self.parent,
+            self.completed_from,
+            self.completed_to,
+            self.needs_attention,
         ])
         .to_string()
     }
@@ -70,7 +84,7 @@ mod tests {
     fn every_condition_must_hold() {
         let row: Row = serde_json::from_value(json!({
             "pk": "order-7", "status": "Failed", "cancelled": true, "name": "fulfil", "version": "1.2.0", "parent": "p",
-            "createdAt": 50, "updatedAt": 60, "startedAt": 55, "execution": 1, "events": 3,
+            "createdAt": 50, "updatedAt": 60, "startedAt": 55, "completedAt": 60, "execution": 1, "events": 3,
             "tags": ["customer:ada", "plan:pro"], "_etag": "\"1\"",
         }))
         .unwrap();
@@ -84,10 +98,13 @@ mod tests {
             tags: vec![tag("plan", "pro"), tag("customer", "ada")],
             created_from: Some(50),
             created_to: Some(50),
+            completed_from: Some(60),
+            completed_to: Some(60),
             parent: text("p"),
+            needs_attention: false,
         };
         assert!(right.matches(&row) && InstanceFilter::default().matches(&row));
-        let wrong: [&dyn Fn(&mut InstanceFilter); 9] = [
+        let wrong: [&dyn Fn(&mut InstanceFilter); 11] = [
             &|filter| filter.status = Some(InstanceStatus::Failed),
             &|filter| filter.name = text("other"),
             &|filter| filter.version = text("1.2.1"),
@@ -96,6 +113,8 @@ mod tests {
             &|filter| filter.tags.push(tag("x", "y")),
             &|filter| filter.created_from = Some(51),
             &|filter| filter.created_to = Some(49),
+            &|filter| filter.completed_from = Some(61),
+            &|filter| filter.completed_to = Some(59),
             &|filter| filter.parent = text("q"),
         ];
         for (n, change) in wrong.iter().enumerate() {

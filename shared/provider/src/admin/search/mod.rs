@@ -10,6 +10,7 @@
 //! short, or even empty, and still continue. The cursor is a position in the order, so it stays valid when instances come and go and
 //! when ranges split.
 
+mod attention;
 mod counts;
 mod cursor;
 mod filter;
@@ -17,6 +18,8 @@ mod merge;
 mod plan;
 mod row;
 
+pub use attention::Attention;
+pub(crate) use attention::Marked;
 pub use counts::{Count, InstanceCounts};
 pub(crate) use counts::{counts, instance_counts};
 pub use filter::InstanceFilter;
@@ -29,6 +32,7 @@ use duroxide::providers::ProviderError;
 use merge::{Key, Page, Step};
 use row::Row;
 use std::cmp::Reverse;
+use std::collections::BTreeMap;
 
 /// The most instances of a page.
 const MOST: usize = 1_000;
@@ -45,6 +49,10 @@ pub struct InstancePage {
     pub instances: Vec<InstanceSummary>,
     /// Where the next page begins; `None` after the last one.
     pub next: Option<String>,
+    /// Why each of them needs attention, if that was searched for.
+    pub attention: BTreeMap<String, Vec<Attention>>,
+    /// More instances may need attention than the search has looked at.
+    pub is_truncated: bool,
 }
 
 /// Why a search failed.
@@ -82,10 +90,11 @@ impl From<cosmos::Error> for SearchFailure {
     }
 }
 
-/// One page of the instances that match.
+/// One page of the instances that match. With `marked`, of those that need attention.
 pub(crate) async fn search(
     store: &Store,
     filter: &InstanceFilter,
+    marked: Option<&Marked>,
     cursor: Option<&str>,
     limit: usize,
 ) -> Result<InstancePage, SearchFailure> {
@@ -94,39 +103,55 @@ pub(crate) async fn search(
     let after = cursor.as_ref().map(Cursor::position);
     let is_wide = cursor.is_some_and(|cursor| cursor.is_wide);
     let mut page = Page::new(limit);
+    let wanted = Wanted { filter, marked };
     let narrow = match plan::narrow(filter).filter(|_| !is_wide) {
-        Some(narrow) => narrow_page(store, filter, &narrow, after.as_ref(), &mut page).await?,
+        Some(narrow) => narrow_page(store, wanted, &narrow, after.as_ref(), &mut page).await?,
         None => false,
     };
     if !narrow {
-        wide_page(store, filter, after, &mut page).await?;
+        wide_page(store, wanted, after, &mut page).await?;
     }
     let is_wide = !narrow;
     let next = page
         .next
         .map(|position| Cursor::new(filter, position, is_wide).encode());
+    let attention = marked.map(|marked| {
+        let reasons = page.rows.iter().map(|row| (row.pk.clone(), marked.of(row)));
+        reasons.collect()
+    });
     let instances = page.rows.into_iter().filter_map(Row::into_summary);
     Ok(InstancePage {
         instances: instances.collect(),
         next,
+        attention: attention.unwrap_or_default(),
+        is_truncated: marked.is_some_and(|marked| marked.is_truncated),
     })
+}
+
+/// What a page is made of.
+#[derive(Clone, Copy)]
+struct Wanted<'a> {
+    filter: &'a InstanceFilter,
+    marked: Option<&'a Marked>,
 }
 
 /// Fills the page from everything that an index of its own finds. Returns `false` when that is too much.
 async fn narrow_page(
     store: &Store,
-    filter: &InstanceFilter,
+    wanted: Wanted<'_>,
     narrow: &plan::Narrow,
     after: Option<&Key>,
     page: &mut Page,
 ) -> Result<bool, Failure> {
+    let Wanted { filter, marked } = wanted;
     let query = narrow.query(filter, after);
     let (rows, more) = store
         .container
         .first::<Row, _, _>(&query, NARROW, |row| Reverse(row.key()))
         .await?;
     if !more {
-        page.take(Step { rows, reached: None }, filter, after);
+        let step = attention::narrowed(Step { rows, reached: None }, marked);
+        page.take(step, filter, after);
     }
     Ok(!more)
 }
@@ -134,15 +159,27 @@ async fn narrow_page(
 /// Fills the page from indexes in the order of acceptance.
 async fn wide_page(
     store: &Store,
-    filter: &InstanceFilter,
+    wanted: Wanted<'_>,
     mut after: Option<Key>,
     page: &mut Page,
 ) -> Result<(), SearchFailure> {
-    let legs = plan::legs(filter).map_err(SearchFailure::Unsupported)?;
+    let Wanted { filter, marked } = wanted;
+    let legs = match marked {
+        Some(_) => attention::legs(filter),
+        None => plan::legs(filter),
+    };
+    let legs = legs.map_err(SearchFailure::Unsupported)?;
+    let found = match marked {
+        Some(marked) => attention::marked_rows(store, marked, after.as_ref()).await?,
+        None => Vec::new(),
+    };
     // Enough where an index decides the filter, and where most of what it finds matches.
     let mut size = page.limit;
     for _ in 0..STEPS {
-        let mut steps = Vec::new();
+        let mut steps = vec![Step {
+            rows: found.clone(),
+            reached: None,
+        }];
         // One after the other: an instance that moves from the first to the second meanwhile is in one of them.
         for leg in &legs {
             let query = leg.query(filter, after.as_ref());
@@ -156,7 +193,8 @@ async fn wide_page(
                 reached: swept.cursor.and(swept.reached).map(|Reverse(key)| key),
             });
         }
-        page.take(Step::merged(steps), filter, after.as_ref());
+        let step = attention::narrowed(Step::merged(steps), marked);
+        page.take(step, filter, after.as_ref());
         if page.is_full() || page.next.is_none() {
             return Ok(());
         }

@@ -84,6 +84,12 @@ impl Leg {
     }
 }
 
+/// A read of the instances with these ids, in no order.
+pub(super) fn by_ids(ids: &[&String]) -> Query {
+    let text = format!("SELECT {FIELDS} FROM c WHERE c.type = {INSTANCE} AND ARRAY_CONTAINS(@ids, c.pk)");
+    Query::new(text).param("@ids", ids)
+}
+
 /// A read of everything with a tag or prefix, in no order.
 #[derive(Debug)]
 pub(super) struct Narrow;

@@ -12,7 +12,7 @@ pub(super) const FIELDS: &str = "c.pk, c.status, c.name, c.startName, c.version,
     c.restartedFrom, c._etag";
 
 /// See the module.
-#[derive(Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Row {
     pub(super) pk: String,
@@ -28,7 +28,7 @@ pub(super) struct Row {
     pub(super) created_at: u64,
     updated_at: u64,
     started_at: u64,
-    completed_at: Option<u64>,
+    pub(super) completed_at: Option<u64>,
     execution: u64,
     events: u64,
     custom_status: Option<String>,

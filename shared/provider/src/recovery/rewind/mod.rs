@@ -93,7 +93,10 @@ pub(crate) async fn clean_fence(store: &Store, pk: &PartitionKey) -> Result<Opti
 pub(crate) async fn rewind(store: &Store, pk: &PartitionKey, order: &Order<'_>) -> Result<Done, Failure> {
     for _ in 0..ATTEMPTS {
         let Some(fence) = clean_fence(store, pk).await? else {
-            let marked = store.fence(pk).await?.is_some_and(|fence| fence.doc.lock.deleting.is_some());
+            let marked = store
+                .fence(pk)
+                .await?
+                .is_some_and(|fence| fence.doc.lock.deleting.is_some());
             return Ok(if marked { Done::Deleting } else { Done::NotFailed });
         };
         if fence.doc.rewinds.has(order.call) {
