@@ -1,6 +1,7 @@
 //! What the store returns, as answers. Pure.
 
 mod explain;
+mod usage;
 
 pub(crate) use explain::explanation;
 
@@ -104,6 +105,7 @@ pub(crate) fn instance(summary: &InstanceSummary, raw: bool) -> Instance {
         duration_ms: summary.took_ms(),
         parent: summary.parent.clone(),
         tags: summary.tags.clone(),
+        usage: usage::usage(summary),
     }
 }
 

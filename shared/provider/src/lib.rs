@@ -18,7 +18,7 @@
 //! |---|---|---|
 //! | 1 | `build`, `clock`, `error`, `schema` | the build that a process runs; injected time and ids; errors; the definition of the container |
 //! | 2 | `model`, `config`, `token` | one file per document type: its id, its fields, its serde; settings; lock tokens |
-//! | 3 | `due`, `store` | pure: who has something to do after a write; the container, the clock, the instance's fence |
+//! | 3 | `due`, `store` | pure: who has something to do after a write; the container, the clock, the instance's fence, what a step has spent |
 //! | 4 | `types`, `given_up`, `batch`, `read`, `page`, `session`, `enqueue` | public types of the directed calls; pure: what a dead letter keeps; batches of operations; reads of one instance; pages of a pass; affinity sessions; enqueueing from outside, with tags and idempotency keys |
 //! | 5 | `recovery` | delivers intents, rolls commits, deletions and pauses forward, removes orphans |
 //! | 6 | `turn`, `work` | fetch, commit or complete, release and renew: one turn, one activity |
@@ -76,8 +76,8 @@ pub use maintain::{
 #[cfg(feature = "testing")]
 pub use model::testing;
 pub use model::{
-    Attempt, AttemptEnd, AwaitedProbe, Block, BlockCause, Blocked, DeadLetterKind, GivenUpWork, Orchestration, Paused,
-    QueueState, RemindedSpan, TagError, Tags, UnfinishedSweep,
+    Attempt, AttemptEnd, AwaitedProbe, Block, BlockCause, Blocked, DeadLetterKind, GivenUpWork, LateUsage, Orchestration,
+    Paused, QueueState, RemindedSpan, TagError, Tags, UnfinishedSweep, Usage,
 };
 pub use page::{Cursor, PageRequest, PassOutcome};
 pub use provider::CosmosProvider;

@@ -3,3 +3,4 @@
 mod explain;
 mod pause;
 mod replay;
+mod usage;

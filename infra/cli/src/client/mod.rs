@@ -49,6 +49,7 @@ mod stats;
 mod status;
 mod transport;
 mod tree;
+mod usage;
 mod wait;
 mod watch;
 

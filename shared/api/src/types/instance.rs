@@ -1,6 +1,6 @@
 //! Instances, alone and in lists.
 
-use super::Payload;
+use super::{Payload, Usage};
 use super::payload::present;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -145,6 +145,9 @@ pub struct Instance {
     /// Its tags.
     #[serde(default)]
     pub tags: BTreeMap<String, String>,
+    /// What it has used. Not in lists, not before the first turn, and not of an instance that an earlier release has ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub usage: Option<Usage>,
 }
 
 /// Why no deployed build can go on with an instance.

@@ -14,6 +14,7 @@ mod payload;
 mod problem;
 mod start;
 pub mod time;
+mod usage;
 
 pub use attention::{
     Count, Counts, Health, OverdueItem, OverdueKind, OverdueList, Overview, StatusCount, StoreStats, Throughput,
@@ -33,3 +34,4 @@ pub use message::{
 pub use payload::Payload;
 pub use problem::{Problem, ProblemType};
 pub use start::{StartRequest, Started};
+pub use usage::{Decimal, Usage};

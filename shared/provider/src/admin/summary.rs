@@ -5,7 +5,7 @@
 
 use crate::error::Failure;
 use crate::model::sql::TURN;
-use crate::model::{Blocked, InstanceDoc, Listed, MessageDoc, Paused, Status};
+use crate::model::{Blocked, InstanceDoc, Listed, MessageDoc, Paused, Status, Usage};
 use crate::read;
 use crate::store::{Fence, Store};
 use cosmos::{Changed, Etag, PartitionKey, Query};
@@ -147,6 +147,8 @@ pub struct InstanceSummary {
     pub parent: Option<String>,
     /// Its tags.
     pub tags: BTreeMap<String, String>,
+    /// What it has used in all its executions, as far as it is counted. `None` in lists, and before the first turn.
+    pub usage: Option<Usage>,
     /// The version of what is stored, for [`CosmosProvider::instance_summary_if_changed`](crate::CosmosProvider::instance_summary_if_changed).
     pub etag: String,
 }
@@ -178,6 +180,7 @@ impl InstanceSummary {
             events: current.events,
             parent: doc.parent.clone(),
             tags: doc.tags.as_map().clone(),
+            usage: doc.usage.as_ref().map(|usage| usage.total),
             etag: etag.as_str().to_owned(),
         })
     }

@@ -13,8 +13,9 @@
 
 use super::keyed::{Earlier, earlier};
 use super::start::receipt_of;
+use super::{keep_late, sent};
 use crate::error::Failure;
-use crate::model::{Envelope, Header, InstanceDoc, KeyReceiptDoc, KeyedRequest, Kind, MessageDoc, Status};
+use crate::model::{Envelope, Header, InstanceDoc, KeyReceiptDoc, KeyedRequest, Kind, MessageDoc, Status, Usage};
 use crate::store::{Store, check_size};
 use cosmos::{Batch, BatchResult, PartitionKey, Retry};
 use duroxide::providers::WorkItem;
@@ -92,14 +93,19 @@ pub(crate) async fn raise(store: &Store, request: &EventRequest<'_>) -> Result<R
     let Ok(pk) = &PartitionKey::new(request.instance) else {
         return Ok(Raised::NotFound);
     };
-    let documents = Documents::of(store, request)?;
+    let (store, usage) = sent(store);
+    let store = &store;
+    let documents = Documents::of(store, request, usage)?;
     check_size("the event", request.instance, &documents.message)?;
     let batch = documents.batch()?;
     for _ in 0..ATTEMPTS {
         let error = match store.container.batch(pk, &batch, Retry::Idempotent).await {
             Ok(results) => {
                 return match seen_in(&results)? {
-                    Some(seen) => documents.judged(store, pk, &seen).await,
+                    Some(seen) => {
+                        keep_late(store, &documents.message);
+                        documents.judged(store, pk, &seen).await
+                    }
                     None => documents.written_before(store, pk).await,
                 };
             }
@@ -130,7 +136,7 @@ fn seen_in(results: &[BatchResult]) -> Result<Option<Seen>, Failure> {
 }
 
 impl Documents {
-    fn of(store: &Store, request: &EventRequest<'_>) -> Result<Documents, Failure> {
+    fn of(store: &Store, request: &EventRequest<'_>, usage: Usage) -> Result<Documents, Failure> {
         let now = store.now();
         let (instance, data) = (request.instance.to_owned(), request.data.to_owned());
         let (kind, name) = match request.target {
@@ -149,7 +155,7 @@ impl Documents {
             due_at: now,
             receipt: receipt_of(request.key),
         };
-        let message = MessageDoc::new(request.instance, envelope, &item)?;
+        let message = MessageDoc::new(request.instance, envelope, &item)?.using(usage);
         let receipt = request
             .key
             .map(|key| KeyReceiptDoc::new(request.instance, KeyedRequest::Event, key, &text, &message.id));

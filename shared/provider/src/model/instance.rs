@@ -10,7 +10,7 @@
 //! (`text`), and the input is only in the history.
 
 use super::paused::{self, PausePhase, Paused};
-use super::{Blocked, Kind, Lock, Orchestration, Schema, Tags, TextDoc};
+use super::{Blocked, InstanceUsage, Kind, Lock, Orchestration, Schema, Tags, TextDoc};
 use serde::{Deserialize, Serialize, Serializer};
 use std::fmt;
 
@@ -201,6 +201,9 @@ pub(crate) struct InstanceDoc {
     paused: Option<Paused>,
     #[serde(default, skip_serializing_if = "Tags::is_empty")]
     pub tags: Tags,
+    /// What it has used in all its executions, as far as it is counted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub usage: Option<InstanceUsage>,
     #[serde(flatten)]
     pub lock: Lock,
     #[serde(flatten)]
@@ -256,6 +259,7 @@ impl InstanceDoc {
             blocked: None,
             paused: None,
             tags: Tags::default(),
+            usage: None,
             lock: Lock::default(),
             schema: Schema::default(),
         }

@@ -84,6 +84,7 @@ impl Row {
             events: self.events,
             parent: self.parent,
             tags: self.tags.into_map(),
+            usage: None,
             etag: self.etag,
         })
     }
