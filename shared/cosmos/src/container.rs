@@ -270,7 +270,10 @@ impl Container {
     }
 
     pub(crate) async fn send(&self, request: &Request<'_>) -> Result<Answer, Error> {
-        let result = self.transport.send(request, self.deadline(), self.tally.as_deref()).await;
+        let result = self
+            .transport
+            .send(request, self.deadline(), self.tally.as_deref())
+            .await;
         if let Err(Error::ContainerMissing { .. }) = &result {
             self.shared.forget();
         }

@@ -240,7 +240,10 @@ impl Transport {
         let charge = self.report(request, progress.attempts, started.elapsed(), answer.as_ref());
         progress.charge += charge;
         if !matches!(outcome, Outcome::NotSent) {
-            let (sent, received) = (bytes_of(request), answer.as_ref().map_or(0, |answer| answer.body.len() as u64));
+            let (sent, received) = (
+                bytes_of(request),
+                answer.as_ref().map_or(0, |answer| answer.body.len() as u64),
+            );
             progress.tallied.add(charge, sent, received);
         }
         // A replica that is behind returns the token that it was sent: nothing to learn.

@@ -69,6 +69,9 @@ mod tests {
             tallied.add(charge, 10, 20);
         }
         assert_eq!(tallied.milli_request_units, 1_000 + 2_830 + 10_295);
-        assert_eq!((tallied.requests, tallied.bytes_sent, tallied.bytes_received), (5, 50, 100));
+        assert_eq!(
+            (tallied.requests, tallied.bytes_sent, tallied.bytes_received),
+            (5, 50, 100)
+        );
     }
 }

@@ -359,9 +359,29 @@ mod tests {
             queue: "work:gpu".to_owned(),
             sent_ms: 1_760_000_000_001,
         });
+        late.late = vec![late_usage("c1"), late_usage("m2")];
         for wakeup in [Wakeup::turn("a"), Wakeup::work(work()), Wakeup::work(written()), late] {
             assert_eq!(Wakeup::decode(&wakeup.encode()).unwrap(), wakeup);
         }
+    }
+
+    fn late_usage(name: &str) -> LateUsage {
+        let text = format!(r#"{{"of":"{name}","requests":2,"mru":10290,"read":300,"newer":[1]}}"#);
+        serde_json::from_str(&text).unwrap()
+    }
+
+    #[test]
+    fn late_usage_of_one_write_is_carried_once_and_the_newest_is_carried() {
+        let mut wakeup = Wakeup::turn("a");
+        let mut other = Wakeup::turn("a");
+        other.late = vec![late_usage("c1"), late_usage("c2")];
+        wakeup.add_late_usage(&other);
+        wakeup.add_late_usage(&other);
+        assert_eq!(wakeup.late, other.late);
+        other.late = (0..100).map(|n| late_usage(&format!("m{n}"))).collect();
+        wakeup.add_late_usage(&other);
+        assert_eq!(wakeup.late, other.late[100 - MOST_LATE..]);
+        assert!(wakeup.encode().len() < 2_000, "{}", wakeup.encode());
     }
 
     #[test]

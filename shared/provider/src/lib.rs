@@ -76,8 +76,8 @@ pub use maintain::{
 #[cfg(feature = "testing")]
 pub use model::testing;
 pub use model::{
-    Attempt, AttemptEnd, AwaitedProbe, Block, BlockCause, Blocked, DeadLetterKind, GivenUpWork, LateUsage, Orchestration,
-    Paused, QueueState, RemindedSpan, TagError, Tags, UnfinishedSweep, Usage,
+    Attempt, AttemptEnd, AwaitedProbe, Block, BlockCause, Blocked, DeadLetterKind, GivenUpWork, LateUsage,
+    Orchestration, Paused, QueueState, RemindedSpan, TagError, Tags, UnfinishedSweep, Usage,
 };
 pub use page::{Cursor, PageRequest, PassOutcome};
 pub use provider::CosmosProvider;

@@ -8,9 +8,7 @@ use crate::build::Build;
 use crate::clock::{Ids, Sequence};
 use crate::config::Outbox;
 use crate::error::Failure;
-use crate::model::{
-    Header, HistoryDoc, InstanceDoc, Kind, KvDoc, LateUsage, Listed, MessageDoc, Usage, WorkDoc,
-};
+use crate::model::{Header, HistoryDoc, InstanceDoc, Kind, KvDoc, LateUsage, Listed, MessageDoc, Usage, WorkDoc};
 use cosmos::{BatchResult, Clock, Container, Etag, Found, PartitionKey, Query, Retry};
 use serde::Serialize;
 use serde::de::DeserializeOwned;

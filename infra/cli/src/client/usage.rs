@@ -71,8 +71,14 @@ mod tests {
         let shown = usage_lines(&usage);
         let lines: Vec<&str> = shown.lines().collect();
         assert_eq!(lines[0], "6 turns, 5 activities (7 attempts), 11 wakeups");
-        assert_eq!(lines[1], "23 requests, 151.23 request units, 9999 bytes read, 21 kB written");
-        assert!(lines[2].contains("in turns") && lines[2].ends_with("waiting"), "{shown}");
+        assert_eq!(
+            lines[1],
+            "23 requests, 151.23 request units, 9999 bytes read, 21 kB written"
+        );
+        assert!(
+            lines[2].contains("in turns") && lines[2].ends_with("waiting"),
+            "{shown}"
+        );
         (usage.turns, usage.activities, usage.attempts) = (1, 1, 1);
         assert!(usage_lines(&usage).starts_with("1 turn, 1 activity, 11 wakeups"));
     }

@@ -1,7 +1,7 @@
 //! Instances, alone and in lists.
 
-use super::{Payload, Usage};
 use super::payload::present;
+use super::{Payload, Usage};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;

@@ -8,7 +8,9 @@ use duroxide_cosmos::InstanceSummary;
 pub(super) fn usage(summary: &InstanceSummary) -> Option<Usage> {
     let used = summary.usage?;
     let ended_at = summary.completed_at.filter(|_| summary.status.is_finished());
-    let elapsed_ms = ended_at.unwrap_or(summary.updated_at).saturating_sub(summary.accepted_at);
+    let elapsed_ms = ended_at
+        .unwrap_or(summary.updated_at)
+        .saturating_sub(summary.accepted_at);
     let active_ms = used.turn_ms.saturating_add(used.activity_ms);
     Some(Usage {
         turns: used.turns,

@@ -102,10 +102,7 @@ pub(crate) async fn raise(store: &Store, request: &EventRequest<'_>) -> Result<R
         let error = match store.container.batch(pk, &batch, Retry::Idempotent).await {
             Ok(results) => {
                 return match seen_in(&results)? {
-                    Some(seen) => {
-                        keep_late(store, &documents.message);
-                        documents.judged(store, pk, &seen).await
-                    }
+                    Some(seen) => documents.judged(store, pk, &seen).await,
                     None => documents.written_before(store, pk).await,
                 };
             }
@@ -175,7 +172,10 @@ impl Documents {
     /// The answer to a request whose message is written, to an instance as the batch has seen it.
     async fn judged(&self, store: &Store, pk: &PartitionKey, seen: &Seen) -> Result<Raised, Failure> {
         match seen.refuses() {
-            None => Ok(Raised::Accepted),
+            None => {
+                keep_late(store, &self.message);
+                Ok(Raised::Accepted)
+            }
             Some(why) => {
                 self.withdraw(store, pk).await?;
                 Ok(why)

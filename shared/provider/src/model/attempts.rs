@@ -92,7 +92,10 @@ impl CompletedAttempts {
         let attempts = self.log.attempts();
         let count = attempts.last().map_or(0, |last| u64::from(last.number));
         let ended = attempts.iter().filter(|attempt| attempt.end != AttemptEnd::Lost);
-        (count, ended.map(|attempt| attempt.ended.saturating_sub(attempt.began)).sum())
+        (
+            count,
+            ended.map(|attempt| attempt.ended.saturating_sub(attempt.began)).sum(),
+        )
     }
 }
 

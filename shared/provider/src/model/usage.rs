@@ -144,10 +144,7 @@ pub struct LateUsage {
 impl LateUsage {
     /// Of a commit, or of a message by its id.
     pub(crate) fn of(name: &str, usage: Usage) -> LateUsage {
-        LateUsage {
-            of: short(name),
-            usage,
-        }
+        LateUsage { of: short(name), usage }
     }
 
     /// Whether both are of the same write.
@@ -245,7 +242,10 @@ mod tests {
         usage.add(Usage::default().with(Usage::default(), |_, _| u64::MAX / 2));
         (0..100).for_each(|n| usage.await_late(&format!("commit-{n}")));
         usage.trim();
-        usage.add_late(&[LateUsage::of("commit-0", requests(1)), LateUsage::of("commit-99", requests(1))]);
+        usage.add_late(&[
+            LateUsage::of("commit-0", requests(1)),
+            LateUsage::of("commit-99", requests(1)),
+        ]);
         assert_eq!(usage.total.requests, most + 1, "the oldest was given up");
         let stored = serde_json::to_string(&usage).unwrap();
         assert!(stored.len() < 600, "{} bytes: {stored}", stored.len());

@@ -160,7 +160,11 @@ mod tests {
         usage.await_late("c2");
         spent.keep("i", [late("m:1")]);
         spent.settle("i", &usage);
-        assert_eq!(spent.late("i"), [late("c2"), late("m:1")], "a turn may still consume the message");
+        assert_eq!(
+            spent.late("i"),
+            [late("c2"), late("m:1")],
+            "a turn may still consume the message"
+        );
         spent.forget("i", &[late("m:1"), late("c2")]);
         assert!(spent.late("i").is_empty() && spent.late("other").is_empty());
     }
@@ -179,9 +183,15 @@ mod tests {
         let spent = Spent::default();
         (0..3 * MOST_INSTANCES).for_each(|n| spent.spare(&format!("i{n}"), Usage::REQUEST));
         let state = spent.state();
-        assert_eq!((state.instances.len(), state.order.len()), (MOST_INSTANCES, MOST_INSTANCES));
+        assert_eq!(
+            (state.instances.len(), state.order.len()),
+            (MOST_INSTANCES, MOST_INSTANCES)
+        );
         drop(state);
         (0..2 * MOST_LATE).for_each(|n| spent.keep("many", [late(&format!("c{n}"))]));
-        assert_eq!((spent.late("many").len(), spent.carried("many").len()), (MOST_LATE, CARRIED));
+        assert_eq!(
+            (spent.late("many").len(), spent.carried("many").len()),
+            (MOST_LATE, CARRIED)
+        );
     }
 }

@@ -11,8 +11,8 @@ use crate::error::Failure;
 use crate::given_up;
 use crate::model::{
     CompletedAttempts, DeadLetterDoc, Envelope, ExecutionDoc, ExecutionState, GivenUp, HistoryDoc, HistoryPart,
-    InstanceDoc, IntentDoc, KvDoc, LateUsage, MessageDoc, Orchestration, ParentCall, PausePhase, Receipt, ReceiptDoc, Scope,
-    StagedOp, Status, TextDoc, Usage, WorkDoc, target_of,
+    InstanceDoc, IntentDoc, KvDoc, LateUsage, MessageDoc, Orchestration, ParentCall, PausePhase, Receipt, ReceiptDoc,
+    Scope, StagedOp, Status, TextDoc, Usage, WorkDoc, target_of,
 };
 use crate::store::{MAX_DOCUMENT, check_fence, check_session, check_size};
 use cosmos::PartitionKey;

@@ -74,7 +74,10 @@ pub(crate) async fn complete(
             decided.set();
             works.forget(&token.nonce);
             after_completion(store, pk, &work.doc, intent).await;
-            brought.settle(store, token);
+            match completion {
+                Some(_) => brought.settle(store, token),
+                None => store.spare_step(pk.as_str()),
+            }
             return Ok(());
         }
         work = own(store, token).await?;

@@ -62,11 +62,15 @@ async fn the_usage_stays_small_however_many_turns_there_are() {
     begin(&provider, I).await;
     for event in 2..42 {
         // Each turn has a process of its own: nobody knows what the commits before have cost.
-        heard_by(&world.provider_at(&clock).await, event).await;
+        let process = world.provider_at(&clock).await;
+        heard_by(&process, event).await;
     }
     let stored = world.document(I, "instance").await.expect("an instance");
     let usage: &Value = &stored["usage"];
-    assert!(usage["awaited"].as_array().is_some_and(|awaited| awaited.len() == 16), "{usage}");
+    assert!(
+        usage["awaited"].as_array().is_some_and(|awaited| awaited.len() == 16),
+        "{usage}"
+    );
     assert!(usage.to_string().len() < 400, "{usage}");
     assert_eq!(usage["turns"], 41);
 }

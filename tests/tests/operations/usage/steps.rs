@@ -156,7 +156,10 @@ async fn a_process_that_dies_after_its_commit_loses_the_charge_of_that_commit_on
         .expect("it commits");
     let usage = usage_of(&provider, I).await;
     assert_eq!(usage.requests, read.requests + 1 + before.requests + 1);
-    assert_eq!(usage.milli_request_units, read.milli_request_units + before.milli_request_units);
+    assert_eq!(
+        usage.milli_request_units,
+        read.milli_request_units + before.milli_request_units
+    );
     assert_eq!(usage.turns, 2);
 }
 

@@ -66,6 +66,8 @@ pub async fn rewrite(world: &World, instance: &str, change: impl FnOnce(&mut Val
     let found = raw.read::<Value>(&pk, "instance").await.expect("it can be read");
     let mut doc = found.expect("an instance").doc;
     change(&mut doc);
-    let written = raw.replace(&pk, "instance", &doc, None, cosmos::Retry::Idempotent).await;
+    let written = raw
+        .replace(&pk, "instance", &doc, None, cosmos::Retry::Idempotent)
+        .await;
     written.expect("it is written");
 }
