@@ -56,7 +56,7 @@ pub(crate) struct Store {
     /// How far ahead wakeups are sent for what this process writes. Without it none are sent.
     pub wakeup_reach: Arc<OnceLock<Duration>>,
     /// What this step has spent.
-    pub spending: Spending,
+    pub spending: Arc<Spending>,
     /// What steps of this process have spent and nobody has counted.
     pub spent: Arc<Spent>,
 }
@@ -68,18 +68,18 @@ impl Store {
 
     /// The same for one step, which begins now with what earlier ones have left.
     pub(crate) fn step(&self, before: Usage) -> Store {
-        self.resumed(&Spending {
+        self.resumed(&Arc::new(Spending {
             began_ms: self.now(),
             before,
             ..Spending::default()
-        })
+        }))
     }
 
     /// The same for a step that goes on.
-    pub(crate) fn resumed(&self, spending: &Spending) -> Store {
+    pub(crate) fn resumed(&self, spending: &Arc<Spending>) -> Store {
         Store {
             container: self.container.tallied(&spending.tally),
-            spending: spending.clone(),
+            spending: Arc::clone(spending),
             ..self.clone()
         }
     }

@@ -203,7 +203,7 @@ pub(crate) struct InstanceDoc {
     pub tags: Tags,
     /// What it has used in all its executions, as far as it is counted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub usage: Option<InstanceUsage>,
+    pub usage: Option<Box<InstanceUsage>>,
     #[serde(flatten)]
     pub lock: Lock,
     #[serde(flatten)]

@@ -65,7 +65,7 @@ pub(crate) struct MessageDoc {
     pub attempts: Option<CompletedAttempts>,
     /// What it took to bring it here: the turn that consumes it counts it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub usage: Option<Usage>,
+    pub usage: Option<Box<Usage>>,
     /// Late usage that came with the wakeup of the activity whose completion this is.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub late: Vec<LateUsage>,
@@ -144,7 +144,7 @@ impl MessageDoc {
     /// The same with what it takes to bring it.
     pub(crate) fn using(self, usage: Usage) -> Self {
         MessageDoc {
-            usage: Some(usage).filter(|usage| !usage.is_nothing()),
+            usage: Some(Box::new(usage)).filter(|usage| !usage.is_nothing()),
             ..self
         }
     }

@@ -54,7 +54,7 @@ pub(crate) struct WorkDoc {
     log: AttemptLog,
     /// What the attempts have used that were released.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub usage: Option<Usage>,
+    pub usage: Option<Box<Usage>>,
     /// Why it could not be run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub blocked: Option<Blocked>,
@@ -216,7 +216,7 @@ impl WorkDoc {
     /// The same with what an attempt has used, which was released.
     pub(crate) fn having_used(self, usage: Usage) -> WorkDoc {
         WorkDoc {
-            usage: Some(self.usage.unwrap_or_default().plus(usage)),
+            usage: Some(Box::new(self.usage.unwrap_or_default().plus(usage))),
             ..self
         }
     }

@@ -67,7 +67,9 @@ impl CosmosProvider {
 
     async fn fetch(&self, instance: &str, request: TurnRequest<'_>) -> Result<Fetched<TurnItem>, ProviderError> {
         let store = self.store.step(self.store.spent.take_spare(instance));
-        let fetched = async { turn::fetch(&store, &PartitionKey::new(instance)?, request, &self.turns).await };
+        // On the heap: the futures of its callers would be as large.
+        let fetched =
+            Box::pin(async { turn::fetch(&store, &PartitionKey::new(instance)?, request, &self.turns).await });
         let fetched = fetched.await;
         if !matches!(fetched, Ok(Fetched::Ready(_) | Fetched::GivenUp(_))) {
             store.spare_step(instance);
@@ -92,10 +94,10 @@ impl CosmosProvider {
             tags,
         };
         let store = self.store.step(self.store.spent.take_spare(&activity.instance));
-        let fetched = async {
+        let fetched = Box::pin(async {
             let pk = PartitionKey::new(&activity.instance)?;
             work::fetch(&store, &pk, &WorkDoc::id_of(activity), request, &self.works).await
-        };
+        });
         let fetched = fetched.await;
         if !matches!(fetched, Ok(Fetched::Ready(_))) {
             store.spare_step(&activity.instance);
@@ -122,7 +124,7 @@ impl CosmosProvider {
             tags,
         };
         let store = self.store.step(self.store.spent.take_spare(&work.instance));
-        let fetched = async {
+        let fetched = Box::pin(async {
             let pk = PartitionKey::new(&work.instance)?;
             let named = NamedWork {
                 id: &WorkDoc::id_of(&work.identifier()),
@@ -131,7 +133,7 @@ impl CosmosProvider {
                 written: work.written.as_ref(),
             };
             work::fetch_written(&store, &pk, named, request, &self.works).await
-        };
+        });
         let fetched = fetched.await;
         if !matches!(fetched, Ok(Fetched::Ready(_))) {
             store.spare_step(&work.instance);

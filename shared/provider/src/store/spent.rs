@@ -19,7 +19,7 @@ const MOST_LATE: usize = 100;
 const CARRIED: usize = 20;
 
 /// What one step has spent so far.
-#[derive(Clone, Debug, Default)]
+#[derive(Debug, Default)]
 pub(crate) struct Spending {
     pub tally: Arc<Tally>,
     /// When it began (Unix ms); 0 if that is not known.

@@ -32,7 +32,7 @@ pub(crate) struct ClaimedTurn {
     /// The same by this machine's monotonic clock.
     pub expires: Instant,
     /// What it has spent so far.
-    pub spending: Spending,
+    pub spending: Arc<Spending>,
 }
 
 impl ClaimedTurn {

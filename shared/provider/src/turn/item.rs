@@ -47,7 +47,7 @@ pub(crate) struct Claim<'a> {
     pub more: bool,
     pub until: u64,
     pub expires: Instant,
-    pub spending: Spending,
+    pub spending: Arc<Spending>,
 }
 
 /// `unread`: why the history was not read.

@@ -195,7 +195,7 @@ impl Planner<'_> {
             ..Usage::default()
         }));
         for message in &self.turn.messages {
-            let brought = message.usage.unwrap_or_default();
+            let brought = message.usage.as_deref().copied().unwrap_or_default();
             usage.add(brought);
             // Whoever has counted its request in advance knows what it cost when it was answered.
             if brought.requests > 0 {

@@ -519,9 +519,9 @@ fn a_turn_counts_what_it_has_spent_and_what_its_messages_bring_and_awaits_the_re
         attempts: 2,
         ..Usage::REQUEST
     };
-    turn.messages[0].usage = Some(activity);
+    turn.messages[0].usage = Some(Box::new(activity));
     turn.messages[0].late = vec![LateUsage::of("c0", Usage::REQUEST)];
-    turn.messages[1].usage = Some(Usage::of_wakeups(1));
+    turn.messages[1].usage = Some(Box::new(Usage::of_wakeups(1)));
     let late = [
         LateUsage::of("m:own", Usage::REQUEST),
         LateUsage::of("m:foreign", Usage::REQUEST),
@@ -529,7 +529,7 @@ fn a_turn_counts_what_it_has_spent_and_what_its_messages_bring_and_awaits_the_re
     ];
     let mut before = crate::model::InstanceUsage::default();
     before.await_late("c0");
-    turn.fence.doc.usage = Some(before);
+    turn.fence.doc.usage = Some(Box::new(before));
     let usage = TurnUsage {
         spent: Usage {
             turn_ms: 40,

