@@ -2,6 +2,7 @@
 
 mod batch;
 mod explain;
+mod usage;
 
 pub(crate) use batch::{batch, batch_failure};
 pub(crate) use explain::explanation;
@@ -114,6 +115,7 @@ pub(crate) fn instance(summary: &InstanceSummary, raw: bool) -> Instance {
             event: from.event,
             at: rfc3339(from.at),
         }),
+        usage: usage::usage(summary),
         attention: Vec::new(),
         explanation: None,
     }

@@ -63,7 +63,11 @@ impl CosmosClient {
             name.itself(),
             Subject::Container(&name),
         );
-        match self.transport().send(&request, self.transport().deadline(None)).await {
+        match self
+            .transport()
+            .send(&request, self.transport().deadline(None), None)
+            .await
+        {
             Ok(answer) => serde_json::from_slice(&answer.body)
                 .map(Some)
                 .map_err(|source| Error::Decode {
@@ -89,7 +93,11 @@ impl CosmosClient {
         let mut request = Request::new(RequestKind::Metadata, Method::POST, resource, subject);
         request.body = Some(Bytes::from(body));
         throughput.write_to(&mut request.headers)?;
-        match self.transport().send(&request, self.transport().deadline(None)).await {
+        match self
+            .transport()
+            .send(&request, self.transport().deadline(None), None)
+            .await
+        {
             Ok(_) => Ok(Ensured::Created),
             Err(Error::Conflict { .. }) => Ok(Ensured::Existed),
             Err(error) => Err(error),

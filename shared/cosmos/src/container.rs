@@ -27,6 +27,7 @@ use crate::request::{Answer, Consistency, Request};
 use crate::resource::{ContainerName, Subject, id_of};
 use crate::retry::Retry;
 use crate::send::Transport;
+use crate::tally::Tally;
 
 /// The largest document that the service stores.
 pub const MAX_ITEM_BYTES: usize = 2 * 1024 * 1024;
@@ -82,6 +83,7 @@ pub struct Container {
     transport: Arc<Transport>,
     shared: Arc<Shared>,
     within: Option<Instant>,
+    tally: Option<Arc<Tally>>,
 }
 
 /// What all handles of one container share.
@@ -114,6 +116,7 @@ impl Container {
             transport,
             shared,
             within: None,
+            tally: None,
         }
     }
 
@@ -121,6 +124,19 @@ impl Container {
     pub fn within(&self, deadline: Instant) -> Container {
         let within = Some(self.within.map_or(deadline, |limit| limit.min(deadline)));
         Container { within, ..self.clone() }
+    }
+
+    /// A cheap copy whose operations are counted there.
+    pub fn tallied(&self, tally: &Arc<Tally>) -> Container {
+        Container {
+            tally: Some(Arc::clone(tally)),
+            ..self.clone()
+        }
+    }
+
+    /// Where its operations are counted.
+    pub fn tally(&self) -> Option<&Arc<Tally>> {
+        self.tally.as_ref()
     }
 
     /// Prepares the first request without sending any: reads the machine's root certificates, which blocks for some
@@ -254,7 +270,10 @@ impl Container {
     }
 
     pub(crate) async fn send(&self, request: &Request<'_>) -> Result<Answer, Error> {
-        let result = self.transport.send(request, self.deadline()).await;
+        let result = self
+            .transport
+            .send(request, self.deadline(), self.tally.as_deref())
+            .await;
         if let Err(Error::ContainerMissing { .. }) = &result {
             self.shared.forget();
         }

@@ -28,6 +28,7 @@ mod consistency;
 mod error;
 mod observe;
 mod ranges;
+mod tally;
 
 // Values, headers, and the decision to repeat.
 mod endpoint;
@@ -105,3 +106,4 @@ pub use query::{Page, PageOptions, Query};
 pub use retry::Retry;
 pub use spec::{ContainerDescription, ContainerSpec, IndexingPolicy, Order, Throughput};
 pub use sweep::{Sweep, SweepCursor};
+pub use tally::{Tallied, Tally};

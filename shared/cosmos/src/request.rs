@@ -10,6 +10,7 @@ use crate::credential::CredentialKind;
 use crate::observe::RequestKind;
 use crate::resource::{Resource, Subject};
 use crate::retry::{Outcome, Retry};
+use crate::tally::Tallied;
 
 /// One operation.
 #[derive(Debug)]
@@ -85,4 +86,6 @@ pub(crate) struct Progress {
     pub(crate) without_tokens: bool,
     /// Request units.
     pub(crate) charge: f64,
+    /// What was sent and received.
+    pub(crate) tallied: Tallied,
 }

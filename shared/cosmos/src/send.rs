@@ -33,6 +33,7 @@ use crate::http::Http;
 use crate::observe::{Observed, Observer, RequestKind};
 use crate::request::{Answer, Attempt, Consistency, Progress, Request};
 use crate::retry::{Backoff, Class, Outcome, classify};
+use crate::tally::Tally;
 
 /// The version of the REST interface that this crate uses.
 const API_VERSION: &str = "2020-07-15";
@@ -84,8 +85,13 @@ impl Transport {
         within.map_or(own, |limit| limit.min(own))
     }
 
-    /// Sends until there is a final answer or the deadline comes.
-    pub(crate) async fn send(&self, request: &Request<'_>, deadline: Instant) -> Result<Answer, Error> {
+    /// Sends until there is a final answer or the deadline comes. The attempts are counted in `tally`.
+    pub(crate) async fn send(
+        &self,
+        request: &Request<'_>,
+        deadline: Instant,
+        tally: Option<&Tally>,
+    ) -> Result<Answer, Error> {
         let span = tracing::debug_span!(
             "cosmos_request",
             operation = request.kind.name(),
@@ -101,6 +107,9 @@ impl Transport {
         let attempts = self.repeat(request, deadline, &mut progress);
         let result = attempts.instrument(span.clone()).await;
         record(&span, &result, &progress, started.elapsed());
+        if let Some(tally) = tally {
+            tally.add(progress.tallied);
+        }
         result
     }
 
@@ -228,7 +237,15 @@ impl Transport {
             Outcome::Lost => self.http.lost(&connections),
             Outcome::NotSent => {}
         }
-        progress.charge += self.report(request, progress.attempts, started.elapsed(), answer.as_ref());
+        let charge = self.report(request, progress.attempts, started.elapsed(), answer.as_ref());
+        progress.charge += charge;
+        if !matches!(outcome, Outcome::NotSent) {
+            let (sent, received) = (
+                bytes_of(request),
+                answer.as_ref().map_or(0, |answer| answer.body.len() as u64),
+            );
+            progress.tallied.add(charge, sent, received);
+        }
         // A replica that is behind returns the token that it was sent: nothing to learn.
         if let Some(answer) = answer.as_ref().filter(|_| classify(outcome) != Class::ReplicaBehind) {
             learn(request, answer);
@@ -287,7 +304,7 @@ impl Transport {
                 status: answer.map(|answer| answer.status),
                 substatus: answer.and_then(|answer| headers::number(&answer.headers, &headers::SUBSTATUS)),
                 duration,
-                request_bytes: request.body.as_ref().map_or(0, |body| body.len() as u64),
+                request_bytes: bytes_of(request),
                 response_bytes: answer.map_or(0, |answer| answer.body.len() as u64),
                 charge,
                 attempt,
@@ -295,6 +312,10 @@ impl Transport {
         }
         charge
     }
+}
+
+fn bytes_of(request: &Request<'_>) -> u64 {
+    request.body.as_ref().map_or(0, |body| body.len() as u64)
 }
 
 /// Adds to the span how the operation ended.

@@ -112,6 +112,9 @@ impl Environment {
             .iter()
             .filter_map(|wakeup| wakeup.consistency_token.as_deref());
         tokens.for_each(|token| self.store.absorb_consistency_token(token));
+        for wakeup in group.wakeups.iter().filter(|wakeup| !wakeup.late.is_empty()) {
+            self.store.absorb_late_usage(wakeup.target.instance(), &wakeup.late);
+        }
         let mut step = self.serve_step(group, group.step(), budget).await;
         if step.outcome == Outcome::Raced {
             self.metrics.count(Metric::Raced, 1);
@@ -192,7 +195,7 @@ impl Environment {
             }
             _ => {}
         }
-        Delayed { wakeup, delay }
+        Delayed { wakeup, delay }.with_late_usage(&self.store)
     }
 
     /// Groups the records by target. Those that are no wakeups for this function have failed.

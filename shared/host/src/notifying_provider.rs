@@ -41,6 +41,7 @@ impl NotifyingProvider {
         clock: Arc<dyn Clock>,
         reach: Duration,
     ) -> NotifyingProvider {
+        store.wakes_within(reach);
         NotifyingProvider {
             store,
             wakeups: Coalescer::new(notifier),
@@ -147,8 +148,9 @@ impl NotifyingProvider {
             reach: self.reach,
             consistency_token: recent_consistency_token(&self.store),
         };
-        let wakeups = schedule.wakeups(due.into_iter().collect());
-        request.notify(Duration::MAX, wakeups).await;
+        let wakeups = schedule.wakeups(due.into_iter().collect()).into_iter();
+        let wakeups = wakeups.map(|delayed| delayed.with_late_usage(&self.store));
+        request.notify(Duration::MAX, wakeups.collect()).await;
     }
 }
 

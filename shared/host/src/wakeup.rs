@@ -19,6 +19,8 @@
 //! is the next step of a batch. A release that does not know `batch` takes it for the turn of an instance that does not exist, and finds
 //! nothing to do: maintenance wakes the batch again.
 //!
+//! `"late":[{"of":"c1a2b3c4d","mru":10290,...}]` is what writes before it have cost: the next commit of the instance counts it.
+//!
 //! `"probe":{"queue":"work","sent":1760000000000}` asks the receiver to note for maintenance that it came through the queue.
 //!
 //! A wakeup names a target. Whatever else it carries only spares the reader a request: the store decides. Fields that
@@ -26,7 +28,7 @@
 //! meaning has changed. The text is pure ASCII, because SQS refuses some characters that an instance id may have.
 
 use cosmos::Etag;
-use duroxide_cosmos::{CosmosProvider, Target, WorkTarget, WorkVersion};
+use duroxide_cosmos::{CosmosProvider, LateUsage, Target, WorkTarget, WorkVersion};
 use serde::{Deserialize, Serialize};
 
 /// The version that this build writes and reads.
@@ -35,6 +37,8 @@ const VERSION: u64 = 1;
 const TOKEN_BYTES: usize = 2_000;
 /// The longest name of an activity that a wakeup carries: it is for the log only.
 const NAME_BYTES: usize = 256;
+/// The most late usages that a wakeup carries: some eighty bytes each.
+const MOST_LATE: usize = 20;
 
 /// The message that a target has something to do.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -55,6 +59,8 @@ pub struct Wakeup {
     pub overdue: bool,
     /// Maintenance wants to know when it has come through its queue.
     pub probe: Option<Probe>,
+    /// What writes to the instance have cost that no commit has counted yet.
+    pub late: Vec<LateUsage>,
 }
 
 /// What shows that a queue holds nothing any more that was sent before it.
@@ -123,6 +129,8 @@ struct Wire {
     overdue: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     probe: Option<Probe>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    late: Vec<LateUsage>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -215,6 +223,7 @@ impl Wakeup {
             execution: None,
             overdue: false,
             probe: None,
+            late: Vec::new(),
         }
     }
 
@@ -227,6 +236,21 @@ impl Wakeup {
     pub(crate) fn set_dues(&mut self, dues: &[u64]) {
         self.due_ms = dues.first().copied();
         self.also_due_ms = dues.iter().skip(1).copied().collect();
+    }
+
+    /// The same with what the process has spent on the instance and no commit has counted.
+    pub(crate) fn with_late_usage(mut self, store: &CosmosProvider) -> Wakeup {
+        self.late = store.late_usage(self.target.instance());
+        self
+    }
+
+    /// Carries the late usage of another wakeup for the same instance, too.
+    pub(crate) fn add_late_usage(&mut self, other: &Wakeup) {
+        for late in &other.late {
+            self.late.retain(|known| !known.is_of_same(late));
+            self.late.push(late.clone());
+        }
+        self.late.drain(..self.late.len().saturating_sub(MOST_LATE));
     }
 
     /// The message's body.
@@ -250,6 +274,7 @@ impl Wakeup {
             tries: self.tries,
             overdue: self.overdue,
             probe: self.probe.clone(),
+            late: self.late.clone(),
         };
         ascii(&serde_json::to_string(&wire).expect("a wakeup is strings and numbers, which have a JSON form"))
     }
@@ -286,6 +311,7 @@ impl Wakeup {
             execution,
             overdue: wire.overdue,
             probe: wire.probe,
+            late: wire.late,
         })
     }
 }
@@ -348,9 +374,29 @@ mod tests {
             queue: "work:gpu".to_owned(),
             sent_ms: 1_760_000_000_001,
         });
+        late.late = vec![late_usage("c1"), late_usage("m2")];
         for wakeup in [Wakeup::turn("a"), Wakeup::work(work()), Wakeup::work(written()), late] {
             assert_eq!(Wakeup::decode(&wakeup.encode()).unwrap(), wakeup);
         }
+    }
+
+    fn late_usage(name: &str) -> LateUsage {
+        let text = format!(r#"{{"of":"{name}","requests":2,"mru":10290,"read":300,"newer":[1]}}"#);
+        serde_json::from_str(&text).unwrap()
+    }
+
+    #[test]
+    fn late_usage_of_one_write_is_carried_once_and_the_newest_is_carried() {
+        let mut wakeup = Wakeup::turn("a");
+        let mut other = Wakeup::turn("a");
+        other.late = vec![late_usage("c1"), late_usage("c2")];
+        wakeup.add_late_usage(&other);
+        wakeup.add_late_usage(&other);
+        assert_eq!(wakeup.late, other.late);
+        other.late = (0..100).map(|n| late_usage(&format!("m{n}"))).collect();
+        wakeup.add_late_usage(&other);
+        assert_eq!(wakeup.late, other.late[100 - MOST_LATE..]);
+        assert!(wakeup.encode().len() < 2_000, "{}", wakeup.encode());
     }
 
     #[test]

@@ -18,7 +18,7 @@
 //! |---|---|---|
 //! | 1 | `build`, `clock`, `error`, `schema` | the build that a process runs; injected time and ids; errors; the definition of the container |
 //! | 2 | `model`, `config`, `token` | one file per document type: its id, its fields, its serde; settings; lock tokens |
-//! | 3 | `due`, `store` | pure: who has something to do after a write; the container, the clock, the instance's fence |
+//! | 3 | `due`, `store` | pure: who has something to do after a write; the container, the clock, the instance's fence, what a step has spent |
 //! | 4 | `types`, `given_up`, `reopen`, `batch`, `read`, `page`, `session`, `enqueue` | public types of the directed calls; pure: what a dead letter keeps, how an execution goes on from an earlier point; batches of operations; reads of one instance; pages of a pass; affinity sessions; enqueueing from outside, with tags and idempotency keys |
 //! | 5 | `recovery` | delivers intents, rolls commits, deletions, pauses and rewinds forward, removes orphans |
 //! | 6 | `turn`, `work` | fetch, commit or complete, release and renew: one turn, one activity |
@@ -84,8 +84,8 @@ pub use maintain::{
 pub use model::testing;
 pub use model::{
     Attempt, AttemptEnd, AwaitedProbe, BatchCounts, BatchFailure, BatchSample, BatchState, Block, BlockCause, Blocked,
-    DeadLetterKind, ForkedFrom, GivenUpWork, Orchestration, Paused, QueueState, RemindedSpan, Rewind, TagError, Tags,
-    UnfinishedSweep,
+    DeadLetterKind, ForkedFrom, GivenUpWork, LateUsage, Orchestration, Paused, QueueState, RemindedSpan, Rewind,
+    TagError, Tags, UnfinishedSweep, Usage,
 };
 pub use page::{Cursor, PageRequest, PassOutcome};
 pub use provider::CosmosProvider;

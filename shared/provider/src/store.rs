@@ -1,10 +1,14 @@
 //! What every operation needs: the container, the clock, ids, the instance's fence, and decoding of mixed documents.
 
+mod spent;
+
+pub(crate) use spent::{Spending, Spent};
+
 use crate::build::Build;
 use crate::clock::{Ids, Sequence};
 use crate::config::Outbox;
 use crate::error::Failure;
-use crate::model::{Header, HistoryDoc, InstanceDoc, Kind, KvDoc, Listed, MessageDoc, WorkDoc};
+use crate::model::{Header, HistoryDoc, InstanceDoc, Kind, KvDoc, LateUsage, Listed, MessageDoc, Usage, WorkDoc};
 use cosmos::{BatchResult, Clock, Container, Etag, Found, PartitionKey, Query, Retry};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -28,13 +32,13 @@ const NEWEST_PAUSE: Duration = Duration::from_millis(25);
 /// else was committed since.
 pub(crate) type Fence = Found<InstanceDoc>;
 
-/// See the module.
-#[derive(Debug)]
+/// See the module. A copy is cheap: each step has its own, which counts the requests of the step ([`Store::step`]).
+#[derive(Clone, Debug)]
 pub(crate) struct Store {
     pub container: Container,
     pub clock: Arc<dyn Clock>,
     pub ids: Arc<dyn Ids>,
-    pub sequence: Sequence,
+    pub sequence: Arc<Sequence>,
     pub repair_after: Duration,
     pub outbox: Outbox,
     /// How long dead letters are kept, in seconds.
@@ -48,12 +52,52 @@ pub(crate) struct Store {
     /// How many bytes of history a turn may load.
     pub history_limit: u64,
     /// The build that serves turns here. Without one nothing is blocked.
-    pub build: OnceLock<Build>,
+    pub build: Arc<OnceLock<Build>>,
+    /// How far ahead wakeups are sent for what this process writes. Without it none are sent.
+    pub wakeup_reach: Arc<OnceLock<Duration>>,
+    /// What this step has spent.
+    pub spending: Arc<Spending>,
+    /// What steps of this process have spent and nobody has counted.
+    pub spent: Arc<Spent>,
 }
 
 impl Store {
     pub(crate) fn now(&self) -> u64 {
         self.clock.now_ms()
+    }
+
+    /// The same for one step, which begins now with what earlier ones have left.
+    pub(crate) fn step(&self, before: Usage) -> Store {
+        self.resumed(&Arc::new(Spending {
+            began_ms: self.now(),
+            before,
+            ..Spending::default()
+        }))
+    }
+
+    /// The same for a step that goes on.
+    pub(crate) fn resumed(&self, spending: &Arc<Spending>) -> Store {
+        Store {
+            container: self.container.tallied(&spending.tally),
+            spending: Arc::clone(spending),
+            ..self.clone()
+        }
+    }
+
+    /// Ends a step of this instance that has written nothing which counts it: another one may.
+    pub(crate) fn spare_step(&self, instance: &str) {
+        self.spent.spare(instance, self.spending.total());
+    }
+
+    /// Keeps what this step has spent beyond what was counted in the document of that name.
+    pub(crate) fn keep_late(&self, instance: &str, name: &str, used: Usage, counted: Usage) {
+        let late = LateUsage::of(name, used.less(counted));
+        self.spent.keep(instance, [late]);
+    }
+
+    /// What it takes to bring a message that this process writes: the wakeup.
+    pub(crate) fn announced(&self) -> Usage {
+        Usage::of_wakeups(u64::from(self.wakeup_reach.get().is_some()))
     }
 
     /// The build that this process runs.

@@ -84,6 +84,7 @@ fn assert_notified(cloud: &Cloud, instance: &str) {
     let bare = Wakeup {
         consistency_token: None,
         due_ms: None,
+        late: Vec::new(),
         ..notified.wakeup
     };
     assert_eq!(bare, Wakeup::turn(instance));

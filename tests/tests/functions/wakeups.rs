@@ -90,7 +90,7 @@ async fn wakeups_for_new_activities_are_sent_in_one_call_and_spare_a_read() {
         .store
         .recent_consistency_token(usize::MAX)
         .expect("it has written");
-    let written = notified[0].wakeup.due_ms;
+    let (written, late) = (notified[0].wakeup.due_ms, notified[0].wakeup.late.clone());
     assert!(
         written.is_some(),
         "a reader with a late clock must know when it was written"
@@ -113,9 +113,11 @@ async fn wakeups_for_new_activities_are_sent_in_one_call_and_spare_a_read() {
         Delayed::now(Wakeup {
             consistency_token: Some(token.clone()),
             due_ms: written,
+            late: late.clone(),
             ..Wakeup::work(work)
         })
     });
+    assert_eq!(late.len(), 1, "what the commit has cost");
     assert_eq!(notified, expected.collect::<Vec<_>>());
     serve(&cloud.worker, &plain(notified)).await;
     // Later turns know whose they are as well; here nothing is left to wake.

@@ -6,3 +6,4 @@ mod pause;
 mod replay;
 mod restart;
 mod rewind;
+mod usage;

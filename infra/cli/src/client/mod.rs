@@ -52,6 +52,7 @@ mod stats;
 mod status;
 mod transport;
 mod tree;
+mod usage;
 mod wait;
 mod watch;
 

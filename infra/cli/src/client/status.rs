@@ -6,11 +6,12 @@ use super::connection::Connection;
 use super::explain::hint;
 use super::instance::{blocked_lines, id_parser, ms_of, paused_line, status_colour, version_of};
 use super::list::every_child;
+use super::usage::usage_lines;
 use super::{Common, examples};
 use crate::terminal::table::{Fields, Look};
 use crate::terminal::text::{escape, moment, short, span};
 use clap::Args;
-use duroxide_lambda_api::types::{ActivityAttempts, Blocked, Instance, Paused, Payload, Status};
+use duroxide_lambda_api::types::{ActivityAttempts, Blocked, Instance, Paused, Payload, Status, Usage};
 use serde::Serialize;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -92,6 +93,8 @@ pub(super) struct View {
     pub key_values: BTreeMap<String, String>,
     /// The activities of the current execution that have not completed.
     pub activities: Vec<ActivityAttempts>,
+    /// What it has used, as the API answers it; `null` before its first turn.
+    pub usage: Option<Usage>,
     #[serde(skip)]
     now: Instance,
 }
@@ -134,6 +137,7 @@ impl View {
             children,
             key_values,
             activities,
+            usage: now.usage.clone(),
             now,
         })
     }
@@ -183,6 +187,7 @@ impl View {
         let carried = self.carried_messages.filter(|count| *count > 0);
         fields.maybe("carried over", carried.map(|count| format!("{count} messages")));
         fields.maybe("parent", self.parent.as_ref().map(|parent| escape(parent)));
+        fields.maybe("usage", self.usage.as_ref().map(usage_lines));
         self.lists(&mut fields, now_ms, full);
         fields.maybe("input", self.input.as_ref().map(|text| readable(text, full)));
         fields.maybe("error", self.error.as_ref().map(|text| readable(text, full)));

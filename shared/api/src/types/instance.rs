@@ -1,7 +1,7 @@
 //! Instances, alone and in lists.
 
 use super::payload::present;
-use super::{ForkedFrom, Payload, Rewind};
+use super::{ForkedFrom, Payload, Rewind, Usage};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -160,6 +160,9 @@ pub struct Instance {
     /// Why it is where it is, in one sentence. Only in lists with `explain=true`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub explanation: Option<String>,
+    /// What it has used. Not in lists, not before the first turn, and not of an instance that an earlier release has ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub usage: Option<Usage>,
 }
 
 /// Why no deployed build can go on with an instance.

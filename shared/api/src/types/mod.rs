@@ -16,6 +16,7 @@ mod problem;
 mod rewind;
 mod start;
 pub mod time;
+mod usage;
 
 pub use attention::{
     Count, Counts, Health, OverdueItem, OverdueKind, OverdueList, Overview, StatusCount, StoreStats, Throughput,
@@ -40,3 +41,4 @@ pub use payload::Payload;
 pub use problem::{Problem, ProblemType};
 pub use rewind::{ForkedFrom, Rewind, RewindRequest, Rewound, Step};
 pub use start::{StartRequest, Started};
+pub use usage::{Decimal, Usage};

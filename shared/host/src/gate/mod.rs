@@ -236,7 +236,8 @@ impl Gate {
             reach: self.limits.wakeup_reach,
             consistency_token: recent_consistency_token(&self.store),
         };
-        schedule.wakeups(due)
+        let wakeups = schedule.wakeups(due).into_iter();
+        wakeups.map(|delayed| delayed.with_late_usage(&self.store)).collect()
     }
 }
 

@@ -272,6 +272,7 @@ impl Wakeup {
             self.set_dues(&dues);
         }
         self.execution = self.execution.max(later.execution);
+        self.add_late_usage(later);
     }
 }
 

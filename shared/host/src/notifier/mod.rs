@@ -20,7 +20,7 @@ mod sqs;
 
 use crate::wakeup::Wakeup;
 use async_trait::async_trait;
-use duroxide_cosmos::Target;
+use duroxide_cosmos::{CosmosProvider, Target};
 use std::fmt;
 use std::time::Duration;
 
@@ -46,6 +46,14 @@ impl Delayed {
         Delayed {
             wakeup,
             delay: Duration::ZERO,
+        }
+    }
+
+    /// The same with what the process has spent on the instance and no commit has counted.
+    pub(crate) fn with_late_usage(self, store: &CosmosProvider) -> Delayed {
+        Delayed {
+            wakeup: self.wakeup.with_late_usage(store),
+            ..self
         }
     }
 }

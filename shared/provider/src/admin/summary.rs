@@ -5,7 +5,7 @@
 
 use crate::error::Failure;
 use crate::model::sql::TURN;
-use crate::model::{Blocked, ForkedFrom, InstanceDoc, Listed, MessageDoc, Paused, Rewind, Status};
+use crate::model::{Blocked, ForkedFrom, InstanceDoc, Listed, MessageDoc, Paused, Rewind, Status, Usage};
 use crate::read;
 use crate::store::{Fence, Store};
 use cosmos::{Changed, Etag, PartitionKey, Query};
@@ -169,6 +169,8 @@ pub struct InstanceSummary {
     pub rewinds: Vec<Rewind>,
     /// Where it was forked from. `None` in lists.
     pub forked_from: Option<ForkedFrom>,
+    /// What it has used in all its executions, as far as it is counted. `None` in lists, and before the first turn.
+    pub usage: Option<Usage>,
     /// The version of what is stored, for [`CosmosProvider::instance_summary_if_changed`](crate::CosmosProvider::instance_summary_if_changed).
     pub etag: String,
 }
@@ -203,6 +205,7 @@ impl InstanceSummary {
             tags: doc.tags.as_map().clone(),
             rewinds: doc.rewinds.all().to_vec(),
             forked_from: doc.forked_from.clone(),
+            usage: doc.usage.as_ref().map(|usage| usage.total),
             etag: etag.as_str().to_owned(),
         })
     }

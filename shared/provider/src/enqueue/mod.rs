@@ -16,7 +16,7 @@ pub(crate) use start::{Origin, start, start_from};
 pub use start::{StartRequest, Started, instance_id_of_key};
 
 use crate::error::Failure;
-use crate::model::{Envelope, InstanceDoc, MessageDoc, Receipt, WorkDoc, target_of};
+use crate::model::{Envelope, InstanceDoc, MessageDoc, Receipt, Usage, WorkDoc, target_of};
 use crate::store::{Store, check_session, check_size, millis};
 use cosmos::{Batch, Container, PartitionKey, Retry};
 use duroxide::providers::WorkItem;
@@ -37,10 +37,24 @@ pub(crate) async fn message(store: &Store, item: &WorkItem, delay: Option<Durati
         due_at,
         receipt: Receipt::Brief,
     };
-    let message = MessageDoc::new(target, envelope, item)?;
+    let (store, usage) = sent(store);
+    let message = MessageDoc::new(target, envelope, item)?.using(usage);
     check_size("the input or event", target, &message)?;
-    create(store, &store.container, &pk, &message).await?;
+    create(&store, &store.container, &pk, &message).await?;
+    keep_late(&store, &message);
     Ok((target.to_owned(), due_at))
+}
+
+/// The store for one request from outside, and what its message takes: the request itself and the wakeup.
+fn sent(store: &Store) -> (Store, Usage) {
+    let store = store.step(Usage::default());
+    let usage = Usage::REQUEST.plus(store.announced());
+    (store, usage)
+}
+
+/// Keeps what the request has cost: the wakeup for its message carries it.
+fn keep_late(store: &Store, message: &MessageDoc) {
+    store.keep_late(&message.pk, &message.id, store.spending.total(), Usage::REQUEST);
 }
 
 /// Creates a message, whose id conflicts only with an earlier attempt to create it, or with what that has left.

@@ -11,10 +11,11 @@
 //! The read is a part of the batch: it sees the newest version. A process that dies before it withdraws a message leaves one that
 //! a turn of the ended instance drops, as it drops every late event.
 
+use super::keep_late;
 use super::keyed::{Earlier, earlier};
 use super::start::receipt_of;
 use crate::error::Failure;
-use crate::model::{Envelope, Header, InstanceDoc, KeyReceiptDoc, KeyedRequest, Kind, MessageDoc, Status};
+use crate::model::{Envelope, Header, InstanceDoc, KeyReceiptDoc, KeyedRequest, Kind, MessageDoc, Status, Usage};
 use crate::store::{Store, check_size};
 use cosmos::{Batch, BatchResult, PartitionKey, Retry};
 use duroxide::providers::WorkItem;
@@ -111,7 +112,9 @@ pub(crate) async fn send(
     let Ok(pk) = &PartitionKey::new(instance) else {
         return Ok(Raised::NotFound);
     };
-    let documents = Documents::of(store, instance, sent, key)?;
+    let (store, usage) = super::sent(store);
+    let store = &store;
+    let documents = Documents::of(store, instance, sent, (key, usage))?;
     check_size("the event", instance, &documents.message)?;
     let batch = documents.batch()?;
     for _ in 0..ATTEMPTS {
@@ -153,7 +156,7 @@ impl Documents {
         store: &Store,
         instance: &str,
         sent: Sent<'_>,
-        key: Option<(KeyedRequest, &str)>,
+        (key, usage): (Option<(KeyedRequest, &str)>, Usage),
     ) -> Result<Documents, Failure> {
         let now = store.now();
         let to = instance.to_owned();
@@ -187,7 +190,7 @@ impl Documents {
             due_at: now,
             receipt: receipt_of(key.map(|(_, key)| key)),
         };
-        let message = MessageDoc::new(instance, envelope, &item)?;
+        let message = MessageDoc::new(instance, envelope, &item)?.using(usage);
         let receipt = key.map(|(of, key)| KeyReceiptDoc::new(instance, of, key, &text, &message.id));
         Ok(Documents { receipt, message })
     }
@@ -205,7 +208,10 @@ impl Documents {
     /// The answer to a request whose message is written, to an instance as the batch has seen it.
     async fn judged(&self, store: &Store, pk: &PartitionKey, seen: &Seen) -> Result<Raised, Failure> {
         match seen.refuses() {
-            None => Ok(Raised::Accepted),
+            None => {
+                keep_late(store, &self.message);
+                Ok(Raised::Accepted)
+            }
             Some(why) => {
                 self.withdraw(store, pk).await?;
                 Ok(why)

@@ -13,8 +13,9 @@
 //! ([`instance_id_of_key`]), so there all requests with one key meet.
 
 use super::keyed::{Earlier, earlier};
+use super::{keep_late, sent};
 use crate::error::Failure;
-use crate::model::{Envelope, InstanceDoc, KeyReceiptDoc, KeyedRequest, MessageDoc, Receipt, Tags, digest};
+use crate::model::{Envelope, InstanceDoc, KeyReceiptDoc, KeyedRequest, MessageDoc, Receipt, Tags, Usage, digest};
 use crate::store::{Fence, Store, check_fence, check_size};
 use cosmos::{Batch, PartitionKey, Retry};
 use duroxide::INITIAL_EXECUTION_ID;
@@ -94,7 +95,9 @@ pub(crate) async fn start_from(
     origin: Option<Origin<'_>>,
 ) -> Result<Started, Failure> {
     let pk = &PartitionKey::new(request.instance)?;
-    let documents = Documents::of(store, request, origin)?;
+    let (store, usage) = sent(store);
+    let store = &store;
+    let documents = Documents::of(store, request, origin, usage)?;
     check_size("the input", request.instance, &documents.message)?;
     let new = InstanceDoc::absent(request.instance, store.now());
     let mut fence: Option<Fence> = None;
@@ -105,7 +108,10 @@ pub(crate) async fn start_from(
         check_fence(&pending)?;
         let batch = documents.batch(&pending, fence.as_ref())?;
         let error = match store.container.batch(pk, &batch, Retry::Idempotent).await {
-            Ok(_) => return Ok(Started::Accepted),
+            Ok(_) => {
+                keep_late(store, &documents.message);
+                return Ok(Started::Accepted);
+            }
             Err(error) => error,
         };
         let refused = documents.refused(&error);
@@ -133,7 +139,12 @@ pub(crate) async fn start_from(
 }
 
 impl Documents {
-    fn of(store: &Store, request: &StartRequest<'_>, origin: Option<Origin<'_>>) -> Result<Documents, Failure> {
+    fn of(
+        store: &Store,
+        request: &StartRequest<'_>,
+        origin: Option<Origin<'_>>,
+        usage: Usage,
+    ) -> Result<Documents, Failure> {
         let now = store.now();
         let item = WorkItem::StartOrchestration {
             instance: request.instance.to_owned(),
@@ -152,7 +163,7 @@ impl Documents {
             due_at: now,
             receipt: receipt_of(request.key),
         };
-        let message = MessageDoc::new(request.instance, envelope, &item)?;
+        let message = MessageDoc::new(request.instance, envelope, &item)?.using(usage);
         let receipt = request.key.map(|key| -> Result<_, Failure> {
             let StartRequest {
                 instance,

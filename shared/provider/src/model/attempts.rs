@@ -86,6 +86,19 @@ pub(crate) struct CompletedAttempts {
     pub log: AttemptLog,
 }
 
+impl CompletedAttempts {
+    /// How many there were, and how long those took whose end is known (ms).
+    pub(crate) fn totals(&self) -> (u64, u64) {
+        let attempts = self.log.attempts();
+        let count = attempts.last().map_or(0, |last| u64::from(last.number));
+        let ended = attempts.iter().filter(|attempt| attempt.end != AttemptEnd::Lost);
+        (
+            count,
+            ended.map(|attempt| attempt.ended.saturating_sub(attempt.began)).sum(),
+        )
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -10,7 +10,7 @@
 //! (`text`), and the input is only in the history.
 
 use super::paused::{self, PausePhase, Paused};
-use super::{Blocked, ForkedFrom, Kind, Lock, Orchestration, Rewinds, Schema, Tags, TextDoc};
+use super::{Blocked, ForkedFrom, InstanceUsage, Kind, Lock, Orchestration, Rewinds, Schema, Tags, TextDoc};
 use serde::{Deserialize, Serialize, Serializer};
 use std::fmt;
 
@@ -219,6 +219,9 @@ pub(crate) struct InstanceDoc {
     /// The instance whose input it repeats.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub restarted_from: Option<String>,
+    /// What it has used in all its executions, as far as it is counted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub usage: Option<Box<InstanceUsage>>,
     #[serde(flatten)]
     pub lock: Lock,
     #[serde(flatten)]
@@ -284,6 +287,7 @@ impl InstanceDoc {
             forked_from: None,
             tags: Tags::default(),
             restarted_from: None,
+            usage: None,
             lock: Lock::default(),
             schema: Schema::default(),
         }

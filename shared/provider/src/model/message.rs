@@ -19,7 +19,7 @@
 //! are due at the same moment, the first to arrive is first. Starts (and continue-as-new, which is one) come before all
 //! other messages: a turn takes one page, and without its start an instance could not begin.
 
-use super::{CompletedAttempts, Kind, Lane, PARKED_MS, Queue, Schema};
+use super::{CompletedAttempts, Kind, Lane, LateUsage, PARKED_MS, Queue, Schema, Usage};
 use duroxide::providers::WorkItem;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -63,6 +63,12 @@ pub(crate) struct MessageDoc {
     /// The attempts of the activity whose completion this is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub attempts: Option<CompletedAttempts>,
+    /// What it took to bring it here: the turn that consumes it counts it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub usage: Option<Box<Usage>>,
+    /// Late usage that came with the wakeup of the activity whose completion this is.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub late: Vec<LateUsage>,
     /// Filled by the service on reads.
     #[serde(rename = "_etag", default, skip_serializing)]
     pub etag: String,
@@ -116,7 +122,7 @@ impl MessageDoc {
 
     pub(crate) fn new(pk: &str, envelope: Envelope, item: &WorkItem) -> Result<Self, serde_json::Error> {
         Ok(MessageDoc {
-            id: format!("m:{}", envelope.id),
+            id: Self::id_of(&envelope.id),
             pk: pk.to_owned(),
             kind: Kind::Message,
             queue: Queue::Turn,
@@ -128,9 +134,19 @@ impl MessageDoc {
             receipt: envelope.receipt,
             item: serde_json::value::to_raw_value(item)?,
             attempts: None,
+            usage: None,
+            late: Vec::new(),
             etag: String::new(),
             schema: Schema::default(),
         })
+    }
+
+    /// The same with what it takes to bring it.
+    pub(crate) fn using(self, usage: Usage) -> Self {
+        MessageDoc {
+            usage: Some(Box::new(usage)).filter(|usage| !usage.is_nothing()),
+            ..self
+        }
     }
 
     /// The message as it is delivered at that time. A late one is due from then on, like a timer: otherwise its age, and
@@ -236,9 +252,14 @@ impl MessageDoc {
         }
     }
 
+    /// The id of the message with that name.
+    pub(crate) fn id_of(name: &str) -> String {
+        format!("m:{name}")
+    }
+
     /// The id of the message of a timer.
     pub(crate) fn timer_id(execution: u64, timer: u64) -> String {
-        format!("m:{}", Self::timer_name(execution, timer))
+        Self::id_of(&Self::timer_name(execution, timer))
     }
 
     /// The same without the prefix.

@@ -33,6 +33,7 @@ pub(crate) mod sql;
 mod staged;
 mod tags;
 mod text;
+mod usage;
 mod version;
 mod work;
 
@@ -67,6 +68,8 @@ pub(crate) use session::SessionDoc;
 pub(crate) use staged::{StagedDoc, StagedHead, StagedOp, StagedOpKind};
 pub use tags::{TagError, Tags};
 pub(crate) use text::TextDoc;
+pub(crate) use usage::InstanceUsage;
+pub use usage::{LateUsage, Usage};
 #[cfg(feature = "testing")]
 pub use version::testing;
 pub(crate) use version::{Foreign, Listed, Schema, check_version, newest_version, schema_version};

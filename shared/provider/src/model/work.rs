@@ -10,7 +10,7 @@
 //! The items of a paused instance have a mark. One that nobody runs is *parked*: it is due at the end of time, in another version
 //! than any wakeup names. One that is claimed keeps its claim, and is parked when it is released or its claim expires.
 
-use super::{Attempt, AttemptEnd, AttemptLog, Blocked, CompletedAttempts, Kind, PARKED_MS, Queue, Schema};
+use super::{Attempt, AttemptEnd, AttemptLog, Blocked, CompletedAttempts, Kind, PARKED_MS, Queue, Schema, Usage};
 use cosmos::Patch;
 use duroxide::providers::{ScheduledActivityIdentifier, WorkItem};
 use serde::{Deserialize, Serialize};
@@ -52,6 +52,9 @@ pub(crate) struct WorkDoc {
     began: Option<u64>,
     #[serde(default, skip_serializing_if = "AttemptLog::is_empty")]
     log: AttemptLog,
+    /// What the attempts have used that were released.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub usage: Option<Box<Usage>>,
     /// Why it could not be run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub blocked: Option<Blocked>,
@@ -107,6 +110,7 @@ impl WorkDoc {
             until: 0,
             began: None,
             log: AttemptLog::default(),
+            usage: None,
             blocked: None,
             parked: false,
             paused: false,
@@ -206,6 +210,14 @@ impl WorkDoc {
             due_at: if self.paused { PARKED_MS } else { due_at },
             parked: false,
             ..next
+        }
+    }
+
+    /// The same with what an attempt has used, which was released.
+    pub(crate) fn having_used(self, usage: Usage) -> WorkDoc {
+        WorkDoc {
+            usage: Some(Box::new(self.usage.unwrap_or_default().plus(usage))),
+            ..self
         }
     }
 

@@ -61,13 +61,17 @@ impl Source for Turns<'_> {
             return Ok(None);
         };
         let pk = PartitionKey::new(instance)?;
-        let looked = turn::look(self.store, &pk, self.request, self.claimed).await;
+        let store = Arc::new(self.store.step(self.store.spent.take_spare(instance)));
+        let looked = turn::look(&store, &pk, self.request, self.claimed).await;
         taken.done();
         let fetched = match looked {
-            Ok(Looked::Due(due)) => self.claim(pk, *due, reservation).await,
+            Ok(Looked::Due(due)) => self.claim(&store, pk, *due, reservation).await,
             Ok(Looked::NotDue(fetched)) => self.leave(instance, reservation, Ok(*fetched)),
             Err(failure) => self.leave(instance, reservation, Err(failure)),
         };
+        if !matches!(fetched, Ok(Fetched::Ready(_) | Fetched::GivenUp(_))) {
+            store.spare_step(instance);
+        }
         match fetched {
             Ok(Fetched::Ready(item)) => return Ok(Some(item)),
             Ok(Fetched::GivenUp(given_up)) => {
@@ -138,11 +142,12 @@ impl Turns<'_> {
     /// Claims the turn, or gives it back if the caller is gone by then.
     async fn claim(
         &self,
+        step: &Arc<Store>,
         pk: PartitionKey,
         due: DueTurn,
         reservation: Reservation,
     ) -> Result<Fetched<TurnItem>, Failure> {
-        let (store, claimed) = (Arc::clone(self.store), Arc::clone(self.claimed));
+        let (store, claimed) = (Arc::clone(step), Arc::clone(self.claimed));
         let candidates = Arc::clone(self.candidates);
         let lock_timeout = self.request.lock_timeout;
         // The reservation lasts until the claim is taken or given back. A caller that does not wait must not learn of a claim

@@ -75,7 +75,12 @@ impl Source for Works<'_> {
 
     async fn attempt(&self, search: &Search, candidate: &WorkCandidate) -> Result<Option<ClaimedWork>, Failure> {
         let pk = PartitionKey::new(&candidate.pk)?;
-        match self.claim(pk, candidate.clone()).await {
+        let store = Arc::new(self.store.step(self.store.spent.take_spare(&candidate.pk)));
+        let fetched = self.claim(&store, pk, candidate.clone()).await;
+        if !matches!(fetched, Ok(Fetched::Ready(_))) {
+            store.spare_step(&candidate.pk);
+        }
+        match fetched {
             Ok(Fetched::Ready(claimed)) => return Ok(Some(claimed)),
             Ok(
                 Fetched::Nothing
@@ -130,8 +135,13 @@ impl Source for Works<'_> {
 
 impl Works<'_> {
     /// Claims the item, or gives it back if the caller is gone by then.
-    async fn claim(&self, pk: PartitionKey, candidate: WorkCandidate) -> Result<Fetched<ClaimedWork>, Failure> {
-        let (store, claimed) = (Arc::clone(self.store), Arc::clone(self.claimed));
+    async fn claim(
+        &self,
+        step: &Arc<Store>,
+        pk: PartitionKey,
+        candidate: WorkCandidate,
+    ) -> Result<Fetched<ClaimedWork>, Failure> {
+        let (store, claimed) = (Arc::clone(step), Arc::clone(self.claimed));
         let (lock_timeout, session) = (self.request.lock_timeout, self.request.session.cloned());
         let tags = self.request.tags.clone();
         let owner = session.as_ref().map(|session| session.owner_id.clone());

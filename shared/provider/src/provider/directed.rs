@@ -9,6 +9,7 @@ use crate::polling::WorkCandidate;
 use crate::read::{self, ActivityAttempts, HistoryAfter, KnownHistory};
 use crate::recovery;
 use crate::session::{self, SessionClaim};
+use crate::store::Store;
 use crate::token::{TurnToken, WorkToken};
 use crate::turn::{self, ClaimedTurn, Commit, Committed, Plan, TurnRequest};
 use crate::types::{ClaimedWork, Decided, Fetched, PendingCommit, TurnItem};
@@ -65,8 +66,15 @@ impl CosmosProvider {
     }
 
     async fn fetch(&self, instance: &str, request: TurnRequest<'_>) -> Result<Fetched<TurnItem>, ProviderError> {
-        let fetched = async { turn::fetch(&self.store, &PartitionKey::new(instance)?, request, &self.turns).await };
-        fetched.await.of("fetch_turn")
+        let store = self.store.step(self.store.spent.take_spare(instance));
+        // On the heap: the futures of its callers would be as large.
+        let fetched =
+            Box::pin(async { turn::fetch(&store, &PartitionKey::new(instance)?, request, &self.turns).await });
+        let fetched = fetched.await;
+        if !matches!(fetched, Ok(Fetched::Ready(_) | Fetched::GivenUp(_))) {
+            store.spare_step(instance);
+        }
+        fetched.of("fetch_turn")
     }
 
     /// Fetches this work item, named by instance, execution and activity.
@@ -85,11 +93,16 @@ impl CosmosProvider {
             session,
             tags,
         };
-        let fetched = async {
+        let store = self.store.step(self.store.spent.take_spare(&activity.instance));
+        let fetched = Box::pin(async {
             let pk = PartitionKey::new(&activity.instance)?;
-            work::fetch(&self.store, &pk, &WorkDoc::id_of(activity), request, &self.works).await
-        };
-        fetched.await.of("fetch_work")
+            work::fetch(&store, &pk, &WorkDoc::id_of(activity), request, &self.works).await
+        });
+        let fetched = fetched.await;
+        if !matches!(fetched, Ok(Fetched::Ready(_))) {
+            store.spare_step(&activity.instance);
+        }
+        fetched.of("fetch_work")
     }
 
     /// Fetches the work item that a wakeup names. If the wakeup knows its version, and this build writes the same schema
@@ -110,7 +123,8 @@ impl CosmosProvider {
             session,
             tags,
         };
-        let fetched = async {
+        let store = self.store.step(self.store.spent.take_spare(&work.instance));
+        let fetched = Box::pin(async {
             let pk = PartitionKey::new(&work.instance)?;
             let named = NamedWork {
                 id: &WorkDoc::id_of(&work.identifier()),
@@ -118,9 +132,13 @@ impl CosmosProvider {
                 session: work.session.as_deref(),
                 written: work.written.as_ref(),
             };
-            work::fetch_written(&self.store, &pk, named, request, &self.works).await
-        };
-        fetched.await.of("fetch_written_work")
+            work::fetch_written(&store, &pk, named, request, &self.works).await
+        });
+        let fetched = fetched.await;
+        if !matches!(fetched, Ok(Fetched::Ready(_))) {
+            store.spare_step(&work.instance);
+        }
+        fetched.of("fetch_written_work")
     }
 
     /// Claims an affinity session for an owner, or extends it when it is the owner's already.
@@ -172,7 +190,9 @@ impl CosmosProvider {
     pub async fn block_turn(&self, lock_token: &str, block: &Block) -> Result<Option<Blocked>, ProviderError> {
         let blocked = async {
             let turn = self.claimed_turn(&TurnToken::decode(lock_token)?).await?;
-            let blocked = turn::block(&self.store, &turn.pk, &turn.fence, &turn.messages, block).await;
+            let store = self.store.resumed(&turn.spending);
+            let blocked = turn::block(&store, &turn.pk, &turn.fence, &turn.messages, block).await;
+            store.spare_step(turn.pk.as_str());
             self.turns.forget(&turn.nonce);
             self.turns.known.forget(turn.pk.as_str());
             match blocked {
@@ -192,7 +212,8 @@ impl CosmosProvider {
     pub async fn cancellation_of(&self, lock_token: &str, reason: &str) -> Result<Option<TurnDecision>, ProviderError> {
         let decision = async {
             let turn = self.claimed_turn(&TurnToken::decode(lock_token)?).await?;
-            turn::cancelled(&self.store, &turn.pk, &turn.fence.doc, reason).await
+            let store = self.store.resumed(&turn.spending);
+            turn::cancelled(&store, &turn.pk, &turn.fence.doc, reason).await
         };
         decision.await.of("cancellation_of")
     }
@@ -324,7 +345,10 @@ impl CosmosProvider {
         }
         match self.turns.get(&token.nonce) {
             Some(turn) => Ok(turn),
-            None => Ok(Arc::new(turn::recall(&self.store, &token.pk, &token.nonce).await?)),
+            None => {
+                let store = self.store.step(self.store.spent.take_spare(token.pk.as_str()));
+                Ok(Arc::new(turn::recall(&store, &token.pk, &token.nonce).await?))
+            }
         }
     }
 
@@ -336,24 +360,31 @@ impl CosmosProvider {
         decided: Decided,
     ) -> Result<(), Failure> {
         let turn = self.claimed_turn(token).await?;
-        let done = self.written(&turn, decision, &decided).await;
+        let store = self.store.resumed(&turn.spending);
+        let done = self.written(&store, &turn, decision, &decided).await;
         match &done {
             Ok(committed) => {
                 self.turns.forget(&turn.nonce);
                 self.remember(&turn, &committed.plan);
             }
+            // It may have been written after all: what it has spent must not be counted twice.
             Err(Failure::LockLost { .. }) => self.turns.lose(&turn.nonce),
             Err(Failure::Raced { .. }) => {
                 decided.set_raced();
                 self.turns.lose(&turn.nonce);
+                store.spare_step(turn.pk.as_str());
             }
             // A refused plan (too large, a duplicate event) keeps the claim: the runtime then commits the failure with it.
             Err(_) => {}
         }
         let instance = turn.pk.as_str().to_owned();
         self.turn_candidates.wake(&instance);
-        let Committed { plan, more, mut etags } = done?;
-        recovery::deliver(&self.store, &turn.pk, &plan.intents).await;
+        let committed = done?;
+        recovery::deliver(&store, &turn.pk, &committed.plan.intents).await;
+        turn::settle(&store, &committed);
+        let Committed {
+            plan, more, mut etags, ..
+        } = committed;
         for work in plan.work {
             let written = etags.remove(&work.id).map(WorkVersion::of);
             self.work_candidates.push(WorkCandidate {
@@ -371,15 +402,16 @@ impl CosmosProvider {
     /// Writes a commit. One that does not fit a batch claims its instance first.
     async fn written(
         &self,
+        store: &Store,
         turn: &ClaimedTurn,
         decision: TurnDecision,
         decided: &Decided,
     ) -> Result<Committed, Failure> {
-        let commit = Commit::of(&self.store, &self.turns, turn)?.noting(decided.clone());
+        let commit = Commit::of(store, &self.turns, turn)?.noting(decided.clone());
         match commit.run(decision.clone()).await {
             Err(Failure::Unclaimed { .. }) => {
-                let claimed = turn::claim_begun(&self.store, turn, &self.turns).await?;
-                let commit = Commit::of(&self.store, &self.turns, &claimed)?.noting(decided.clone());
+                let claimed = turn::claim_begun(store, turn, &self.turns).await?;
+                let commit = Commit::of(store, &self.turns, &claimed)?.noting(decided.clone());
                 commit.run(decision).await
             }
             done => done,

@@ -13,6 +13,7 @@ mod verbs;
 
 use crate::config::CosmosConfig;
 use crate::error::{ConnectError, Failure};
+use crate::model::LateUsage;
 use crate::polling::{Candidates, Contexts, WorkCandidate};
 use crate::schema::container_spec;
 use crate::store::Store;
@@ -92,7 +93,10 @@ impl CosmosProvider {
                 orphan_grace: config.orphan_grace,
                 prune_time: config.prune_time,
                 history_limit: config.history_limit,
-                build: OnceLock::new(),
+                build: Arc::new(OnceLock::new()),
+                wakeup_reach: Arc::default(),
+                spending: Default::default(),
+                spent: Arc::default(),
             }),
             turns: Arc::new(ClaimedTurns::new(config.history_cache)),
             works: Arc::default(),
@@ -115,6 +119,23 @@ impl CosmosProvider {
     /// written. The next reader absorbs it ([`Self::absorb_consistency_token`]).
     pub fn recent_consistency_token(&self, most: usize) -> Option<String> {
         self.store.container.recent_consistency_token(most)
+    }
+
+    /// Declares that the host sends wakeups for what this process writes, so far ahead. They are counted from then on.
+    pub fn wakes_within(&self, reach: Duration) {
+        if self.store.wakeup_reach.set(reach).is_err() {
+            tracing::debug!("the reach of wakeups is known already");
+        }
+    }
+
+    /// What this process has spent on an instance and no commit has counted yet, as far as a wakeup for it carries that.
+    pub fn late_usage(&self, instance: &str) -> Vec<LateUsage> {
+        self.store.spent.carried(instance)
+    }
+
+    /// Keeps what a wakeup has carried. The next commit of the instance counts it, unless another one has.
+    pub fn absorb_late_usage(&self, instance: &str, late: &[LateUsage]) {
+        self.store.spent.keep(instance, late.iter().cloned());
     }
 
     /// Makes reads at least as new as the writes that this token stands for.

@@ -20,7 +20,7 @@ impl CosmosProvider {
     /// # Errors
     /// When the store cannot be reached, the id or the input is too long, or the instance of that id is being deleted.
     pub async fn start(&self, request: StartRequest<'_>) -> Result<Started, ProviderError> {
-        let started = enqueue::start(&self.store, &request).await.of("start")?;
+        let started = Box::pin(enqueue::start(&self.store, &request)).await.of("start")?;
         if started == Started::Accepted {
             self.queued(request.instance);
         }
@@ -33,7 +33,7 @@ impl CosmosProvider {
     /// # Errors
     /// When the store cannot be reached, or the event is too large.
     pub async fn raise(&self, request: EventRequest<'_>) -> Result<Raised, ProviderError> {
-        let raised = enqueue::raise(&self.store, &request).await.of("raise")?;
+        let raised = Box::pin(enqueue::raise(&self.store, &request)).await.of("raise")?;
         if raised == Raised::Accepted {
             self.queued(request.instance);
         }

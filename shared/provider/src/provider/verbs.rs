@@ -87,7 +87,9 @@ impl Provider for CosmosProvider {
     ) -> Result<(), ProviderError> {
         let released = async {
             let turn = self.claimed_turn(&TurnToken::decode(lock_token)?).await?;
-            turn::release(&self.store, &turn, delay, ignore_attempt).await?;
+            let store = self.store.resumed(&turn.spending);
+            turn::release(&store, &turn, delay, ignore_attempt).await?;
+            store.spare_step(turn.pk.as_str());
             self.turns.forget(&turn.nonce);
             let (now, instance) = (self.store.now(), turn.pk.as_str().to_owned());
             let due_at = now.saturating_add(delay.map_or(0, millis));
@@ -103,7 +105,9 @@ impl Provider for CosmosProvider {
     async fn renew_orchestration_item_lock(&self, token: &str, extend_for: Duration) -> Result<(), ProviderError> {
         let renewed = async {
             let TurnToken { nonce, pk } = TurnToken::decode(token)?;
-            turn::renew(&self.store, &pk, &nonce, &self.turns, extend_for).await
+            let spending = self.turns.get(&nonce).map(|turn| turn.spending.clone());
+            let store = self.store.resumed(&spending.unwrap_or_default());
+            turn::renew(&store, &pk, &nonce, &self.turns, extend_for).await
         };
         renewed.await.of("renew_orchestration_item_lock")
     }
@@ -130,15 +134,17 @@ impl Provider for CosmosProvider {
         new_events: Vec<Event>,
     ) -> Result<(), ProviderError> {
         let appended = async {
-            let turn = turn::claim_idle(&self.store, &PartitionKey::new(instance)?).await?;
+            let store = self.store.step(self.store.spent.take_spare(instance));
+            let turn = turn::claim_idle(&store, &PartitionKey::new(instance)?).await?;
             let decision = TurnDecision {
                 execution: execution_id,
                 events: new_events,
                 ..TurnDecision::default()
             };
-            let done = Commit::of(&self.store, &self.turns, &turn)?.run(decision).await;
-            if done.is_err() {
-                turn::release(&self.store, &turn, None, true).await?;
+            let done = Commit::of(&store, &self.turns, &turn)?.run(decision).await;
+            match &done {
+                Ok(committed) => turn::settle(&store, committed),
+                Err(_) => turn::release(&store, &turn, None, true).await?,
             }
             done.map(|_| ())
         };

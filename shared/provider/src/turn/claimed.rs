@@ -6,7 +6,7 @@
 
 use crate::model::{InstanceDoc, KvDoc, MessageDoc, Scope};
 use crate::read::KnownHistories;
-use crate::store::Fence;
+use crate::store::{Fence, Spending};
 use cosmos::PartitionKey;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -31,6 +31,8 @@ pub(crate) struct ClaimedTurn {
     pub until: u64,
     /// The same by this machine's monotonic clock.
     pub expires: Instant,
+    /// What it has spent so far.
+    pub spending: Arc<Spending>,
 }
 
 impl ClaimedTurn {

@@ -14,20 +14,21 @@
 //! whole); a cancelled activity completed by itself (its delete is left out and the batch is sent again).
 
 use super::claimed::{ClaimedTurn, ClaimedTurns};
-use super::plan::{Plan, PlanContext, is_earlier};
+use super::plan::{Plan, PlanContext, TurnUsage, is_earlier};
 use super::release::unclaim;
 use crate::batch::{self, BATCH_BYTES, BATCH_OPS, Split, Written, extend, fence_first, pack};
 use crate::due::{Due, TurnDecision};
 use crate::error::Failure;
 use crate::model::sql::{KEPT_RESULT, TURN};
 use crate::model::{
-    ExecutionDoc, GivenUp, InstanceDoc, KeptResultDoc, StagedDoc, StagedHead, StagedOp, StagedOpKind, Unfinished,
+    ExecutionDoc, GivenUp, InstanceDoc, KeptResultDoc, StagedDoc, StagedHead, StagedOp, StagedOpKind, Unfinished, Usage,
 };
 use crate::recovery::{self, StagedOps};
-use crate::store::{Fence, Store};
+use crate::store::{Fence, Store, millis};
 use crate::types::Decided;
 use cosmos::{Batch, Container, Etag, Query, Retry};
 use std::collections::HashMap;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tokio::time::Instant;
@@ -43,6 +44,20 @@ pub(crate) struct Committed {
     pub more: bool,
     /// The versions of the documents that it wrote, as far as they are known.
     pub etags: HashMap<String, Etag>,
+    /// What the turn had spent, as far as the commit counts it.
+    counted: Usage,
+}
+
+/// Keeps what a commit, and what followed it, has cost: the next one counts it. Forgets what this one has counted.
+pub(crate) fn settle(store: &Store, committed: &Committed) {
+    let plan = &committed.plan;
+    let instance = plan.instance.pk.as_str();
+    store.spent.forget(instance, &plan.counted_late);
+    if let Some(usage) = &plan.instance.usage {
+        store.spent.settle(instance, usage);
+    }
+    let used = store.spending.of_turn(store.now());
+    store.keep_late(instance, &plan.commit, used, committed.counted);
 }
 
 /// One commit under way.
@@ -56,6 +71,9 @@ pub(crate) struct Commit<'a> {
     decided: Decided,
     /// Why the provider ends the orchestration, if it does.
     given_up: Option<GivenUp>,
+    /// What the turn had spent when it was first planned, with the request of the commit itself. All attempts write the same, because
+    /// any of them may be the one that was applied.
+    counted: OnceLock<Usage>,
 }
 
 impl<'a> Commit<'a> {
@@ -68,6 +86,7 @@ impl<'a> Commit<'a> {
             uncertain: AtomicBool::new(false),
             decided: Decided::default(),
             given_up: None,
+            counted: OnceLock::new(),
         };
         if turn.until <= store.now() || commit.is_late() {
             Err(commit.lost())
@@ -120,6 +139,22 @@ impl<'a> Commit<'a> {
         }
     }
 
+    fn counted(&self) -> Usage {
+        let used = || self.store.spending.of_turn(self.store.now());
+        *self.counted.get_or_init(|| used().plus(Usage::REQUEST))
+    }
+
+    /// How many wakeups follow the commit for the instance itself. Those for others count for them.
+    fn wakeups(&self, due: &[Due]) -> u64 {
+        let Some(reach) = self.store.wakeup_reach.get() else {
+            return 0;
+        };
+        let last = self.store.now().saturating_add(millis(*reach));
+        let is_own = |due: &&Due| due.target.instance() == self.turn.pk.as_str();
+        let own = due.iter().filter(is_own);
+        own.filter(|due| due.at_ms.is_none_or(|at_ms| at_ms <= last)).count() as u64
+    }
+
     fn lost(&self) -> Failure {
         Failure::lock_lost(&self.turn.pk)
     }
@@ -143,6 +178,13 @@ impl<'a> Commit<'a> {
         } else {
             None
         };
+        let late = self.store.spent.late(pk.as_str());
+        let usage = TurnUsage {
+            spent: self.counted(),
+            wakeups: self.wakeups(&decision.due()),
+            late: &late,
+            announced: self.store.announced(),
+        };
         let context = PlanContext {
             now_ms: self.store.now(),
             repair_due: self.store.repair_due(),
@@ -153,6 +195,7 @@ impl<'a> Commit<'a> {
             given_up: self.given_up.clone(),
             earlier,
             kept: self.kept(&decision).await?,
+            usage,
         };
         let plan = Plan::make(self.turn, decision, context)?;
         if plan.reused > 0 {
@@ -167,6 +210,7 @@ impl<'a> Commit<'a> {
             more: self.turn.more || plan.reused > 0,
             plan,
             etags,
+            counted: self.counted(),
         })
     }
 

@@ -211,6 +211,7 @@ async fn begin(
         more: view.more,
         until,
         expires: store.expiry(until),
+        spending: store.spending.clone(),
     };
     let (item, turn) = assemble(claim, past, None, items, &turns.known)?;
     turns.put(turn, store.now());
@@ -257,6 +258,7 @@ pub(crate) async fn claim(
         expires: store.expiry(fence.doc.lock.until),
         fence: fence.clone(),
         more: view.more,
+        spending: store.spending.clone(),
     };
     let fetched = match loaded {
         Ok(_) if is_oversized && has_build && unread.is_none() => {

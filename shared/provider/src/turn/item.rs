@@ -4,7 +4,7 @@ use super::claimed::ClaimedTurn;
 use crate::error::Failure;
 use crate::model::{HistoryError, InstanceDoc, MessageDoc};
 use crate::read::{KnownHistories, KnownHistory, Past};
-use crate::store::Fence;
+use crate::store::{Fence, Spending};
 use crate::token::TurnToken;
 use crate::types::TurnItem;
 use cosmos::PartitionKey;
@@ -47,6 +47,7 @@ pub(crate) struct Claim<'a> {
     pub more: bool,
     pub until: u64,
     pub expires: Instant,
+    pub spending: Arc<Spending>,
 }
 
 /// `unread`: why the history was not read.
@@ -64,6 +65,7 @@ pub(crate) fn assemble(
         more,
         until,
         expires,
+        spending,
     } = claim;
     let instance = Some(&fence.doc).filter(|instance| instance.exists());
     let attempt = items
@@ -139,6 +141,7 @@ pub(crate) fn assemble(
         more,
         until,
         expires,
+        spending,
     };
     Ok((item, turn))
 }

@@ -26,7 +26,7 @@ mod unread;
 
 pub(crate) use block::block;
 pub(crate) use claimed::{ClaimedTurn, ClaimedTurns, Reservation};
-pub(crate) use commit::{Commit, Committed};
+pub(crate) use commit::{Commit, Committed, settle};
 pub(crate) use fetch::{DueTurn, Looked, TurnRequest, claim, fetch, look};
 pub(crate) use plan::Plan;
 pub(crate) use recall::{claim_begun, claim_idle, recall};

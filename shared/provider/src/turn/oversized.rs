@@ -10,7 +10,7 @@
 //! which says so.
 
 use super::claimed::{ClaimedTurn, ClaimedTurns};
-use super::commit::Commit;
+use super::commit::{Commit, settle};
 use super::item::Claim;
 use super::unread;
 use crate::error::Failure;
@@ -76,6 +76,7 @@ pub(super) async fn give_up(
         more,
         until,
         expires,
+        spending,
     } = claim;
     let instance = &fence.doc;
     let execution = instance.current.execution;
@@ -97,6 +98,7 @@ pub(super) async fn give_up(
         more,
         until,
         expires,
+        spending,
     };
     let commit = Commit::of(store, turns, &turn)?.giving_up(given_up);
     let committed = commit.run(decision).await?;
@@ -107,6 +109,7 @@ pub(super) async fn give_up(
         "an orchestration was given up"
     );
     recovery::deliver(store, pk, &committed.plan.intents).await;
+    settle(store, &committed);
     Ok(GivenUpTurn {
         execution,
         error,

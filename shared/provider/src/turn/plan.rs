@@ -11,8 +11,8 @@ use crate::error::Failure;
 use crate::given_up;
 use crate::model::{
     CompletedAttempts, DeadLetterDoc, Envelope, ExecutionDoc, ExecutionState, GivenUp, HistoryDoc, HistoryPart,
-    InstanceDoc, IntentDoc, KeptResultDoc, KvDoc, MessageDoc, Orchestration, ParentCall, PausePhase, Receipt,
-    ReceiptDoc, Scope, StagedOp, Status, TextDoc, WorkDoc, target_of,
+    InstanceDoc, IntentDoc, KeptResultDoc, KvDoc, LateUsage, MessageDoc, Orchestration, ParentCall, PausePhase,
+    Receipt, ReceiptDoc, Scope, StagedOp, Status, TextDoc, Usage, WorkDoc, target_of,
 };
 use crate::store::{MAX_DOCUMENT, check_fence, check_session, check_size};
 use cosmos::PartitionKey;
@@ -46,6 +46,20 @@ pub(crate) struct PlanContext<'a> {
     pub earlier: Option<ExecutionDoc>,
     /// Results that a rewind has kept, in their order.
     pub kept: Vec<KeptResultDoc>,
+    pub usage: TurnUsage<'a>,
+}
+
+/// What the turn adds to the usage of its instance, beside what its messages bring.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct TurnUsage<'a> {
+    /// What it has spent, with the request of its commit.
+    pub spent: Usage,
+    /// The wakeups that follow it for the same instance.
+    pub wakeups: u64,
+    /// Late usage that this process knows.
+    pub late: &'a [LateUsage],
+    /// What a message to another instance takes.
+    pub announced: Usage,
 }
 
 /// What to write.
@@ -66,6 +80,8 @@ pub(crate) struct Plan {
     pub events: Vec<Event>,
     /// How many activities have a result that was kept: their turn is due.
     pub reused: u64,
+    /// The late usage that is counted with it.
+    pub counted_late: Vec<LateUsage>,
 }
 
 impl Plan {
@@ -154,6 +170,7 @@ impl Planner<'_> {
         // What is still parked is taken in its order by those who know of the pause.
         instance.blocked = instance.blocked.filter(|_| self.turn.more);
         self.end_pause(&mut instance);
+        let counted_late = self.count(&mut instance);
         if let Some(doc) = archived {
             self.state
                 .insert(0, StagedOp::upsert(&ExecutionDoc::id(doc.state.execution), &doc)?);
@@ -177,7 +194,35 @@ impl Planner<'_> {
             work,
             events,
             reused: self.reused,
+            counted_late,
         })
+    }
+
+    /// Adds what the turn and its messages have used. Returns the late usage that was awaited, and is counted now.
+    fn count(&self, instance: &mut InstanceDoc) -> Vec<LateUsage> {
+        let TurnUsage {
+            spent, wakeups, late, ..
+        } = self.context.usage;
+        let mut usage = instance.usage.take().unwrap_or_default();
+        usage.add(spent.plus(Usage {
+            turns: 1,
+            wakeups,
+            ..Usage::default()
+        }));
+        for message in &self.turn.messages {
+            let brought = message.usage.as_deref().copied().unwrap_or_default();
+            usage.add(brought);
+            // Whoever has counted its request in advance knows what it cost when it was answered.
+            if brought.requests > 0 {
+                usage.await_late(&message.id);
+            }
+        }
+        let of_messages = self.turn.messages.iter().flat_map(|message| &message.late);
+        let counted = usage.add_late(of_messages.chain(late));
+        usage.await_late(self.context.commit);
+        usage.trim();
+        instance.usage = Some(usage);
+        counted
     }
 
     /// A pause ends with the instance. Parked messages that the turn did not take are made due again, so that a turn drops them.
@@ -529,6 +574,10 @@ impl Planner<'_> {
                 },
                 item,
             )?;
+            let message = match own {
+                true => message,
+                false => message.using(self.context.usage.announced),
+            };
             check_size("a message", target, &message)?;
             if timer.is_some() {
                 // One timer has one message, whoever wrote it: nothing is lost when it is there already.

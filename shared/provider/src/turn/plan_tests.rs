@@ -42,10 +42,15 @@ fn turn(instance: Option<InstanceDoc>, kv: Vec<KvDoc>) -> ClaimedTurn {
         more: false,
         until: NOW + 1,
         expires: tokio::time::Instant::now(),
+        spending: Default::default(),
     }
 }
 
 fn plan_for(turn: &ClaimedTurn, decision: TurnDecision) -> Result<Plan, Failure> {
+    plan_using(turn, decision, TurnUsage::default())
+}
+
+fn plan_using(turn: &ClaimedTurn, decision: TurnDecision, usage: TurnUsage<'_>) -> Result<Plan, Failure> {
     let sequence = Sequence::default();
     let context = PlanContext {
         now_ms: NOW,
@@ -57,6 +62,7 @@ fn plan_for(turn: &ClaimedTurn, decision: TurnDecision) -> Result<Plan, Failure>
         given_up: None,
         earlier: None,
         kept: Vec::new(),
+        usage,
     };
     Plan::make(turn, decision, context)
 }
@@ -504,4 +510,72 @@ fn a_cancelled_execution_is_marked_and_has_failed_for_duroxide() {
         let state = plan(failed(kind)).instance.current;
         assert_eq!((state.status, state.cancelled), (Status::Failed, cancelled));
     }
+}
+
+#[test]
+fn a_turn_counts_what_it_has_spent_and_what_its_messages_bring_and_awaits_the_rest() {
+    let mut turn = turn(None, vec![]);
+    let activity = Usage {
+        activities: 1,
+        attempts: 2,
+        ..Usage::REQUEST
+    };
+    turn.messages[0].usage = Some(Box::new(activity));
+    turn.messages[0].late = vec![LateUsage::of("c0", Usage::REQUEST)];
+    turn.messages[1].usage = Some(Box::new(Usage::of_wakeups(1)));
+    let late = [
+        LateUsage::of("m:own", Usage::REQUEST),
+        LateUsage::of("m:foreign", Usage::REQUEST),
+        LateUsage::of("c0", Usage::REQUEST),
+    ];
+    let mut before = crate::model::InstanceUsage::default();
+    before.await_late("c0");
+    turn.fence.doc.usage = Some(Box::new(before));
+    let usage = TurnUsage {
+        spent: Usage {
+            turn_ms: 40,
+            ..Usage::REQUEST
+        },
+        wakeups: 3,
+        late: &late,
+        announced: Usage::of_wakeups(1),
+    };
+    let plan = plan_using(&turn, TurnDecision::default(), usage).expect("a plan is made");
+    let counted = plan.instance.usage.expect("it is counted");
+    assert_eq!(
+        counted.total,
+        Usage {
+            turns: 1,
+            activities: 1,
+            attempts: 2,
+            wakeups: 4,
+            // Its own, that of the activity, and the late ones of the activity and of the commit before, each once. Nobody counted the
+            // request of the other message in advance.
+            requests: 4,
+            turn_ms: 40,
+            ..Usage::default()
+        }
+    );
+    assert_eq!(plan.counted_late.len(), 2);
+    assert!(counted.awaits(&LateUsage::of("c1", Usage::default())), "its own commit");
+    assert!(!counted.awaits(&late[0]) && !counted.awaits(&late[2]));
+}
+
+#[test]
+fn the_usage_goes_on_in_the_next_execution() {
+    let first = plan(TurnDecision {
+        execution: 1,
+        events: vec![set(1, "k", "v")],
+        ..TurnDecision::default()
+    });
+    let turn = turn(Some(first.instance), vec![]);
+    let next = plan_for(
+        &turn,
+        TurnDecision {
+            execution: 2,
+            ..TurnDecision::default()
+        },
+    );
+    let usage = next.expect("a plan is made").instance.usage.expect("it is counted");
+    assert_eq!(usage.total.turns, 2);
 }

@@ -46,6 +46,7 @@ pub(crate) async fn recall(store: &Store, pk: &PartitionKey, nonce: &str) -> Res
         kv: past.kv,
         messages,
         more: false,
+        spending: store.spending.clone(),
     })
 }
 

@@ -9,7 +9,8 @@ use crate::batch::{BATCH_BYTES, extend};
 use crate::error::Failure;
 use crate::given_up;
 use crate::model::{
-    AttemptEnd, DeadLetterDoc, Envelope, GivenUpWork, IntentDoc, MessageDoc, Receipt, StagedOp, StagedOpKind, WorkDoc,
+    AttemptEnd, CompletedAttempts, DeadLetterDoc, Envelope, GivenUpWork, IntentDoc, LateUsage, MessageDoc, Receipt,
+    StagedOp, StagedOpKind, Usage, WorkDoc,
 };
 use crate::recovery;
 use crate::session;
@@ -43,8 +44,13 @@ pub(crate) async fn complete(
     decided: &Decided,
 ) -> Result<(), Failure> {
     let pk = &token.pk;
+    let store = &works.step(store, token);
     let mut work = works.of(store, token).await?;
-    let (ops, intent) = completion_ops(store, token, &work.doc, completion)?;
+    let brought = Brought {
+        spent: store.spending.total().plus(Usage::REQUEST),
+        late: store.spent.carried(pk.as_str()),
+    };
+    let (ops, intent) = completion_ops(store, token, &work.doc, completion, &brought)?;
     let deadline = store.expiry(work.doc.until);
     let container = store.container.within(deadline);
     for _ in 0..ATTEMPTS {
@@ -68,6 +74,10 @@ pub(crate) async fn complete(
             decided.set();
             works.forget(&token.nonce);
             after_completion(store, pk, &work.doc, intent).await;
+            match completion {
+                Some(_) => brought.settle(store, token),
+                None => store.spare_step(pk.as_str()),
+            }
             return Ok(());
         }
         work = own(store, token).await?;
@@ -77,6 +87,37 @@ pub(crate) async fn complete(
         tokio::time::sleep(PAUSE).await;
     }
     Err(token.lost())
+}
+
+/// What the message of the completion brings to the turn that takes it, beside the attempts.
+struct Brought {
+    /// What the step has spent, with the request of its completion.
+    spent: Usage,
+    /// Late usage that this process knows.
+    late: Vec<LateUsage>,
+}
+
+impl Brought {
+    /// The usage of the whole activity.
+    fn usage(&self, store: &Store, work: &WorkDoc, attempts: Option<&CompletedAttempts>) -> Usage {
+        let (attempts, activity_ms) = attempts.map_or((0, 0), CompletedAttempts::totals);
+        let earlier = work.usage.as_deref().copied().unwrap_or_default();
+        let activity = Usage {
+            activities: 1,
+            attempts,
+            activity_ms,
+            ..Usage::default()
+        };
+        activity.plus(earlier).plus(self.spent).plus(store.announced())
+    }
+
+    /// The completion is written: keeps what it has cost, and forgets what its message has.
+    fn settle(&self, store: &Store, token: &WorkToken) {
+        let instance = token.pk.as_str();
+        store.spent.forget(instance, &self.late);
+        let message = MessageDoc::id_of(&token.nonce);
+        store.keep_late(instance, &message, store.spending.total(), self.spent);
+    }
 }
 
 async fn after_completion(store: &Store, pk: &PartitionKey, work: &WorkDoc, intent: Option<IntentDoc>) {
@@ -94,6 +135,7 @@ fn completion_ops(
     token: &WorkToken,
     work: &WorkDoc,
     completion: Option<&Completion>,
+    brought: &Brought,
 ) -> Result<(Vec<StagedOp>, Option<IntentDoc>), Failure> {
     let Some(Completion {
         item: completion,
@@ -121,11 +163,15 @@ fn completion_ops(
         None => Some(end_of(completion)),
     };
     let attempts = work.completed(now, end);
-    let mut message = MessageDoc::new(instance, envelope.clone(), completion)?;
-    message.attempts.clone_from(&attempts);
+    let usage = brought.usage(store, work, attempts.as_ref());
+    let with = |mut message: MessageDoc| {
+        message.attempts.clone_from(&attempts);
+        message.late.clone_from(&brought.late);
+        message.using(usage)
+    };
+    let mut message = with(MessageDoc::new(instance, envelope.clone(), completion)?);
     if let Err(failure @ Failure::TooLarge { .. }) = check_size("the result of an activity", instance, &message) {
-        message = MessageDoc::new(instance, envelope, &too_large(completion, &failure))?;
-        message.attempts = attempts;
+        message = with(MessageDoc::new(instance, envelope, &too_large(completion, &failure))?);
     }
     let mut ops = Vec::new();
     let mut intent = None;

@@ -102,7 +102,7 @@ async fn claim(
         orchestration: next.orchestration.clone(),
         earlier: next.log().attempts().to_vec(),
     };
-    works.put(&token.nonce, Found { doc: next, etag }, now);
+    works.put(store, &token.nonce, Found { doc: next, etag }, now);
     Ok(Fetched::Ready(claimed))
 }
 

@@ -2,7 +2,7 @@
 
 use super::claimed::ClaimedWorks;
 use crate::error::Failure;
-use crate::model::{AttemptEnd, Block, Blocked, WorkDoc, noted};
+use crate::model::{AttemptEnd, Block, Blocked, Usage, WorkDoc, noted};
 use crate::session;
 use crate::store::{Store, millis};
 use crate::token::WorkToken;
@@ -19,6 +19,7 @@ pub(crate) async fn renew(
     extend_for: Duration,
     works: &ClaimedWorks,
 ) -> Result<(), Failure> {
+    let store = &works.step(store, token);
     let renewed = rewrite(store, token, works, |doc| {
         let is_live = doc.until > store.now();
         is_live.then(|| doc.renewed(store.now().saturating_add(millis(extend_for))))
@@ -27,7 +28,7 @@ pub(crate) async fn renew(
     if let Some(session) = &renewed.doc.session {
         session::touch(store, session).await;
     }
-    works.put(&token.nonce, renewed, store.now());
+    works.put(store, &token.nonce, renewed, store.now());
     Ok(())
 }
 
@@ -40,11 +41,14 @@ pub(crate) async fn release(
     end: Option<AttemptEnd>,
     works: &ClaimedWorks,
 ) -> Result<WorkDoc, Failure> {
-    let released = rewrite(store, token, works, |doc| {
+    let (store, used) = released_step(store, token, works);
+    let released = rewrite(&store, token, works, |doc| {
         let now = store.now();
-        Some(doc.released(now, now.saturating_add(delay.map_or(0, millis)), end))
+        let released = doc.released(now, now.saturating_add(delay.map_or(0, millis)), end);
+        Some(released.having_used(used))
     })
     .await?;
+    store.spent.spare(token.pk.as_str(), store.spending.total().less(used));
     works.forget(&token.nonce);
     Ok(released.doc)
 }
@@ -82,7 +86,10 @@ pub(crate) async fn block(
 ) -> Result<Blocked, Failure> {
     let (build, now) = (store.build_name()?, store.now());
     let of = |doc: &WorkDoc| noted(doc.blocked.as_ref(), block, build, now);
-    let written = rewrite(store, token, works, |doc| Some(doc.blocked(now, of(doc)))).await?;
+    let (step, used) = released_step(store, token, works);
+    let blocked = |doc: &WorkDoc| Some(doc.blocked(now, of(doc)).having_used(used));
+    let written = rewrite(&step, token, works, blocked).await?;
+    step.spent.spare(token.pk.as_str(), step.spending.total().less(used));
     works.forget(&token.nonce);
     if let (Some(session), Some(owner)) = (&written.doc.session, owner)
         && let Some(taken) = works.owners.forget(session, owner)
@@ -90,6 +97,13 @@ pub(crate) async fn block(
         session::release(store, session, &taken).await;
     }
     written.doc.blocked.ok_or_else(|| token.lost())
+}
+
+/// The store for the end of a step that is released, and what the step has used with that: the item keeps it for the completion.
+fn released_step(store: &Store, token: &WorkToken, works: &ClaimedWorks) -> (Store, Usage) {
+    let store = works.step(store, token);
+    let used = store.spending.total().plus(Usage::REQUEST);
+    (store, used)
 }
 
 /// Writes the next version of a claimed item. `next` returns `None` when the claim has expired.

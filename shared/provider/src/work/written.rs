@@ -148,6 +148,6 @@ async fn claim_item(
         orchestration: found.doc.orchestration.clone(),
         earlier: found.doc.log().attempts().to_vec(),
     };
-    works.put(&token.nonce, found, now);
+    works.put(store, &token.nonce, found, now);
     Ok(Some(Fetched::Ready(claimed)))
 }

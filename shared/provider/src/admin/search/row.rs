@@ -90,6 +90,7 @@ impl Row {
             tags: self.tags.into_map(),
             rewinds: Vec::new(),
             forked_from: None,
+            usage: None,
             etag: self.etag,
         })
     }
