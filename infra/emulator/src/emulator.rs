@@ -93,7 +93,9 @@ impl Emulator {
         }
         if call.kind.is_write() {
             let _noted = self.indexes.writing(call).await;
-            return self.carry_out(region, call).await;
+            let reply = self.carry_out(region, call).await;
+            self.indexes.note_size(call, &reply);
+            return reply;
         }
         if call.kind == RequestKind::Metadata && call.method != Method::GET && !call.is_query() {
             let _noted = self.indexes.writing(call).await;
@@ -118,6 +120,12 @@ impl Emulator {
             Region::Write => self.indexes.find(self, call).await,
             Region::Replica(_) => None,
         }
+    }
+
+    /// The indexes, to prepare a test.
+    #[cfg(test)]
+    pub(crate) fn indexes(&self) -> &Indexes {
+        &self.indexes
     }
 
     /// Executes a request by Microsoft's emulator.

@@ -223,6 +223,14 @@ async fn queries_of_an_index_see_expiry_and_what_a_restart_has_loaded() {
     let scratch = Scratch::new();
     let (server, client) = start(&scratch).await;
     make(&client, json!({ "defaultTtl": -1 })).await;
+    // The index leaves small containers to the emulator.
+    let others = (0..300).map(|n| json!({ "id": n.to_string(), "pk": "p", "ttl": -1 }));
+    for others in others.collect::<Vec<_>>().chunks(100) {
+        let operations = others
+            .iter()
+            .map(|one| json!({ "operationType": "Create", "resourceBody": one }));
+        client.batch("p", operations.collect()).ok().await.is(200);
+    }
     for (id, ttl, rank) in [("a", 60, 1), ("b", 5_000, 2), ("c", 60, 3), ("d", 5_000, 4)] {
         let document = json!({ "id": id, "pk": "p", "ttl": ttl, "rank": rank });
         client.upsert("p", document).ok().await.is(201);

@@ -15,6 +15,8 @@
 //! **Invariant.** The copy is read from the emulator, and never computed from a request. It is brought up to date before each query while
 //! no write is in progress. So a query sees every acknowledged write, and a batch as a whole or not at all. Nothing is copied, or noted,
 //! before the first query that the index can answer. A container that changes, or is deleted, is copied again.
+//!
+//! A small container is left to the emulator: reading documents again takes longer than looking at all of them.
 
 mod documents;
 mod eval;
@@ -43,6 +45,12 @@ use crate::emulator::{Emulator, Region};
 use crate::http::{CONTINUATION, Call, PARTITION_KEY, RANGE_ID, Reply};
 use crate::kind::RequestKind;
 
+/// What the emulator says about the size of a physical partition.
+const USAGE: &str = "x-ms-resource-usage";
+const DOCUMENTS: &str = "documentsCount=";
+/// Queries of physical partitions with fewer documents are left to the emulator.
+const SMALL: usize = 200;
+
 const START_KEY: &str = "x-ms-start-epk";
 const END_KEY: &str = "x-ms-end-epk";
 const KEY_TYPE: &str = "x-ms-read-key-type";
@@ -55,6 +63,10 @@ pub(crate) struct Indexes {
     containers: RwLock<HashMap<String, Container>>,
     /// For each container with a copy, the documents that may have changed since.
     noted: Mutex<HashMap<String, HashSet<Noted>>>,
+    /// The containers with a physical partition that is, or was, not small.
+    large: Mutex<HashSet<String>>,
+    #[cfg(test)]
+    serves_small: std::sync::atomic::AtomicBool,
 }
 
 /// What the index knows about a container.
@@ -118,6 +130,30 @@ impl Indexes {
         guard
     }
 
+    /// Takes the size of a physical partition from the reply to a write.
+    pub(crate) fn note_size(&self, call: &Call, reply: &Reply) {
+        let usage = reply.header(USAGE).and_then(|usage| usage.split_once(DOCUMENTS));
+        let count = usage.and_then(|(_, count)| count.split(';').next()?.parse::<usize>().ok());
+        if let (true, Some(name)) = (count.is_some_and(|count| count >= SMALL), name_of(call)) {
+            lock(&self.large).insert(name);
+        }
+    }
+
+    /// Whether a container is, or was, large enough.
+    fn is_large(&self, name: &str) -> bool {
+        #[cfg(test)]
+        if self.serves_small.load(std::sync::atomic::Ordering::SeqCst) {
+            return true;
+        }
+        lock(&self.large).contains(name)
+    }
+
+    /// Serves containers of any size.
+    #[cfg(test)]
+    pub(crate) fn serve_small(&self) {
+        self.serves_small.store(true, std::sync::atomic::Ordering::SeqCst);
+    }
+
     /// Drops all copies, because a container has changed.
     pub(crate) fn forget(&self) {
         lock(&self.noted).clear();
@@ -134,6 +170,7 @@ impl Indexes {
             return None;
         }
         let range = call.header(RANGE_ID)?;
+        let name = name_of(call).filter(|name| self.is_large(name))?;
         let body: Body = serde_json::from_slice(&call.body).ok()?;
         let parameters = body.parameters.into_iter().map(|one| (one.name, one.value));
         let query = query::parse(&body.query, &parameters.collect::<Vec<_>>())?;
@@ -148,7 +185,6 @@ impl Indexes {
         if !reply.is_success() {
             return Some(Err(reply));
         }
-        let name = name_of(call)?;
         self.bring_up_to_date(emulator, call, &name).await?;
         self.build_missing(&name, &query)?;
         let containers = self.containers.read().unwrap_or_else(PoisonError::into_inner);

@@ -67,6 +67,7 @@ async fn sent(
 
 async fn account() -> Emulator {
     let emulator = Emulator::new(false).expect("an emulator");
+    emulator.indexes().serve_small();
     let reply = sent(&emulator, Method::POST, "/dbs", &[], &json!({ "id": "db" })).await;
     assert_eq!(reply.status, StatusCode::CREATED);
     let key = json!({ "paths": ["/pk"], "kind": "Hash", "version": 2 });
@@ -299,6 +300,25 @@ async fn a_container_that_is_created_again_is_copied_again() {
     for range in ranges(&emulator).await {
         assert_eq!(compare(&emulator, &range, &body, None).await, 1);
     }
+}
+
+#[tokio::test]
+async fn a_container_is_served_once_it_is_large() {
+    let emulator = Emulator::new(false).expect("an emulator");
+    sent(&emulator, Method::POST, "/dbs", &[], &json!({ "id": "db" })).await;
+    let definition = json!({ "paths": ["/pk"], "kind": "Hash", "version": 2 });
+    emulator
+        .create_container("db", "c", &definition, 1)
+        .expect("a container");
+    let body = json!({ "query": "SELECT * FROM c WHERE c.a = 7", "parameters": [] });
+    let range = ranges(&emulator).await[0].clone();
+    let key = (PARTITION_KEY, r#"["k"]"#);
+    for n in 0..super::SMALL {
+        assert_eq!(compare(&emulator, &range, &body, None).await, 0, "{n} documents");
+        let document = json!({ "id": n.to_string(), "pk": "k", "a": n });
+        sent(&emulator, Method::POST, DOCS, &[key], &document).await;
+    }
+    assert_eq!(compare(&emulator, &range, &body, None).await, 1);
 }
 
 #[tokio::test]
