@@ -24,12 +24,18 @@ async fn start_wait_and_status_show_the_instance() {
     assert_eq!(status["keyValues"], json!({ "whom": "Kyoto" }));
     assert_eq!((&status["execution"], &status["error"]), (&json!(1), &json!(null)));
     assert!(status["events"].as_u64().unwrap() >= 4, "{status}");
+    assert_eq!(
+        (&status["usage"]["turns"], &status["usage"]["activities"]),
+        (&json!(2), &json!(1)),
+        "{status}"
+    );
     let shown = fixture.run(&["status", "a/b ø"]).await.exits(0).out;
     for part in [
         "instance       a/b ø\n",
         "Greet 1.0.0",
         "Completed",
         "whom = Kyoto",
+        "usage          2 turns, 1 activity, ",
         "output         Hello, Kyoto!",
     ] {
         assert!(shown.contains(part), "{part}: {shown}");

@@ -20,6 +20,7 @@ use duroxide::providers::{
 };
 use duroxide::{Event, SystemStats};
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 #[async_trait]
@@ -105,7 +106,7 @@ impl Provider for CosmosProvider {
     async fn renew_orchestration_item_lock(&self, token: &str, extend_for: Duration) -> Result<(), ProviderError> {
         let renewed = async {
             let TurnToken { nonce, pk } = TurnToken::decode(token)?;
-            let spending = self.turns.get(&nonce).map(|turn| turn.spending.clone());
+            let spending = self.turns.get(&nonce).map(|turn| Arc::clone(&turn.spending));
             let store = self.store.resumed(&spending.unwrap_or_default());
             turn::renew(&store, &pk, &nonce, &self.turns, extend_for).await
         };

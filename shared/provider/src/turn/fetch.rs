@@ -18,6 +18,7 @@ use crate::store::{Fence, Store, millis};
 use crate::types::{Fetched, TurnItem};
 use cosmos::PartitionKey;
 use duroxide::providers::{DispatcherCapabilityFilter, WorkItem};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// How often an incomplete past is read again before the turn is released.
@@ -211,7 +212,7 @@ async fn begin(
         more: view.more,
         until,
         expires: store.expiry(until),
-        spending: store.spending.clone(),
+        spending: Arc::clone(&store.spending),
     };
     let (item, turn) = assemble(claim, past, None, items, &turns.known)?;
     turns.put(turn, store.now());
@@ -258,7 +259,7 @@ pub(crate) async fn claim(
         expires: store.expiry(fence.doc.lock.until),
         fence: fence.clone(),
         more: view.more,
-        spending: store.spending.clone(),
+        spending: Arc::clone(&store.spending),
     };
     let fetched = match loaded {
         Ok(_) if is_oversized && has_build && unread.is_none() => {

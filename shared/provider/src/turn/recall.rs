@@ -9,6 +9,7 @@ use crate::read::{self, Asked};
 use crate::recovery::{Progress, roll_forward};
 use crate::store::{Store, millis};
 use cosmos::{PartitionKey, Query};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// How often, and how long apart, to try to claim an instance whose turn is under way.
@@ -46,7 +47,7 @@ pub(crate) async fn recall(store: &Store, pk: &PartitionKey, nonce: &str) -> Res
         kv: past.kv,
         messages,
         more: false,
-        spending: store.spending.clone(),
+        spending: Arc::clone(&store.spending),
     })
 }
 

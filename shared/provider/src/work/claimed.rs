@@ -30,7 +30,7 @@ impl ClaimedWorks {
 
     /// Keeps an item that the step of this store has claimed or renewed.
     pub(crate) fn put(&self, store: &Store, nonce: &str, work: Found<WorkDoc>, now_ms: u64) {
-        let spending = store.spending.clone();
+        let spending = Arc::clone(&store.spending);
         let mut all = self.all();
         all.retain(|_, entry| entry.work.doc.until > now_ms);
         all.insert(nonce.to_owned(), Entry { work, spending });
@@ -38,7 +38,7 @@ impl ClaimedWorks {
 
     /// The store for what follows in the step of this token.
     pub(super) fn step(&self, store: &Store, token: &WorkToken) -> Store {
-        let spending = self.all().get(&token.nonce).map(|entry| entry.spending.clone());
+        let spending = self.all().get(&token.nonce).map(|entry| Arc::clone(&entry.spending));
         store.resumed(&spending.unwrap_or_default())
     }
 

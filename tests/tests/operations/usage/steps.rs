@@ -1,9 +1,9 @@
 //! Steps by hand: every request is counted once, and a crash loses what is documented.
 
 use super::support::*;
-use cosmos_emulator::ServerOptions;
+use cosmos_emulator::{Faults, ServerOptions};
 use duroxide::EventKind;
-use duroxide::providers::Provider as _;
+use duroxide::providers::{Provider as _, ProviderAdmin as _};
 use duroxide_cosmos::{Fetched, TurnDecision};
 use std::sync::Arc;
 use std::time::Duration;
@@ -178,4 +178,59 @@ async fn fetches_that_find_nothing_are_counted_by_the_next_turn_of_their_process
         .await
         .expect("it commits");
     assert_eq!(Store::of(usage_of(&provider, I).await), before.and_commit());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn writes_whose_answers_are_lost_are_counted_once_with_their_repetitions() {
+    let lost = Faults {
+        seed: 8,
+        lost_after: 1.0,
+        writes_only: true,
+        limit: Some(1),
+        ..Faults::default()
+    };
+    let (world, clock) = scene().await;
+    let (listener, provider) = world.process_at(&clock).await;
+    begin_with(&provider, I, 1, named()).await;
+    let claimed = work(&provider, I, 2).await;
+    listener.set_faults(lost.clone());
+    let done = provider.ack_work_item(&claimed.lock_token, Some(done(I, 2))).await;
+    done.expect("the message shows that it was written");
+    let first = turn(&provider, I).await;
+    listener.set_faults(lost);
+    commit(&provider, &first.lock_token, Decision::of(vec![completed(3, 2)]))
+        .await
+        .expect("the instance shows that it was written");
+    let lost = listener.log().iter().filter(|record| record.status.is_none()).count();
+    assert_eq!(lost, 2, "both answers were lost");
+    listener.clear_faults();
+    enqueue(&provider, raised(I, "a")).await;
+    let last = turn(&provider, I).await;
+    let before = Store::counted([&listener]);
+    commit(&provider, &last.lock_token, Decision::of(vec![heard(I, 1, 4)]))
+        .await
+        .expect("it commits");
+    let usage = usage_of(&provider, I).await;
+    assert_eq!(usage.requests, before.and_commit().requests);
+    // Nobody told the process what the lost ones were charged.
+    Store::of(usage).is_within(before.and_commit());
+    assert_eq!((usage.turns, usage.activities, usage.attempts), (3, 1, 1));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_instance_that_takes_the_id_of_a_deleted_one_begins_at_nothing() {
+    let (world, clock) = scene().await;
+    let (_, provider) = world.process_at(&clock).await;
+    begin_with(&provider, I, 0, ended("Completed", "ok")).await;
+    assert_eq!(usage_of(&provider, I).await.turns, 1);
+    provider.delete_instance(I, false).await.expect("it is deleted");
+    enqueue(&provider, start_of(I)).await;
+    let summary = provider.instance_summary(I).await.expect("the store answers");
+    assert_eq!(summary.expect("it is pending").usage, None);
+    let turn = turn(&provider, I).await;
+    commit(&provider, &turn.lock_token, Decision::first(I, 0))
+        .await
+        .expect("it commits");
+    let usage = usage_of(&provider, I).await;
+    assert_eq!((usage.turns, usage.requests), (1, 4), "start, read, claim, commit");
 }
