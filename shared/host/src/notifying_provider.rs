@@ -1,6 +1,6 @@
 //! A provider that wakes the functions for what it queues: what a `duroxide::Client` needs where nobody polls.
 //!
-//! Only the two `enqueue_*`, `start`, `raise`, `pause`, `resume` and `rewind` send wakeups. For what the runtime commits, the invocation that ran it sends them. Requests for
+//! Only the two `enqueue_*`, `start`, `raise`, `pause`, `resume`, `rewind` and `fork` send wakeups. For what the runtime commits, the invocation that ran it sends them. Requests for
 //! one instance at the same moment share a wakeup (`notifier/coalesce.rs`).
 
 use crate::delegate_provider;
@@ -9,7 +9,7 @@ use crate::notifier::{BoundedNotifier, Coalescer, UnderWay};
 use crate::wakeup::recent_consistency_token;
 use cosmos::Clock;
 use duroxide::providers::{Provider, ProviderError, WorkItem};
-use duroxide_cosmos::{CosmosProvider, Due, EventRequest, PauseResult, Raised, RewindRequest, RewindResult, StartRequest, Started, Target};
+use duroxide_cosmos::{CosmosProvider, Due, EventRequest, ForkRequest, ForkResult, PauseResult, Raised, RewindRequest, RewindResult, StartRequest, Started, Target};
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -94,6 +94,14 @@ impl NotifyingProvider {
         let rewound = self.store.rewind(request).await?;
         self.notify(under_way, rewound.due.clone()).await;
         Ok(rewound)
+    }
+
+    /// Forks an instance, and wakes what runs.
+    pub async fn fork(&self, request: &ForkRequest<'_>) -> Result<ForkResult, ProviderError> {
+        let under_way = self.wakeups.enter();
+        let forked = self.store.fork(request).await?;
+        self.notify(under_way, forked.due.clone()).await;
+        Ok(forked)
     }
 
     /// Sends wakeups. The caller's request was stored, so a wakeup that cannot be sent is no error of the request:

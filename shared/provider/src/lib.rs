@@ -58,7 +58,7 @@ mod types;
 mod work;
 
 pub use admin::{
-    Count, InstanceCounts, InstanceFilter, InstancePage, InstanceStatus, InstanceSummary, PauseOutcome, PauseResult,
+    Count, ForkOutcome, ForkPlan, ForkRequest, ForkResult, InstanceCounts, InstanceFilter, InstancePage, InstanceStatus, InstanceSummary, PauseOutcome, PauseResult,
     PlannedStep, RewindOutcome, RewindPlan, RewindRequest, RewindResult, SearchError, StepKind, SummaryChange,
 };
 pub use build::Build;

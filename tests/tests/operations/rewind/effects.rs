@@ -2,7 +2,6 @@
 
 use super::support::*;
 use duroxide::EventKind;
-use duroxide::providers::Provider as _;
 use duroxide_cosmos::{InstanceStatus, RewindOutcome, RewindRequest, StepKind};
 use duroxide_lambda::Limits;
 use duroxide_lambda::config::OnDefect;

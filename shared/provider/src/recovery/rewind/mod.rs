@@ -26,11 +26,13 @@
 //! | a child completes meanwhile | its message is created again if it was dropped; duroxide drops a duplicate |
 
 mod children;
+mod fork;
 mod load;
 mod plan;
 mod write;
 
 pub(crate) use children::child_of;
+pub(crate) use fork::{Fork, fork};
 pub(crate) use load::Loaded;
 pub(crate) use plan::{Cut, Order};
 

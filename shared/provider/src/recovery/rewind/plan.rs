@@ -4,7 +4,7 @@ use super::{Loaded, Refused};
 use crate::due::Due;
 use crate::error::Failure;
 use crate::model::{
-    Envelope, HistoryDoc, HistoryPart, InstanceDoc, KeptCall, KeptResultDoc, MessageDoc, Receipt, ReceiptDoc, Rewind, Scope, StagedOp, Status,
+    Envelope, HistoryDoc, HistoryPart, InstanceDoc, Kept, KeptCall, KeptResultDoc, MessageDoc, Receipt, ReceiptDoc, Rewind, Scope, StagedOp, Status,
     TextDoc, WorkDoc,
 };
 use crate::reopen::{self, Reopened};
@@ -417,22 +417,23 @@ impl Planner<'_> {
 }
 
 impl Planner<'_> {
-    /// The results of activities whose scheduling is undone.
+    /// The results of activities whose scheduling is undone, and the events whose subscription is.
     fn keep(&self, instance: &mut InstanceDoc, ops: &mut Vec<StagedOp>) -> Result<(), Failure> {
         let events = &self.loaded.events;
         let by_id: HashMap<u64, &Event> = events.iter().map(|event| (event.event_id(), event)).collect();
         for n in &self.cut.reopened.reused {
             let event = &events[*n];
             let source = event.source_event_id.and_then(|source| by_id.get(&source));
-            let (EventKind::ActivityCompleted { result }, Some(EventKind::ActivityScheduled { name, input, .. })) =
-                (&event.kind, source.map(|source| &source.kind))
-            else {
-                continue;
+            let (of, result) = match (&event.kind, source.map(|source| &source.kind)) {
+                (EventKind::ActivityCompleted { result }, Some(EventKind::ActivityScheduled { name, input, .. })) => {
+                    (Kept::Activity { name, input }, result)
+                }
+                (EventKind::ExternalEvent { name, data }, _) => (Kept::Event { name }, data),
+                _ => continue,
             };
             let call = KeptCall {
                 execution: instance.current.execution,
-                name,
-                input,
+                of,
                 order: [event.timestamp_ms, *n as u64],
             };
             let mut kept = KeptResultDoc::new(&instance.pk, &format!("{}:{n}", self.commit), &call, result);
