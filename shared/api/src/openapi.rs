@@ -3,7 +3,7 @@
 //! Each handler documents its own answers. The problems that every route shares are added here.
 
 use crate::handlers::{
-    dashboard, dead_letters, details, explain, instances, manage, numbers, pause, rewind, send, service, start,
+    dashboard, dead_letters, details, explain, fork, instances, manage, numbers, pause, rewind, send, service, start,
 };
 use crate::routes::ROUTES;
 use crate::types::{self, Problem, ProblemType};
@@ -22,7 +22,7 @@ use utoipa::openapi::{Content, OpenApi, PathItem, Ref, RefOr, ResponseBuilder};
     ),
     paths(
         service::health, service::openapi, service::me, dashboard::config, start::start, instances::list, instances::get, manage::delete, manage::cancel,
-        manage::prune, pause::pause, pause::resume, rewind::rewind, details::history, details::tree, details::key_values, details::executions, details::stats,
+        manage::prune, pause::pause, pause::resume, rewind::rewind, fork::fork, details::history, details::tree, details::key_values, details::executions, details::stats,
         send::event, send::queue, numbers::counts, numbers::overview, numbers::throughput,
         numbers::overdue, numbers::stats, dead_letters::list, dead_letters::get,
         dead_letters::redrive, dead_letters::discard, numbers::maintenance, explain::explain,
@@ -31,7 +31,7 @@ use utoipa::openapi::{Content, OpenApi, PathItem, Ref, RefOr, ResponseBuilder};
     security(("aws" = []), ("bearer" = []), ()),
     tags(
         (name = "instances", description = "Start and watch instances, and send them events"),
-        (name = "operators", description = "Cancel, pause, resume, rewind, prune, delete, maintain"),
+        (name = "operators", description = "Cancel, pause, resume, rewind, fork, prune, delete, maintain"),
         (name = "dead letters", description = "What was given up"),
         (name = "numbers", description = "Counts, and what needs attention"),
         (name = "service", description = "The API itself"),

@@ -33,6 +33,7 @@ mod delete;
 mod event;
 mod explain;
 mod filter;
+mod fork;
 mod history;
 mod instance;
 mod list;
@@ -95,6 +96,7 @@ pub enum Command {
     Pause(pause::Pause),
     Resume(pause::Resume),
     Rewind(rewind::Rewind),
+    Fork(fork::Fork),
     Status(status::ShowStatus),
     Wait(wait::Wait),
     Watch(watch::Watch),
@@ -160,6 +162,7 @@ impl Command {
             Command::Pause(verb) => &verb.common,
             Command::Resume(verb) => &verb.common,
             Command::Rewind(verb) => &verb.common,
+            Command::Fork(verb) => &verb.common,
             Command::Status(verb) => &verb.common,
             Command::Wait(verb) => &verb.common,
             Command::Watch(verb) => &verb.common,
@@ -185,6 +188,7 @@ impl Command {
             Command::Pause(verb) => verb.act(&connection).await,
             Command::Resume(verb) => verb.act(&connection).await,
             Command::Rewind(verb) => verb.act(&connection).await,
+            Command::Fork(verb) => verb.act(&connection).await,
             Command::Status(verb) => verb.act(&connection).await,
             Command::Wait(verb) => verb.act(&connection).await,
             Command::Watch(verb) => verb.act(&connection).await,

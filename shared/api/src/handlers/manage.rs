@@ -1,6 +1,6 @@
-//! What operators do with an instance: cancel, prune, delete; `pause` and `rewind` have the rest.
+//! What operators do with an instance: cancel, prune, delete; `pause`, `rewind` and `fork` have the rest.
 
-use super::{Answer, answer, ok, pause, rewind};
+use super::{Answer, answer, ok, fork, pause, rewind};
 use crate::api::Api;
 use crate::body::Body;
 use crate::path::{Segment, Verbed};
@@ -52,9 +52,14 @@ pub(crate) async fn verb(
             let Body(request) = Body::from_request(request, &()).await?;
             rewind::rewind(&api, &id, request).await
         }
+        "fork" => {
+            Query::read(query.as_deref(), &[])?;
+            let Body(request) = Body::from_request(request, &()).await?;
+            fork::fork(&api, &id, request).await
+        }
         _ => Err(Refusal::new(
             ProblemType::NoSuchRoute,
-            "the verbs of an instance are cancel, prune, pause, resume and rewind",
+            "the verbs of an instance are cancel, prune, pause, resume, rewind and fork",
         )),
     }
 }

@@ -7,6 +7,7 @@ pub(crate) mod explain;
 pub(crate) mod instances;
 pub(crate) mod manage;
 pub(crate) mod numbers;
+pub(crate) mod fork;
 pub(crate) mod pause;
 pub(crate) mod rewind;
 pub(crate) mod send;

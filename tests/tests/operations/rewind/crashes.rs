@@ -114,6 +114,9 @@ async fn killed_at(
     let done_once: Vec<(String, u32)> = scene.shop.done().into_iter().collect();
     let expected: Vec<(String, u32)> = expected.iter().map(|(name, count)| ((*name).to_owned(), *count)).collect();
     assert_eq!(done_once, expected, "{context}");
+    // What a process has staged that died before its decision is removed later.
+    scene.clock.advance(REPAIRABLE);
+    recover(provider).await;
     for kind in ["staged", "staged-head", "kept-result", "work", "intent"] {
         assert!(scene.cloud.world.documents_of(kind).await.is_empty(), "{context}: {kind}");
     }

@@ -121,6 +121,36 @@ async fn what_a_saga_did_after_its_failure_is_not_done_again() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_kept_result_outlasts_another_failure() {
+    let shop = Shop::default();
+    shop.break_down("refund");
+    let cloud = shop.cloud().await;
+    run(&cloud, "order", "Saga", "recall,refund,release").await;
+    // To before the refund, in which the code fails again before it comes to the release.
+    let stop = RewindRequest {
+        instance: "order",
+        ..RewindRequest::default()
+    };
+    for _ in 0..2 {
+        let result = cloud.notifying.rewind(&stop).await.expect("the store answers");
+        assert_eq!(result.outcome, RewindOutcome::Rewound);
+        cloud.drain().await;
+        assert_failed(&summary(&cloud, "order").await);
+        assert_eq!(shop.tried("release"), 1);
+    }
+    assert_eq!(rewind(&cloud, "order").await.outcome, RewindOutcome::Rewound);
+    cloud.client.cancel_instance("order", "not now").await.expect("accepted");
+    cloud.drain().await;
+    assert_eq!(summary(&cloud, "order").await.status, InstanceStatus::Cancelled);
+    assert_eq!(cloud.world.documents_of("kept-result").await.len(), 1);
+    shop.repair("refund");
+    rewound(&cloud, "order").await;
+    assert_eq!(output(&cloud, "order").await, "undone");
+    shop.assert_once(&["recall", "refund", "release"]);
+    assert_eq!(shop.tried("release"), 1);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_operator_may_go_further_back_and_run_everything_again() {
     for discard in [false, true] {
         let shop = Shop::default();

@@ -174,7 +174,10 @@ impl Planner<'_> {
         self.custom_status(&mut instance, &mut state)?;
         self.messages(&mut instance, &mut rest)?;
         self.work(&instance, &mut rest)?;
-        if !order.discard_results {
+        if order.discard_results {
+            rest.extend(self.loaded.kept.iter().map(|id| StagedOp::discard(id)));
+            instance.set_kept_results(0);
+        } else {
             self.keep(&mut instance, &mut rest)?;
         }
         instance.updated_at = self.now;
@@ -440,8 +443,9 @@ impl Planner<'_> {
             kept.attempts = event.source_event_id.and_then(|id| self.loaded.attempts_of(id)).cloned();
             ops.push(StagedOp::create(&kept.id, &kept)?);
         }
-        let count = instance.kept_results() + self.cut.reopened.reused.len() as u64;
-        instance.set_kept_results(count);
+        // Those that an earlier rewind has kept are still there, even if the instance has failed again since.
+        let count = self.loaded.kept.len() + self.cut.reopened.reused.len();
+        instance.set_kept_results(count as u64);
         Ok(())
     }
 }
