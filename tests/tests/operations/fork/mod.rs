@@ -193,13 +193,24 @@ async fn keys_tags_and_status_are_those_of_the_point() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_fork_killed_at_any_write_is_whole_or_invisible() {
-    let steps: Vec<String> = (0..120).map(|n| format!("s{n}")).collect();
+    sweep(3, 2).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "exhaustive: a run for each write of a commit of several batches"]
+async fn a_fork_of_many_batches_killed_at_any_write_is_whole_or_invisible() {
+    sweep(120, 4).await;
+}
+
+/// Kills at every write, of which there are at least so many.
+async fn sweep(activities: usize, writes: u64) {
+    let steps: Vec<String> = (0..activities).map(|n| format!("s{n}")).collect();
     for when in [CrashPoint::BeforeApplied, CrashPoint::AfterApplied] {
         let mut n = 1;
         while fork_killed_at(&steps.join(","), steps.len(), n, when).await {
             n += 1;
         }
-        assert!(n > 4, "it takes several batches: {n}");
+        assert!(n > writes, "it takes several writes: {n}");
     }
 }
 
