@@ -13,8 +13,8 @@ use crate::wakeup::{Wakeup, recent_consistency_token};
 use duroxide::Client;
 use duroxide::providers::{Provider, ProviderError};
 use duroxide_cosmos::{
-    ConnectError, CosmosConfig, CosmosProvider, EventRequest, ExplainSettings, Explanation, ForkRequest, ForkResult, Ids as _, PauseResult,
-    Raised, RandomIds, RewindRequest, RewindResult, StartRequest, Started,
+    ConnectError, CosmosConfig, CosmosProvider, EventRequest, ExplainSettings, Explanation, ForkRequest, ForkResult,
+    Ids as _, PauseResult, Raised, RandomIds, RewindRequest, RewindResult, StartRequest, Started,
 };
 use std::fmt;
 use std::sync::Arc;

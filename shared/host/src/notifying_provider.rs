@@ -9,7 +9,10 @@ use crate::notifier::{BoundedNotifier, Coalescer, UnderWay};
 use crate::wakeup::recent_consistency_token;
 use cosmos::Clock;
 use duroxide::providers::{Provider, ProviderError, WorkItem};
-use duroxide_cosmos::{CosmosProvider, Due, EventRequest, ForkRequest, ForkResult, PauseResult, Raised, RewindRequest, RewindResult, StartRequest, Started, Target};
+use duroxide_cosmos::{
+    CosmosProvider, Due, EventRequest, ForkRequest, ForkResult, PauseResult, Raised, RewindRequest, RewindResult,
+    StartRequest, Started, Target,
+};
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;

@@ -58,8 +58,9 @@ mod types;
 mod work;
 
 pub use admin::{
-    Count, ForkOutcome, ForkPlan, ForkRequest, ForkResult, InstanceCounts, InstanceFilter, InstancePage, InstanceStatus, InstanceSummary, PauseOutcome, PauseResult,
-    PlannedStep, RewindOutcome, RewindPlan, RewindRequest, RewindResult, SearchError, StepKind, SummaryChange,
+    Count, ForkOutcome, ForkPlan, ForkRequest, ForkResult, InstanceCounts, InstanceFilter, InstancePage,
+    InstanceStatus, InstanceSummary, PauseOutcome, PauseResult, PlannedStep, RewindOutcome, RewindPlan, RewindRequest,
+    RewindResult, SearchError, StepKind, SummaryChange,
 };
 pub use build::Build;
 pub use clock::{Ids, RandomIds};
@@ -77,8 +78,8 @@ pub use maintain::{
 #[cfg(feature = "testing")]
 pub use model::testing;
 pub use model::{
-    Attempt, AttemptEnd, AwaitedProbe, Block, BlockCause, Blocked, DeadLetterKind, ForkedFrom, GivenUpWork, Orchestration,
-    Paused, QueueState, RemindedSpan, Rewind, TagError, Tags, UnfinishedSweep,
+    Attempt, AttemptEnd, AwaitedProbe, Block, BlockCause, Blocked, DeadLetterKind, ForkedFrom, GivenUpWork,
+    Orchestration, Paused, QueueState, RemindedSpan, Rewind, TagError, Tags, UnfinishedSweep,
 };
 pub use page::{Cursor, PageRequest, PassOutcome};
 pub use provider::CosmosProvider;

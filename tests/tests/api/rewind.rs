@@ -14,15 +14,26 @@ async fn a_cancelled_instance_is_rewound_and_shows_what_was_undone() {
     site.post("/v1/instances/a:rewind", json!({}))
         .await
         .is_problem(ProblemType::WrongState);
-    site.post("/v1/instances/a:cancel", json!({"reason": "by mistake"})).await.is(202);
+    site.post("/v1/instances/a:cancel", json!({"reason": "by mistake"}))
+        .await
+        .is(202);
     site.cloud.drain().await;
     assert_eq!(site.get("/v1/instances/a").await.is(200)["status"], "Cancelled");
 
-    let planned = site.post("/v1/instances/a:rewind", json!({"dryRun": true})).await.is(200);
+    let planned = site
+        .post("/v1/instances/a:rewind", json!({"dryRun": true}))
+        .await
+        .is(200);
     assert_eq!((&planned["dryRun"], &planned["instance"]), (&json!(true), &json!("a")));
     assert_eq!(site.get("/v1/instances/a").await.is(200)["status"], "Cancelled");
-    let rewound = site.post("/v1/instances/a:rewind", json!({"reason": "it was wanted"})).await.is(202);
-    assert_eq!((&rewound["dryRun"], &rewound["undone"]), (&json!(false), &planned["undone"]));
+    let rewound = site
+        .post("/v1/instances/a:rewind", json!({"reason": "it was wanted"}))
+        .await
+        .is(202);
+    assert_eq!(
+        (&rewound["dryRun"], &rewound["undone"]),
+        (&json!(false), &planned["undone"])
+    );
     site.cloud.drain().await;
     let shown = site.get("/v1/instances/a").await.is(200);
     assert_eq!(shown["status"], "Completed", "{shown}");
@@ -46,7 +57,10 @@ async fn a_cancelled_instance_is_rewound_and_shows_what_was_undone() {
         .await
         .is_problem(ProblemType::WrongState);
     let explained = site.get("/v1/instances/a/explain").await.is(200);
-    assert!(explained["evidence"].to_string().contains("it was wanted"), "{explained}");
+    assert!(
+        explained["evidence"].to_string().contains("it was wanted"),
+        "{explained}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -59,13 +73,21 @@ async fn an_instance_is_forked() {
     site.cloud.drain().await;
     let source = site.get("/v1/instances/a").await.is(200);
     assert_eq!(source["status"], "Completed");
-    let planned = site.post("/v1/instances/a:fork", json!({"newId": "b", "dryRun": true})).await.is(200);
+    let planned = site
+        .post("/v1/instances/a:fork", json!({"newId": "b", "dryRun": true}))
+        .await
+        .is(200);
     assert_eq!((&planned["instance"], &planned["source"]), (&json!("b"), &json!("a")));
     site.get("/v1/instances/b").await.is_problem(ProblemType::NotFound);
-    site.post("/v1/instances/a:fork", json!({"newId": "b", "at": 1, "input": "y"})).await.is(202);
+    site.post("/v1/instances/a:fork", json!({"newId": "b", "at": 1, "input": "y"}))
+        .await
+        .is(202);
     site.cloud.drain().await;
     let made = site.get("/v1/instances/b").await.is(200);
-    assert_eq!((&made["status"], &made["forkedFrom"]["instance"]), (&json!("Completed"), &json!("a")));
+    assert_eq!(
+        (&made["status"], &made["forkedFrom"]["instance"]),
+        (&json!("Completed"), &json!("a"))
+    );
     assert_ne!(made["output"], source["output"], "it had another input");
     site.post("/v1/instances/a:fork", json!({"newId": "b"}))
         .await

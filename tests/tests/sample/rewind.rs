@@ -41,7 +41,11 @@ async fn an_order_whose_refund_failed_is_refunded() {
     assert!(matches!(outcome, Outcome::Refused { .. }), "{outcome:?}");
     assert_eq!(
         ledger.undoing(),
-        ["recall a::sub::parcel-1/pick-up", "release a/reserve", "refund a/charge"]
+        [
+            "recall a::sub::parcel-1/pick-up",
+            "release a/reserve",
+            "refund a/charge"
+        ]
     );
     assert_eq!(
         (ledger.calls("release"), ledger.calls("recall")),

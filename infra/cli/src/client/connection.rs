@@ -10,8 +10,9 @@ use crate::terminal::table::Look;
 use bytes::Bytes;
 use duroxide_lambda_api::types::{
     Accepted, CancelRequest, DeadLetter, DeadLetterList, Deleted, Discarded, EventRequest, Execution, ExecutionList,
-    Explanation, ForkRequest, Forked, History, Instance, InstanceList, KeyValueList, Me, PauseChanged, PauseRequest, ProblemType,
-    PruneRequest, Pruned, Redriven, ResumeRequest, RewindRequest, Rewound, StartRequest, Started, Stats, StoreStats, Tree,
+    Explanation, ForkRequest, Forked, History, Instance, InstanceList, KeyValueList, Me, PauseChanged, PauseRequest,
+    ProblemType, PruneRequest, Pruned, Redriven, ResumeRequest, RewindRequest, Rewound, StartRequest, Started, Stats,
+    StoreStats, Tree,
 };
 use reqwest::StatusCode;
 use reqwest::header::{HeaderMap, HeaderValue};

@@ -49,7 +49,9 @@ pub struct Fork {
 
 fn edited(argument: &str) -> Result<(u64, String), String> {
     let (event, result) = argument.split_once('=').ok_or("it is not EVENT=TEXT")?;
-    let event = event.parse().map_err(|_| format!("'{event}' is not the id of an event"))?;
+    let event = event
+        .parse()
+        .map_err(|_| format!("'{event}' is not the id of an event"))?;
     Ok((event, result.to_owned()))
 }
 

@@ -96,7 +96,10 @@ impl History {
     ) -> Result<Answer, Failure> {
         let id = &instance.instance;
         let Some(number) = number.or(instance.rewinds.last().map(|rewind| rewind.number)) else {
-            return Err(Failure::new(Code::NotFound, format!("instance '{id}' was never rewound")));
+            return Err(Failure::new(
+                Code::NotFound,
+                format!("instance '{id}' was never rewound"),
+            ));
         };
         let history = match connection.undone(id, number).await {
             Err(Refused::Problem {

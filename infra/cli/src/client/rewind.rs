@@ -85,7 +85,11 @@ fn text(rewound: &Rewound) -> String {
 /// A line for each step, up to a limit.
 pub(super) fn list(what: &str, steps: &[Step]) -> Vec<String> {
     let line = |step: &Step| {
-        let name = if step.name.is_empty() { String::new() } else { format!(" {}", escape(&step.name)) };
+        let name = if step.name.is_empty() {
+            String::new()
+        } else {
+            format!(" {}", escape(&step.name))
+        };
         let failures = match step.failures {
             0 => String::new(),
             1 => ", failed once".to_owned(),

@@ -81,7 +81,9 @@ async fn undone(api: &Api, id: String, number: u64, query: &Query) -> Answer {
     let after = query.number("after", 0..=MOST)?.unwrap_or_default();
     let limit = query.limit(EVENTS.0, EVENTS.1)?;
     if query.number("execution", 1..=MOST)?.is_some() {
-        return Err(Refusal::invalid("a rewind has its execution: leave out execution, or undone"));
+        return Err(Refusal::invalid(
+            "a rewind has its execution: leave out execution, or undone",
+        ));
     }
     let summary = found(api, &id).await?;
     let Some(Undone { rewind, mut events }) = api.store().undone_history(&id, number).await? else {
@@ -94,7 +96,10 @@ async fn undone(api: &Api, id: String, number: u64, query: &Query) -> Answer {
     ok(&History {
         instance: id,
         execution: rewind.execution,
-        next_after: events[..length].last().filter(|_| length < events.len()).map(|event| event.event_id),
+        next_after: events[..length]
+            .last()
+            .filter(|_| length < events.len())
+            .map(|event| event.event_id),
         attempts: Vec::new(),
         events: rest.into_iter().take(length).collect(),
         rewinds: summary.rewinds.last().map_or(0, |last| last.number),

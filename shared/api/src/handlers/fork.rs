@@ -27,7 +27,9 @@ const MOST_RESULTS: usize = 100;
     ))]
 pub(crate) async fn fork(api: &Api, id: &str, request: ForkRequest) -> Answer {
     if request.results.len() > MOST_RESULTS {
-        return Err(Refusal::invalid(format!("at most {MOST_RESULTS} results can be edited")));
+        return Err(Refusal::invalid(format!(
+            "at most {MOST_RESULTS} results can be edited"
+        )));
     }
     if request.new_id.is_empty() {
         return Err(Refusal::invalid("newId is missing"));

@@ -1,6 +1,6 @@
 //! What operators do with an instance: cancel, prune, delete; `pause`, `rewind` and `fork` have the rest.
 
-use super::{Answer, answer, ok, fork, pause, rewind};
+use super::{Answer, answer, fork, ok, pause, rewind};
 use crate::api::Api;
 use crate::body::Body;
 use crate::path::{Segment, Verbed};

@@ -134,9 +134,16 @@ pub(crate) async fn fork(store: &Store, request: &ForkRequest<'_>) -> Result<For
     };
     let is_taken = store.fence(&new).await?.is_some_and(|found| found.doc.is_taken());
     if is_taken || request.dry_run {
-        let outcome = if is_taken { ForkOutcome::Taken } else { ForkOutcome::Planned };
+        let outcome = if is_taken {
+            ForkOutcome::Taken
+        } else {
+            ForkOutcome::Planned
+        };
         let plan = Some(plan);
-        return Ok(ForkResult { plan, ..refused(outcome) });
+        return Ok(ForkResult {
+            plan,
+            ..refused(outcome)
+        });
     }
     let fork = Fork {
         source: &source,
@@ -157,7 +164,11 @@ pub(crate) async fn fork(store: &Store, request: &ForkRequest<'_>) -> Result<For
 }
 
 /// The events of an execution, where its last turn begins, and whether it has ended; `None` when there is no such execution.
-async fn history(store: &Store, pk: &PartitionKey, execution: u64) -> Result<Option<(Vec<Event>, usize, bool)>, Failure> {
+async fn history(
+    store: &Store,
+    pk: &PartitionKey,
+    execution: u64,
+) -> Result<Option<(Vec<Event>, usize, bool)>, Failure> {
     const REREADS: u32 = 20;
     for _ in 0..REREADS {
         let Some(state) = read::execution_state(store, pk, execution).await? else {
@@ -228,7 +239,11 @@ fn edited(mut events: Vec<Event>, request: &ForkRequest<'_>) -> Result<Vec<Event
                 name: name.clone(),
                 data: result.clone(),
             },
-            _ => return Err(format!("event {id} has no result: it is none of an activity, a child, an event or a message")),
+            _ => {
+                return Err(format!(
+                    "event {id} has no result: it is none of an activity, a child, an event or a message"
+                ));
+            }
         };
     }
     for event in &mut events {

@@ -154,8 +154,15 @@ pub(crate) async fn rewind(store: &Store, request: &RewindRequest<'_>) -> Result
     let own = store.ids.unique();
     let call = request.call.unwrap_or(&own);
     let Some(fence) = clean_fence(store, &pk).await? else {
-        let marked = store.fence(&pk).await?.is_some_and(|fence| fence.doc.lock.deleting.is_some());
-        let outcome = if marked { RewindOutcome::Deleting } else { RewindOutcome::NotFound };
+        let marked = store
+            .fence(&pk)
+            .await?
+            .is_some_and(|fence| fence.doc.lock.deleting.is_some());
+        let outcome = if marked {
+            RewindOutcome::Deleting
+        } else {
+            RewindOutcome::NotFound
+        };
         return Ok(RewindResult::refused(outcome));
     };
     let is_repeated = fence.doc.rewinds.has(call);
@@ -188,12 +195,22 @@ pub(crate) async fn rewind(store: &Store, request: &RewindRequest<'_>) -> Result
         }
         if let Some(parent) = parent.filter(|_| !request.alone) {
             let outcome = RewindOutcome::HasParent(parent);
-            return Ok(RewindResult { plan, ..RewindResult::refused(outcome) });
+            return Ok(RewindResult {
+                plan,
+                ..RewindResult::refused(outcome)
+            });
         }
     }
     if request.dry_run {
-        let outcome = if is_repeated { RewindOutcome::Repeated } else { RewindOutcome::Planned };
-        return Ok(RewindResult { plan, ..RewindResult::refused(outcome) });
+        let outcome = if is_repeated {
+            RewindOutcome::Repeated
+        } else {
+            RewindOutcome::Planned
+        };
+        return Ok(RewindResult {
+            plan,
+            ..RewindResult::refused(outcome)
+        });
     }
     let (outcome, due) = match recovery::rewind(store, &pk, &order).await? {
         Done::Rewound { due } if is_repeated => (RewindOutcome::Repeated, due),
@@ -206,7 +223,9 @@ pub(crate) async fn rewind(store: &Store, request: &RewindRequest<'_>) -> Result
 }
 
 async fn exists(store: &Store, instance: &str) -> Result<bool, Failure> {
-    let Ok(pk) = PartitionKey::new(instance) else { return Ok(false) };
+    let Ok(pk) = PartitionKey::new(instance) else {
+        return Ok(false);
+    };
     let found = store.newest_fence(&pk).await?;
     Ok(found.is_some_and(|found| found.doc.is_taken()))
 }
@@ -262,7 +281,9 @@ impl RewindPlan {
 pub(super) fn steps(events: &[Event], positions: &[usize], instance: &str) -> Vec<PlannedStep> {
     let by_id: HashMap<u64, &Event> = events.iter().map(|event| (event.event_id(), event)).collect();
     let failures_of = |name: &str, input: &str| {
-        let failed = events.iter().filter(|event| matches!(event.kind, EventKind::ActivityFailed { .. }));
+        let failed = events
+            .iter()
+            .filter(|event| matches!(event.kind, EventKind::ActivityFailed { .. }));
         let sources = failed.filter_map(|event| by_id.get(&event.source_event_id?));
         let same = sources.filter(|source| {
             matches!(&source.kind, EventKind::ActivityScheduled { name: of, input: with, .. } if of == name && with == input)
@@ -272,7 +293,10 @@ pub(super) fn steps(events: &[Event], positions: &[usize], instance: &str) -> Ve
     let step = |n: &usize| {
         let event = events.get(*n)?;
         // What an incoming event belongs to has the name.
-        let of = event.source_event_id.and_then(|source| by_id.get(&source).copied()).unwrap_or(event);
+        let of = event
+            .source_event_id
+            .and_then(|source| by_id.get(&source).copied())
+            .unwrap_or(event);
         let (kind, name, failures) = match &of.kind {
             EventKind::ActivityScheduled { name, input, .. } => {
                 (StepKind::Activity, name.clone(), failures_of(name, input))

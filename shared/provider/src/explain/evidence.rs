@@ -33,11 +33,20 @@ pub(super) fn evidence(facts: &Facts) -> Vec<Evidence> {
         }
         if let Some(rewind) = doc.rewinds.last() {
             let reason = rewind.reason.as_ref().map(|reason| format!(": {}", one_line(reason)));
-            let value = format!("{}, to before event {}{}", rewind.number, rewind.before, reason.unwrap_or_default());
+            let value = format!(
+                "{}, to before event {}{}",
+                rewind.number,
+                rewind.before,
+                reason.unwrap_or_default()
+            );
             add("rewound", value, Some(rewind.at));
         }
         if let Some(from) = &doc.forked_from {
-            add("forked from", format!("{}, event {}", from.instance, from.event), Some(from.at));
+            add(
+                "forked from",
+                format!("{}, event {}", from.instance, from.event),
+                Some(from.at),
+            );
         }
     }
     let due = facts

@@ -66,7 +66,10 @@ struct AttemptsOf {
 
 /// The attempts of the chain that ends at `head`, in its order: what a rewind has undone does not count.
 fn in_chain(documents: Vec<AttemptsOf>, head: &str) -> Vec<CompletedAttempts> {
-    let prevs: HashMap<String, String> = documents.iter().map(|of| (of.commit.clone(), of.prev.clone())).collect();
+    let prevs: HashMap<String, String> = documents
+        .iter()
+        .map(|of| (of.commit.clone(), of.prev.clone()))
+        .collect();
     let (mut chain, mut at) = (HashSet::new(), head);
     while let Some(prev) = prevs.get(at)
         && chain.insert(at)

@@ -124,7 +124,9 @@ impl Past {
     pub(crate) fn turns_of(&self, state: &ExecutionState) -> u64 {
         let known = self.known.as_ref().filter(|known| known.execution == state.execution);
         let of_execution = self.history.iter().filter(|doc| doc.execution == state.execution);
-        let prevs: HashMap<&str, &str> = of_execution.map(|doc| (doc.commit.as_str(), doc.prev.as_str())).collect();
+        let prevs: HashMap<&str, &str> = of_execution
+            .map(|doc| (doc.commit.as_str(), doc.prev.as_str()))
+            .collect();
         // Documents of undecided commits, and those that a rewind has undone, are not in the chain.
         let (mut new, mut at) = (0, state.head.as_str());
         while known.is_none_or(|known| known.head != at)

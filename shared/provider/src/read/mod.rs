@@ -14,9 +14,9 @@ pub(crate) use after::history_after;
 pub(crate) use attempts::attempts;
 pub use attempts::{ActivityAttempts, OpenActivity};
 pub(crate) use known::{KnownHistories, KnownHistory};
+pub(crate) use load::{Asked, Past, View, keys, past, start_due, tail, view};
 pub use undone::Undone;
 pub(crate) use undone::undone;
-pub(crate) use load::{Asked, Past, View, keys, past, start_due, tail, view};
 
 use crate::error::Failure;
 use crate::model::sql::{HISTORY, INSTANCE, KV};

@@ -74,10 +74,7 @@ pub(crate) fn default_cut(events: &[Event], last_turn: usize) -> usize {
         _ => None,
     });
     let is_named = |event: &Event| match (&event.kind, &error) {
-        (
-            EventKind::ActivityFailed { details } | EventKind::SubOrchestrationFailed { details },
-            Some(error),
-        ) => {
+        (EventKind::ActivityFailed { details } | EventKind::SubOrchestrationFailed { details }, Some(error)) => {
             let message = details.display_message();
             message.len() >= LEAST_NAME && error.contains(&message)
         }
@@ -108,7 +105,9 @@ pub(crate) fn default_cut(events: &[Event], last_turn: usize) -> usize {
 
 /// Whether everything that was begun in this part and may have had an effect has ended: activities, and no child.
 fn is_ended(events: &[Event], from: usize, to: usize) -> bool {
-    let sources = events[from..].iter().filter(|event| is_result(event) || is_failure(event));
+    let sources = events[from..]
+        .iter()
+        .filter(|event| is_result(event) || is_failure(event));
     let ended: HashSet<u64> = sources.filter_map(|event| event.source_event_id).collect();
     events[from..to].iter().all(|event| match &event.kind {
         EventKind::ActivityScheduled { .. } => ended.contains(&event.event_id()),

@@ -20,7 +20,12 @@ pub(crate) fn again(
         Some((message_of(event, instance, execution)?, event.timestamp_ms))
     }));
     let at = events.last().map_or(0, |event| event.timestamp_ms);
-    let ids = |positions: &[usize]| positions.iter().map(|n| events[*n].event_id()).collect::<HashSet<u64>>();
+    let ids = |positions: &[usize]| {
+        positions
+            .iter()
+            .map(|n| events[*n].event_id())
+            .collect::<HashSet<u64>>()
+    };
     let (activities, timers, children) = (
         ids(&reopened.activities),
         ids(&reopened.timers),

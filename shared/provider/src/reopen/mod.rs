@@ -33,7 +33,7 @@ mod messages;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use cut::{beginning, before, default_cut, settle};
+pub(crate) use cut::{before, beginning, default_cut, settle};
 pub(crate) use messages::{again, nudge};
 
 use duroxide::{Event, EventKind};
@@ -149,7 +149,9 @@ pub(crate) fn reopen(events: &[Event], cut: usize, last_turn: usize) -> Reopened
                 reopened.reused.push(n);
             }
             (EventKind::ExternalEvent { .. } | EventKind::QueueEventDelivered { .. }, _) => reopened.delivered.push(n),
-            (EventKind::TimerFired { .. }, Some(source)) if open.remove(&source).is_some() => reopened.delivered.push(n),
+            (EventKind::TimerFired { .. }, Some(source)) if open.remove(&source).is_some() => {
+                reopened.delivered.push(n)
+            }
             (_, Some(source)) if is_result(event) => {
                 let is_activity = matches!(event.kind, EventKind::ActivityCompleted { .. });
                 if open.remove(&source).is_some() {

@@ -22,17 +22,23 @@ impl Story {
     }
 
     fn carrying(carried: &[&str]) -> Story {
-        let carried: Vec<(String, String)> = carried.iter().map(|data| ("q".to_owned(), (*data).to_owned())).collect();
-        Story::default().add(None, EventKind::OrchestrationStarted {
-            name: "O".to_owned(),
-            version: "1.0.0".to_owned(),
-            input: String::new(),
-            parent_instance: None,
-            parent_id: None,
-            parent_execution_id: None,
-            carry_forward_events: Some(carried).filter(|carried| !carried.is_empty()),
-            initial_custom_status: None,
-        })
+        let carried: Vec<(String, String)> = carried
+            .iter()
+            .map(|data| ("q".to_owned(), (*data).to_owned()))
+            .collect();
+        Story::default().add(
+            None,
+            EventKind::OrchestrationStarted {
+                name: "O".to_owned(),
+                version: "1.0.0".to_owned(),
+                input: String::new(),
+                parent_instance: None,
+                parent_id: None,
+                parent_execution_id: None,
+                carry_forward_events: Some(carried).filter(|carried| !carried.is_empty()),
+                initial_custom_status: None,
+            },
+        )
     }
 
     fn add(mut self, source: Option<u64>, kind: EventKind) -> Story {
@@ -42,12 +48,15 @@ impl Story {
     }
 
     fn act(self, input: &str) -> Story {
-        self.add(None, EventKind::ActivityScheduled {
-            name: "A".to_owned(),
-            input: input.to_owned(),
-            session_id: None,
-            tag: None,
-        })
+        self.add(
+            None,
+            EventKind::ActivityScheduled {
+                name: "A".to_owned(),
+                input: input.to_owned(),
+                session_id: None,
+                tag: None,
+            },
+        )
     }
 
     fn done(self, of: u64) -> Story {
@@ -56,7 +65,12 @@ impl Story {
     }
 
     fn fails(self, of: u64, message: &str) -> Story {
-        self.add(Some(of), EventKind::ActivityFailed { details: details(message) })
+        self.add(
+            Some(of),
+            EventKind::ActivityFailed {
+                details: details(message),
+            },
+        )
     }
 
     fn timer(self) -> Story {
@@ -68,18 +82,24 @@ impl Story {
     }
 
     fn child(self) -> Story {
-        self.add(None, EventKind::SubOrchestrationScheduled {
-            name: "C".to_owned(),
-            instance: "c".to_owned(),
-            input: String::new(),
-        })
+        self.add(
+            None,
+            EventKind::SubOrchestrationScheduled {
+                name: "C".to_owned(),
+                instance: "c".to_owned(),
+                input: String::new(),
+            },
+        )
     }
 
     fn event(self, data: &str) -> Story {
-        self.add(None, EventKind::ExternalEvent {
-            name: "e".to_owned(),
-            data: data.to_owned(),
-        })
+        self.add(
+            None,
+            EventKind::ExternalEvent {
+                name: "e".to_owned(),
+                data: data.to_owned(),
+            },
+        )
     }
 
     fn subscribes(self) -> Story {
@@ -87,14 +107,22 @@ impl Story {
     }
 
     fn queued(self, data: &str) -> Story {
-        self.add(None, EventKind::QueueEventDelivered {
-            name: "q".to_owned(),
-            data: data.to_owned(),
-        })
+        self.add(
+            None,
+            EventKind::QueueEventDelivered {
+                name: "q".to_owned(),
+                data: data.to_owned(),
+            },
+        )
     }
 
     fn failed(self, message: &str) -> Story {
-        self.add(None, EventKind::OrchestrationFailed { details: details(message) })
+        self.add(
+            None,
+            EventKind::OrchestrationFailed {
+                details: details(message),
+            },
+        )
     }
 
     /// The ids of the events where it is cut, when its last turn begins with this event.
@@ -114,7 +142,12 @@ impl Story {
 #[test]
 fn the_last_turn_is_undone() {
     // 2 scheduled, 3 completed, 4 scheduled | 5 failed, 6 failed
-    let story = Story::begun().act("a").done(2).act("b").fails(4, "broken").failed("broken");
+    let story = Story::begun()
+        .act("a")
+        .done(2)
+        .act("b")
+        .fails(4, "broken")
+        .failed("broken");
     assert_eq!(story.cut(5), 5);
     let reopened = story.reopened(5, 5);
     assert_eq!(story.ids(&reopened.activities), [4]);
@@ -124,10 +157,20 @@ fn the_last_turn_is_undone() {
 #[test]
 fn what_was_taken_without_a_decision_is_delivered_again() {
     // Three at once: the turns of 5 and 6 only waited.
-    let story = Story::begun().act("a").act("b").act("c").done(2).fails(3, "broken").done(4).failed("broken");
+    let story = Story::begun()
+        .act("a")
+        .act("b")
+        .act("c")
+        .done(2)
+        .fails(3, "broken")
+        .done(4)
+        .failed("broken");
     assert_eq!(story.cut(7), 5);
     let reopened = story.reopened(5, 7);
-    assert_eq!((story.ids(&reopened.delivered), story.ids(&reopened.activities)), (vec![5, 7], vec![3]));
+    assert_eq!(
+        (story.ids(&reopened.delivered), story.ids(&reopened.activities)),
+        (vec![5, 7], vec![3])
+    );
 }
 
 #[test]
@@ -154,7 +197,13 @@ fn earlier_attempts_of_the_same_call_are_undone_too() {
         .fails(8, "broken")
         .failed("broken");
     assert_eq!(other.cut(9), 9, "a result lies between");
-    let child = Story::begun().act("ship").fails(2, "x").child().act("ship").fails(5, "broken").failed("broken");
+    let child = Story::begun()
+        .act("ship")
+        .fails(2, "x")
+        .child()
+        .act("ship")
+        .fails(5, "broken")
+        .failed("broken");
     assert_eq!(child.cut(6), 6, "a child was started between");
 }
 
@@ -178,9 +227,20 @@ fn a_failure_that_the_error_names_is_undone_and_later_results_are_kept() {
         (story.ids(&reopened.activities), story.ids(&reopened.reused)),
         (vec![4], vec![11])
     );
-    let handled = Story::begun().act("a").fails(2, "no answer").act("b").done(4).failed("something else");
+    let handled = Story::begun()
+        .act("a")
+        .fails(2, "no answer")
+        .act("b")
+        .done(4)
+        .failed("something else");
     assert_eq!(handled.cut(5), 5, "the code has handled it");
-    let open = Story::begun().act("a").fails(2, "no answer").act("b").act("c").done(4).failed("no answer");
+    let open = Story::begun()
+        .act("a")
+        .fails(2, "no answer")
+        .act("b")
+        .act("c")
+        .done(4)
+        .failed("no answer");
     assert_eq!(open.cut(6), 6, "an activity may still have run");
 }
 
@@ -204,12 +264,19 @@ fn a_turn_that_was_given_up_undoes_nothing_before_it() {
     };
     let unrecorded = vec![completed.clone(), stale];
     let messages = again(&story.0, &reopened, "i", 1, unrecorded);
-    assert_eq!(messages.into_iter().map(|(item, _)| item).collect::<Vec<_>>(), [completed]);
+    assert_eq!(
+        messages.into_iter().map(|(item, _)| item).collect::<Vec<_>>(),
+        [completed]
+    );
 }
 
 #[test]
 fn the_beginning_is_always_kept() {
-    let story = Story::carrying(&["x", "y"]).queued("x").queued("y").act("a").failed("at once");
+    let story = Story::carrying(&["x", "y"])
+        .queued("x")
+        .queued("y")
+        .act("a")
+        .failed("at once");
     assert_eq!(beginning(&story.0), 3);
     assert_eq!(story.cut(1), 4);
     assert!(story.reopened(4, 1).nudge);
@@ -222,29 +289,64 @@ fn the_beginning_is_always_kept() {
 
 #[test]
 fn timers_events_and_children_are_what_they_were() {
-    let story = Story::begun().timer().timer().child().child().fired(2).event("1").queued("2").failed("why");
+    let story = Story::begun()
+        .timer()
+        .timer()
+        .child()
+        .child()
+        .fired(2)
+        .event("1")
+        .queued("2")
+        .failed("why");
     assert_eq!(story.cut(6), 6);
     let reopened = story.reopened(6, 6);
     assert_eq!(story.ids(&reopened.delivered), [6, 7, 8]);
-    assert_eq!((story.ids(&reopened.timers), story.ids(&reopened.children)), (vec![3], vec![4, 5]));
+    assert_eq!(
+        (story.ids(&reopened.timers), story.ids(&reopened.children)),
+        (vec![3], vec![4, 5])
+    );
     let further = story.reopened(2, 6);
     assert_eq!(story.ids(&further.undone_children), [4, 5]);
-    assert_eq!(story.ids(&further.delivered), [7, 8], "the timer is created again by the code");
+    assert_eq!(
+        story.ids(&further.delivered),
+        [7, 8],
+        "the timer is created again by the code"
+    );
     assert!(further.nudge);
 }
 
 #[test]
 fn an_event_waits_for_the_subscription_that_takes_it_again() {
-    let story = Story::begun().subscribes().event("1").subscribes().event("2").event("3").failed("why");
+    let story = Story::begun()
+        .subscribes()
+        .event("1")
+        .subscribes()
+        .event("2")
+        .event("3")
+        .failed("why");
     let reopened = story.reopened(3, 5);
-    assert_eq!((story.ids(&reopened.delivered), story.ids(&reopened.reused)), (vec![3, 6], vec![5]));
+    assert_eq!(
+        (story.ids(&reopened.delivered), story.ids(&reopened.reused)),
+        (vec![3, 6], vec![5])
+    );
     let reopened = story.reopened(2, 5);
-    assert_eq!((story.ids(&reopened.delivered), story.ids(&reopened.reused)), (vec![6], vec![3, 5]));
+    assert_eq!(
+        (story.ids(&reopened.delivered), story.ids(&reopened.reused)),
+        (vec![6], vec![3, 5])
+    );
 }
 
 #[test]
 fn an_operator_undoes_whole_turns() {
-    let story = Story::begun().act("a").act("b").done(2).done(3).act("c").act("d").done(6).failed("why");
+    let story = Story::begun()
+        .act("a")
+        .act("b")
+        .done(2)
+        .done(3)
+        .act("c")
+        .act("d")
+        .done(6)
+        .failed("why");
     for (event, expected) in [(1, 2), (3, 2), (4, 4), (5, 4), (6, 4), (7, 4), (8, 8), (9, 8), (99, 8)] {
         assert_eq!(before(&story.0, event, 7) + 1, expected, "before {event}");
     }
@@ -255,7 +357,14 @@ fn what_the_code_has_dropped_stays_dropped() {
     let cancelled = EventKind::ActivityCancelRequested {
         reason: "dropped_future".to_owned(),
     };
-    let story = Story::begun().act("a").act("b").done(2).add(Some(3), cancelled).act("c").fails(6, "broken").failed("broken");
+    let story = Story::begun()
+        .act("a")
+        .act("b")
+        .done(2)
+        .add(Some(3), cancelled)
+        .act("c")
+        .fails(6, "broken")
+        .failed("broken");
     let reopened = story.reopened(7, 7);
     assert_eq!(story.ids(&reopened.activities), [6]);
 }

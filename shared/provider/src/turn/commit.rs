@@ -20,7 +20,9 @@ use crate::batch::{self, BATCH_BYTES, BATCH_OPS, Split, Written, extend, fence_f
 use crate::due::{Due, TurnDecision};
 use crate::error::Failure;
 use crate::model::sql::{KEPT_RESULT, TURN};
-use crate::model::{ExecutionDoc, GivenUp, InstanceDoc, KeptResultDoc, StagedDoc, StagedHead, StagedOp, StagedOpKind, Unfinished};
+use crate::model::{
+    ExecutionDoc, GivenUp, InstanceDoc, KeptResultDoc, StagedDoc, StagedHead, StagedOp, StagedOpKind, Unfinished,
+};
 use crate::recovery::{self, StagedOps};
 use crate::store::{Fence, Store};
 use crate::types::Decided;

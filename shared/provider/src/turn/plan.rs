@@ -11,8 +11,8 @@ use crate::error::Failure;
 use crate::given_up;
 use crate::model::{
     CompletedAttempts, DeadLetterDoc, Envelope, ExecutionDoc, ExecutionState, GivenUp, HistoryDoc, HistoryPart,
-    InstanceDoc, IntentDoc, Kept, KeptResultDoc, KvDoc, MessageDoc, Orchestration, ParentCall, PausePhase, Receipt, ReceiptDoc, Scope,
-    StagedOp, Status, TextDoc, WorkDoc, target_of,
+    InstanceDoc, IntentDoc, Kept, KeptResultDoc, KvDoc, MessageDoc, Orchestration, ParentCall, PausePhase, Receipt,
+    ReceiptDoc, Scope, StagedOp, Status, TextDoc, WorkDoc, target_of,
 };
 use crate::store::{MAX_DOCUMENT, check_fence, check_session, check_size};
 use cosmos::PartitionKey;
@@ -482,7 +482,9 @@ impl Planner<'_> {
     /// Queues the events that a rewind has kept, where the turn subscribes to them again.
     fn reuse_events(&mut self, execution: u64, events: &[Event]) -> Result<(), Failure> {
         for event in events {
-            let EventKind::ExternalSubscribed { name } = &event.kind else { continue };
+            let EventKind::ExternalSubscribed { name } = &event.kind else {
+                continue;
+            };
             let Some(kept) = self.take_kept(execution, Kept::Event { name }) else {
                 continue;
             };
@@ -524,7 +526,10 @@ impl Planner<'_> {
     /// Kept results belong to their execution: nobody waits for those that are left when it has ended.
     fn count_kept(&self, instance: &mut InstanceDoc) {
         let left = instance.kept_results().saturating_sub(self.reused);
-        let is_same = self.turn.instance().is_some_and(|before| before.current.execution == instance.current.execution);
+        let is_same = self
+            .turn
+            .instance()
+            .is_some_and(|before| before.current.execution == instance.current.execution);
         let is_wanted = is_same && !instance.current.status.is_terminal();
         if instance.kept_results() > 0 {
             instance.set_kept_results(if is_wanted { left } else { 0 });

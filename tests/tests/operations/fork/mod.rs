@@ -35,10 +35,17 @@ async fn forked(cloud: &Cloud, request: &ForkRequest<'_>) -> ForkPlan {
     };
     let planned = cloud.silent.fork(&dry).await.expect("the store answers");
     assert_eq!(planned.outcome, ForkOutcome::Planned);
-    assert!(documents(cloud, request.new_id).await.is_empty(), "a dry run writes nothing");
+    assert!(
+        documents(cloud, request.new_id).await.is_empty(),
+        "a dry run writes nothing"
+    );
     let result = cloud.notifying.fork(request).await.expect("the store answers");
     assert_eq!((&result.outcome, &result.plan), (&ForkOutcome::Forked, &planned.plan));
-    assert_eq!(documents(cloud, request.instance).await, before, "the source is only read");
+    assert_eq!(
+        documents(cloud, request.instance).await,
+        before,
+        "the source is only read"
+    );
     cloud.drain().await;
     let taken = cloud.silent.fork(request).await.expect("the store answers");
     assert_eq!(taken.outcome, ForkOutcome::Taken);
@@ -51,8 +58,14 @@ async fn a_fork_of_a_failed_instance_goes_on_with_an_edited_result() {
     shop.break_down("ship");
     let cloud = shop.cloud().await;
     run(&cloud, "order", "Steps", "pay,ship,thank").await;
-    let history = cloud.client.read_execution_history("order", 1).await.expect("a history");
-    let failure = history.iter().find(|event| matches!(event.kind, duroxide::EventKind::ActivityFailed { .. }));
+    let history = cloud
+        .client
+        .read_execution_history("order", 1)
+        .await
+        .expect("a history");
+    let failure = history
+        .iter()
+        .find(|event| matches!(event.kind, duroxide::EventKind::ActivityFailed { .. }));
     let failure = failure.expect("a failure").event_id();
     let plan = forked(&cloud, &of("order", "again")).await;
     assert_eq!(plan.activities.len(), 1, "it would try to ship: {plan:?}");
@@ -87,7 +100,11 @@ async fn a_fork_of_a_running_instance_is_independent_of_it() {
     };
     forked(&cloud, &edited).await;
     for (instance, data) in [("order", "2"), ("copy", "4"), ("edited", "6")] {
-        cloud.client.enqueue_event(instance, "more", data).await.expect("accepted");
+        cloud
+            .client
+            .enqueue_event(instance, "more", data)
+            .await
+            .expect("accepted");
         cloud.drain().await;
         cloud.client.raise_event(instance, "go", "end").await.expect("accepted");
         cloud.drain().await;
@@ -102,7 +119,12 @@ async fn a_fork_begins_at_any_event_with_another_input() {
     let shop = Shop::default();
     let cloud = shop.cloud().await;
     run(&cloud, "order", "Steps", "a,b,c").await;
-    let events = cloud.client.read_execution_history("order", 1).await.expect("a history").len() as u64;
+    let events = cloud
+        .client
+        .read_execution_history("order", 1)
+        .await
+        .expect("a history")
+        .len() as u64;
     for at in 1..=events {
         let id = format!("fork-{at}");
         let request = ForkRequest {
@@ -126,14 +148,18 @@ async fn what_makes_no_sense_is_refused() {
     let shop = Shop::default();
     let cloud = shop.cloud().await;
     run(&cloud, "order", "Again", "0").await;
-    let outcome = async |request: ForkRequest<'_>| cloud.silent.fork(&request).await.expect("the store answers").outcome;
+    let outcome =
+        async |request: ForkRequest<'_>| cloud.silent.fork(&request).await.expect("the store answers").outcome;
     assert_eq!(outcome(of("nobody", "x")).await, ForkOutcome::NotFound);
     let execution = |execution| ForkRequest {
         execution: Some(execution),
         ..of("order", "x")
     };
     assert_eq!(outcome(execution(9)).await, ForkOutcome::NotFound);
-    assert!(matches!(outcome(execution(1)).await, ForkOutcome::Impossible(_)), "its keys are not kept");
+    assert!(
+        matches!(outcome(execution(1)).await, ForkOutcome::Impossible(_)),
+        "its keys are not kept"
+    );
     let result = |event| ForkRequest {
         results: vec![(event, String::new())],
         ..of("order", "x")
@@ -146,7 +172,11 @@ async fn what_makes_no_sense_is_refused() {
     };
     assert!(matches!(outcome(version).await, ForkOutcome::Invalid(_)));
     forked(&cloud, &of("order", "x")).await;
-    assert_eq!(output(&cloud, "x").await, "Some(\"0\")", "with the key that its execution found");
+    assert_eq!(
+        output(&cloud, "x").await,
+        "Some(\"0\")",
+        "with the key that its execution found"
+    );
     assert_eq!(summary(&cloud, "x").await.execution, 2);
 }
 
@@ -157,13 +187,20 @@ async fn an_open_child_is_started_under_an_id_of_the_fork() {
     run(&cloud, "order", "Parent", "Wait:").await;
     let children = || async {
         let all = cloud.world.documents_of("instance").await;
-        let child = |of: &str| all.iter().find(|doc| doc["parent"] == of).map(|doc| doc["pk"].as_str().map(str::to_owned));
+        let child = |of: &str| {
+            all.iter()
+                .find(|doc| doc["parent"] == of)
+                .map(|doc| doc["pk"].as_str().map(str::to_owned))
+        };
         (child("order").flatten(), child("copy").flatten())
     };
     let plan = forked(&cloud, &of("order", "copy")).await;
     let (theirs, own) = children().await;
     let (theirs, own) = (theirs.expect("a child"), own.expect("a child"));
-    assert_eq!(plan.children.iter().map(|step| step.name.as_str()).collect::<Vec<_>>(), [own.as_str()]);
+    assert_eq!(
+        plan.children.iter().map(|step| step.name.as_str()).collect::<Vec<_>>(),
+        [own.as_str()]
+    );
     assert_ne!(theirs, own);
     for data in ["1", "3"] {
         cloud.client.raise_event(&own, "go", data).await.expect("accepted");
@@ -183,10 +220,17 @@ async fn keys_tags_and_status_are_those_of_the_point() {
     let cloud = shop.cloud().await;
     run(&cloud, "order", "Keys", "").await;
     shop.repair("ship");
-    let result = cloud.notifying.fork(&of("order", "copy")).await.expect("the store answers");
+    let result = cloud
+        .notifying
+        .fork(&of("order", "copy"))
+        .await
+        .expect("the store answers");
     assert_eq!(result.outcome, ForkOutcome::Forked);
     let made = summary(&cloud, "copy").await;
-    assert_eq!((made.custom_status.as_deref(), made.tags["stage"].as_str()), (Some("shipping"), "shipping"));
+    assert_eq!(
+        (made.custom_status.as_deref(), made.tags["stage"].as_str()),
+        (Some("shipping"), "shipping")
+    );
     cloud.drain().await;
     assert_eq!(output(&cloud, "copy").await, "kept None");
 }
@@ -230,14 +274,27 @@ async fn fork_killed_at(input: &str, count: usize, n: u64, when: CrashPoint) -> 
     cloud.queue.take();
     let listener = cloud.world.open_listener().await;
     let time = Duration::from_secs(5);
-    let config = cloud.world.builder_through(&listener).clock(Arc::clone(&clock) as Arc<dyn Clock>);
+    let config = cloud
+        .world
+        .builder_through(&listener)
+        .clock(Arc::clone(&clock) as Arc<dyn Clock>);
     let operator = connect(config.request_timeout(time).operation_timeout(time)).await;
     listener.crash_at_write(n, when);
     let done = until_crash(&listener, operator.fork(&of("order", "copy"))).await;
     clock.advance(REPAIRABLE + REPAIRABLE);
     recover(&cloud.silent).await;
-    if cloud.silent.instance_summary("copy").await.expect("the store answers").is_none() {
-        let again = cloud.silent.fork(&of("order", "copy")).await.expect("the store answers");
+    if cloud
+        .silent
+        .instance_summary("copy")
+        .await
+        .expect("the store answers")
+        .is_none()
+    {
+        let again = cloud
+            .silent
+            .fork(&of("order", "copy"))
+            .await
+            .expect("the store answers");
         assert_eq!(again.outcome, ForkOutcome::Forked, "{context}");
     }
     for _ in 0..4 {
@@ -251,7 +308,11 @@ async fn fork_killed_at(input: &str, count: usize, n: u64, when: CrashPoint) -> 
         cloud.drain().await;
     }
     for instance in ["order", "copy"] {
-        assert_eq!(output(&cloud, instance).await, count.to_string(), "{context}: {instance}");
+        assert_eq!(
+            output(&cloud, instance).await,
+            count.to_string(),
+            "{context}: {instance}"
+        );
     }
     assert!(shop.done().values().all(|done| *done == 2), "{context}: once in each");
     done.is_none()

@@ -112,16 +112,25 @@ async fn killed_at(
     let status = summary(&scene.cloud, "order").await;
     assert_eq!(status.status.name(), "Completed", "{context}: {status:?}");
     let done_once: Vec<(String, u32)> = scene.shop.done().into_iter().collect();
-    let expected: Vec<(String, u32)> = expected.iter().map(|(name, count)| ((*name).to_owned(), *count)).collect();
+    let expected: Vec<(String, u32)> = expected
+        .iter()
+        .map(|(name, count)| ((*name).to_owned(), *count))
+        .collect();
     assert_eq!(done_once, expected, "{context}");
     // What a process has staged that died before its decision is removed later.
     scene.clock.advance(REPAIRABLE);
     recover(provider).await;
     for kind in ["staged", "staged-head", "kept-result", "work", "intent"] {
-        assert!(scene.cloud.world.documents_of(kind).await.is_empty(), "{context}: {kind}");
+        assert!(
+            scene.cloud.world.documents_of(kind).await.is_empty(),
+            "{context}: {kind}"
+        );
     }
     for doc in scene.cloud.world.documents_of("instance").await {
-        assert!(doc["rewinding"].is_null() && doc["dueAt"].is_null() && doc["v"] == 1, "{context}: {doc}");
+        assert!(
+            doc["rewinding"].is_null() && doc["dueAt"].is_null() && doc["v"] == 1,
+            "{context}: {doc}"
+        );
     }
     done.is_none()
 }
@@ -167,7 +176,10 @@ async fn a_rewind_killed_at_any_write_is_completed_by_anybody() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "exhaustive: a run for each write of a commit of several batches"]
 async fn a_rewind_of_many_activities_killed_at_any_write_is_completed() {
-    let steps: Vec<String> = (0..150).map(|n| format!("s{n:03}")).chain(["ship".to_owned()]).collect();
+    let steps: Vec<String> = (0..150)
+        .map(|n| format!("s{n:03}"))
+        .chain(["ship".to_owned()])
+        .collect();
     let mut expected: Vec<(&str, u32)> = steps.iter().map(|step| (step.as_str(), 1)).collect();
     expected.sort_unstable();
     let input = steps.join(",");
@@ -193,7 +205,10 @@ async fn lost_answers_repeat_nothing() {
         scene.wake().await;
         assert_eq!(output(&scene.cloud, "order").await, "pack,ship", "seed {seed}");
         let done: Vec<(String, u32)> = scene.shop.done().into_iter().collect();
-        assert!(done.iter().all(|(_, count)| *count == 1) && done.len() == 4, "seed {seed}: {done:?}");
+        assert!(
+            done.iter().all(|(_, count)| *count == 1) && done.len() == 4,
+            "seed {seed}: {done:?}"
+        );
         let rewinds = summary(&scene.cloud, "order").await.rewinds;
         assert_eq!(rewinds.len(), 1, "seed {seed}");
     }

@@ -14,7 +14,11 @@ async fn a_failed_activity_runs_again_and_no_other() {
     let cloud = shop.cloud().await;
     run(&cloud, "order", "Steps", "pay,ship,thank").await;
     assert_failed(&summary(&cloud, "order").await);
-    let before = cloud.client.read_execution_history("order", 1).await.expect("a history");
+    let before = cloud
+        .client
+        .read_execution_history("order", 1)
+        .await
+        .expect("a history");
     shop.repair("ship");
 
     let dry = RewindRequest {
@@ -25,7 +29,11 @@ async fn a_failed_activity_runs_again_and_no_other() {
     let planned = cloud.silent.rewind(&dry).await.expect("the store answers");
     assert_eq!(planned.outcome, RewindOutcome::Planned);
     let plan = planned.plan.expect("a plan");
-    let shown: Vec<_> = plan.activities.iter().map(|step| (step.kind, step.name.as_str(), step.failures)).collect();
+    let shown: Vec<_> = plan
+        .activities
+        .iter()
+        .map(|step| (step.kind, step.name.as_str(), step.failures))
+        .collect();
     assert_eq!(shown, [(StepKind::Activity, "Act", 1)]);
     assert!(plan.delivered.is_empty() && plan.reused.is_empty(), "{plan:?}");
     assert_failed(&summary(&cloud, "order").await);
@@ -37,13 +45,37 @@ async fn a_failed_activity_runs_again_and_no_other() {
 
     // What was undone is kept and shown.
     let rewinds = summary(&cloud, "order").await.rewinds;
-    assert_eq!((rewinds.len(), rewinds[0].number, rewinds[0].reason.as_deref()), (1, 1, Some("repaired")));
-    assert!(rewinds[0].error.as_deref().is_some_and(|error| error.contains("ship is broken")));
-    let undone = cloud.silent.undone_history("order", 1).await.expect("the store answers").expect("a rewind");
-    assert_eq!(undone.events[..], before[rewinds[0].before as usize - 1..], "event for event");
+    assert_eq!(
+        (rewinds.len(), rewinds[0].number, rewinds[0].reason.as_deref()),
+        (1, 1, Some("repaired"))
+    );
+    assert!(
+        rewinds[0]
+            .error
+            .as_deref()
+            .is_some_and(|error| error.contains("ship is broken"))
+    );
+    let undone = cloud
+        .silent
+        .undone_history("order", 1)
+        .await
+        .expect("the store answers")
+        .expect("a rewind");
+    assert_eq!(
+        undone.events[..],
+        before[rewinds[0].before as usize - 1..],
+        "event for event"
+    );
     let last = undone.events.last().map(|event| &event.kind);
     assert!(matches!(last, Some(EventKind::OrchestrationFailed { .. })), "{last:?}");
-    assert!(cloud.silent.undone_history("order", 2).await.expect("the store answers").is_none());
+    assert!(
+        cloud
+            .silent
+            .undone_history("order", 2)
+            .await
+            .expect("the store answers")
+            .is_none()
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -56,7 +88,11 @@ async fn the_whole_retry_policy_applies_again() {
     assert_eq!(shop.tried("ship"), 3);
     let result = rewound(&cloud, "order").await;
     let plan = result.plan.expect("a plan");
-    assert_eq!(plan.activities.iter().map(|step| step.failures).collect::<Vec<_>>(), [3], "{plan:?}");
+    assert_eq!(
+        plan.activities.iter().map(|step| step.failures).collect::<Vec<_>>(),
+        [3],
+        "{plan:?}"
+    );
     assert_failed(&summary(&cloud, "order").await);
     assert_eq!(shop.tried("ship"), 6, "all attempts again");
     shop.repair("ship");
@@ -64,8 +100,16 @@ async fn the_whole_retry_policy_applies_again() {
     assert_eq!(output(&cloud, "order").await, "pay,ship");
     shop.assert_once(&["pay", "ship"]);
     assert_eq!(summary(&cloud, "order").await.rewinds.len(), 2);
-    let undone = cloud.silent.undone_history("order", 1).await.expect("the store answers").expect("a rewind");
-    let failures = undone.events.iter().filter(|event| matches!(event.kind, EventKind::ActivityFailed { .. }));
+    let undone = cloud
+        .silent
+        .undone_history("order", 1)
+        .await
+        .expect("the store answers")
+        .expect("a rewind");
+    let failures = undone
+        .events
+        .iter()
+        .filter(|event| matches!(event.kind, EventKind::ActivityFailed { .. }));
     assert_eq!(failures.count(), 3, "the first rewind's undone events are still there");
 }
 
@@ -150,7 +194,11 @@ async fn a_kept_result_outlasts_another_failure() {
         assert_eq!(shop.tried("release"), 1);
     }
     assert_eq!(rewind(&cloud, "order").await.outcome, RewindOutcome::Rewound);
-    cloud.client.cancel_instance("order", "not now").await.expect("accepted");
+    cloud
+        .client
+        .cancel_instance("order", "not now")
+        .await
+        .expect("accepted");
     cloud.drain().await;
     assert_eq!(summary(&cloud, "order").await.status, InstanceStatus::Cancelled);
     assert_eq!(cloud.world.documents_of("kept-result").await.len(), 1);
@@ -180,8 +228,15 @@ async fn an_operator_may_go_further_back_and_run_everything_again() {
         cloud.drain().await;
         assert_eq!(output(&cloud, "order").await, "pay,pack,ship");
         let times = if discard { 2 } else { 1 };
-        assert_eq!((shop.tried("pay"), shop.tried("pack"), shop.tried("ship")), (times, times, 2));
-        let history = cloud.client.read_execution_history("order", 1).await.expect("a history");
+        assert_eq!(
+            (shop.tried("pay"), shop.tried("pack"), shop.tried("ship")),
+            (times, times, 2)
+        );
+        let history = cloud
+            .client
+            .read_execution_history("order", 1)
+            .await
+            .expect("a history");
         let ids: Vec<u64> = history.iter().map(|event| event.event_id()).collect();
         assert!(ids.iter().copied().eq(1..=ids.len() as u64), "{ids:?}");
     }
@@ -194,14 +249,31 @@ async fn keys_tags_and_status_are_as_they_were() {
     let cloud = shop.cloud().await;
     run(&cloud, "order", "Keys", "").await;
     let failed = summary(&cloud, "order").await;
-    assert_eq!((failed.custom_status.as_deref(), failed.tags["stage"].as_str()), (Some("failed"), "failed"));
+    assert_eq!(
+        (failed.custom_status.as_deref(), failed.tags["stage"].as_str()),
+        (Some("failed"), "failed")
+    );
     shop.repair("ship");
     assert_eq!(rewind(&cloud, "order").await.outcome, RewindOutcome::Rewound);
     let now = summary(&cloud, "order").await;
     assert_eq!(now.status, InstanceStatus::Running);
-    assert_eq!((now.custom_status.as_deref(), now.tags["stage"].as_str()), (Some("shipping"), "shipping"));
-    assert!(now.custom_status_version > failed.custom_status_version, "those who wait for it see it");
-    assert_eq!(cloud.client.get_kv_value("order", "key").await.expect("keys").as_deref(), Some("kept"));
+    assert_eq!(
+        (now.custom_status.as_deref(), now.tags["stage"].as_str()),
+        (Some("shipping"), "shipping")
+    );
+    assert!(
+        now.custom_status_version > failed.custom_status_version,
+        "those who wait for it see it"
+    );
+    assert_eq!(
+        cloud
+            .client
+            .get_kv_value("order", "key")
+            .await
+            .expect("keys")
+            .as_deref(),
+        Some("kept")
+    );
     assert_eq!(cloud.client.get_kv_value("order", "new").await.expect("keys"), None);
     cloud.drain().await;
     assert_eq!(output(&cloud, "order").await, "kept None");
@@ -233,7 +305,11 @@ async fn an_instance_that_failed_in_its_first_turn_runs_from_its_start() {
     assert_eq!(result.plan.map(|plan| plan.kept), Some(1));
     let again = summary(&cloud, "order").await;
     assert_failed(&again);
-    assert_eq!((again.events, again.rewinds.len()), (failed.events, 1), "the same code fails the same way");
+    assert_eq!(
+        (again.events, again.rewinds.len()),
+        (failed.events, 1),
+        "the same code fails the same way"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -246,7 +322,11 @@ async fn events_messages_and_timers_are_delivered_again_in_their_order() {
         cloud.client.raise_event("order", name, data).await.expect("accepted");
         cloud.drain().await;
     }
-    cloud.client.enqueue_event("order", "more", "2").await.expect("accepted");
+    cloud
+        .client
+        .enqueue_event("order", "more", "2")
+        .await
+        .expect("accepted");
     cloud.drain().await;
     assert_failed(&summary(&cloud, "order").await);
     shop.repair("ship");
@@ -270,7 +350,11 @@ async fn a_cancelled_instance_goes_on() {
     let shop = Shop::default();
     let cloud = shop.cloud().await;
     run(&cloud, "order", "Wait", "").await;
-    cloud.client.cancel_instance("order", "by mistake").await.expect("accepted");
+    cloud
+        .client
+        .cancel_instance("order", "by mistake")
+        .await
+        .expect("accepted");
     cloud.drain().await;
     assert_eq!(summary(&cloud, "order").await.status, InstanceStatus::Cancelled);
     rewound(&cloud, "order").await;
@@ -280,7 +364,11 @@ async fn a_cancelled_instance_goes_on() {
     for data in ["1", "3"] {
         cloud.client.raise_event("order", "go", data).await.expect("accepted");
         cloud.drain().await;
-        cloud.client.enqueue_event("order", "more", "2").await.expect("accepted");
+        cloud
+            .client
+            .enqueue_event("order", "more", "2")
+            .await
+            .expect("accepted");
         cloud.drain().await;
     }
     assert_eq!(output(&cloud, "order").await, "1,2,3");
@@ -300,10 +388,11 @@ async fn an_instance_that_failed_by_nondeterminism_goes_on_with_a_fixed_build() 
     };
     let cloud = Cloud::with(options, orchestrations(), shop.activities()).await;
     run(&cloud, "order", "Wait", "").await;
-    let careless = |ctx: duroxide::OrchestrationContext, _: String| async move {
-        ctx.schedule_activity("Act", "careless").await
-    };
-    let careless = duroxide::OrchestrationRegistry::builder().register("Wait", careless).build();
+    let careless =
+        |ctx: duroxide::OrchestrationContext, _: String| async move { ctx.schedule_activity("Act", "careless").await };
+    let careless = duroxide::OrchestrationRegistry::builder()
+        .register("Wait", careless)
+        .build();
     let careless = cloud.another_build(limits("two"), careless).await;
     cloud.client.raise_event("order", "go", "1").await.expect("accepted");
     for sent in cloud.queue.take() {
@@ -312,10 +401,23 @@ async fn an_instance_that_failed_by_nondeterminism_goes_on_with_a_fixed_build() 
     cloud.queue.take();
     let failed = summary(&cloud, "order").await;
     assert_failed(&failed);
-    assert!(failed.error.as_deref().is_some_and(|error| error.contains("nondeterministic")), "{failed:?}");
+    assert!(
+        failed
+            .error
+            .as_deref()
+            .is_some_and(|error| error.contains("nondeterministic")),
+        "{failed:?}"
+    );
     let plan = rewound(&cloud, "order").await.plan.expect("a plan");
-    assert_eq!(plan.delivered.iter().map(|step| step.name.as_str()).collect::<Vec<_>>(), ["go"]);
-    cloud.client.enqueue_event("order", "more", "2").await.expect("accepted");
+    assert_eq!(
+        plan.delivered.iter().map(|step| step.name.as_str()).collect::<Vec<_>>(),
+        ["go"]
+    );
+    cloud
+        .client
+        .enqueue_event("order", "more", "2")
+        .await
+        .expect("accepted");
     cloud.drain().await;
     cloud.client.raise_event("order", "go", "3").await.expect("accepted");
     cloud.drain().await;

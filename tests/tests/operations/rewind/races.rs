@@ -15,7 +15,11 @@ async fn of_two_operators_one_rewinds() {
         let (one, two) = futures::join!(rewind(&cloud, "order"), rewind(&cloud, "order"));
         let mut outcomes = [one.outcome, two.outcome];
         outcomes.sort_by_key(|outcome| *outcome != RewindOutcome::Rewound);
-        assert_eq!(outcomes, [RewindOutcome::Rewound, RewindOutcome::NotFailed], "round {round}");
+        assert_eq!(
+            outcomes,
+            [RewindOutcome::Rewound, RewindOutcome::NotFailed],
+            "round {round}"
+        );
         cloud.drain().await;
         assert_eq!(output(&cloud, "order").await, "pack,ship", "round {round}");
         shop.assert_once(&["pack", "pay", "ship", "thank"]);
@@ -31,7 +35,11 @@ async fn a_turn_that_would_drop_a_message_is_fenced_off() {
     run(&cloud, "order", "Wait", "").await;
     cloud.client.raise_event("order", "go", "1").await.expect("accepted");
     cloud.drain().await;
-    cloud.client.enqueue_event("order", "more", "2").await.expect("accepted");
+    cloud
+        .client
+        .enqueue_event("order", "more", "2")
+        .await
+        .expect("accepted");
     cloud.drain().await;
     assert_failed(&summary(&cloud, "order").await);
     enqueue(&cloud.silent, raised("order", "3")).await;
@@ -76,7 +84,10 @@ async fn a_cancellation_before_a_rewind_does_not_reach_it_and_one_after_it_does(
     cloud.drain().await;
     let cancelled = summary(&cloud, "other").await;
     assert_eq!(cancelled.status.name(), "Cancelled");
-    assert!(cancelled.error.as_deref().is_some_and(|error| error.contains("second")), "{cancelled:?}");
+    assert!(
+        cancelled.error.as_deref().is_some_and(|error| error.contains("second")),
+        "{cancelled:?}"
+    );
 }
 
 /// A worker still runs an activity that was cancelled when the instance failed: what it reports is dropped, and the activity has a
@@ -92,8 +103,13 @@ async fn a_worker_of_before_the_failure_cannot_complete_what_runs_again() {
         cloud.orchestrator.invoke(&[sent.wakeup]).await;
     }
     let id = tests::turns::activity_id("order", 2);
-    let claimed = cloud.silent.fetch_work(&id, LOCK, None, &duroxide::providers::TagFilter::Any).await;
-    let Ok(Fetched::Ready(work)) = claimed else { panic!("{claimed:?}") };
+    let claimed = cloud
+        .silent
+        .fetch_work(&id, LOCK, None, &duroxide::providers::TagFilter::Any)
+        .await;
+    let Ok(Fetched::Ready(work)) = claimed else {
+        panic!("{claimed:?}")
+    };
     cloud.client.cancel_instance("order", "enough").await.expect("accepted");
     cloud.drain().await;
     shop.repair("b");

@@ -81,7 +81,9 @@ impl Scene {
             metadata: ended(status, "why"),
             ..Decision::of(events)
         };
-        commit(&self.provider, &turn.lock_token, decision).await.expect("it ends");
+        commit(&self.provider, &turn.lock_token, decision)
+            .await
+            .expect("it ends");
     }
 
     async fn rewind(&self, dry_run: bool) -> RewindOutcome {
@@ -159,7 +161,9 @@ async fn prepared(state: State) -> Scene {
         }
         Completed => {
             let output = "out".to_owned();
-            scene.end("Completed", EventKind::OrchestrationCompleted { output }).await;
+            scene
+                .end("Completed", EventKind::OrchestrationCompleted { output })
+                .await;
         }
         Failed | Deleting | DeletionGivenUp => scene.end("Failed", failed(AppErrorKind::OrchestrationFailed)).await,
         FailedAndClaimed => {
@@ -182,7 +186,10 @@ async fn prepared(state: State) -> Scene {
         listener.crash_at_write(2, cosmos_emulator::CrashPoint::AfterApplied);
         let both = [INSTANCE.to_owned(), "other".to_owned()];
         let deleted = deleter.delete_instances_atomic(&both, true).await;
-        assert!(deleted.is_err() && listener.crashed(), "it is marked and not decided: {deleted:?}");
+        assert!(
+            deleted.is_err() && listener.crashed(),
+            "it is marked and not decided: {deleted:?}"
+        );
     }
     if state == DeletionGivenUp {
         scene.clock.advance(REPAIRABLE);
@@ -202,15 +209,31 @@ async fn only_what_has_failed_is_rewound() {
         };
         assert_eq!(planned, expected_plan, "{state:?}");
         if state != DeletionGivenUp {
-            assert_eq!(snapshot(&scene._world).await.len(), before, "{state:?}: a dry run writes nothing new");
+            assert_eq!(
+                snapshot(&scene._world).await.len(),
+                before,
+                "{state:?}: a dry run writes nothing new"
+            );
         }
         assert_eq!(scene.rewind(false).await, expected, "{state:?}");
         if expected == RewindOutcome::Rewound {
-            let summary = scene.provider.instance_summary(INSTANCE).await.expect("the store answers");
-            assert_eq!(summary.map(|summary| summary.status), Some(InstanceStatus::Running), "{state:?}");
+            let summary = scene
+                .provider
+                .instance_summary(INSTANCE)
+                .await
+                .expect("the store answers");
+            assert_eq!(
+                summary.map(|summary| summary.status),
+                Some(InstanceStatus::Running),
+                "{state:?}"
+            );
             let turn = turn(&scene.provider, INSTANCE).await;
             let heard = |item: &WorkItem| matches!(item, WorkItem::ExternalRaised { data, .. } if data == "last");
-            assert!(turn.item.messages.iter().any(heard), "{state:?}: {:?}", turn.item.messages);
+            assert!(
+                turn.item.messages.iter().any(heard),
+                "{state:?}: {:?}",
+                turn.item.messages
+            );
             assert_eq!(turn.item.history.len(), 1, "{state:?}");
             assert_eq!(scene.rewind(false).await, RewindOutcome::NotFailed, "{state:?}");
         }
@@ -244,11 +267,16 @@ async fn a_turn_that_was_given_up_gets_its_messages_back() {
         metadata: ended("Failed", "given up"),
         ..Decision::of(vec![event(INSTANCE, 1, 4, EventKind::OrchestrationFailed { details })])
     };
-    commit(provider, &given_up.lock_token, decision).await.expect("it is given up");
+    commit(provider, &given_up.lock_token, decision)
+        .await
+        .expect("it is given up");
     assert_eq!(scene._world.documents_of("dead-letter").await.len(), 1);
     assert_eq!(scene.rewind(false).await, RewindOutcome::Rewound);
     assert!(scene._world.documents_of("dead-letter").await.is_empty());
-    assert!(scene._world.documents_of("work").await.is_empty(), "both have completed");
+    assert!(
+        scene._world.documents_of("work").await.is_empty(),
+        "both have completed"
+    );
     let turn = turn(provider, INSTANCE).await;
     assert_eq!(turn.item.messages, given_up.item.messages, "in their order");
     assert_eq!(turn.item.history.len(), 3);
@@ -264,7 +292,11 @@ async fn undone_history_goes_with_its_instance() {
     super::support::rewound(&cloud, "order").await;
     let histories = cloud.world.documents_of("history").await.len();
     assert!(histories > 3, "{histories}");
-    let deleted = cloud.silent.delete_instance("order", false).await.expect("it is deleted");
+    let deleted = cloud
+        .silent
+        .delete_instance("order", false)
+        .await
+        .expect("it is deleted");
     assert_eq!(deleted.instances_deleted, 1);
     assert!(cloud.world.documents_of("history").await.is_empty());
 }

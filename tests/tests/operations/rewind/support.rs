@@ -92,7 +92,11 @@ pub fn orchestrations() -> OrchestrationRegistry {
                 errors.push(error);
             }
         }
-        if errors.is_empty() { Ok("undone".to_owned()) } else { Err(format!("by hand: {}", errors.join(", "))) }
+        if errors.is_empty() {
+            Ok("undone".to_owned())
+        } else {
+            Err(format!("by hand: {}", errors.join(", ")))
+        }
     };
     let fan = |ctx: OrchestrationContext, input: String| async move {
         let calls = input.split(',').map(|step| ctx.schedule_activity("Act", step));

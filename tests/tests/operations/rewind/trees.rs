@@ -28,7 +28,10 @@ async fn a_failed_tree_goes_on_where_it_failed() {
         assert_eq!(refused.outcome, RewindOutcome::HasParent(parent.to_owned()));
     }
     let plan = rewound(&cloud, "order").await.plan.expect("a plan");
-    assert_eq!(plan.children.iter().map(|step| step.name.as_str()).collect::<Vec<_>>(), [&middle]);
+    assert_eq!(
+        plan.children.iter().map(|step| step.name.as_str()).collect::<Vec<_>>(),
+        [&middle]
+    );
     assert_eq!(output(&cloud, "order").await, "pack,ship");
     let mut done = shop.done();
     assert_eq!(done.remove("pay"), Some(2), "once in each parent");
@@ -72,7 +75,13 @@ async fn a_child_that_was_deleted_is_started_again() {
     run(&cloud, "order", "Parent", "Steps:ship").await;
     let leaf = child(&cloud, "order").await;
     let pk = cosmos::PartitionKey::new(&leaf).expect("a key");
-    for doc in cloud.world.documents().await.iter().filter(|doc| doc["pk"] == leaf.as_str()) {
+    for doc in cloud
+        .world
+        .documents()
+        .await
+        .iter()
+        .filter(|doc| doc["pk"] == leaf.as_str())
+    {
         let id = doc["id"].as_str().expect("an id");
         let deleted = cloud.world.raw().delete(&pk, id, None, cosmos::Retry::Idempotent).await;
         deleted.expect("it is deleted");
@@ -89,14 +98,26 @@ async fn a_cancelled_tree_goes_on() {
     let cloud = shop.cloud().await;
     run(&cloud, "order", "Parent", "Wait:").await;
     let leaf = child(&cloud, "order").await;
-    cloud.client.cancel_instance("order", "by mistake").await.expect("accepted");
+    cloud
+        .client
+        .cancel_instance("order", "by mistake")
+        .await
+        .expect("accepted");
     cloud.drain().await;
     for instance in ["order", &leaf] {
-        assert_eq!(summary(&cloud, instance).await.status, InstanceStatus::Cancelled, "{instance}");
+        assert_eq!(
+            summary(&cloud, instance).await.status,
+            InstanceStatus::Cancelled,
+            "{instance}"
+        );
     }
     rewound(&cloud, "order").await;
     for instance in ["order", &leaf] {
-        assert_eq!(summary(&cloud, instance).await.status, InstanceStatus::Running, "{instance}");
+        assert_eq!(
+            summary(&cloud, instance).await.status,
+            InstanceStatus::Running,
+            "{instance}"
+        );
     }
     for data in ["1", "3"] {
         cloud.client.raise_event(&leaf, "go", data).await.expect("accepted");

@@ -57,7 +57,9 @@ pub(crate) fn child_of(event: &Event, parent: &str) -> Option<String> {
 pub(super) async fn started(store: &Store, loaded: &Loaded, cut: &Cut) -> Result<Vec<String>, Failure> {
     let mut started = Vec::new();
     for n in &cut.reopened.undone_children {
-        let Some(child) = child_of(&loaded.events[*n], &loaded.fence.doc.pk) else { continue };
+        let Some(child) = child_of(&loaded.events[*n], &loaded.fence.doc.pk) else {
+            continue;
+        };
         let found = store.newest_fence(&PartitionKey::new(&child)?).await?;
         started.extend(found.filter(|found| found.doc.is_taken()).map(|_| child));
     }
@@ -67,7 +69,9 @@ pub(super) async fn started(store: &Store, loaded: &Loaded, cut: &Cut) -> Result
 /// Fails while a child is about to be cancelled: the cancellation would reach it after the rewind.
 pub(super) async fn check_cancelling(store: &Store, loaded: &Loaded, cut: &Cut) -> Result<(), Failure> {
     for n in &cut.reopened.children {
-        let Some(child) = child_of(&loaded.events[*n], &loaded.fence.doc.pk) else { continue };
+        let Some(child) = child_of(&loaded.events[*n], &loaded.fence.doc.pk) else {
+            continue;
+        };
         let pk = PartitionKey::new(&child)?;
         // What is read after this is at least as new as what others have written so far.
         let found = store.newest_fence(&pk).await?;
@@ -124,7 +128,10 @@ async fn open_children<'a>(
     let events = read::history_of(store, pk, execution).await?;
     let open = reopen::reopen(&events, events.len(), events.len()).children;
     let queued = Queued::read(store, pk).await?;
-    let results = queued.messages().iter().filter_map(|message| serde_json::from_str(message.item.get()).ok());
+    let results = queued
+        .messages()
+        .iter()
+        .filter_map(|message| serde_json::from_str(message.item.get()).ok());
     let results: HashSet<u64> = results
         .filter_map(|item| match item {
             WorkItem::SubOrchCompleted {
@@ -160,7 +167,11 @@ async fn settle_child(store: &Store, child: &Child<'_>) -> Result<Vec<Due>, Fail
     let parent = PartitionKey::new(child.parent)?;
     for _ in 0..ATTEMPTS {
         let Some(fence) = clean_fence(store, &pk).await? else {
-            if store.fence(&pk).await?.is_some_and(|fence| fence.doc.lock.deleting.is_some()) {
+            if store
+                .fence(&pk)
+                .await?
+                .is_some_and(|fence| fence.doc.lock.deleting.is_some())
+            {
                 return Err(Failure::busy(&pk));
             }
             send(store, child, &child.instance, child.start()).await?;
@@ -210,7 +221,11 @@ async fn rewind_child(
         return Ok(None);
     };
     if let Err(Refused::Impossible(why)) = Cut::of(&loaded, &order) {
-        tracing::warn!(instance = pk.as_str(), why, "a child cannot be rewound: its parent gets its failure again");
+        tracing::warn!(
+            instance = pk.as_str(),
+            why,
+            "a child cannot be rewound: its parent gets its failure again"
+        );
         let error = read::output(store, pk, &fence.doc.current).await?.unwrap_or_default();
         send(store, child, child.parent, child.failed(error)).await?;
         return Ok(Some(Vec::new()));

@@ -53,19 +53,36 @@ pub(crate) async fn fork(store: &Store, fork: &Fork<'_>) -> Result<Option<Vec<Du
     let pk = PartitionKey::new(fork.id)?;
     let found = store.newest_fence(&pk).await?;
     let now = store.now();
-    if found.as_ref().is_some_and(|found| found.doc.is_taken() || found.doc.lock.deleting.is_some()) {
+    if found
+        .as_ref()
+        .is_some_and(|found| found.doc.is_taken() || found.doc.lock.deleting.is_some())
+    {
         return Ok(None);
     }
-    if found.as_ref().is_some_and(|found| found.doc.lock.claim_at(now).is_some()) {
+    if found
+        .as_ref()
+        .is_some_and(|found| found.doc.lock.claim_at(now).is_some())
+    {
         return Err(Failure::busy(&pk));
     }
     let commit = store.ids.unique();
-    let blank = found.as_ref().map_or_else(|| InstanceDoc::absent(fork.id, now), |found| found.doc.clone());
+    let blank = found
+        .as_ref()
+        .map_or_else(|| InstanceDoc::absent(fork.id, now), |found| found.doc.clone());
     let claimed = blank.with(|lock| lock.claim(&commit, now.saturating_add(millis(CLAIM)), &[]));
-    let Some(fence) = store.swap_fence(&pk, found.as_ref().map(|found| &found.etag), claimed).await? else {
+    let Some(fence) = store
+        .swap_fence(&pk, found.as_ref().map(|found| &found.etag), claimed)
+        .await?
+    else {
         return Err(Failure::busy(&pk));
     };
-    let plan = Forked { fork, store, commit: &commit, now }.plan(fence.doc.clone())?;
+    let plan = Forked {
+        fork,
+        store,
+        commit: &commit,
+        now,
+    }
+    .plan(fence.doc.clone())?;
     if !write(store, &pk, &fence.etag, plan).await? {
         return Err(Failure::busy(&pk));
     }
@@ -187,11 +204,15 @@ impl Forked<'_> {
                     value,
                     last_updated_at_ms,
                 } => {
-                    let doc = known.entry(key.clone()).or_insert_with(|| KvDoc::new(self.fork.id, key));
+                    let doc = known
+                        .entry(key.clone())
+                        .or_insert_with(|| KvDoc::new(self.fork.id, key));
                     doc.write(scope, Some((value, *last_updated_at_ms)));
                 }
                 EventKind::KeyValueCleared { key } => {
-                    let doc = known.entry(key.clone()).or_insert_with(|| KvDoc::new(self.fork.id, key));
+                    let doc = known
+                        .entry(key.clone())
+                        .or_insert_with(|| KvDoc::new(self.fork.id, key));
                     doc.write(scope, None);
                 }
                 EventKind::KeyValuesCleared => known.values_mut().for_each(|doc| doc.write(scope, None)),
@@ -208,7 +229,12 @@ impl Forked<'_> {
         Ok(())
     }
 
-    fn custom_status(&self, instance: &mut InstanceDoc, kept: &[Event], ops: &mut Vec<StagedOp>) -> Result<(), Failure> {
+    fn custom_status(
+        &self,
+        instance: &mut InstanceDoc,
+        kept: &[Event],
+        ops: &mut Vec<StagedOp>,
+    ) -> Result<(), Failure> {
         let then = kept.iter().rev().find_map(|event| match &event.kind {
             EventKind::CustomStatusUpdated { status } => Some(status.clone()),
             EventKind::OrchestrationStarted {
@@ -249,7 +275,9 @@ impl Forked<'_> {
             ops.push(StagedOp::upsert(&message.id, &message)?);
         }
         for n in &self.fork.reopened.timers {
-            let EventKind::TimerCreated { fire_at_ms } = events[*n].kind else { continue };
+            let EventKind::TimerCreated { fire_at_ms } = events[*n].kind else {
+                continue;
+            };
             let timer = events[*n].event_id();
             instance.current.open_timer(timer);
             let item = WorkItem::TimerFired {

@@ -2,7 +2,9 @@
 
 use crate::error::Failure;
 use crate::model::sql::{DEAD_LETTER, KEPT_RESULT};
-use crate::model::{CompletedAttempts, DeadLetterDoc, DeadLetterKind, HistoryDoc, KvDoc, Listed, MessageDoc, WorkDoc, chain_of};
+use crate::model::{
+    CompletedAttempts, DeadLetterDoc, DeadLetterKind, HistoryDoc, KvDoc, Listed, MessageDoc, WorkDoc, chain_of,
+};
 use crate::read;
 use crate::recovery::Queued;
 use crate::store::{Fence, Store};
@@ -47,7 +49,9 @@ impl Loaded {
             return Ok(None);
         }
         let raw = docs.iter().flat_map(|doc| &doc.events);
-        let events = raw.map(|event| decoded(pk, event)).collect::<Result<Vec<Event>, Failure>>()?;
+        let events = raw
+            .map(|event| decoded(pk, event))
+            .collect::<Result<Vec<Event>, Failure>>()?;
         let last = docs.iter().find(|doc| doc.commit == state.head);
         let last_turn = last.map_or(events.len(), |doc| doc.offset as usize);
         // Twice: an activity that completes during one of them is seen by the other, as an item or as a result.
@@ -79,12 +83,14 @@ impl Loaded {
             let items = letter.given_up.items.iter();
             return items.filter_map(|item| serde_json::from_str(item.get()).ok()).collect();
         }
-        let failure = self.events[self.last_turn..].iter().find_map(|event| match &event.kind {
-            EventKind::OrchestrationFailed {
-                details: ErrorDetails::Poison { message, .. },
-            } => Some(message),
-            _ => None,
-        });
+        let failure = self.events[self.last_turn..]
+            .iter()
+            .find_map(|event| match &event.kind {
+                EventKind::OrchestrationFailed {
+                    details: ErrorDetails::Poison { message, .. },
+                } => Some(message),
+                _ => None,
+            });
         failure
             .and_then(|message| serde_json::from_str(message).ok())
             .unwrap_or_default()

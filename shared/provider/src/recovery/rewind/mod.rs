@@ -95,7 +95,10 @@ pub(crate) async fn clean_fence(store: &Store, pk: &PartitionKey) -> Result<Opti
 pub(crate) async fn rewind(store: &Store, pk: &PartitionKey, order: &Order<'_>) -> Result<Done, Failure> {
     for _ in 0..ATTEMPTS {
         let Some(fence) = clean_fence(store, pk).await? else {
-            let marked = store.fence(pk).await?.is_some_and(|fence| fence.doc.lock.deleting.is_some());
+            let marked = store
+                .fence(pk)
+                .await?
+                .is_some_and(|fence| fence.doc.lock.deleting.is_some());
             return Ok(if marked { Done::Deleting } else { Done::NotFailed });
         };
         if fence.doc.rewinds.has(order.call) {
@@ -113,7 +116,9 @@ pub(crate) async fn rewind(store: &Store, pk: &PartitionKey, order: &Order<'_>) 
                 let due = match children::settle(store, pk, &now).await? {
                     Some(due) => due,
                     // Others have settled them.
-                    None => Queued::read(store, pk).await?.due(&now.doc, store.now(), &Default::default()),
+                    None => Queued::read(store, pk)
+                        .await?
+                        .due(&now.doc, store.now(), &Default::default()),
                 };
                 return Ok(Done::Rewound { due });
             }

@@ -4,8 +4,8 @@ use super::{Loaded, Refused};
 use crate::due::Due;
 use crate::error::Failure;
 use crate::model::{
-    Envelope, HistoryDoc, HistoryPart, InstanceDoc, Kept, KeptCall, KeptResultDoc, MessageDoc, Receipt, ReceiptDoc, Rewind, Scope, StagedOp, Status,
-    TextDoc, WorkDoc,
+    Envelope, HistoryDoc, HistoryPart, InstanceDoc, Kept, KeptCall, KeptResultDoc, MessageDoc, Receipt, ReceiptDoc,
+    Rewind, Scope, StagedOp, Status, TextDoc, WorkDoc,
 };
 use crate::reopen::{self, Reopened};
 use crate::store::{Store, check_fence, check_size};
@@ -51,7 +51,11 @@ impl Cut {
             Some(EventKind::OrchestrationStarted { version, .. }) => {
                 semver::Version::parse(version).is_ok_and(|version| version != semver::Version::new(0, 0, 0))
             }
-            _ => return Err(Refused::Impossible("its history does not begin with its start".to_owned())),
+            _ => {
+                return Err(Refused::Impossible(
+                    "its history does not begin with its start".to_owned(),
+                ));
+            }
         };
         let restart = reopened.nudge && !is_chosen;
         if restart && loaded.fence.doc.current.execution != duroxide::INITIAL_EXECUTION_ID {
@@ -229,8 +233,11 @@ impl Planner<'_> {
             let of = ends.entry(&doc.commit).or_default();
             *of = (*of).max(end(doc));
         }
-        let (whole, parts): (Vec<&HistoryDoc>, Vec<&HistoryDoc>) =
-            self.loaded.docs.iter().partition(|doc| ends[doc.commit.as_str()] <= kept);
+        let (whole, parts): (Vec<&HistoryDoc>, Vec<&HistoryDoc>) = self
+            .loaded
+            .docs
+            .iter()
+            .partition(|doc| ends[doc.commit.as_str()] <= kept);
         state.head = whole.last().map(|doc| doc.commit.clone()).unwrap_or_default();
         let mut ops = Vec::new();
         let prev = state.head.clone();
@@ -354,10 +361,15 @@ impl Planner<'_> {
             ops.push(StagedOp::upsert(&message.id, &message)?);
         }
         for n in &reopened.timers {
-            let EventKind::TimerCreated { fire_at_ms } = events[*n].kind else { continue };
+            let EventKind::TimerCreated { fire_at_ms } = events[*n].kind else {
+                continue;
+            };
             let id = events[*n].event_id();
             instance.current.open_timer(id);
-            if again.iter().any(|(item, _)| matches!(item, WorkItem::TimerFired { id: fired, .. } if *fired == id)) {
+            if again
+                .iter()
+                .any(|(item, _)| matches!(item, WorkItem::TimerFired { id: fired, .. } if *fired == id))
+            {
                 continue;
             }
             let item = WorkItem::TimerFired {
@@ -405,7 +417,9 @@ impl Planner<'_> {
             let event = &self.loaded.events[*n];
             let id = event.event_id();
             let is_there = self.loaded.works.contains_key(&WorkDoc::id(execution, id));
-            let Some(item) = activity_of(event, &instance.pk, execution) else { continue };
+            let Some(item) = activity_of(event, &instance.pk, execution) else {
+                continue;
+            };
             if is_there || obtained.contains(&id) {
                 continue;
             }
@@ -440,7 +454,10 @@ impl Planner<'_> {
                 order: [event.timestamp_ms, *n as u64],
             };
             let mut kept = KeptResultDoc::new(&instance.pk, &format!("{}:{n}", self.commit), &call, result);
-            kept.attempts = event.source_event_id.and_then(|id| self.loaded.attempts_of(id)).cloned();
+            kept.attempts = event
+                .source_event_id
+                .and_then(|id| self.loaded.attempts_of(id))
+                .cloned();
             ops.push(StagedOp::create(&kept.id, &kept)?);
         }
         // Those that an earlier rewind has kept are still there, even if the instance has failed again since.
