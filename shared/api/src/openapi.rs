@@ -3,8 +3,8 @@
 //! Each handler documents its own answers. The problems that every route shares are added here.
 
 use crate::handlers::{
-    batches, dashboard, dead_letters, details, explain, instances, manage, numbers, pause, restart, rewind, send,
-    service, start,
+    batches, dashboard, dead_letters, details, explain, fork, instances, manage, numbers, pause, restart, rewind,
+    send, service, start,
 };
 use crate::routes::ROUTES;
 use crate::types::{self, Problem, ProblemType};
@@ -23,7 +23,7 @@ use utoipa::openapi::{Content, OpenApi, PathItem, Ref, RefOr, ResponseBuilder};
     ),
     paths(
         service::health, service::openapi, service::me, dashboard::config, start::start, instances::list, instances::get, manage::delete, manage::cancel,
-        manage::prune, pause::pause, pause::resume, restart::restart, rewind::rewind,
+        manage::prune, pause::pause, pause::resume, restart::restart, rewind::rewind, fork::fork,
         batches::start, batches::list, batches::get, batches::cancel, batches::failures, details::history, details::tree, details::key_values, details::executions, details::stats,
         send::event, send::queue, numbers::counts, numbers::overview, numbers::throughput,
         numbers::overdue, numbers::stats, dead_letters::list, dead_letters::get,
@@ -33,7 +33,7 @@ use utoipa::openapi::{Content, OpenApi, PathItem, Ref, RefOr, ResponseBuilder};
     security(("aws" = []), ("bearer" = []), ()),
     tags(
         (name = "instances", description = "Start and watch instances, and send them events"),
-        (name = "operators", description = "Cancel, pause, resume, rewind, restart, prune, delete, maintain"),
+        (name = "operators", description = "Cancel, pause, resume, rewind, restart, fork, prune, delete, maintain"),
         (name = "batches", description = "One action on many instances"),
         (name = "dead letters", description = "What was given up"),
         (name = "numbers", description = "Counts, and what needs attention"),

@@ -41,6 +41,7 @@ pub const ROUTES: &[Route] = &[
     route(Method::POST, "/v1/instances/{id}:resume", OPERATOR),
     route(Method::POST, "/v1/instances/{id}:restart", OPERATOR),
     route(Method::POST, "/v1/instances/{id}:rewind", OPERATOR),
+    route(Method::POST, "/v1/instances/{id}:fork", OPERATOR),
     route(Method::GET, "/v1/instances/{id}/history", READER),
     route(Method::GET, "/v1/instances/{id}/tree", READER),
     route(Method::GET, "/v1/instances/{id}/kv", READER),

@@ -14,8 +14,8 @@ use duroxide::Client;
 use duroxide::providers::{Provider, ProviderError};
 use duroxide_cosmos::{
     BatchCancelled, BatchRequest, BatchStarted, ConnectError, CosmosConfig, CosmosProvider, EventRequest,
-    ExplainSettings, Explanation, Ids as _, PauseResult, Raised, RandomIds, RestartRequest, Restarted, RewindRequest,
-    RewindResult, StartRequest, Started,
+    ExplainSettings, Explanation, ForkRequest, ForkResult, Ids as _, PauseResult, Raised, RandomIds, RestartRequest,
+    Restarted, RewindRequest, RewindResult, StartRequest, Started,
 };
 use std::fmt;
 use std::sync::Arc;
@@ -191,6 +191,14 @@ impl Connection {
     /// As [`CosmosProvider::rewind`].
     pub async fn rewind(&self, request: &RewindRequest<'_>) -> Result<RewindResult, ProviderError> {
         self.notifying.rewind(request).await
+    }
+
+    /// Makes a new instance from a point of another one's history, and wakes the functions for it.
+    ///
+    /// # Errors
+    /// As [`CosmosProvider::fork`].
+    pub async fn fork(&self, request: &ForkRequest<'_>) -> Result<ForkResult, ProviderError> {
+        self.notifying.fork(request).await
     }
 
     /// Wakes an instance, after something was queued past the client (a redriven dead letter). Returns the wakeup if it was

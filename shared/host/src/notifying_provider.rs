@@ -1,6 +1,7 @@
 //! A provider that wakes the functions for what it queues: what a `duroxide::Client` needs where nobody polls.
 //!
-//! Only the two `enqueue_*`, `start`, `raise`, `pause`, `resume`, `rewind`, the restarts and those of batches send wakeups. For what the runtime commits, the invocation that ran it sends them. Requests for
+//! Only the two `enqueue_*`, `start`, `raise`, `pause`, `resume`, `rewind`, `fork`, the restarts and those of
+//! batches send wakeups. For what the runtime commits, the invocation that ran it sends them. Requests for
 //! one instance at the same moment share a wakeup (`notifier/coalesce.rs`).
 
 use crate::delegate_provider;
@@ -10,8 +11,8 @@ use crate::wakeup::recent_consistency_token;
 use cosmos::Clock;
 use duroxide::providers::{Provider, ProviderError, WorkItem};
 use duroxide_cosmos::{
-    BatchCancelled, BatchRequest, BatchStarted, CosmosProvider, Due, EventRequest, PauseResult, Raised, RestartRequest,
-    Restarted, RewindRequest, RewindResult, StartRequest, Started, Target,
+    BatchCancelled, BatchRequest, BatchStarted, CosmosProvider, Due, EventRequest, ForkRequest, ForkResult,
+    PauseResult, Raised, RestartRequest, Restarted, RewindRequest, RewindResult, StartRequest, Started, Target,
 };
 use std::fmt;
 use std::sync::Arc;
@@ -138,6 +139,14 @@ impl NotifyingProvider {
         let rewound = self.store.rewind(request).await?;
         self.notify(under_way, rewound.due.clone()).await;
         Ok(rewound)
+    }
+
+    /// Forks an instance, and wakes what runs.
+    pub async fn fork(&self, request: &ForkRequest<'_>) -> Result<ForkResult, ProviderError> {
+        let under_way = self.wakeups.enter();
+        let forked = self.store.fork(request).await?;
+        self.notify(under_way, forked.due.clone()).await;
+        Ok(forked)
     }
 
     /// Sends wakeups. The caller's request was stored, so a wakeup that cannot be sent is no error of the request:

@@ -59,9 +59,9 @@ mod types;
 mod work;
 
 pub use admin::{
-    Attention, Count, InstanceCounts, InstanceFilter, InstancePage, InstanceStatus, InstanceSummary, PauseOutcome,
-    PauseResult, PlannedStep, RestartRequest, Restarted, RewindOutcome, RewindPlan, RewindRequest, RewindResult,
-    SearchError, StepKind, SummaryChange,
+    Attention, Count, ForkOutcome, ForkPlan, ForkRequest, ForkResult, InstanceCounts, InstanceFilter, InstancePage,
+    InstanceStatus, InstanceSummary, PauseOutcome, PauseResult, PlannedStep, RestartRequest, Restarted, RewindOutcome,
+    RewindPlan, RewindRequest, RewindResult, SearchError, StepKind, SummaryChange,
 };
 pub use build::Build;
 pub use bulk::{

@@ -16,6 +16,7 @@ mod lists;
 mod loopback;
 mod numbers;
 mod pause;
+mod rewind;
 mod roles;
 mod routes;
 mod tokens;

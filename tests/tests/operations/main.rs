@@ -2,6 +2,7 @@
 
 mod batches;
 mod explain;
+mod fork;
 mod pause;
 mod replay;
 mod restart;

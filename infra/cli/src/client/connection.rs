@@ -10,9 +10,9 @@ use crate::terminal::table::Look;
 use bytes::Bytes;
 use duroxide_lambda_api::types::{
     Accepted, Batch, BatchFailureList, BatchList, BatchRequest, CancelRequest, DeadLetter, DeadLetterList, Deleted,
-    Discarded, EventRequest, Execution, ExecutionList, Explanation, History, Instance, InstanceList, KeyValueList, Me,
-    PauseChanged, PauseRequest, ProblemType, PruneRequest, Pruned, Redriven, RestartRequest, Restarted, ResumeRequest,
-    RewindRequest, Rewound, StartRequest, Started, Stats, StoreStats, Tree,
+    Discarded, EventRequest, Execution, ExecutionList, Explanation, ForkRequest, Forked, History, Instance,
+    InstanceList, KeyValueList, Me, PauseChanged, PauseRequest, ProblemType, PruneRequest, Pruned, Redriven,
+    RestartRequest, Restarted, ResumeRequest, RewindRequest, Rewound, StartRequest, Started, Stats, StoreStats, Tree,
 };
 use reqwest::StatusCode;
 use reqwest::header::{HeaderMap, HeaderValue};
@@ -304,6 +304,12 @@ impl Connection {
     pub(super) async fn rewind(&self, instance: &str, body: &RewindRequest) -> Result<Rewound, Failure> {
         // Not repeated by itself: a second attempt would find that it has not failed any more.
         let request = Request::verb(&["instances", instance], "rewind", body)?;
+        self.of(instance, request).await
+    }
+
+    pub(super) async fn fork(&self, instance: &str, body: &ForkRequest) -> Result<Forked, Failure> {
+        // Not repeated by itself: a second attempt would find that its id is taken.
+        let request = Request::verb(&["instances", instance], "fork", body)?;
         self.of(instance, request).await
     }
 

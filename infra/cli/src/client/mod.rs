@@ -34,6 +34,7 @@ mod delete;
 mod event;
 mod explain;
 mod filter;
+mod fork;
 mod history;
 mod instance;
 mod list;
@@ -100,6 +101,7 @@ pub enum Command {
     Restart(restart::Restart),
     Batch(batch::Batches),
     Rewind(rewind::Rewind),
+    Fork(fork::Fork),
     Status(status::ShowStatus),
     Wait(wait::Wait),
     Watch(watch::Watch),
@@ -167,6 +169,7 @@ impl Command {
             Command::Restart(verb) => &verb.common,
             Command::Batch(verb) => verb.common(),
             Command::Rewind(verb) => &verb.common,
+            Command::Fork(verb) => &verb.common,
             Command::Status(verb) => &verb.common,
             Command::Wait(verb) => &verb.common,
             Command::Watch(verb) => &verb.common,
@@ -194,6 +197,7 @@ impl Command {
             Command::Restart(verb) => verb.act(&connection).await,
             Command::Batch(verb) => verb.act(&connection).await,
             Command::Rewind(verb) => verb.act(&connection).await,
+            Command::Fork(verb) => verb.act(&connection).await,
             Command::Status(verb) => verb.act(&connection).await,
             Command::Wait(verb) => verb.act(&connection).await,
             Command::Watch(verb) => verb.act(&connection).await,

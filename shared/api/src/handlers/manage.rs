@@ -1,6 +1,6 @@
-//! What operators do with an instance: cancel, prune, delete; `pause`, `restart` and `rewind` have the rest.
+//! What operators do with an instance: cancel, prune, delete; `pause`, `restart`, `rewind` and `fork` have the rest.
 
-use super::{Answer, answer, ok, pause, restart, rewind};
+use super::{Answer, answer, fork, ok, pause, restart, rewind};
 use crate::api::Api;
 use crate::body::Body;
 use crate::idempotency::Key;
@@ -59,9 +59,14 @@ pub(crate) async fn verb(
             let Body(request) = Body::from_request(request, &()).await?;
             rewind::rewind(&api, &id, request).await
         }
+        "fork" => {
+            Query::read(query.as_deref(), &[])?;
+            let Body(request) = Body::from_request(request, &()).await?;
+            fork::fork(&api, &id, request).await
+        }
         _ => Err(Refusal::new(
             ProblemType::NoSuchRoute,
-            "the verbs of an instance are cancel, prune, pause, resume, rewind and restart",
+            "the verbs of an instance are cancel, prune, pause, resume, rewind, restart and fork",
         )),
     }
 }

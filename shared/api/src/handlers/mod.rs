@@ -5,6 +5,7 @@ pub(crate) mod dashboard;
 pub(crate) mod dead_letters;
 pub(crate) mod details;
 pub(crate) mod explain;
+pub(crate) mod fork;
 pub(crate) mod instances;
 pub(crate) mod manage;
 pub(crate) mod numbers;

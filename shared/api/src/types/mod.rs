@@ -7,6 +7,7 @@ mod batch;
 mod dashboard;
 mod dead_letter;
 mod explain;
+mod fork;
 mod history;
 mod instance;
 mod maintenance;
@@ -29,6 +30,7 @@ pub use batch::{
 pub use dashboard::{AuthMode, DashboardConfig, Me, Role, SignIn};
 pub use dead_letter::{DeadLetter, DeadLetterList, DeadLetterSummary, Discarded, Redriven};
 pub use explain::{ChainLink, Evidence, Explanation, Next, Similar, Wait};
+pub use fork::{EditedResult, ForkRequest, Forked};
 pub use history::{
     ActivityAttempts, EndedAttempt, Execution, ExecutionList, History, KeyValue, KeyValueList, Stats, Tree,
 };

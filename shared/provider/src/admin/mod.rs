@@ -4,6 +4,7 @@
 //! refuses such an instance, and bulk deletion skips it.
 
 mod delete;
+mod fork;
 mod guard;
 mod info;
 mod list;
@@ -17,6 +18,8 @@ mod search;
 mod summary;
 
 pub(crate) use delete::{delete_bulk, delete_expired, delete_group};
+pub(crate) use fork::fork;
+pub use fork::{ForkOutcome, ForkPlan, ForkRequest, ForkResult};
 pub(crate) use info::{execution_info, instance_info, known_instance};
 pub(crate) use list::{
     any_dead_letters, any_runs, children_of, existing, list_executions, list_instances, queue_depths, system_metrics,

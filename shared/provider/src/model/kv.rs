@@ -98,6 +98,12 @@ impl KvDoc {
         self.delta.as_ref().is_some_and(|delta| delta.execution == execution)
     }
 
+    /// Has this value from before the current execution.
+    pub(crate) fn begin_with(&mut self, value: &str, at: u64) {
+        let value = value.to_owned();
+        self.base = Some(KvValue { value, at });
+    }
+
     /// Takes back what its newest execution did to the key: the value is that from before it.
     pub(crate) fn undo(&mut self) {
         self.delta = None;

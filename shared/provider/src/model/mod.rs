@@ -52,7 +52,7 @@ pub(crate) use history::{
 };
 pub(crate) use instance::{ExecutionDoc, ExecutionState, InstanceDoc, ParentCall, Status};
 pub(crate) use intent::IntentDoc;
-pub(crate) use kept::{KeptCall, KeptResultDoc};
+pub(crate) use kept::{Kept, KeptCall, KeptResultDoc};
 pub(crate) use key_receipt::{KeyReceiptDoc, KeyedRequest};
 pub(crate) use kv::{KvDoc, Scope};
 pub(crate) use lock::{Deleting, Lock, Unfinished};

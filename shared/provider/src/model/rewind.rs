@@ -10,13 +10,13 @@
 //! Undone history documents stay in the store: they are not in the chain of the execution's `head` any more, but in that of the
 //! head that the entry names. Pruning and deletion remove them with their execution.
 
-use super::paused::MOST_REASON;
 use serde::{Deserialize, Serialize};
 
 /// How many rewinds the document lists.
 const MOST_REWINDS: usize = 10;
-/// How many bytes of the error are kept.
-const MOST_ERROR: usize = 512;
+/// How many bytes of the reason and of the error are kept: the document is in every batch.
+const MOST_REASON: usize = 256;
+const MOST_ERROR: usize = 256;
 
 /// One rewind of an instance.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -26,7 +26,7 @@ pub struct Rewind {
     pub number: u64,
     /// When (Unix ms).
     pub at: u64,
-    /// Why, if the operator said it.
+    /// Why, if the operator said it, shortened.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// The execution that was rewound.
@@ -136,6 +136,6 @@ mod tests {
         assert_eq!((all.all().len(), all.next()), (MOST_REWINDS, MOST_REWINDS as u64 + 6));
         assert!(all.has("call-15") && !all.has("call-1"));
         let size = serde_json::to_string(&all).expect("JSON").len();
-        assert!(size < 24 * 1024, "the document is in every batch: {size}");
+        assert!(size < 10 * 1024, "the document is in every batch: {size}");
     }
 }

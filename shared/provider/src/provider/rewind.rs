@@ -1,7 +1,7 @@
-//! Rewinding instances.
+//! Rewinding and forking instances.
 
 use super::{CosmosProvider, Operation as _};
-use crate::admin::{self, RewindRequest, RewindResult};
+use crate::admin::{self, ForkRequest, ForkResult, RewindRequest, RewindResult};
 use crate::read::{self, Undone};
 use cosmos::PartitionKey;
 use duroxide::providers::ProviderError;
@@ -18,6 +18,17 @@ impl CosmosProvider {
     /// by maintenance.
     pub async fn rewind(&self, request: &RewindRequest<'_>) -> Result<RewindResult, ProviderError> {
         let result = admin::rewind(&self.store, request).await.of("rewind")?;
+        self.add_resumed(&result.due);
+        Ok(result)
+    }
+
+    /// Makes a new instance from a point of another one's history, with edited results, input or version, and lets it run: what is open
+    /// there runs again in the fork. The source is only read. A dry run only says what would run.
+    ///
+    /// # Errors
+    /// When the store cannot be reached, or others work on the new id. Nothing of a half-made fork is visible.
+    pub async fn fork(&self, request: &ForkRequest<'_>) -> Result<ForkResult, ProviderError> {
+        let result = admin::fork(&self.store, request).await.of("fork")?;
         self.add_resumed(&result.due);
         Ok(result)
     }

@@ -29,7 +29,7 @@ pub(crate) use deliver::deliver;
 pub(crate) use erase::{AT_ONCE, ATTEMPTS, add, carry_out, check_versions, remains, tally};
 pub(crate) use outbox::{deliver_starts, outbox_page};
 pub(crate) use park::{Late, Queued, apply, park_late};
-pub(crate) use rewind::{Cut, Done, Loaded, Order, Refused, child_of, clean_fence, rewind};
+pub(crate) use rewind::{Cut, Done, Fork, Loaded, Order, Refused, child_of, clean_fence, fork, rewind};
 pub(crate) use roll_forward::{Progress, StagedOps, publish, roll_forward};
 
 use crate::due::Due;

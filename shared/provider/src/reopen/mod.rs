@@ -22,7 +22,8 @@
 //! | cancellation | | nothing: it is undone |
 //!
 //! A result whose activity was scheduled after the cut is kept as well: when the code schedules an activity with the same name and
-//! input again, it gets that result, and the activity does not run a second time.
+//! input again, it gets that result, and the activity does not run a second time. Likewise an event that a subscription after the cut
+//! has taken: duroxide drops an event that comes before the subscription, so it waits until the code subscribes again.
 //!
 //! If only the beginning is kept, no message may be left. Then `nudge` asks for a message that duroxide drops: the turn that it makes
 //! due runs the code from its beginning.
@@ -32,11 +33,11 @@ mod messages;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use cut::{before, beginning, default_cut};
+pub(crate) use cut::{before, beginning, default_cut, settle};
 pub(crate) use messages::{again, nudge};
 
 use duroxide::{Event, EventKind};
-use std::collections::{HashMap, HashSet};
+use std::collections::{HashMap, HashSet, VecDeque};
 
 /// How an execution goes on. Numbers are positions in its history.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -51,7 +52,8 @@ pub(crate) struct Reopened {
     pub timers: Vec<usize>,
     /// Children that have not completed.
     pub children: Vec<usize>,
-    /// Results of activities whose scheduling is undone: they are kept for when the code schedules the same activity again.
+    /// Results of activities whose scheduling is undone, and events whose subscription is: they are kept for when the code schedules
+    /// the same activity, or subscribes, again.
     pub reused: Vec<usize>,
     /// Children that were started and whose start is undone.
     pub undone_children: Vec<usize>,
@@ -90,6 +92,27 @@ fn is_result(event: &Event) -> bool {
     )
 }
 
+/// Which subscription has taken each event, as duroxide matches them: the first that waits for its name.
+fn takers_of(events: &[Event]) -> HashMap<usize, usize> {
+    let mut waiting: HashMap<&str, VecDeque<usize>> = HashMap::new();
+    let mut takers = HashMap::new();
+    for (n, event) in events.iter().enumerate() {
+        match &event.kind {
+            EventKind::ExternalSubscribed { name } => waiting.entry(name).or_default().push_back(n),
+            EventKind::ExternalSubscribedCancelled { .. } => {
+                let is_other = |n: &usize| Some(events[*n].event_id()) != event.source_event_id;
+                waiting.values_mut().for_each(|of| of.retain(is_other));
+            }
+            EventKind::ExternalEvent { name, .. } => {
+                let taker = waiting.get_mut(name.as_str()).and_then(VecDeque::pop_front);
+                takers.extend(taker.map(|taker| (n, taker)));
+            }
+            _ => {}
+        }
+    }
+    takers
+}
+
 /// How an execution goes on from `cut`, which [`settle`] has settled. `last_turn` is where its last turn begins: what that turn
 /// scheduled was never begun.
 pub(crate) fn reopen(events: &[Event], cut: usize, last_turn: usize) -> Reopened {
@@ -112,6 +135,7 @@ pub(crate) fn reopen(events: &[Event], cut: usize, last_turn: usize) -> Reopened
             _ => {}
         }
     }
+    let takers = takers_of(events);
     let undone_ids: HashSet<u64> = undone.iter().map(Event::event_id).collect();
     let mut reopened = Reopened {
         kept: kept.len(),
@@ -121,6 +145,9 @@ pub(crate) fn reopen(events: &[Event], cut: usize, last_turn: usize) -> Reopened
     };
     for (n, event) in (kept.len()..).zip(undone) {
         match (&event.kind, event.source_event_id) {
+            (EventKind::ExternalEvent { .. }, _) if takers.get(&n).is_some_and(|taker| *taker >= kept.len()) => {
+                reopened.reused.push(n);
+            }
             (EventKind::ExternalEvent { .. } | EventKind::QueueEventDelivered { .. }, _) => reopened.delivered.push(n),
             (EventKind::TimerFired { .. }, Some(source)) if open.remove(&source).is_some() => {
                 reopened.delivered.push(n)

@@ -102,6 +102,10 @@ impl Story {
         )
     }
 
+    fn subscribes(self) -> Story {
+        self.add(None, EventKind::ExternalSubscribed { name: "e".to_owned() })
+    }
+
     fn queued(self, data: &str) -> Story {
         self.add(
             None,
@@ -309,6 +313,27 @@ fn timers_events_and_children_are_what_they_were() {
         "the timer is created again by the code"
     );
     assert!(further.nudge);
+}
+
+#[test]
+fn an_event_waits_for_the_subscription_that_takes_it_again() {
+    let story = Story::begun()
+        .subscribes()
+        .event("1")
+        .subscribes()
+        .event("2")
+        .event("3")
+        .failed("why");
+    let reopened = story.reopened(3, 5);
+    assert_eq!(
+        (story.ids(&reopened.delivered), story.ids(&reopened.reused)),
+        (vec![3, 6], vec![5])
+    );
+    let reopened = story.reopened(2, 5);
+    assert_eq!(
+        (story.ids(&reopened.delivered), story.ids(&reopened.reused)),
+        (vec![6], vec![3, 5])
+    );
 }
 
 #[test]

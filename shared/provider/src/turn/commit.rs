@@ -27,6 +27,7 @@ use crate::recovery::{self, StagedOps};
 use crate::store::{Fence, Store, millis};
 use crate::types::Decided;
 use cosmos::{Batch, Container, Etag, Query, Retry};
+use duroxide::{Event, EventKind};
 use std::collections::HashMap;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -214,9 +215,11 @@ impl<'a> Commit<'a> {
         })
     }
 
-    /// The results that a rewind has kept, if the turn schedules activities.
+    /// The results that a rewind has kept, if the turn may use them.
     async fn kept(&self, decision: &TurnDecision) -> Result<Vec<KeptResultDoc>, Failure> {
-        if self.turn.fence.doc.kept_results() == 0 || decision.work.is_empty() {
+        let subscribes = |event: &Event| matches!(event.kind, EventKind::ExternalSubscribed { .. });
+        let asks = !decision.work.is_empty() || decision.events.iter().any(subscribes);
+        if self.turn.fence.doc.kept_results() == 0 || !asks {
             return Ok(Vec::new());
         }
         let query = Query::new(format!("SELECT * FROM c WHERE c.type = {KEPT_RESULT}"));

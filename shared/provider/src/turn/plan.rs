@@ -11,7 +11,7 @@ use crate::error::Failure;
 use crate::given_up;
 use crate::model::{
     CompletedAttempts, DeadLetterDoc, Envelope, ExecutionDoc, ExecutionState, GivenUp, HistoryDoc, HistoryPart,
-    InstanceDoc, IntentDoc, KeptResultDoc, KvDoc, LateUsage, MessageDoc, Orchestration, ParentCall, PausePhase,
+    InstanceDoc, IntentDoc, Kept, KeptResultDoc, KvDoc, LateUsage, MessageDoc, Orchestration, ParentCall, PausePhase,
     Receipt, ReceiptDoc, Scope, StagedOp, Status, TextDoc, Usage, WorkDoc, target_of,
 };
 use crate::store::{MAX_DOCUMENT, check_fence, check_session, check_size};
@@ -176,6 +176,7 @@ impl Planner<'_> {
                 .insert(0, StagedOp::upsert(&ExecutionDoc::id(doc.state.execution), &doc)?);
         }
         let work = self.work(work, &cancelled, instance.orchestration())?;
+        self.reuse_events(execution, &events)?;
         self.count_kept(&mut instance);
         let intents = self.messages(messages)?;
         let mut consumed = self.consume()?;
@@ -510,17 +511,46 @@ impl Planner<'_> {
         else {
             return Ok(false);
         };
-        let is_kept = |kept: &KeptResultDoc| kept.execution == *execution_id && kept.is_of(name, input);
-        let Some(position) = self.context.kept.iter().position(is_kept) else {
+        let Some(kept) = self.take_kept(*execution_id, Kept::Activity { name, input }) else {
             return Ok(false);
         };
-        let kept = self.context.kept.remove(position);
         let completed = WorkItem::ActivityCompleted {
             instance: instance.clone(),
             execution_id: *execution_id,
             id: *id,
-            result: kept.result,
+            result: kept.result.clone(),
         };
+        self.queue_kept(kept, *id, &completed)?;
+        Ok(true)
+    }
+
+    /// Queues the events that a rewind has kept, where the turn subscribes to them again.
+    fn reuse_events(&mut self, execution: u64, events: &[Event]) -> Result<(), Failure> {
+        for event in events {
+            let EventKind::ExternalSubscribed { name } = &event.kind else {
+                continue;
+            };
+            let Some(kept) = self.take_kept(execution, Kept::Event { name }) else {
+                continue;
+            };
+            let raised = WorkItem::ExternalRaised {
+                instance: self.pk().to_owned(),
+                name: name.clone(),
+                data: kept.result.clone(),
+            };
+            self.queue_kept(kept, event.event_id(), &raised)?;
+        }
+        Ok(())
+    }
+
+    fn take_kept(&mut self, execution: u64, of: Kept<'_>) -> Option<KeptResultDoc> {
+        let is_kept = |kept: &KeptResultDoc| kept.execution == execution && kept.is_of(of);
+        let position = self.context.kept.iter().position(is_kept)?;
+        Some(self.context.kept.remove(position))
+    }
+
+    /// Queues what was kept for the event `id`, and removes it.
+    fn queue_kept(&mut self, kept: KeptResultDoc, id: u64, item: &WorkItem) -> Result<(), Failure> {
         let envelope = Envelope {
             id: format!("{}-k{id}", self.context.commit),
             queued_at: self.context.now_ms,
@@ -528,14 +558,14 @@ impl Planner<'_> {
             due_at: self.context.now_ms,
             receipt: Receipt::None,
         };
-        let mut message = MessageDoc::new(instance, envelope, &completed)?;
+        let mut message = MessageDoc::new(self.pk(), envelope, item)?;
         // They are those of the same call, under its new number.
-        message.attempts = kept.attempts.map(|of| CompletedAttempts { activity: *id, ..of });
-        check_size("a message", instance, &message)?;
+        message.attempts = kept.attempts.map(|of| CompletedAttempts { activity: id, ..of });
+        check_size("a message", self.pk(), &message)?;
         self.rest.push(StagedOp::create(&message.id, &message)?);
         self.rest.push(StagedOp::discard(&kept.id));
         self.reused += 1;
-        Ok(true)
+        Ok(())
     }
 
     /// Kept results belong to their execution: nobody waits for those that are left when it has ended.

@@ -117,6 +117,9 @@ async fn killed_at(
         .map(|(name, count)| ((*name).to_owned(), *count))
         .collect();
     assert_eq!(done_once, expected, "{context}");
+    // What a process has staged that died before its decision is removed later.
+    scene.clock.advance(REPAIRABLE);
+    recover(provider).await;
     for kind in ["staged", "staged-head", "kept-result", "work", "intent"] {
         assert!(
             scene.cloud.world.documents_of(kind).await.is_empty(),

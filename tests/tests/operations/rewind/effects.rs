@@ -127,18 +127,29 @@ async fn results_of_parallel_branches_are_kept() {
     shop.assert_once(&["a", "b", "c", "d"]);
 }
 
+/// More than one batch: the commit is staged.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_hundred_failed_activities_run_again_once_each() {
+    many(105).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "exhaustive: 600 activities"]
 async fn three_hundred_failed_activities_run_again_once_each() {
+    many(300).await;
+}
+
+async fn many(count: usize) {
     let shop = Shop::default();
-    let steps: Vec<String> = (0..300).map(|n| format!("s{n}")).collect();
+    let steps: Vec<String> = (0..count).map(|n| format!("s{n}")).collect();
     steps.iter().for_each(|step| shop.break_down(step));
     let cloud = shop.cloud().await;
     run(&cloud, "order", "Fan", &steps.join(",")).await;
     assert_failed(&summary(&cloud, "order").await);
     steps.iter().for_each(|step| shop.repair(step));
     let plan = rewound(&cloud, "order").await.plan.expect("a plan");
-    assert_eq!(plan.activities.len(), 300);
-    assert_eq!(output(&cloud, "order").await, "300");
+    assert_eq!(plan.activities.len(), count);
+    assert_eq!(output(&cloud, "order").await, count.to_string());
     let once: Vec<&str> = steps.iter().map(String::as_str).collect();
     shop.assert_once(&once);
     assert!(cloud.world.documents_of("staged").await.is_empty());
@@ -162,6 +173,40 @@ async fn what_a_saga_did_after_its_failure_is_not_done_again() {
     assert!(cloud.world.documents_of("kept-result").await.is_empty());
     let doc = cloud.world.document("order", "instance").await.expect("the instance");
     assert_eq!(doc["v"], 1, "nothing guards it any more: {doc}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_kept_result_outlasts_another_failure() {
+    let shop = Shop::default();
+    shop.break_down("refund");
+    let cloud = shop.cloud().await;
+    run(&cloud, "order", "Saga", "recall,refund,release").await;
+    // To before the refund, in which the code fails again before it comes to the release.
+    let stop = RewindRequest {
+        instance: "order",
+        ..RewindRequest::default()
+    };
+    for _ in 0..2 {
+        let result = cloud.notifying.rewind(&stop).await.expect("the store answers");
+        assert_eq!(result.outcome, RewindOutcome::Rewound);
+        cloud.drain().await;
+        assert_failed(&summary(&cloud, "order").await);
+        assert_eq!(shop.tried("release"), 1);
+    }
+    assert_eq!(rewind(&cloud, "order").await.outcome, RewindOutcome::Rewound);
+    cloud
+        .client
+        .cancel_instance("order", "not now")
+        .await
+        .expect("accepted");
+    cloud.drain().await;
+    assert_eq!(summary(&cloud, "order").await.status, InstanceStatus::Cancelled);
+    assert_eq!(cloud.world.documents_of("kept-result").await.len(), 1);
+    shop.repair("refund");
+    rewound(&cloud, "order").await;
+    assert_eq!(output(&cloud, "order").await, "undone");
+    shop.assert_once(&["recall", "refund", "release"]);
+    assert_eq!(shop.tried("release"), 1);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

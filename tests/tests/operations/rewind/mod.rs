@@ -4,5 +4,5 @@ mod crashes;
 mod effects;
 mod races;
 mod states;
-mod support;
+pub mod support;
 mod trees;

@@ -177,13 +177,22 @@ async fn prepared(state: State) -> Scene {
         }
     }
     if matches!(state, Deleting | DeletionGivenUp) {
-        let (listener, deleter) = scene._world.process_at(&scene.clock).await;
-        listener.crash_at_write(1, cosmos_emulator::CrashPoint::AfterApplied);
-        let deleted = tests::until_crash(&listener, deleter.delete_instance(INSTANCE, false)).await;
-        assert!(deleted.is_none(), "it died after its mark");
+        begin(provider, "other").await;
+        let listener = scene._world.open_listener().await;
+        let clock = Arc::clone(&scene.clock) as Arc<dyn cosmos::Clock>;
+        let time = std::time::Duration::from_secs(1);
+        let config = scene._world.builder_through(&listener).clock(clock);
+        let deleter = tests::connect(config.request_timeout(time).operation_timeout(time)).await;
+        listener.crash_at_write(2, cosmos_emulator::CrashPoint::AfterApplied);
+        let both = [INSTANCE.to_owned(), "other".to_owned()];
+        let deleted = deleter.delete_instances_atomic(&both, true).await;
+        assert!(
+            deleted.is_err() && listener.crashed(),
+            "it is marked and not decided: {deleted:?}"
+        );
     }
     if state == DeletionGivenUp {
-        scene.clock.advance(std::time::Duration::from_secs(3_600));
+        scene.clock.advance(REPAIRABLE);
     }
     scene
 }

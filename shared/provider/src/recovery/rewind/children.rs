@@ -73,7 +73,8 @@ pub(super) async fn check_cancelling(store: &Store, loaded: &Loaded, cut: &Cut) 
             continue;
         };
         let pk = PartitionKey::new(&child)?;
-        let found = store.fence(&pk).await?;
+        // What is read after this is at least as new as what others have written so far.
+        let found = store.newest_fence(&pk).await?;
         let runs = found.is_some_and(|found| found.doc.is_taken() && !found.doc.current.status.is_over());
         if runs && Queued::read(store, &pk).await?.cancels() {
             return Err(Failure::busy(&pk));

@@ -1,7 +1,7 @@
 //! Reading what a rewind, a fork or its dry run decides about.
 
 use crate::error::Failure;
-use crate::model::sql::DEAD_LETTER;
+use crate::model::sql::{DEAD_LETTER, KEPT_RESULT};
 use crate::model::{
     CompletedAttempts, DeadLetterDoc, DeadLetterKind, HistoryDoc, KvDoc, Listed, MessageDoc, WorkDoc, chain_of,
 };
@@ -27,6 +27,8 @@ pub(crate) struct Loaded {
     pub messages: Vec<MessageDoc>,
     /// Work items with their versions.
     pub works: HashMap<String, (WorkDoc, String)>,
+    /// The documents of results that earlier rewinds of the execution have kept, and nobody has used.
+    pub kept: Vec<String>,
     /// The dead letter of the last turn, with its version.
     pub letter: Option<(DeadLetterDoc, String)>,
 }
@@ -57,6 +59,11 @@ impl Loaded {
         let works = first.works().iter().chain(second.works());
         let works = works.map(|(work, etag)| (work.id.clone(), (work.clone(), etag.clone())));
         let letter = letter(store, pk, &state.head).await?;
+        let kept = Query::new(format!(
+            "SELECT VALUE c.id FROM c WHERE c.type = {KEPT_RESULT} AND c.execution = @execution"
+        ));
+        let kept = kept.param("@execution", state.execution);
+        let kept = store.container.query::<String>(pk, &kept).await?;
         Ok(Some(Loaded {
             docs,
             events,
@@ -64,6 +71,7 @@ impl Loaded {
             kv: past.kv,
             messages: second.messages().to_vec(),
             works: works.collect(),
+            kept,
             letter,
             fence,
         }))

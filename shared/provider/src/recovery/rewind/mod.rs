@@ -26,11 +26,13 @@
 //! | a child completes meanwhile | its message is created again if it was dropped; duroxide drops a duplicate |
 
 mod children;
+mod fork;
 mod load;
 mod plan;
 mod write;
 
 pub(crate) use children::child_of;
+pub(crate) use fork::{Fork, fork};
 pub(crate) use load::Loaded;
 pub(crate) use plan::{Cut, Order};
 
@@ -111,10 +113,14 @@ pub(crate) async fn rewind(store: &Store, pk: &PartitionKey, order: &Order<'_>) 
             Attempt::Written => {
                 // Whoever comes next settles the children; this is the next.
                 let Some(now) = store.fence(pk).await? else { continue };
-                let due = children::settle(store, pk, &now).await?;
-                return Ok(Done::Rewound {
-                    due: due.unwrap_or_default(),
-                });
+                let due = match children::settle(store, pk, &now).await? {
+                    Some(due) => due,
+                    // Others have settled them.
+                    None => Queued::read(store, pk)
+                        .await?
+                        .due(&now.doc, store.now(), &Default::default()),
+                };
+                return Ok(Done::Rewound { due });
             }
             Attempt::Refused(why) => return Ok(Done::Refused(why)),
             Attempt::Again => tokio::time::sleep(WAIT).await,

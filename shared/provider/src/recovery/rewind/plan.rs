@@ -4,8 +4,8 @@ use super::{Loaded, Refused};
 use crate::due::Due;
 use crate::error::Failure;
 use crate::model::{
-    Envelope, HistoryDoc, HistoryPart, InstanceDoc, KeptCall, KeptResultDoc, MessageDoc, Receipt, ReceiptDoc, Rewind,
-    Scope, StagedOp, Status, TextDoc, WorkDoc,
+    Envelope, HistoryDoc, HistoryPart, InstanceDoc, Kept, KeptCall, KeptResultDoc, MessageDoc, Receipt, ReceiptDoc,
+    Rewind, Scope, StagedOp, Status, TextDoc, WorkDoc,
 };
 use crate::reopen::{self, Reopened};
 use crate::store::{Store, check_fence, check_size};
@@ -178,7 +178,10 @@ impl Planner<'_> {
         self.custom_status(&mut instance, &mut state)?;
         self.messages(&mut instance, &mut rest)?;
         self.work(&instance, &mut rest)?;
-        if !order.discard_results {
+        if order.discard_results {
+            rest.extend(self.loaded.kept.iter().map(|id| StagedOp::discard(id)));
+            instance.set_kept_results(0);
+        } else {
             self.keep(&mut instance, &mut rest)?;
         }
         instance.updated_at = self.now;
@@ -431,22 +434,23 @@ impl Planner<'_> {
 }
 
 impl Planner<'_> {
-    /// The results of activities whose scheduling is undone.
+    /// The results of activities whose scheduling is undone, and the events whose subscription is.
     fn keep(&self, instance: &mut InstanceDoc, ops: &mut Vec<StagedOp>) -> Result<(), Failure> {
         let events = &self.loaded.events;
         let by_id: HashMap<u64, &Event> = events.iter().map(|event| (event.event_id(), event)).collect();
         for n in &self.cut.reopened.reused {
             let event = &events[*n];
             let source = event.source_event_id.and_then(|source| by_id.get(&source));
-            let (EventKind::ActivityCompleted { result }, Some(EventKind::ActivityScheduled { name, input, .. })) =
-                (&event.kind, source.map(|source| &source.kind))
-            else {
-                continue;
+            let (of, result) = match (&event.kind, source.map(|source| &source.kind)) {
+                (EventKind::ActivityCompleted { result }, Some(EventKind::ActivityScheduled { name, input, .. })) => {
+                    (Kept::Activity { name, input }, result)
+                }
+                (EventKind::ExternalEvent { name, data }, _) => (Kept::Event { name }, data),
+                _ => continue,
             };
             let call = KeptCall {
                 execution: instance.current.execution,
-                name,
-                input,
+                of,
                 order: [event.timestamp_ms, *n as u64],
             };
             let mut kept = KeptResultDoc::new(&instance.pk, &format!("{}:{n}", self.commit), &call, result);
@@ -456,8 +460,9 @@ impl Planner<'_> {
                 .cloned();
             ops.push(StagedOp::create(&kept.id, &kept)?);
         }
-        let count = instance.kept_results() + self.cut.reopened.reused.len() as u64;
-        instance.set_kept_results(count);
+        // Those that an earlier rewind has kept are still there, even if the instance has failed again since.
+        let count = self.loaded.kept.len() + self.cut.reopened.reused.len();
+        instance.set_kept_results(count as u64);
         Ok(())
     }
 }

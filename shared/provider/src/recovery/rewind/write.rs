@@ -11,16 +11,6 @@ use std::collections::HashMap;
 
 /// Writes a plan in place of the version that was seen. Returns `false` when something was written since, and nothing has happened.
 pub(super) async fn write(store: &Store, pk: &PartitionKey, seen: &Etag, plan: Plan) -> Result<bool, Failure> {
-    write_over(store, pk, Some(seen), plan).await
-}
-
-/// The same; without a version that was seen, the instance must not exist.
-pub(super) async fn write_over(
-    store: &Store,
-    pk: &PartitionKey,
-    seen: Option<&Etag>,
-    plan: Plan,
-) -> Result<bool, Failure> {
     let Plan {
         commit,
         mut instance,
@@ -82,12 +72,12 @@ pub(super) async fn write_over(
 async fn decide(
     store: &Store,
     pk: &PartitionKey,
-    seen: Option<&Etag>,
+    seen: &Etag,
     (instance, commit): (&InstanceDoc, &str),
     mut ops: Vec<StagedOp>,
 ) -> Result<bool, Failure> {
     loop {
-        let batch = extend(fence_first(instance, seen)?, &ops)?;
+        let batch = extend(fence_first(instance, Some(seen))?, &ops)?;
         let error = match store.container.batch(pk, &batch, Retry::Idempotent).await {
             Ok(_) => return Ok(true),
             Err(error) => error,
