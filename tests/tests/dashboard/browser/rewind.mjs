@@ -46,4 +46,5 @@ export default async function scenario(stage) {
   await dialog.getByRole('button', { name: 'Rewind', exact: true }).click();
   await see(page, 'Rewound: 6 events undone.');
   assert.deepEqual(sent.at(-1), { discardResults: true, reason: 'the bank is back' });
+  await page.unrouteAll({ behavior: 'ignoreErrors' });
 }
