@@ -97,7 +97,7 @@ async fn list_sorts_out_what_needs_attention_with_reasons_and_sentences() {
     // More than a page that is explained.
     let all = fixture.json(&["list", "--explain", "--limit", "60"]).await;
     assert_eq!(ids(&all), ["bad", "fine"]);
-    let ended = |filter: &'static [&'static str]| async { ids(&fixture.json(&[&["list"], filter].concat()).await) };
+    let ended = async |filter: &[&str]| ids(&fixture.json(&[&["list"], filter].concat()).await);
     assert!(ended(&["--ended-to", "2020-01-01T00:00:00Z"]).await.is_empty());
     assert_eq!(ended(&["--ended-from", "2020-01-01T00:00:00Z", "--status", "failed"]).await, ["bad"]);
     fixture.stop().await;
