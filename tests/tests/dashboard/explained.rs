@@ -10,7 +10,7 @@ use tests::api::{Options, Served, Site};
 #[ignore = "exhaustive: Node and Chromium"]
 async fn instances_are_explained_paused_resumed_and_sorted_out() -> Result<()> {
     let site = Site::with(Options {
-        workflows: workflows::all(),
+        workflows: workflows::plain(),
         ..Options::default()
     })
     .await;
@@ -18,5 +18,5 @@ async fn instances_are_explained_paused_resumed_and_sorted_out() -> Result<()> {
     trouble::seed(&site).await;
     let served = Served::of(site).await;
     let world = json!({ "api": served.url });
-    run(&world, &["explained", "attention", "paused"]).await
+    run(&world, &["explained", "attention", "paused", "rewind"]).await
 }

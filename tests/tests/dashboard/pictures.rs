@@ -62,7 +62,7 @@ fn files() -> Vec<String> {
 /// A deployment with a day behind it, orders of every outcome, and work that was given up.
 async fn shop() -> Site {
     let site = Site::with(Options {
-        workflows: workflows::all(),
+        workflows: workflows::plain(),
         ..Options::default()
     })
     .await;

@@ -73,3 +73,32 @@ async fn list_filters_by_name_version_prefix_tag_time_and_parent() {
     assert_eq!(status["tags"], json!({ "customer": "ada", "size": "s" }));
     fixture.stop().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn list_sorts_out_what_needs_attention_with_reasons_and_sentences() {
+    let fixture = Fixture::running().await;
+    fixture.json(&["start", "Echo", "--id", "fine", "--wait", "120"]).await;
+    fixture
+        .run(&["start", "Unlucky", "--id", "bad", "--wait", "120"])
+        .await
+        .exits(3);
+    let found = fixture.json(&["list", "--attention"]).await;
+    assert_eq!((ids(&found), &found["truncated"]), (vec!["bad".to_owned()], &json!(false)));
+    assert_eq!(found["instances"][0]["attention"], json!(["failed"]));
+    let shown = fixture.run(&["list", "--attention"]).await.exits(0).out;
+    assert!(shown.contains("ATTENTION") && !shown.contains("fine"), "{shown}");
+    let shown = fixture.run(&["list", "--attention", "--explain"]).await.exits(0).out;
+    let lines: Vec<&str> = shown.lines().collect();
+    assert!(
+        lines[0].starts_with("bad (Unlucky, Failed, ") && lines[0].ends_with(", failed)"),
+        "{shown}"
+    );
+    assert!(lines[1].starts_with("  Failed ") && lines.len() == 2, "{shown}");
+    // More than a page that is explained.
+    let all = fixture.json(&["list", "--explain", "--limit", "60"]).await;
+    assert_eq!(ids(&all), ["bad", "fine"]);
+    let ended = async |filter: &[&str]| ids(&fixture.json(&[&["list"], filter].concat()).await);
+    assert!(ended(&["--ended-to", "2020-01-01T00:00:00Z"]).await.is_empty());
+    assert_eq!(ended(&["--ended-from", "2020-01-01T00:00:00Z", "--status", "failed"]).await, ["bad"]);
+    fixture.stop().await;
+}

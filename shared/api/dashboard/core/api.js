@@ -178,6 +178,8 @@ export const explanation = (id, signal) => get(`${instancePath(id)}/explain`, { 
 export const pause = (id, request) => change('POST', `${instancePath(id)}:pause`, request);
 /** @param {string} id @param {{children: boolean}} request @returns {Promise<{instance: string, changed: number}>} */
 export const resume = (id, request) => change('POST', `${instancePath(id)}:resume`, request);
+/** @param {string} id @param {{reason?: string, discardResults: boolean, dryRun?: boolean}} request @returns {Promise<Api.Rewound>} */
+export const rewind = (id, request) => change('POST', `${instancePath(id)}:rewind`, request);
 /** @param {string} id @param {string} [reason] */
 export const cancel = (id, reason) => change('POST', `${instancePath(id)}:cancel`, reason ? { reason } : {});
 /** @param {string} id @returns {Promise<{instances: number, executions: number, events: number, queued: number}>} */

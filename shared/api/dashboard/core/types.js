@@ -10,7 +10,25 @@
  *   customStatusVersion: number, input?: any, output?: any, error?: string, blocked?: Blocked, paused?: {since: string, reason?: string}, execution: number,
  *   events: number, createdAt: string, updatedAt: string, startedAt?: string, completedAt?: string, durationMs?: number,
  *   parent?: string, tags: Record<string, string>, attention?: string[], explanation?: string,
+ *   usage?: Usage, restartedFrom?: string, forkedFrom?: {instance: string, execution: number, event: number, at: string},
+ *   rewinds?: {number: number, at: string, reason?: string, execution: number, before: number, undone: number}[],
  * }} Instance
+ */
+
+/**
+ * @typedef {{
+ *   turns: number, activities: number, attempts: number, wakeups: number, requests: number, requestUnits: number, bytesRead: number,
+ *   bytesWritten: number, turnSeconds: number, activitySeconds: number, elapsedSeconds: number, waitingSeconds: number,
+ * }} Usage
+ */
+
+/** @typedef {{kind: string, event: number, name: string, failures: number}} Step */
+
+/**
+ * @typedef {{
+ *   instance: string, dryRun: boolean, execution: number, before: number, kept: number, undone: number, delivered: Step[], activities: Step[],
+ *   timers: Step[], children: Step[], reused: Step[], keptFailures: Step[],
+ * }} Rewound
  */
 
 /** @typedef {{instances: Instance[], nextCursor?: string, truncated?: boolean}} InstanceList */

@@ -20,11 +20,11 @@ export default async function scenario(stage) {
   await page.getByRole('link', { name: 'All instances that need attention, with reasons' }).click();
   await arrive(page, 'Instances');
   const row = (id) => results.getByRole('row').filter({ has: page.getByRole('link', { name: id, exact: true }) });
-  await row('import-1').getByText(/Is blocked/).waitFor();
+  await row('import-1').getByText(/Is blocked/).first().waitFor();
   await row('mail-1').getByText('dead letter', { exact: true }).waitFor();
   const child = results.getByRole('row').filter({ hasText: 'blocked activity' });
-  await child.getByText(/print-page/).waitFor();
-  await row('order-1045').getByText(/Failed .* ago/).waitFor();
+  await child.getByText(/which no deployed worker can run/).waitFor();
+  await row('order-1045').getByText(/Failed .* ago/).first().waitFor();
   for (const fine of ['order-1041', 'order-1047']) assert.equal(await row(fine).count(), 0, fine);
   assert.equal(await page.locator('.chip[aria-current=true]').innerText(), 'Needs attention');
 

@@ -8,7 +8,10 @@ export default async function scenario(stage) {
   await arrive(page, 'Dead letters');
   const open = async (id) => {
     await page.goto(`${stage.world.api}/#/dead-letters?instance=${id}`);
-    await page.getByRole('link', { name: 'Activity given up' }).click();
+    const links = page.getByRole('link', { name: 'Activity given up' });
+    // The list of all is shown until that of this instance is there.
+    await until('one is left', async () => (await links.count()) === 1);
+    await links.click();
     await arrive(page, 'Activity given up');
     await see(page, 'it was tried 10 times');
     await see(page, 'deliver-mail');

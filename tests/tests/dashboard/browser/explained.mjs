@@ -53,5 +53,6 @@ export default async function scenario(stage) {
   assert.equal(stage.count('/v1/instances/order-1041/explain'), 0);
   await page.goto(`${stage.world.api}/${instance('order-1045')}`);
   await see(page, 'Why it failed');
-  await part.getByText(/^Failed /).waitFor();
+  await part.getByRole('heading', { name: 'What to do next' }).waitFor();
+  assert.match(await part.locator('.next-command code').first().innerText(), /order-1045/);
 }

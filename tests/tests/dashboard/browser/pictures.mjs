@@ -8,7 +8,7 @@ import { THEMES, openScreen } from './kit/screens.mjs';
 
 const WIDE = { width: 1280, height: 900 };
 const NARROW = { width: 360, height: 780 };
-const QUALITY = 50;
+const QUALITY = 34;
 
 export default async function scenario(stage) {
   const { screens, pictures, outline } = stage.world;

@@ -1,7 +1,9 @@
 //! Instances that cannot go on: one that no build knows, a child whose activity no worker knows, and work that was given up.
 
 use super::workflows;
+use duroxide_lambda::{Target, Wakeup};
 use serde_json::json;
+use std::collections::HashSet;
 use tests::api::{GivingUp, Site};
 
 /// Blocked: no build has its orchestration.
@@ -11,9 +13,6 @@ pub const INVOICE: &str = "invoice-1";
 
 /// Starts them, and runs them as far as they go.
 pub async fn seed(site: &Site) {
-    site.started("import-catalogue", UNKNOWN, json!("spring")).await;
-    site.started(workflows::INVOICE, INVOICE, json!("order-1041")).await;
-    site.cloud.drain().await;
     for (id, reason) in [
         ("mail-1", "mail.example.org did not answer: connection timed out"),
         (
@@ -30,4 +29,16 @@ pub async fn seed(site: &Site) {
         .await;
     }
     site.cloud.drain().await;
+    site.started("import-catalogue", UNKNOWN, json!("spring")).await;
+    site.started(workflows::INVOICE, INVOICE, json!("order-1041")).await;
+    // One turn of each, and one attempt: what is blocked is tried again later, for ever.
+    let mut woken = HashSet::new();
+    let first = |wakeup: Wakeup| {
+        let what = match &wakeup.target {
+            Target::Turn { instance } => ("turn", instance.clone()),
+            Target::Work(work) => ("work", work.instance.clone()),
+        };
+        if woken.insert(what) { vec![wakeup] } else { Vec::new() }
+    };
+    site.cloud.drain_through(first).await;
 }

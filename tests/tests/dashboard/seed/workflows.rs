@@ -20,8 +20,19 @@ pub const INVOICE: &str = "send-invoice";
 /// The child of [`INVOICE`], with an activity that no worker has.
 pub const PAGES: &str = "print-pages";
 
-/// The sample's workflows and those of this file.
+/// The sample's workflows, those of this file and hostile ones.
 pub fn all() -> (OrchestrationRegistry, ActivityRegistry) {
+    let (orchestrations, activities) = plain();
+    let orchestrations = OrchestrationRegistry::builder().merge(orchestrations);
+    let activities = ActivityRegistry::builder().merge(activities);
+    (
+        hostile::orchestrations(orchestrations).build(),
+        hostile::activities(activities).build(),
+    )
+}
+
+/// The same without hostile ones: what is blocked names everything that is registered.
+pub fn plain() -> (OrchestrationRegistry, ActivityRegistry) {
     let orchestrations = OrchestrationRegistry::builder()
         .merge(::workflows::orchestrations())
         .register(ECHO, |_: OrchestrationContext, input: String| async move { Ok(input) })
@@ -50,8 +61,5 @@ pub fn all() -> (OrchestrationRegistry, ActivityRegistry) {
         .register(DELIVER, |_: ActivityContext, to: String| async move {
             Ok(format!("delivered to {to}"))
         });
-    (
-        hostile::orchestrations(orchestrations).build(),
-        hostile::activities(activities).build(),
-    )
+    (orchestrations.build(), activities.build())
 }

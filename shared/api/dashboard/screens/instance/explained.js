@@ -38,11 +38,16 @@ export function explainedPart(id, { explanation, error, loadedAt }, { again, but
   if (!explanation) {
     return h('p', { class: 'muted' }, error ? ['The explanation could not be loaded. ', button('Explain again', { on: again })] : 'Loading the explanation…');
   }
-  const { sentence, needsAttention, waits, chain, evidence, next } = explanation;
+  const { status, sentence, needsAttention, waits, chain, evidence, next } = explanation;
+  // The error is above, and does not change.
+  const isOver = status === 'Failed' || status === 'Cancelled';
+  const tone = isOver ? 'normal' : needsAttention ? 'warning' : status === 'Paused' ? 'paused' : 'normal';
   return h(
-    'section', { class: 'explained', data: { tone: needsAttention ? 'warning' : explanation.status === 'Paused' ? 'paused' : 'normal' }, 'aria-label': 'Explanation' },
-    h('p', { class: 'explained-sentence' }, marked(sentence)),
-    h('div', { class: 'explained-actions' }, step(id, explanation), buttons, button('Explain again', { on: again }), loadedAt && h('span', { class: 'muted' }, 'Explained ', age(loadedAt))),
+    'section', { class: 'explained', data: { tone, status }, 'aria-label': 'Explanation' },
+    !isOver && h('p', { class: 'explained-sentence' }, marked(sentence)),
+    h('div', { class: 'explained-actions' }, step(id, explanation), buttons, !isOver && [
+      button('Explain again', { on: again }), loadedAt && h('span', { class: 'muted' }, 'Explained ', age(loadedAt)),
+    ]),
     error && h('p', { class: 'muted' }, 'A newer explanation could not be loaded.'),
     chain.length > 1 && chainPart(chain),
     next.length > 0 && nextPart(next),

@@ -5,6 +5,7 @@ import { duration, number } from '../../core/format.js';
 import { href } from '../../core/router.js';
 import { button } from '../../parts/button.js';
 import { copy } from '../../parts/copy.js';
+import { instanceLink, name } from '../../parts/links.js';
 import { payload } from '../../parts/payload.js';
 import { raiseDialog } from '../../parts/raise.js';
 import { badge } from '../../parts/status.js';
@@ -15,6 +16,8 @@ import { isFinished } from './data.js';
 import { explainedPart, sendable } from './explained.js';
 import { explainer } from './explanation.js';
 import { resume } from './pause.js';
+import { rewind, rewindable } from './rewind.js';
+import { usagePart } from './usage.js';
 
 /** @import { Child } from '../../core/dom.js' */
 /** @import { Instance } from '../../core/types.js' */
@@ -75,13 +78,13 @@ export function header({ id, reload, signal }) {
     element.hidden = !instance;
     if (!instance) return;
     const explained = explains.now();
-    const waits = sendable(explained.explanation);
+    const waits = explained.explanation ? sendable(explained.explanation) : openWaits(data);
     refresh(status, [instance.status, gone], () => [badge(instance.status), gone && h('span', { class: 'muted' }, ' (deleted)')]);
     refresh(buttons, [instance.status, gone, waits, instance.parent], () => actions({ id, instance, gone, reload, waits }));
     refresh(reason, [instance.status, instance.error, failedLanes(data).map((lane) => lane.id)], () => failureOf(data));
     refresh(explanation, [instance.status, gone, data.pinned, instance.execution, explained.loadedAt, String(explained.error)], () => explanationOf(data, explains, reload));
     refresh(facts, { ...instance, output: null, events: null }, () => factsOf(instance));
-    refresh(output, [instance.output, inputOf(data)], () => payloads(data, instance));
+    refresh(output, [instance.output, inputOf(data), instance.usage], () => payloads(data, instance));
   }
 }
 
@@ -111,11 +114,13 @@ function explanationOf(data, explains, reload) {
     return h('p', { class: 'explained' }, `It goes on in execution ${instance.execution}. What is below is of execution ${pinned}.`);
   }
   const explained = explains.now();
+  const rewound = rewindable(explained.explanation);
   const sends = isFinished(instance.status) ? [] : sendable(explained.explanation).slice(0, 3);
   return explainedPart(id, explained, {
     again: explains.again,
     buttons: [
       sends.map(({ name, to }) => button(`Send ${shorten(name, 32).replace(/…$/, '')}…`, { needs: 'client', on: async () => (await raiseDialog(id, { name, to })) && reload() })),
+      rewound !== null && button('Rewind…', { needs: 'operator', kind: 'primary', on: () => rewind(rewound, reload) }),
       instance.status === 'Paused' && button('Resume…', { needs: 'operator', kind: 'primary', on: () => resume(id, reload) }),
     ],
   });
@@ -131,6 +136,12 @@ function errorText(error) {
 function stepLink(data, lane) {
   const address = href(['instances', data.id], { lane: String(lane.id), execution: data.pinned ? String(data.pinned) : null });
   return [h('a', { href: address }, h('bdi', null, lane.name)), lane.beganTimes > 1 && ` (${lane.beganTimes} attempts)`];
+}
+
+/** What a person could send, as far as the history says: until the explanation is there. @param {Data} data @returns {{name: string, to: 'events' | 'queues'}[]} */
+function openWaits({ model }) {
+  const open = model?.lanes.filter(({ outcome, kind }) => outcome === 'open' && (kind === 'event' || kind === 'queue')) ?? [];
+  return open.map(({ name: of, kind }) => ({ name: of, to: kind === 'queue' ? 'queues' : 'events' }));
 }
 
 /** In the order in which they failed. @param {Data} data @returns {Lane[]} */
@@ -154,6 +165,10 @@ function factsOf(instance) {
   if (instance.execution > 1) rows.push(['Execution', h('a', { href: href(['instances', instance.instance, 'executions']) }, number(instance.execution))]);
   rows.push(['Events', number(instance.events)]);
   if (instance.parent) rows.push(['Parent', h('a', { href: href(['instances', instance.parent]) }, h('bdi', null, instance.parent))]);
+  if (instance.restartedFrom) rows.push(['Restarted from', instanceLink(instance.restartedFrom)]);
+  if (instance.forkedFrom) rows.push(['Forked from', [instanceLink(instance.forkedFrom.instance), `, event ${instance.forkedFrom.event}`]]);
+  const rewound = instance.rewinds?.at(-1);
+  if (rewound) rows.push(['Rewound', [when(rewound.at), ` to before event ${rewound.before}`, rewound.reason && [': ', name(rewound.reason)]]]);
   if (tags.length) rows.push(['Tags', h('span', { class: 'inst-tags' }, tags.map(([name, value]) => h('a', { class: 'tag', href: href(['instances'], { tag: `${name}:${value}` }) }, h('bdi', null, `${name}: ${value}`))))]);
   return rows.map(([name, value]) => h('div', null, h('dt', null, name), h('dd', null, value)));
 }
@@ -176,6 +191,7 @@ function payloads(data, instance) {
   const input = inputOf(data);
   return [
     instance.output !== undefined && payload(String(instance.output), { label: 'Output', fileName: `${instance.instance}-output` }),
+    usagePart(instance.usage),
     input !== undefined && h('details', { class: 'inst-input' }, h('summary', null, 'Input'), payload(input, { label: 'Input', fileName: `${instance.instance}-input` })),
   ];
 }

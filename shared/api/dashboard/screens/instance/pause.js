@@ -10,7 +10,7 @@ import { ask } from './ask.js';
 const LOST = 'The request may have arrived or not. Send it again: an instance that is so already does not change.';
 
 /** A box to tick. @param {string} label */
-function box(label) {
+export function box(label) {
   const control = h('input', { type: 'checkbox' });
   return { control, element: h('label', { class: 'check' }, control, ' ', label) };
 }

@@ -41,7 +41,7 @@ export function columns(view) {
     {
       label: 'Custom status or reason', class: 'cell-custom',
       cell: ({ customStatus, blocked, paused, explanation }) => {
-        if (explanation) return h('p', { class: 'cell-sentence' }, marked(explanation));
+        if (explanation) return h('p', { class: 'cell-sentence', title: explanation.slice(0, 1000) }, marked(explanation));
         const text = paused?.reason ?? blocked?.reason ?? customStatus;
         return text && clamped(text);
       },
