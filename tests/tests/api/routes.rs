@@ -380,9 +380,10 @@ async fn every_route_of_the_table_exists_and_no_other() {
     let site = Site::start().await;
     for route in ROUTES {
         let path = site.path_of(route).await;
-        let body = (route.method == Method::POST).then(|| match path.ends_with(":fork") {
-            true => json!({"newId": "copy"}),
-            false => json!({}),
+        let body = (route.method == Method::POST).then(|| match route.path {
+            "/v1/instances/{id}:fork" => json!({"newId": "copy"}),
+            "/v1/batches" => json!({"filter": {"name": "Echo"}, "action": "pause", "dryRun": true}),
+            _ => json!({}),
         });
         let reply = site.send(request(route.method.as_str(), &path, body)).await;
         assert!(

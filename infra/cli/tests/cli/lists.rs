@@ -83,7 +83,10 @@ async fn list_sorts_out_what_needs_attention_with_reasons_and_sentences() {
         .await
         .exits(3);
     let found = fixture.json(&["list", "--attention"]).await;
-    assert_eq!((ids(&found), &found["truncated"]), (vec!["bad".to_owned()], &json!(false)));
+    assert_eq!(
+        (ids(&found), &found["truncated"]),
+        (vec!["bad".to_owned()], &json!(false))
+    );
     assert_eq!(found["instances"][0]["attention"], json!(["failed"]));
     let shown = fixture.run(&["list", "--attention"]).await.exits(0).out;
     assert!(shown.contains("ATTENTION") && !shown.contains("fine"), "{shown}");
@@ -99,6 +102,9 @@ async fn list_sorts_out_what_needs_attention_with_reasons_and_sentences() {
     assert_eq!(ids(&all), ["bad", "fine"]);
     let ended = async |filter: &[&str]| ids(&fixture.json(&[&["list"], filter].concat()).await);
     assert!(ended(&["--ended-to", "2020-01-01T00:00:00Z"]).await.is_empty());
-    assert_eq!(ended(&["--ended-from", "2020-01-01T00:00:00Z", "--status", "failed"]).await, ["bad"]);
+    assert_eq!(
+        ended(&["--ended-from", "2020-01-01T00:00:00Z", "--status", "failed"]).await,
+        ["bad"]
+    );
     fixture.stop().await;
 }

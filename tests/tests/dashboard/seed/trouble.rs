@@ -37,6 +37,7 @@ pub async fn seed(site: &Site) {
         let what = match &wakeup.target {
             Target::Turn { instance } => ("turn", instance.clone()),
             Target::Work(work) => ("work", work.instance.clone()),
+            Target::Batch { id } => ("batch", id.clone()),
         };
         if woken.insert(what) { vec![wakeup] } else { Vec::new() }
     };
