@@ -98,8 +98,8 @@ impl Loaded {
 
     /// The attempts of an activity that has completed.
     pub(super) fn attempts_of(&self, activity: u64) -> Option<&CompletedAttempts> {
-        let all = self.docs.iter().flat_map(|doc| &doc.attempts);
-        all.filter(|of| of.activity == activity).next_back()
+        let mut all = self.docs.iter().flat_map(|doc| &doc.attempts);
+        all.rfind(|of| of.activity == activity)
     }
 }
 
