@@ -50,7 +50,8 @@ fn new_id(batch: &str, instance: &str) -> String {
 impl Applier<'_> {
     /// Applies the action. What the store does not answer is to be tried again.
     pub(super) async fn apply(&self, planned: &Planned) -> Applied {
-        match self.one(planned).await {
+        // Boxed: some of these are done at once, and each has the futures of all actions.
+        match Box::pin(self.one(planned)).await {
             Ok(applied) => applied,
             Err(Failure::NoInstance(_)) => Applied::of(Effect::Gone),
             Err(failure) if failure.is_transient() => Applied::of(Effect::Retry(failure.to_string())),
