@@ -3,7 +3,8 @@
 //! Each handler documents its own answers. The problems that every route shares are added here.
 
 use crate::handlers::{
-    batches, dashboard, dead_letters, details, explain, instances, manage, numbers, pause, restart, rewind, send, service, start,
+    batches, dashboard, dead_letters, details, explain, instances, manage, numbers, pause, restart, rewind, send,
+    service, start,
 };
 use crate::routes::ROUTES;
 use crate::types::{self, Problem, ProblemType};

@@ -1,7 +1,9 @@
 //! The router: each route of the table, behind its layers.
 
 use crate::api::Api;
-use crate::handlers::{batches, dashboard, dead_letters, details, explain, instances, manage, numbers, send, service, start};
+use crate::handlers::{
+    batches, dashboard, dead_letters, details, explain, instances, manage, numbers, send, service, start,
+};
 use crate::{access, audit, headers};
 use axum::Router;
 use axum::middleware::{from_fn, from_fn_with_state};

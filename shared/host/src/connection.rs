@@ -13,9 +13,9 @@ use crate::wakeup::{Wakeup, recent_consistency_token};
 use duroxide::Client;
 use duroxide::providers::{Provider, ProviderError};
 use duroxide_cosmos::{
-    BatchCancelled, BatchRequest, BatchStarted, RestartRequest, Restarted,
-    ConnectError, CosmosConfig, CosmosProvider, EventRequest, ExplainSettings, Explanation, Ids as _, PauseResult,
-    Raised, RandomIds, RewindRequest, RewindResult, StartRequest, Started,
+    BatchCancelled, BatchRequest, BatchStarted, ConnectError, CosmosConfig, CosmosProvider, EventRequest,
+    ExplainSettings, Explanation, Ids as _, PauseResult, Raised, RandomIds, RestartRequest, Restarted, RewindRequest,
+    RewindResult, StartRequest, Started,
 };
 use std::fmt;
 use std::sync::Arc;
@@ -156,11 +156,7 @@ impl Connection {
     ///
     /// # Errors
     /// As [`CosmosProvider::restart_as_new`].
-    pub async fn restart_as_new(
-        &self,
-        request: RestartRequest<'_>,
-        new_id: &str,
-    ) -> Result<Restarted, ProviderError> {
+    pub async fn restart_as_new(&self, request: RestartRequest<'_>, new_id: &str) -> Result<Restarted, ProviderError> {
         self.notifying.restart_as_new(request, new_id).await
     }
 

@@ -92,11 +92,7 @@ impl NotifyingProvider {
     }
 
     /// Starts a new instance with the input of another one, and wakes the functions, again if it is repeated.
-    pub async fn restart_as_new(
-        &self,
-        request: RestartRequest<'_>,
-        new_id: &str,
-    ) -> Result<Restarted, ProviderError> {
+    pub async fn restart_as_new(&self, request: RestartRequest<'_>, new_id: &str) -> Result<Restarted, ProviderError> {
         let under_way = self.wakeups.enter();
         let restarted = self.store.restart_as_new(request, new_id).await?;
         if matches!(restarted, Restarted::Accepted { .. } | Restarted::Repeated) {

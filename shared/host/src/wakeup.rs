@@ -388,10 +388,7 @@ mod tests {
     #[test]
     fn the_step_of_a_batch_is_the_turn_of_no_instance_for_an_older_release() {
         let body = Wakeup::batch("2f6c").encode();
-        assert_eq!(
-            body,
-            r#"{"v":1,"turn":{"instance":"duroxide:batches"},"batch":"2f6c"}"#
-        );
+        assert_eq!(body, r#"{"v":1,"turn":{"instance":"duroxide:batches"},"batch":"2f6c"}"#);
         assert_eq!(Wakeup::decode(&body).unwrap(), Wakeup::batch("2f6c"));
         let older = body.replace(r#","batch":"2f6c""#, "");
         assert_eq!(Wakeup::decode(&older).unwrap(), Wakeup::turn("duroxide:batches"));

@@ -60,13 +60,13 @@ mod work;
 
 pub use admin::{
     Count, InstanceCounts, InstanceFilter, InstancePage, InstanceStatus, InstanceSummary, PauseOutcome, PauseResult,
-    PlannedStep, RestartRequest, Restarted, RewindOutcome, RewindPlan, RewindRequest, RewindResult, SearchError, StepKind,
-    SummaryChange,
+    PlannedStep, RestartRequest, Restarted, RewindOutcome, RewindPlan, RewindRequest, RewindResult, SearchError,
+    StepKind, SummaryChange,
 };
 pub use build::Build;
 pub use bulk::{
-    Batch, BatchAction, BatchCancelled, BatchFailurePage, BatchPage, BatchRequest, BatchStarted, BatchStep, StepContext,
-    batch_id_of_key,
+    Batch, BatchAction, BatchCancelled, BatchFailurePage, BatchPage, BatchRequest, BatchStarted, BatchStep,
+    StepContext, batch_id_of_key,
 };
 pub use clock::{Ids, RandomIds};
 pub use config::{CosmosConfig, CosmosConfigBuilder, Outbox};
@@ -83,8 +83,9 @@ pub use maintain::{
 #[cfg(feature = "testing")]
 pub use model::testing;
 pub use model::{
-    Attempt, AttemptEnd, AwaitedProbe, BatchCounts, BatchFailure, BatchSample, BatchState, Block, BlockCause, Blocked, DeadLetterKind, ForkedFrom, GivenUpWork, Orchestration, Paused,
-    QueueState, RemindedSpan, Rewind, TagError, Tags, UnfinishedSweep,
+    Attempt, AttemptEnd, AwaitedProbe, BatchCounts, BatchFailure, BatchSample, BatchState, Block, BlockCause, Blocked,
+    DeadLetterKind, ForkedFrom, GivenUpWork, Orchestration, Paused, QueueState, RemindedSpan, Rewind, TagError, Tags,
+    UnfinishedSweep,
 };
 pub use page::{Cursor, PageRequest, PassOutcome};
 pub use provider::CosmosProvider;

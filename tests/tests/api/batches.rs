@@ -26,7 +26,10 @@ async fn an_instance_is_restarted_as_a_new_one_and_in_place() {
         new.is(202),
         json!({"instance": "b", "restartedFrom": "a", "execution": 1, "repeated": false})
     );
-    let again = site.post("/v1/instances/a:restart", json!({"inPlace": true})).await.is(202);
+    let again = site
+        .post("/v1/instances/a:restart", json!({"inPlace": true}))
+        .await
+        .is(202);
     assert_eq!((&again["instance"], &again["execution"]), (&json!("a"), &json!(2)));
     site.cloud.drain().await;
     let b = site.get("/v1/instances/b").await.is(200);
@@ -35,7 +38,11 @@ async fn an_instance_is_restarted_as_a_new_one_and_in_place() {
     assert_eq!((&a["status"], &a["execution"]), (&json!("Completed"), &json!(2)));
     assert_eq!(a["output"], b["output"], "the same input");
     let executions = site.get("/v1/instances/a/executions").await.is(200);
-    assert_eq!(executions["executions"].as_array().map(Vec::len), Some(2), "{executions}");
+    assert_eq!(
+        executions["executions"].as_array().map(Vec::len),
+        Some(2),
+        "{executions}"
+    );
     site.post("/v1/instances/a:restart", json!({"newId": "b"}))
         .await
         .is_problem(ProblemType::InstanceExists);
@@ -43,7 +50,10 @@ async fn an_instance_is_restarted_as_a_new_one_and_in_place() {
     let restart = || keyed("/v1/instances/a:restart", "k", json!({}));
     let first = site.send(restart()).await.is(202);
     let second = site.send(restart()).await.is(202);
-    assert_eq!((&second["instance"], &second["repeated"]), (&first["instance"], &json!(true)));
+    assert_eq!(
+        (&second["instance"], &second["repeated"]),
+        (&first["instance"], &json!(true))
+    );
     site.send(keyed("/v1/instances/a:restart", "k", json!({"version": "1.0.0"})))
         .await
         .is_problem(ProblemType::KeyReused);
@@ -69,13 +79,19 @@ async fn a_batch_is_tried_begun_followed_and_listed() {
     site.cloud.drain().await;
     let filter = json!({"prefix": "i-"});
     let dry = site
-        .post("/v1/batches", json!({"filter": filter, "action": "delete", "dryRun": true}))
+        .post(
+            "/v1/batches",
+            json!({"filter": filter, "action": "delete", "dryRun": true}),
+        )
         .await;
     let location = dry.header("location").to_owned();
     assert_eq!(dry.is(202)["state"], "Running");
     site.cloud.drain().await;
     let dry = site.get(&location).await.is(200);
-    assert_eq!((&dry["state"], &dry["counts"]["changed"]), (&json!("Completed"), &json!(5)));
+    assert_eq!(
+        (&dry["state"], &dry["counts"]["changed"]),
+        (&json!("Completed"), &json!(5))
+    );
     assert_eq!(dry["byStatus"], json!({"Completed": 5}));
     assert_eq!(site.get("/v1/counts").await.is(200)["total"], 6, "nothing has changed");
 
@@ -83,9 +99,13 @@ async fn a_batch_is_tried_begun_followed_and_listed() {
     let begun = site.send(keyed("/v1/batches", "k", body.clone())).await.is(202);
     let again = site.send(keyed("/v1/batches", "k", body)).await.is(202);
     assert_eq!((&again["batch"], &again["repeated"]), (&begun["batch"], &json!(true)));
-    site.send(keyed("/v1/batches", "k", json!({"filter": {"all": true}, "action": "cancel"})))
-        .await
-        .is_problem(ProblemType::KeyReused);
+    site.send(keyed(
+        "/v1/batches",
+        "k",
+        json!({"filter": {"all": true}, "action": "cancel"}),
+    ))
+    .await
+    .is_problem(ProblemType::KeyReused);
     site.cloud.drain().await;
     let path = format!("/v1/batches/{}", begun["batch"].as_str().expect("an id"));
     let done = site.get(&path).await.is(200);
@@ -108,7 +128,9 @@ async fn a_batch_is_tried_begun_followed_and_listed() {
         .await
         .is_problem(ProblemType::WrongState);
     site.get("/v1/batches/none").await.is_problem(ProblemType::NotFound);
-    site.get("/v1/batches/none/failures").await.is_problem(ProblemType::NotFound);
+    site.get("/v1/batches/none/failures")
+        .await
+        .is_problem(ProblemType::NotFound);
     site.post("/v1/batches/none:cancel", json!({}))
         .await
         .is_problem(ProblemType::NotFound);
@@ -130,7 +152,10 @@ async fn a_batch_is_cancelled_before_it_has_done_anything() {
     assert_eq!(cancelled["state"], "Cancelling");
     site.cloud.drain().await;
     let ended = site.get(&path).await.is(200);
-    assert_eq!((&ended["state"], &ended["counts"]["examined"]), (&json!("Cancelled"), &json!(0)));
+    assert_eq!(
+        (&ended["state"], &ended["counts"]["examined"]),
+        (&json!("Cancelled"), &json!(0))
+    );
     assert_eq!(site.get("/v1/instances/open").await.is(200)["status"], "Running");
 }
 

@@ -301,7 +301,11 @@ fn shown(connection: &Connection, batch: &Batch) -> String {
         fields.add("by", by);
     }
     if !batch.by_status.is_empty() {
-        let found: Vec<String> = batch.by_status.iter().map(|(status, count)| format!("{count} {status}")).collect();
+        let found: Vec<String> = batch
+            .by_status
+            .iter()
+            .map(|(status, count)| format!("{count} {status}"))
+            .collect();
         fields.add("found", &found.join(", "));
     }
     if let Some(error) = &batch.error {

@@ -9,9 +9,10 @@ use crate::ambient;
 use crate::terminal::table::Look;
 use bytes::Bytes;
 use duroxide_lambda_api::types::{
-    Accepted, Batch, BatchFailureList, BatchList, BatchRequest, CancelRequest, DeadLetter, DeadLetterList, Deleted, Discarded, EventRequest, Execution, ExecutionList,
-    Explanation, History, Instance, InstanceList, KeyValueList, Me, PauseChanged, PauseRequest, ProblemType,
-    PruneRequest, Pruned, Redriven, RestartRequest, Restarted, ResumeRequest, RewindRequest, Rewound, StartRequest, Started, Stats, StoreStats, Tree,
+    Accepted, Batch, BatchFailureList, BatchList, BatchRequest, CancelRequest, DeadLetter, DeadLetterList, Deleted,
+    Discarded, EventRequest, Execution, ExecutionList, Explanation, History, Instance, InstanceList, KeyValueList, Me,
+    PauseChanged, PauseRequest, ProblemType, PruneRequest, Pruned, Redriven, RestartRequest, Restarted, ResumeRequest,
+    RewindRequest, Rewound, StartRequest, Started, Stats, StoreStats, Tree,
 };
 use reqwest::StatusCode;
 use reqwest::header::{HeaderMap, HeaderValue};

@@ -12,10 +12,7 @@ async fn restart_runs_the_same_input_again() {
     let new = fixture.json(&["restart", "a", "--new-id", "b", "--wait", "120"]).await;
     assert_eq!((&new["instance"], &new["output"]), (&json!("b"), &json!("x")));
     let again = fixture.json(&["restart", "a", "--in-place"]).await;
-    assert_eq!(
-        again,
-        json!({ "instance": "a", "restartedFrom": "a", "execution": 2 })
-    );
+    assert_eq!(again, json!({ "instance": "a", "restartedFrom": "a", "execution": 2 }));
     let done = fixture.json(&["wait", "a", "--timeout", "120"]).await;
     assert_eq!((&done["execution"], &done["output"]), (&json!(2), &json!("x")));
     fixture.run(&["restart", "none"]).await.exits(5);
@@ -29,9 +26,22 @@ async fn batches_are_begun_shown_listed_and_cancelled() {
     // duroxide's own runtime takes no steps of batches: they stay where they begin.
     let fixture = Fixture::running().await;
     let begun = fixture
-        .json(&["batch", "start", "pause", "--version", "1.2.0", "--reason", "why", "--rate", "5"])
+        .json(&[
+            "batch",
+            "start",
+            "pause",
+            "--version",
+            "1.2.0",
+            "--reason",
+            "why",
+            "--rate",
+            "5",
+        ])
         .await;
-    assert_eq!((&begun["state"], &begun["action"]), (&json!("Running"), &json!("pause")));
+    assert_eq!(
+        (&begun["state"], &begun["action"]),
+        (&json!("Running"), &json!("pause"))
+    );
     assert_eq!(begun["filter"], json!({ "version": "1.2.0" }));
     let id = begun["batch"].as_str().unwrap();
     let shown = fixture.run(&["batch", "status", id]).await.exits(0).out;

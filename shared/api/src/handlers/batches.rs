@@ -9,7 +9,9 @@ use crate::path::{Segment, Verbed};
 use crate::query::Query;
 use crate::refusal::Refusal;
 use crate::types::time::parse_rfc3339;
-use crate::types::{Batch, BatchFailureList, BatchFilter, BatchList, BatchRequest, BatchVerb, ProblemType, Status, StatusError};
+use crate::types::{
+    Batch, BatchFailureList, BatchFilter, BatchList, BatchRequest, BatchVerb, ProblemType, Status, StatusError,
+};
 use crate::view;
 use axum::Extension;
 use axum::extract::{RawQuery, State};
@@ -133,11 +135,7 @@ pub(crate) async fn failures(State(api): State<Api>, Segment(id): Segment<2>, Ra
 }
 
 /// A POST to a batch, with a verb.
-pub(crate) async fn verb(
-    State(api): State<Api>,
-    Verbed { id, verb }: Verbed<2>,
-    RawQuery(query): RawQuery,
-) -> Answer {
+pub(crate) async fn verb(State(api): State<Api>, Verbed { id, verb }: Verbed<2>, RawQuery(query): RawQuery) -> Answer {
     Query::read(query.as_deref(), &[])?;
     match verb.as_str() {
         "cancel" => cancel(&api, &id).await,
@@ -205,7 +203,9 @@ fn rate_of(rate: Option<u32>) -> Result<u32, Refusal> {
     let rate = rate.unwrap_or(RATE);
     match (1..=MOST_RATE).contains(&rate) {
         true => Ok(rate),
-        false => Err(Refusal::invalid(format!("rate is a whole number from 1 to {MOST_RATE}"))),
+        false => Err(Refusal::invalid(format!(
+            "rate is a whole number from 1 to {MOST_RATE}"
+        ))),
     }
 }
 
@@ -233,7 +233,9 @@ fn action_of(request: BatchRequest) -> Result<BatchAction, Refusal> {
         BatchVerb::Restart => ("restart", &["inPlace", "alone", "version"]),
     };
     if let Some((wrong, _)) = given.iter().find(|(name, is_given)| *is_given && !own.contains(name)) {
-        return Err(Refusal::invalid(format!("{wrong} does not belong to the action {name}")));
+        return Err(Refusal::invalid(format!(
+            "{wrong} does not belong to the action {name}"
+        )));
     }
     let check = |what: &str, text: Option<&str>, most: usize| match text.is_none_or(|text| text.len() <= most) {
         true => Ok(()),
@@ -271,7 +273,9 @@ fn action_of(request: BatchRequest) -> Result<BatchAction, Refusal> {
             let in_place = request.in_place.unwrap_or_default();
             let alone = request.alone.unwrap_or_default();
             if alone && !in_place {
-                return Err(Refusal::invalid("alone belongs to inPlace: a new instance is nobody's child"));
+                return Err(Refusal::invalid(
+                    "alone belongs to inPlace: a new instance is nobody's child",
+                ));
             }
             BatchAction::Restart {
                 in_place,
@@ -321,8 +325,16 @@ mod tests {
             ("raise", json!({ "event": "go", "data": 1, "dataText": "1" }), false),
             ("delete", json!({ "force": true }), true),
             ("delete", json!({ "event": "go" }), false),
-            ("restart", json!({ "inPlace": true, "alone": true, "version": "2.0.0" }), true),
-            ("rewind", json!({ "reason": "x", "alone": true, "discardResults": true }), true),
+            (
+                "restart",
+                json!({ "inPlace": true, "alone": true, "version": "2.0.0" }),
+                true,
+            ),
+            (
+                "rewind",
+                json!({ "reason": "x", "alone": true, "discardResults": true }),
+                true,
+            ),
             ("rewind", json!({ "inPlace": true }), false),
             ("restart", json!({ "alone": true }), false),
         ] {

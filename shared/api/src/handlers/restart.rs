@@ -40,7 +40,10 @@ pub(crate) async fn restart(api: &Api, id: &str, key: Option<&str>, request: Res
         key,
     };
     let (instance, restarted) = if request.in_place {
-        (id.to_owned(), api.connection().restart_in_place(wanted, request.alone).await?)
+        (
+            id.to_owned(),
+            api.connection().restart_in_place(wanted, request.alone).await?,
+        )
     } else {
         let new_id = match (request.new_id, key) {
             (Some(new_id), _) => new_id,
@@ -78,12 +81,16 @@ fn check(request: &RestartRequest) -> Result<(), Refusal> {
             in_place: true,
             new_id: Some(_),
             ..
-        } => Err(Refusal::invalid("inPlace restarts the same instance: send it without newId")),
+        } => Err(Refusal::invalid(
+            "inPlace restarts the same instance: send it without newId",
+        )),
         RestartRequest {
             in_place: false,
             alone: true,
             ..
-        } => Err(Refusal::invalid("alone belongs to inPlace: a new instance is nobody's child")),
+        } => Err(Refusal::invalid(
+            "alone belongs to inPlace: a new instance is nobody's child",
+        )),
         _ => Ok(()),
     }
 }

@@ -1,7 +1,7 @@
 //! Instances, alone and in lists.
 
-use super::{ForkedFrom, Payload, Rewind};
 use super::payload::present;
+use super::{ForkedFrom, Payload, Rewind};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;

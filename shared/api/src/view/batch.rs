@@ -33,7 +33,10 @@ pub(crate) fn batch(batch: &store::Batch) -> Batch {
             store::BatchAction::Restart { .. } => BatchVerb::Restart,
         },
         filter: BatchFilter {
-            status: filter.status.as_ref().and_then(|status| status.name().parse::<Status>().ok()),
+            status: filter
+                .status
+                .as_ref()
+                .and_then(|status| status.name().parse::<Status>().ok()),
             name: filter.name.clone(),
             version: filter.version.clone(),
             prefix: filter.prefix.clone(),

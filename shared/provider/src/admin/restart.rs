@@ -38,8 +38,8 @@ use crate::enqueue::{self, Origin, StartRequest, Started};
 use crate::error::Failure;
 use crate::model::sql::MESSAGE;
 use crate::model::{
-    Envelope, ExecutionDoc, InstanceDoc, KeyReceiptDoc, KeyedRequest, Listed, MessageDoc, Receipt, ReceiptDoc, StagedOp,
-    TextDoc,
+    Envelope, ExecutionDoc, InstanceDoc, KeyReceiptDoc, KeyedRequest, Listed, MessageDoc, Receipt, ReceiptDoc,
+    StagedOp, TextDoc,
 };
 use crate::read;
 use crate::recovery::{Progress, roll_forward};
@@ -277,11 +277,7 @@ impl<'a> Restart<'a> {
 }
 
 /// The orchestration of an instance and the input of its current execution; `None` when a document cannot be read yet.
-async fn start_of(
-    store: &Store,
-    pk: &PartitionKey,
-    doc: &InstanceDoc,
-) -> Result<Option<(String, String)>, Failure> {
+async fn start_of(store: &Store, pk: &PartitionKey, doc: &InstanceDoc) -> Result<Option<(String, String)>, Failure> {
     if doc.current.events > 0 {
         let first = read::first_event(store, pk, &doc.current).await?;
         return Ok(first.and_then(|event| match event.kind {

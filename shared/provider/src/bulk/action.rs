@@ -266,7 +266,11 @@ mod tests {
             (&restart(true, true), Failed, Some("p"), changed),
             (&restart(true, true), Running, Some("p"), failed(NOT_ENDED)),
         ] {
-            assert_eq!(action.foreseen(&status, parent), expected, "{action:?} {status} {parent:?}");
+            assert_eq!(
+                action.foreseen(&status, parent),
+                expected,
+                "{action:?} {status} {parent:?}"
+            );
         }
     }
 
@@ -286,7 +290,10 @@ mod tests {
         };
         let stored = serde_json::to_value(RequestDoc::of(&request)).unwrap();
         let read: RequestDoc = serde_json::from_value(stored).unwrap();
-        assert_eq!((read.filter(), &read.action, read.rate), (request.filter, &request.action, 1));
+        assert_eq!(
+            (read.filter(), &read.action, read.rate),
+            (request.filter, &request.action, 1)
+        );
         assert_eq!(read.until(50).created_to, Some(50));
     }
 }

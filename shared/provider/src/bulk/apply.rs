@@ -65,7 +65,8 @@ impl Applier<'_> {
         match self.action {
             BatchAction::Cancel { reason } => self.send(instance, Sent::Cancel(reason), &key).await,
             BatchAction::Raise { event, data } => {
-                self.send(instance, Sent::Event(EventTarget::Event(event), data), &key).await
+                self.send(instance, Sent::Event(EventTarget::Event(event), data), &key)
+                    .await
             }
             BatchAction::Pause { reason, children } => {
                 let verb = PauseVerb::Pause {
@@ -194,9 +195,10 @@ fn rewound(result: RewindResult) -> Applied {
         RewindOutcome::Planned | RewindOutcome::NotFailed => Effect::Failed(NOT_FAILED.to_owned()),
         RewindOutcome::Deleting => Effect::Failed("it is being deleted".to_owned()),
         RewindOutcome::HasParent(parent) => Effect::Failed(is_child(&parent)),
-        RewindOutcome::StartedChildren(children) => {
-            Effect::Failed(format!("children exist that it has started since: {}", children.join(", ")))
-        }
+        RewindOutcome::StartedChildren(children) => Effect::Failed(format!(
+            "children exist that it has started since: {}",
+            children.join(", ")
+        )),
         RewindOutcome::Impossible(why) => Effect::Failed(why),
     };
     Applied::of(effect)
@@ -204,10 +206,12 @@ fn rewound(result: RewindResult) -> Applied {
 
 fn restarted(restarted: Restarted, due: Vec<Due>) -> Applied {
     let effect = match restarted {
-        Restarted::Accepted { .. } | Restarted::Repeated => return Applied {
-            effect: Effect::Changed,
-            due,
-        },
+        Restarted::Accepted { .. } | Restarted::Repeated => {
+            return Applied {
+                effect: Effect::Changed,
+                due,
+            };
+        }
         Restarted::NotFound => Effect::Gone,
         Restarted::NotEnded => Effect::Failed(NOT_ENDED.to_owned()),
         Restarted::Deleting => Effect::Failed("it is being deleted".to_owned()),

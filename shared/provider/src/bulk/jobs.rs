@@ -126,8 +126,11 @@ pub(crate) async fn failures(
     let pk = partition()?;
     let (mut page, mut at) = (BatchFailurePage::default(), from);
     while at < job.doc.failure_pages && page.failures.len() < limit {
-        let found = store.read::<BatchFailuresDoc>(&pk, &BatchFailuresDoc::id(id, at)).await?;
-        page.failures.extend(found.into_iter().flat_map(|found| found.doc.failures));
+        let found = store
+            .read::<BatchFailuresDoc>(&pk, &BatchFailuresDoc::id(id, at))
+            .await?;
+        page.failures
+            .extend(found.into_iter().flat_map(|found| found.doc.failures));
         at += 1;
     }
     page.next = (at < job.doc.failure_pages).then_some(at);
@@ -151,7 +154,9 @@ pub(crate) async fn cancel(store: &Store, id: &str) -> Result<BatchCancelled, Fa
         job.state = BatchState::Cancelling;
         job.updated_at = now;
         job.go_on_at(now);
-        let replaced = store.container.replace(&pk, &job.id, &job, Some(&found.etag), Retry::Idempotent);
+        let replaced = store
+            .container
+            .replace(&pk, &job.id, &job, Some(&found.etag), Retry::Idempotent);
         match replaced.await {
             Ok(_) => return Ok(BatchCancelled::Accepted(Box::new(Batch::of(&job)?))),
             Err(error) if error.is_precondition_failed() || error.is_not_found() => {}

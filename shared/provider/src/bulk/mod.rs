@@ -46,8 +46,8 @@ mod step;
 mod view;
 
 pub use action::{BatchAction, BatchRequest};
-pub(crate) use jobs::{batch, batches, cancel, failures, start};
 pub use jobs::{BatchCancelled, BatchStarted, batch_id_of_key};
+pub(crate) use jobs::{batch, batches, cancel, failures, start};
 pub(crate) use step::step;
 pub use step::{BatchStep, StepContext};
 pub use view::{Batch, BatchFailurePage, BatchPage};

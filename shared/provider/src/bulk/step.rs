@@ -155,17 +155,19 @@ impl Run<'_> {
             action: &self.request.action,
         };
         let begin_until = self.deadline.min(self.begun + BEGIN_WITHIN);
-        let each = std::mem::take(&mut progress.job.page).into_iter().map(|planned| async move {
-            if Instant::now() >= begin_until {
-                return (planned, None);
-            }
-            let applied = timeout_at(self.deadline, applier.apply(&planned)).await;
-            let applied = applied.unwrap_or_else(|_| Applied {
-                effect: Effect::Retry("it took too long".to_owned()),
-                due: Vec::new(),
+        let each = std::mem::take(&mut progress.job.page)
+            .into_iter()
+            .map(|planned| async move {
+                if Instant::now() >= begin_until {
+                    return (planned, None);
+                }
+                let applied = timeout_at(self.deadline, applier.apply(&planned)).await;
+                let applied = applied.unwrap_or_else(|_| Applied {
+                    effect: Effect::Retry("it took too long".to_owned()),
+                    due: Vec::new(),
+                });
+                (planned, Some(applied))
             });
-            (planned, Some(applied))
-        });
         let mut each = futures::stream::iter(each).buffered(AT_ONCE);
         while let Some((planned, applied)) = each.next().await {
             match applied {
@@ -277,7 +279,8 @@ impl Run<'_> {
             if now.doc.nonce == progress.job.nonce {
                 return Ok(self.done(progress));
             }
-            let is_cancelled_meanwhile = now.doc.state == BatchState::Cancelling && now.doc.step + 1 == progress.job.step;
+            let is_cancelled_meanwhile =
+                now.doc.state == BatchState::Cancelling && now.doc.step + 1 == progress.job.step;
             if !is_cancelled_meanwhile {
                 return Ok(BatchStep::default());
             }

@@ -10,8 +10,8 @@ mod keyed;
 mod raise;
 mod start;
 
-pub(crate) use raise::{Sent, raise, send};
 pub use raise::{EventRequest, EventTarget, Raised};
+pub(crate) use raise::{Sent, raise, send};
 pub(crate) use start::{Origin, start, start_from};
 pub use start::{StartRequest, Started, instance_id_of_key};
 

@@ -38,8 +38,8 @@ mod work;
 
 pub use attempts::{Attempt, AttemptEnd};
 pub(crate) use attempts::{AttemptLog, CompletedAttempts};
-pub use batch_job::{BatchCounts, BatchFailure, BatchSample, BatchState};
 pub(crate) use batch_job::{BATCHES, BatchFailuresDoc, BatchJobDoc, Planned};
+pub use batch_job::{BatchCounts, BatchFailure, BatchSample, BatchState};
 pub(crate) use blocked::noted;
 pub use blocked::{Block, BlockCause, Blocked};
 pub(crate) use dead::{DeadLetterDoc, GivenUp};

@@ -13,11 +13,7 @@ impl CosmosProvider {
     ///
     /// # Errors
     /// When the store cannot be reached, or the new id cannot be an instance's.
-    pub async fn restart_as_new(
-        &self,
-        request: RestartRequest<'_>,
-        new_id: &str,
-    ) -> Result<Restarted, ProviderError> {
+    pub async fn restart_as_new(&self, request: RestartRequest<'_>, new_id: &str) -> Result<Restarted, ProviderError> {
         let restarted = admin::restart_as_new(&self.store, &request, new_id).await;
         let restarted = restarted.of("restart_as_new")?;
         if matches!(restarted, Restarted::Accepted { .. }) {

@@ -20,7 +20,13 @@ impl CosmosProvider {
         reason: Option<&str>,
         children: bool,
     ) -> Result<PauseResult, ProviderError> {
-        let result = Box::pin(admin::change_pause(&self.store, instance, PauseVerb::Pause { reason, call: None }, children)).await;
+        let result = Box::pin(admin::change_pause(
+            &self.store,
+            instance,
+            PauseVerb::Pause { reason, call: None },
+            children,
+        ))
+        .await;
         let result = result.of("pause")?;
         self.add_resumed(&result.due);
         Ok(result)

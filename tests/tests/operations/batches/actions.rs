@@ -59,7 +59,11 @@ async fn actions_have_their_effects() {
     let scene = one_of_each().await;
     run_batch(&scene, "pause", &request(pause(), all())).await;
     for instance in ["pending", "running", "paused"] {
-        assert_eq!(status(&scene, instance).await, Some(InstanceStatus::Paused), "{instance}");
+        assert_eq!(
+            status(&scene, instance).await,
+            Some(InstanceStatus::Paused),
+            "{instance}"
+        );
     }
     run_batch(&scene, "resume", &request(resume(), of_status(InstanceStatus::Paused))).await;
     assert_eq!(status(&scene, "running").await, Some(InstanceStatus::Running));
@@ -69,9 +73,19 @@ async fn actions_have_their_effects() {
     assert_eq!(names, ["paused", "pending", "running"]);
     run_batch(&scene, "cancel", &request(cancel(), all())).await;
     assert_eq!(messages(&scene, "CancelInstance").await.len(), 3);
-    run_batch(&scene, "again", &request(restart(true), of_status(InstanceStatus::Failed))).await;
+    run_batch(
+        &scene,
+        "again",
+        &request(restart(true), of_status(InstanceStatus::Failed)),
+    )
+    .await;
     assert_eq!(status(&scene, "failed").await, Some(InstanceStatus::Running));
-    run_batch(&scene, "delete", &request(delete(), of_status(InstanceStatus::Completed))).await;
+    run_batch(
+        &scene,
+        "delete",
+        &request(delete(), of_status(InstanceStatus::Completed)),
+    )
+    .await;
     assert_eq!(status(&scene, "completed").await, None);
 }
 
@@ -83,7 +97,11 @@ async fn failures_are_listed_by_instance_with_their_reasons() {
     assert_eq!(counts(&done), [30, 0, 0, 0, 30]);
     let (mut found, mut from) = (Vec::new(), Some(0));
     while let Some(at) = from {
-        let page = scene.provider.batch_failures("b", at, 7).await.expect("the store answers");
+        let page = scene
+            .provider
+            .batch_failures("b", at, 7)
+            .await
+            .expect("the store answers");
         let page = page.expect("it is there");
         assert!(!page.failures.is_empty());
         found.extend(page.failures);
@@ -95,7 +113,14 @@ async fn failures_are_listed_by_instance_with_their_reasons() {
     names.sort();
     names.dedup();
     assert_eq!(names.len(), 30, "each once");
-    assert_eq!(scene.provider.batch_failures("none", 0, 7).await.expect("the store answers"), None);
+    assert_eq!(
+        scene
+            .provider
+            .batch_failures("none", 0, 7)
+            .await
+            .expect("the store answers"),
+        None
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -131,7 +156,11 @@ async fn what_is_deleted_between_the_search_and_the_action_is_gone_and_children_
     start(&scene, "b", &request(cancel(), all())).await;
     step(&scene.provider, "b").await;
     use duroxide::providers::ProviderAdmin as _;
-    scene.provider.delete_instance("i-1", true).await.expect("it is deleted");
+    scene
+        .provider
+        .delete_instance("i-1", true)
+        .await
+        .expect("it is deleted");
     scene.clock.advance(AFTER_ANY_PAUSE);
     let done = finish(&scene, &scene.provider, "b").await;
     assert_eq!(counts(&done), [3, 2, 0, 1, 0]);
@@ -139,7 +168,12 @@ async fn what_is_deleted_between_the_search_and_the_action_is_gone_and_children_
     let scene = Scene::new().await;
     begin_with(&scene.provider, "root", 0, ended("Completed", "out")).await;
     let mut child = start_of("child");
-    if let duroxide::providers::WorkItem::StartOrchestration { parent_instance, parent_id, .. } = &mut child {
+    if let duroxide::providers::WorkItem::StartOrchestration {
+        parent_instance,
+        parent_id,
+        ..
+    } = &mut child
+    {
         (*parent_instance, *parent_id) = (Some("root".to_owned()), Some(2));
     }
     enqueue(&scene.provider, child).await;
@@ -150,15 +184,32 @@ async fn what_is_deleted_between_the_search_and_the_action_is_gone_and_children_
         metadata,
         ..Decision::first("child", 0)
     };
-    commit(&scene.provider, &first.lock_token, decision).await.expect("it ends");
+    commit(&scene.provider, &first.lock_token, decision)
+        .await
+        .expect("it ends");
     let alone = RestartRequest {
         instance: "child",
         version: None,
         key: None,
     };
-    let refused = scene.provider.restart_in_place(alone, false).await.expect("the store answers");
+    let refused = scene
+        .provider
+        .restart_in_place(alone, false)
+        .await
+        .expect("the store answers");
     assert!(format!("{refused:?}").contains("root"), "{refused:?}");
-    let restarted = run_batch(&scene, "r", &request(restart(true), InstanceFilter { parent: Some("root".to_owned()), ..all() })).await;
+    let restarted = run_batch(
+        &scene,
+        "r",
+        &request(
+            restart(true),
+            InstanceFilter {
+                parent: Some("root".to_owned()),
+                ..all()
+            },
+        ),
+    )
+    .await;
     assert_eq!(counts(&restarted), [1, 0, 0, 0, 1], "{restarted:?}");
     let done = run_batch(&scene, "d", &request(delete(), all())).await;
     assert_eq!(counts(&done), [2, 1, 1, 0, 0], "the child goes with its root");

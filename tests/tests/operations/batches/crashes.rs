@@ -14,7 +14,9 @@ const INSTANCES: usize = 5;
 async fn prepared(action: &BatchAction) -> Scene {
     let scene = Scene::new().await;
     match action {
-        BatchAction::Delete { .. } | BatchAction::Restart { .. } | BatchAction::Rewind { .. } => failed(&scene, INSTANCES).await,
+        BatchAction::Delete { .. } | BatchAction::Restart { .. } | BatchAction::Rewind { .. } => {
+            failed(&scene, INSTANCES).await
+        }
         _ => running(&scene, INSTANCES).await,
     }
     if matches!(action, BatchAction::Resume { .. }) {
@@ -53,7 +55,10 @@ async fn assert_done_once(scene: &Scene, action: &BatchAction, context: &str) {
         BatchAction::Restart { in_place, .. } => {
             let starts = messages(scene, "StartOrchestration").await;
             once(starts.clone());
-            assert!(starts.iter().all(|(id, _)| id.starts_with("i-") == *in_place), "{starts:?}");
+            assert!(
+                starts.iter().all(|(id, _)| id.starts_with("i-") == *in_place),
+                "{starts:?}"
+            );
         }
     }
 }
@@ -69,7 +74,11 @@ async fn killed_at(action: &BatchAction, n: u64, when: CrashPoint) -> bool {
     scene.clock.advance(AFTER_ANY_PAUSE);
     let ended = finish(&scene, &scene.provider, "b").await;
     is_completed(&ended);
-    assert_eq!(counts(&ended), [INSTANCES as u64, INSTANCES as u64, 0, 0, 0], "{context}");
+    assert_eq!(
+        counts(&ended),
+        [INSTANCES as u64, INSTANCES as u64, 0, 0, 0],
+        "{context}"
+    );
     assert_done_once(&scene, action, &context).await;
     done.is_none()
 }
@@ -112,7 +121,10 @@ async fn a_batch_killed_at_every_write_changes_and_counts_each_instance_once() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn lost_answers_and_throttling_change_and_count_each_instance_once() {
-    for (seed, action) in [cancel(), pause(), raise(), delete(), restart(false), restart(true)].into_iter().enumerate() {
+    for (seed, action) in [cancel(), pause(), raise(), delete(), restart(false), restart(true)]
+        .into_iter()
+        .enumerate()
+    {
         let scene = prepared(&action).await;
         start(&scene, "b", &request(action.clone(), all())).await;
         let (listener, function) = scene.process(Duration::from_secs(60)).await;
@@ -126,7 +138,11 @@ async fn lost_answers_and_throttling_change_and_count_each_instance_once() {
         });
         let ended = finish(&scene, &function, "b").await;
         let context = format!("{action:?}");
-        assert_eq!(counts(&ended), [INSTANCES as u64, INSTANCES as u64, 0, 0, 0], "{context}");
+        assert_eq!(
+            counts(&ended),
+            [INSTANCES as u64, INSTANCES as u64, 0, 0, 0],
+            "{context}"
+        );
         assert_done_once(&scene, &action, &context).await;
     }
 }

@@ -42,7 +42,12 @@ async fn the_orchestrator_takes_the_steps_of_a_batch_and_its_instances_go_on() {
     request.rate = 50;
     cloud.notifying.start_batch("b", &request).await.expect("it is begun");
     cloud.drain().await;
-    let done = cloud.silent.batch("b").await.expect("the store answers").expect("it is there");
+    let done = cloud
+        .silent
+        .batch("b")
+        .await
+        .expect("the store answers")
+        .expect("it is there");
     assert_eq!(done.state, BatchState::Completed, "{done:?}");
     let expected = BatchCounts {
         examined: 12,
@@ -53,7 +58,10 @@ async fn the_orchestrator_takes_the_steps_of_a_batch_and_its_instances_go_on() {
     for n in 0..12 {
         let summary = cloud.silent.instance_summary(&format!("i-{n}")).await;
         let summary = summary.expect("the store answers").expect("it is there");
-        assert_eq!((&summary.status, summary.output.as_deref()), (&InstanceStatus::Completed, Some("1")));
+        assert_eq!(
+            (&summary.status, summary.output.as_deref()),
+            (&InstanceStatus::Completed, Some("1"))
+        );
     }
     let counted = cloud.orchestrator.counted();
     assert_eq!(counted["BatchInstances"], 12, "{counted:?}");
@@ -70,7 +78,14 @@ async fn the_next_step_is_sent_with_the_delay_that_keeps_the_rate() {
     let take = || -> Vec<duroxide_lambda::Delayed> { cloud.queue.take() };
     let first = take();
     assert_eq!(first[0].wakeup.target, Target::Batch { id: "b".to_owned() });
-    assert!(cloud.orchestrator.invoke(&[first[0].wakeup.clone()]).await.batch_item_failures.is_empty());
+    assert!(
+        cloud
+            .orchestrator
+            .invoke(&[first[0].wakeup.clone()])
+            .await
+            .batch_item_failures
+            .is_empty()
+    );
     let second = take();
     assert_eq!(second.len(), 1, "it has only planned: {second:?}");
     let now = cosmos::Clock::now_ms(&cosmos::SystemClock);

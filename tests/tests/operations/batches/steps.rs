@@ -2,9 +2,7 @@
 
 use super::support::*;
 use crate::pause::support::Scene;
-use duroxide_cosmos::{
-    BatchCancelled, BatchStarted, BatchState, InstanceFilter, InstanceStatus, PageRequest, Target,
-};
+use duroxide_cosmos::{BatchCancelled, BatchStarted, BatchState, InstanceFilter, InstanceStatus, PageRequest, Target};
 use std::time::Duration;
 use tests::cost::cost_of;
 use tests::turns::*;
@@ -22,7 +20,11 @@ async fn a_batch_keeps_its_rate_by_the_times_of_its_steps() {
     running(&scene, 12).await;
     start(&scene, "b", &request(pause(), all())).await;
     let first = step(&scene.provider, "b").await;
-    assert_eq!((first.handled, next_of(&first)), (0, Some(now(&scene))), "it only plans");
+    assert_eq!(
+        (first.handled, next_of(&first)),
+        (0, Some(now(&scene))),
+        "it only plans"
+    );
     // Four in a second. By this clock a step takes no time, so nothing is taken off but what it really took.
     let second = step(&scene.provider, "b").await;
     let next = next_of(&second).expect("a next step");
@@ -30,7 +32,10 @@ async fn a_batch_keeps_its_rate_by_the_times_of_its_steps() {
     assert!(next <= now(&scene) + 1_000 && next > now(&scene), "{next}");
     let early = step(&scene.provider, "b").await;
     match next > now(&scene) + 500 {
-        true => assert!(!early.advanced && early.due.is_empty(), "a step that comes early does nothing: {early:?}"),
+        true => assert!(
+            !early.advanced && early.due.is_empty(),
+            "a step that comes early does nothing: {early:?}"
+        ),
         false => assert!(early.advanced),
     }
     scene.clock.advance(Duration::from_secs(2));
@@ -42,7 +47,10 @@ async fn a_batch_keeps_its_rate_by_the_times_of_its_steps() {
     let slowed = batch(&scene, "b").await;
     if !slowed.state.has_ended() {
         assert!(slowed.is_slowed);
-        assert!(next_of(&fourth).expect("a next step") >= now(&scene) + 2_000, "turns are late");
+        assert!(
+            next_of(&fourth).expect("a next step") >= now(&scene) + 2_000,
+            "turns are late"
+        );
     }
     is_completed(&finish(&scene, &scene.provider, "b").await);
 }
@@ -83,7 +91,10 @@ async fn of_two_steps_at_once_one_makes_progress_and_each_instance_is_handled_on
     let done = finish(&scene, &scene.provider, "b").await;
     assert_eq!(counts(&done), [4, 4, 0, 0, 0]);
     let raised = messages(&scene, "ExternalRaised").await;
-    assert!(raised.len() == 4 && raised.iter().all(|(_, count)| *count == 1), "{raised:?}");
+    assert!(
+        raised.len() == 4 && raised.iter().all(|(_, count)| *count == 1),
+        "{raised:?}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -97,7 +108,10 @@ async fn a_cancelled_batch_stops_and_says_what_it_has_done() {
     let cancelled = scene.provider.cancel_batch("b").await.expect("the store answers");
     assert!(matches!(cancelled, BatchCancelled::Accepted(_)), "{cancelled:?}");
     let again = scene.provider.cancel_batch("b").await.expect("the store answers");
-    assert!(matches!(again, BatchCancelled::Accepted(_)), "it may be repeated: {again:?}");
+    assert!(
+        matches!(again, BatchCancelled::Accepted(_)),
+        "it may be repeated: {again:?}"
+    );
     let last = step(&scene.provider, "b").await;
     assert!(last.advanced && last.due.is_empty(), "{last:?}");
     let ended = batch(&scene, "b").await;
@@ -139,10 +153,17 @@ async fn a_batch_whose_wakeup_is_lost_is_woken_by_maintenance_and_not_before() {
             cursor: None,
             deadline: Instant::now() + Duration::from_secs(60),
         };
-        let pass = scene.provider.maintain_unfinished(request).await.expect("the pass runs");
+        let pass = scene
+            .provider
+            .maintain_unfinished(request)
+            .await
+            .expect("the pass runs");
         assert_eq!(pass.failed, 0, "{pass:?}");
         let id = "b".to_owned();
-        pass.due.iter().filter(|due| due.target == Target::Batch { id: id.clone() }).count()
+        pass.due
+            .iter()
+            .filter(|due| due.target == Target::Batch { id: id.clone() })
+            .count()
     };
     scene.clock.advance(Duration::from_secs(30));
     assert_eq!(woken().await, 0, "its wakeup may still be under way");
@@ -157,7 +178,13 @@ async fn a_batch_whose_wakeup_is_lost_is_woken_by_maintenance_and_not_before() {
 async fn a_batch_is_begun_once_for_its_key_and_listed() {
     let scene = Scene::new().await;
     let one = request(pause(), of_status(InstanceStatus::Running));
-    let start = async |id: &str, request| scene.provider.start_batch(id, request).await.expect("the store answers");
+    let start = async |id: &str, request| {
+        scene
+            .provider
+            .start_batch(id, request)
+            .await
+            .expect("the store answers")
+    };
     assert_eq!(start("a", &one).await, BatchStarted::Accepted);
     assert_eq!(start("a", &one).await, BatchStarted::Repeated);
     let other = request(resume(), of_status(InstanceStatus::Running));
@@ -196,7 +223,11 @@ async fn an_instance_that_cannot_be_reached_is_tried_again_and_then_fails_alone(
     let done = finish(&scene, &process, "b").await;
     is_completed(&done);
     assert_eq!(counts(&done), [4, 3, 0, 0, 1]);
-    let failures = scene.provider.batch_failures("b", 0, 10).await.expect("the store answers");
+    let failures = scene
+        .provider
+        .batch_failures("b", 0, 10)
+        .await
+        .expect("the store answers");
     let failures = failures.expect("it is there").failures;
     assert_eq!((failures.len(), failures[0].instance.as_str()), (1, "i-2"));
     assert_eq!(messages(&scene, "CancelInstance").await.len(), 3);

@@ -25,7 +25,11 @@ async fn restart(provider: &CosmosProvider, in_place: bool) -> Restarted {
 async fn assert_restarted(scene: &Scene, in_place: bool, context: &str) {
     let (instance, execution) = if in_place { ("a", 2) } else { ("b", 1) };
     let turn = turn(&scene.provider, instance).await;
-    assert_eq!((turn.item.execution_id, turn.item.messages.len()), (execution, 1), "{context}");
+    assert_eq!(
+        (turn.item.execution_id, turn.item.messages.len()),
+        (execution, 1),
+        "{context}"
+    );
     let documents = scene.world.documents().await;
     let archived = documents.iter().filter(|doc| doc["type"] == "execution").count();
     assert_eq!(archived, usize::from(in_place), "{context}");
@@ -76,7 +80,10 @@ async fn lost_answers_do_not_restart_twice() {
             });
             let restarted = restart(&operator, in_place).await;
             let context = format!("seed {seed}, in place {in_place}");
-            assert!(matches!(restarted, Restarted::Accepted { .. }), "{context}: {restarted:?}");
+            assert!(
+                matches!(restarted, Restarted::Accepted { .. }),
+                "{context}: {restarted:?}"
+            );
             assert_restarted(&scene, in_place, &context).await;
         }
     }

@@ -91,16 +91,28 @@ async fn a_failed_instance_is_restarted_in_place_and_its_failure_stays_readable(
     assert_eq!(summary(&cloud, "order").await.status, InstanceStatus::Failed);
     shop.opens();
     let restarted = cloud.notifying.restart_in_place(request("order"), false).await;
-    assert_eq!(restarted.expect("the store answers"), Restarted::Accepted { execution: 2 });
+    assert_eq!(
+        restarted.expect("the store answers"),
+        Restarted::Accepted { execution: 2 }
+    );
     let running = summary(&cloud, "order").await;
     assert_eq!(
-        (running.status, running.execution, running.custom_status, running.completed_at),
+        (
+            running.status,
+            running.execution,
+            running.custom_status,
+            running.completed_at
+        ),
         (InstanceStatus::Running, 2, None, None)
     );
     cloud.drain().await;
     let done = summary(&cloud, "order").await;
     assert_eq!((&done.status, done.execution), (&InstanceStatus::Completed, 2));
-    assert_eq!(done.output.as_deref(), Some("2:50000"), "keys stay, and so does the input");
+    assert_eq!(
+        done.output.as_deref(),
+        Some("2:50000"),
+        "keys stay, and so does the input"
+    );
     assert_eq!(done.tags["customer"], "ada");
     assert_eq!(shop.done.lock().expect("no panic")[&input], 2);
 
@@ -121,7 +133,11 @@ async fn a_failed_instance_is_restarted_in_place_and_its_failure_stays_readable(
     assert_eq!(again.expect("the store answers"), Restarted::Accepted { execution: 3 });
     cloud.drain().await;
     assert_eq!(summary(&cloud, "order").await.output.as_deref(), Some("3:50000"));
-    let deleted = cloud.client.delete_instance("order", false).await.expect("it is deleted");
+    let deleted = cloud
+        .client
+        .delete_instance("order", false)
+        .await
+        .expect("it is deleted");
     assert_eq!((deleted.executions_deleted, deleted.instances_deleted), (3, 1));
 }
 
@@ -134,7 +150,10 @@ async fn a_new_instance_has_the_input_and_the_tags_of_the_other_and_names_it() {
     shop.opens();
     let before = summary(&cloud, "order").await;
     let restarted = cloud.notifying.restart_as_new(request("order"), "order-2").await;
-    assert_eq!(restarted.expect("the store answers"), Restarted::Accepted { execution: 1 });
+    assert_eq!(
+        restarted.expect("the store answers"),
+        Restarted::Accepted { execution: 1 }
+    );
     assert_eq!(summary(&cloud, "order-2").await.status, InstanceStatus::Pending);
     // A restart of what has had no turn takes the input from its start.
     let third = cloud.notifying.restart_as_new(request("order-2"), "order-3").await;
@@ -172,7 +191,10 @@ async fn a_child_is_restarted_alone_only_and_its_parent_does_not_hear_of_it() {
     assert_eq!(summary(&cloud, child).await.parent.as_deref(), Some("parent"));
     // The parent, restarted in place, has a child of its own.
     let restarted = cloud.notifying.restart_in_place(request("parent"), false).await;
-    assert_eq!(restarted.expect("the store answers"), Restarted::Accepted { execution: 2 });
+    assert_eq!(
+        restarted.expect("the store answers"),
+        Restarted::Accepted { execution: 2 }
+    );
     cloud.drain().await;
     let again = summary(&cloud, "parent").await;
     assert_eq!(again.output.as_deref(), Some("Ok(\"1:1\")"), "{again:?}");
@@ -190,7 +212,10 @@ async fn what_came_too_late_for_the_ended_execution_does_not_reach_the_next() {
     };
     enqueue(&cloud.silent, cancel).await;
     let restarted = cloud.notifying.restart_in_place(request("order"), false).await;
-    assert_eq!(restarted.expect("the store answers"), Restarted::Accepted { execution: 2 });
+    assert_eq!(
+        restarted.expect("the store answers"),
+        Restarted::Accepted { execution: 2 }
+    );
     cloud.drain().await;
     assert_eq!(summary(&cloud, "order").await.status, InstanceStatus::Completed);
 }

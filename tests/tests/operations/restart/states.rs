@@ -41,7 +41,11 @@ async fn only_an_instance_that_has_ended_is_restarted_in_place_and_any_as_a_new_
     provider.pause("paused", None, false).await.expect("it is paused");
     begin_with(provider, "between", 0, ended("ContinuedAsNew", "{}")).await;
     for instance in ["pending", "running", "paused", "between"] {
-        assert_eq!(in_place(provider, instance, None).await, Restarted::NotEnded, "{instance}");
+        assert_eq!(
+            in_place(provider, instance, None).await,
+            Restarted::NotEnded,
+            "{instance}"
+        );
         let new = format!("{instance}-new");
         assert_eq!(as_new(provider, instance, &new, None).await, FIRST, "{instance}");
     }
@@ -49,7 +53,11 @@ async fn only_an_instance_that_has_ended_is_restarted_in_place_and_any_as_a_new_
         begin_with(provider, status, 0, ended(status, "out")).await;
         assert_eq!(as_new(provider, status, &format!("{status}-new"), None).await, FIRST);
         assert_eq!(in_place(provider, status, None).await, SECOND, "{status}");
-        assert_eq!(in_place(provider, status, None).await, Restarted::NotEnded, "it is under way");
+        assert_eq!(
+            in_place(provider, status, None).await,
+            Restarted::NotEnded,
+            "it is under way"
+        );
         let turn = turn(provider, status).await;
         assert!(turn.item.history.is_empty(), "{:?}", turn.item.history);
         assert_eq!((turn.item.execution_id, turn.item.messages.len()), (2, 1));
