@@ -22,7 +22,7 @@ use crate::metrics::Metric;
 use crate::notifier::{Coalescer, Delayed, UnderWay};
 use crate::wakeup::{Probe, Wakeup, recent_consistency_token};
 use duroxide_cosmos::{BlockCause, Target};
-use futures::future::join_all;
+use futures::future::{BoxFuture, join_all};
 use futures::join;
 use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
@@ -150,7 +150,10 @@ impl Environment {
     async fn serve_step(&self, group: &Group, step: Option<StepTarget>, budget: Budget) -> Step {
         match (step, &group.target) {
             (Some(step), _) => self.gate.serve(step, budget).await,
-            (None, target) => self.batch_step(target, &group.wakeups, budget).await,
+            (None, target) => {
+                let step: BoxFuture<'_, Step> = Box::pin(self.batch_step(target, &group.wakeups, budget));
+                step.await
+            }
         }
     }
 

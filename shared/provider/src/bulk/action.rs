@@ -146,8 +146,8 @@ pub struct BatchRequest {
 /// The same as it is stored.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct StoredRequest {
-    filter: StoredFilter,
+pub(super) struct RequestDoc {
+    filter: FilterDoc,
     pub(super) action: BatchAction,
     pub(super) dry_run: bool,
     pub(super) rate: u32,
@@ -155,7 +155,7 @@ pub(super) struct StoredRequest {
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-struct StoredFilter {
+struct FilterDoc {
     status: Option<String>,
     name: Option<String>,
     version: Option<String>,
@@ -168,11 +168,11 @@ struct StoredFilter {
     parent: Option<String>,
 }
 
-impl StoredRequest {
-    pub(super) fn of(request: &BatchRequest) -> StoredRequest {
+impl RequestDoc {
+    pub(super) fn of(request: &BatchRequest) -> RequestDoc {
         let filter = request.filter.clone();
-        StoredRequest {
-            filter: StoredFilter {
+        RequestDoc {
+            filter: FilterDoc {
                 status: filter.status.map(|status| status.name().to_owned()),
                 name: filter.name,
                 version: filter.version,
@@ -295,8 +295,8 @@ mod tests {
             rate: 0,
             by: None,
         };
-        let stored = serde_json::to_value(StoredRequest::of(&request)).unwrap();
-        let read: StoredRequest = serde_json::from_value(stored).unwrap();
+        let stored = serde_json::to_value(RequestDoc::of(&request)).unwrap();
+        let read: RequestDoc = serde_json::from_value(stored).unwrap();
         assert_eq!(
             (read.filter(), &read.action, read.rate),
             (request.filter, &request.action, 1)

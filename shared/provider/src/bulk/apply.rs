@@ -11,6 +11,7 @@ use crate::error::Failure;
 use crate::model::{KeyedRequest, Planned, digest};
 use crate::store::Store;
 use cosmos::PartitionKey;
+use futures::future::BoxFuture;
 
 /// What became of an instance, and whom to wake.
 #[derive(Debug)]
@@ -50,7 +51,9 @@ fn new_id(batch: &str, instance: &str) -> String {
 impl Applier<'_> {
     /// Applies the action. What the store does not answer is to be tried again.
     pub(super) async fn apply(&self, planned: &Planned) -> Applied {
-        match self.one(planned).await {
+        // Boxed, with its type erased: some are done at once, and each has the futures of all actions.
+        let one: BoxFuture<'_, Result<Applied, Failure>> = Box::pin(self.one(planned));
+        match one.await {
             Ok(applied) => applied,
             Err(Failure::NoInstance(_)) => Applied::of(Effect::Gone),
             Err(failure) if failure.is_transient() => Applied::of(Effect::Retry(failure.to_string())),

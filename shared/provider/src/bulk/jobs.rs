@@ -3,7 +3,7 @@
 //! A batch that is begun with an idempotency key has an id that derives from it, so a repetition meets the batch itself and is compared with
 //! it, as long as the batch is kept.
 
-use super::action::{BatchRequest, StoredRequest};
+use super::action::{BatchRequest, RequestDoc};
 use super::view::{Batch, BatchFailurePage, BatchPage};
 use crate::error::Failure;
 use crate::model::sql::BATCH_JOB;
@@ -62,7 +62,7 @@ pub(crate) async fn start(store: &Store, id: &str, request: &BatchRequest) -> Re
             "'{id}' cannot be the id of a batch: it has 1 to {MOST_ID} letters, digits, '-' and '_'"
         )));
     }
-    let stored = serde_json::to_value(StoredRequest::of(request))?;
+    let stored = serde_json::to_value(RequestDoc::of(request))?;
     let mut job = BatchJobDoc::new(id, stored, request.by.clone(), store.now());
     job.nonce = store.ids.unique();
     check_size("the request", BATCHES, &job)?;

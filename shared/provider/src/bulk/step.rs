@@ -1,7 +1,7 @@
 //! One step of a batch. `bulk` has what can go wrong.
 
 use super::MOST_TRIES;
-use super::action::{Effect, StoredRequest};
+use super::action::{Effect, RequestDoc};
 use super::apply::{Applied, Applier, new_prefix};
 use super::jobs::{partition, read};
 use super::pace::{DRY_PAGE, MOST_SLOWED, Seen, page_size};
@@ -84,7 +84,7 @@ pub(crate) async fn step(store: &Store, id: &str, context: StepContext<'_>) -> R
 struct Run<'a> {
     store: &'a Store,
     id: &'a str,
-    request: StoredRequest,
+    request: RequestDoc,
     begun: Instant,
     deadline: Instant,
 }

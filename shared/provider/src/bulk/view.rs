@@ -1,6 +1,6 @@
 //! A batch as it is shown.
 
-use super::action::{BatchAction, StoredRequest};
+use super::action::{BatchAction, RequestDoc};
 use crate::admin::InstanceFilter;
 use crate::error::Failure;
 use crate::model::{BatchCounts, BatchFailure, BatchJobDoc, BatchSample, BatchState};
@@ -45,7 +45,7 @@ pub struct Batch {
 
 impl Batch {
     pub(super) fn of(job: &BatchJobDoc) -> Result<Batch, Failure> {
-        let request: StoredRequest = serde_json::from_value(job.request.clone())?;
+        let request: RequestDoc = serde_json::from_value(job.request.clone())?;
         Ok(Batch {
             id: BatchJobDoc::name_of(&job.id).to_owned(),
             state: job.state,

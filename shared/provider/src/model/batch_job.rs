@@ -125,7 +125,7 @@ pub(crate) struct BatchJobDoc {
     pub updated_at: u64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended_at: Option<u64>,
-    /// What to do, as `bulk::request` reads it.
+    /// What to do, as `bulk::action` reads it.
     pub request: Value,
     /// Who has begun it.
     #[serde(default, skip_serializing_if = "Option::is_none")]

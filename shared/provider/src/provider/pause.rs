@@ -20,8 +20,13 @@ impl CosmosProvider {
         reason: Option<&str>,
         children: bool,
     ) -> Result<PauseResult, ProviderError> {
-        let result =
-            admin::change_pause(&self.store, instance, PauseVerb::Pause { reason, call: None }, children).await;
+        let result = Box::pin(admin::change_pause(
+            &self.store,
+            instance,
+            PauseVerb::Pause { reason, call: None },
+            children,
+        ))
+        .await;
         let result = result.of("pause")?;
         self.add_resumed(&result.due);
         Ok(result)
@@ -34,7 +39,7 @@ impl CosmosProvider {
     /// # Errors
     /// As [`pause`](Self::pause).
     pub async fn resume(&self, instance: &str, children: bool) -> Result<PauseResult, ProviderError> {
-        let result = admin::change_pause(&self.store, instance, PauseVerb::Resume, children).await;
+        let result = Box::pin(admin::change_pause(&self.store, instance, PauseVerb::Resume, children)).await;
         let result = result.of("resume")?;
         self.add_resumed(&result.due);
         Ok(result)

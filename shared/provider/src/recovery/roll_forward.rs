@@ -56,21 +56,22 @@ pub(crate) enum Progress {
 
 /// Finishes what the instance document says is unfinished: a commit, a deletion, a rewind, a pause or a resumption.
 pub(crate) async fn roll_forward(store: &Store, pk: &PartitionKey, fence: &Fence) -> Result<Progress, Failure> {
+    // Boxed: this is a part of every fetch and of every verb, and what is seldom to be finished must not make all of their futures large.
     if fence.doc.lock.deleting.is_some() {
-        return deletion::finish(store, pk, fence).await;
+        return Box::pin(deletion::finish(store, pk, fence)).await;
     }
     if fence.doc.lock.unfinished.is_some() {
         tracing::info!(instance = pk.as_str(), "rolling an unfinished commit forward");
-        let published = publish(store, pk, fence.clone(), StagedOps::default()).await?;
+        let published = Box::pin(publish(store, pk, fence.clone(), StagedOps::default())).await?;
         return Ok(Progress::Changed { due: published.due });
     }
     if fence.doc.rewinding().is_some() {
-        let due = rewind::finish(store, pk, fence).await?;
+        let due = Box::pin(rewind::finish(store, pk, fence)).await?;
         return Ok(Progress::Changed {
             due: due.unwrap_or_default(),
         });
     }
-    match park::finish(store, pk, fence).await? {
+    match Box::pin(park::finish(store, pk, fence)).await? {
         Some(due) => Ok(Progress::Changed { due }),
         None => Ok(Progress::Clean),
     }
