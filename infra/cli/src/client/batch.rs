@@ -289,13 +289,13 @@ fn shown(connection: &Connection, batch: &Batch) -> String {
     let mut fields = Fields::default();
     fields.add("batch", &batch.batch);
     let dry = if batch.dry_run { " (dry run)" } else { "" };
-    fields.add("action", &format!("{}{dry}", name_of(batch.action)));
-    fields.add("state", &format!("{:?}", batch.state));
-    fields.add("progress", &progress(batch));
-    fields.add("begun", &moment(ms_of(&batch.created_at)));
+    fields.add("action", format!("{}{dry}", name_of(batch.action)));
+    fields.add("state", format!("{:?}", batch.state));
+    fields.add("progress", progress(batch));
+    fields.add("begun", moment(ms_of(&batch.created_at)));
     if let Some(at) = &batch.ended_at {
         let took = ms_of(at).saturating_sub(ms_of(&batch.created_at));
-        fields.add("ended", &format!("{} (after {})", moment(ms_of(at)), span(took)));
+        fields.add("ended", format!("{} (after {})", moment(ms_of(at)), span(took)));
     }
     if let Some(by) = &batch.by {
         fields.add("by", by);
@@ -306,7 +306,7 @@ fn shown(connection: &Connection, batch: &Batch) -> String {
             .iter()
             .map(|(status, count)| format!("{count} {status}"))
             .collect();
-        fields.add("found", &found.join(", "));
+        fields.add("found", found.join(", "));
     }
     if let Some(error) = &batch.error {
         fields.add("error", error);
