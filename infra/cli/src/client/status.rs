@@ -11,7 +11,9 @@ use super::{Common, examples};
 use crate::terminal::table::{Fields, Look};
 use crate::terminal::text::{escape, moment, short, span};
 use clap::Args;
-use duroxide_lambda_api::types::{ActivityAttempts, Blocked, Instance, Paused, Payload, Status, Usage};
+use duroxide_lambda_api::types::{
+    ActivityAttempts, Blocked, ForkedFrom, Instance, Paused, Payload, Rewind, Status, Usage,
+};
 use serde::Serialize;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -88,6 +90,12 @@ pub(super) struct View {
     /// Queued messages that the previous execution left to this one.
     pub carried_messages: Option<u64>,
     pub parent: Option<String>,
+    /// The instance whose input it repeats.
+    pub restarted_from: Option<String>,
+    /// The point of another instance's history that it begins with.
+    pub forked_from: Option<ForkedFrom>,
+    /// Its newest rewinds, the oldest first.
+    pub rewinds: Vec<Rewind>,
     pub tags: BTreeMap<String, String>,
     pub children: Vec<String>,
     pub key_values: BTreeMap<String, String>,
@@ -133,6 +141,9 @@ impl View {
             history_bytes: has_begun.then_some(stats.history_bytes),
             carried_messages: has_begun.then_some(stats.carried_messages),
             parent: now.parent.clone(),
+            restarted_from: now.restarted_from.clone(),
+            forked_from: now.forked_from.clone(),
+            rewinds: now.rewinds.clone(),
             tags: now.tags.clone(),
             children,
             key_values,
@@ -187,6 +198,15 @@ impl View {
         let carried = self.carried_messages.filter(|count| *count > 0);
         fields.maybe("carried over", carried.map(|count| format!("{count} messages")));
         fields.maybe("parent", self.parent.as_ref().map(|parent| escape(parent)));
+        fields.maybe("restarted from", self.restarted_from.as_ref().map(|from| escape(from)));
+        let forked = self.forked_from.as_ref();
+        fields.maybe(
+            "forked from",
+            forked.map(|from| {
+                let (id, execution, event) = (escape(&from.instance), from.execution, from.event);
+                format!("{id}, execution {execution}, event {event}")
+            }),
+        );
         fields.maybe("usage", self.usage.as_ref().map(usage_lines));
         self.lists(&mut fields, now_ms, full);
         fields.maybe("input", self.input.as_ref().map(|text| readable(text, full)));
@@ -203,7 +223,9 @@ impl View {
         let activities = self.activities.iter().map(|activity| open_line(activity, now_ms));
         let tags = self.tags.iter();
         let tags = tags.map(|(key, value)| format!("{} = {}", escape(key), escape(value)));
-        let lists: [(_, Vec<String>); 4] = [
+        let rewinds = self.rewinds.iter().rev().map(|rewind| rewind_line(rewind, now_ms));
+        let lists: [(_, Vec<String>); 5] = [
+            ("rewinds", rewinds.collect()),
             ("tags", tags.collect()),
             ("activities", activities.collect()),
             ("children", children.collect()),
@@ -218,6 +240,17 @@ impl View {
             fields.add(label, shown.join("\n"));
         }
     }
+}
+
+/// One rewind: when, to where, and why.
+fn rewind_line(rewind: &Rewind, now_ms: u64) -> String {
+    let ago = span(now_ms.saturating_sub(ms_of(&rewind.at)));
+    let reason = rewind.reason.as_ref().map(|reason| format!(": {}", escape(reason)));
+    let (number, before, undone) = (rewind.number, rewind.before, rewind.undone);
+    format!(
+        "{number}, {ago} ago, to before event {before}, {undone} events undone{}",
+        reason.unwrap_or_default()
+    )
 }
 
 /// The activities of the current execution that have not completed. A finished instance has none.

@@ -17,6 +17,7 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::io::Write as _;
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -218,6 +219,18 @@ fn activities() -> ActivityRegistry {
         .register("Greet", |_: ActivityContext, whom: String| async move {
             Ok(format!("Hello, {whom}!"))
         })
+        .register("Charge", {
+            let calls = Arc::<AtomicU32>::default();
+            move |_: ActivityContext, _: String| {
+                let call = calls.fetch_add(1, Ordering::SeqCst);
+                async move {
+                    match call {
+                        0 => Err("the bank is closed".to_owned()),
+                        _ => Ok("charged".to_owned()),
+                    }
+                }
+            }
+        })
         .build()
 }
 
@@ -241,6 +254,11 @@ fn orchestrations() -> OrchestrationRegistry {
         })
         .register("Unlucky", |_: OrchestrationContext, _: String| async move {
             Err::<String, _>("no luck \u{1b}[31mtoday".to_owned())
+        })
+        .register("Order", |ctx: OrchestrationContext, whom: String| async move {
+            let greeted = ctx.schedule_activity("Greet", whom).await?;
+            let charged = ctx.schedule_activity("Charge", "").await?;
+            Ok(format!("{greeted} {charged}"))
         })
         .register("Parent", |ctx: OrchestrationContext, input: String| async move {
             ctx.schedule_sub_orchestration("Echo", input).await

@@ -13,6 +13,7 @@ mod explained;
 mod fixture;
 mod lists;
 mod output;
+mod repaired;
 mod server;
 mod signed;
 mod visible;

@@ -216,8 +216,8 @@ fn ended(facts: &Facts, doc: &InstanceDoc, open: &Open) -> Option<Verdict> {
         return Some(Verdict::new(Cause::Cancelled, predicate).since(at));
     }
     let rewind = command(
-        "Remove the cause, then let it go on from before its failure; --dry-run lists what runs again.",
-        &["rewind", rewound_with(facts), "--dry-run"],
+        "Remove the cause, then let it go on from before its failure. Add --dry-run first: it lists what runs again.",
+        &["rewind", rewound_with(facts)],
     );
     let mut predicate = format!("failed {when}: {}", one_line(&error));
     if let Some(step) = &open.last_failure {

@@ -12,7 +12,7 @@ export default async function scenario(stage) {
   const sent = [];
   await page.route(`**/v1/instances/${ID}/explain`, async (route) => {
     const answer = await (await route.fetch()).json();
-    const next = [{ text: 'Rewind it.', command: `duroxide-lambda rewind ${ID} --dry-run` }, ...answer.next];
+    const next = [{ text: 'Rewind it.', command: `duroxide-lambda rewind ${ID}` }, ...answer.next];
     await route.fulfill({ json: { ...answer, next } });
   });
   await page.route(`**/v1/instances/${ID}?*`, async (route) => {
