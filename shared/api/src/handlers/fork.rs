@@ -75,7 +75,7 @@ fn forked(id: &str, new_id: &str, dry_run: bool, result: &ForkResult) -> Answer 
         ForkOutcome::Planned => ok(&shown),
         ForkOutcome::NotFound => Err(Refusal::no_instance(id)),
         ForkOutcome::Taken => {
-            let detail = format!("an instance '{new_id}' exists");
+            let detail = format!("an instance '{new_id}' exists: choose another id");
             Err(Refusal::new(ProblemType::InstanceExists, detail))
         }
         ForkOutcome::Invalid(why) => Err(Refusal::invalid(why.clone())),
