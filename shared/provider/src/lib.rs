@@ -65,8 +65,8 @@ pub use admin::{
 };
 pub use build::Build;
 pub use bulk::{
-    Batch, BatchAction, BatchCancelled, BatchFailurePage, BatchPage, BatchRequest, BatchStarted, BatchStep,
-    StepContext, batch_id_of_key,
+    Batch, BatchAction, BatchCancelled, BatchCursor, BatchFailurePage, BatchPage, BatchRequest, BatchStarted,
+    BatchStep, StepContext, batch_id_of_key,
 };
 pub use clock::{Ids, RandomIds};
 pub use config::{CosmosConfig, CosmosConfigBuilder, Outbox};

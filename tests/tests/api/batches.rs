@@ -179,4 +179,19 @@ async fn a_request_that_is_not_understood_begins_no_batch() {
             .is_problem(ProblemType::InvalidRequest);
     }
     assert_eq!(site.get("/v1/batches").await.is(200), json!({"batches": []}));
+    for cursor in [
+        "",
+        "x",
+        "1",
+        "1-",
+        "-1",
+        "1-x",
+        "99999999999999999999-1",
+        "1-99999999",
+        "%C3%BA%0F6",
+    ] {
+        let reply = site.get(&format!("/v1/batches?cursor={cursor}")).await;
+        reply.is_problem(ProblemType::InvalidRequest);
+    }
+    site.get("/v1/batches?cursor=5-1").await.is(200);
 }

@@ -16,7 +16,7 @@ use crate::view;
 use axum::Extension;
 use axum::extract::{RawQuery, State};
 use duroxide_cosmos as store;
-use duroxide_cosmos::{BatchAction, BatchCancelled, BatchStarted, InstanceFilter, batch_id_of_key};
+use duroxide_cosmos::{BatchAction, BatchCancelled, BatchCursor, BatchStarted, InstanceFilter, batch_id_of_key};
 use http::{HeaderValue, StatusCode, header};
 
 /// How many instances a batch handles in a second: by default, and at most.
@@ -107,10 +107,12 @@ pub(crate) async fn get(State(api): State<Api>, Segment(id): Segment<2>, RawQuer
 pub(crate) async fn list(State(api): State<Api>, RawQuery(query): RawQuery) -> Answer {
     let query = Query::read(query.as_deref(), &["cursor", "limit"])?;
     let limit = u32::try_from(query.limit(LISTED, MOST_LISTED)?).unwrap_or(u32::MAX);
-    let page = api.store().batches(query.text("cursor"), limit).await?;
+    let cursor = query.text("cursor").map(str::parse::<BatchCursor>).transpose();
+    let cursor = cursor.map_err(|why| Refusal::invalid(format!("the parameter cursor cannot be used: {why}")))?;
+    let page = api.store().batches(cursor, limit).await?;
     ok(&BatchList {
         batches: page.batches.iter().map(view::batch).collect(),
-        next_cursor: page.next,
+        next_cursor: page.next.map(|next| next.to_string()),
     })
 }
 

@@ -147,13 +147,21 @@ impl RewindResult {
 
 /// Rewinds an instance, or says what that would do.
 pub(crate) async fn rewind(store: &Store, request: &RewindRequest<'_>) -> Result<RewindResult, Failure> {
+    // What another operator has begun may be completed on the way.
+    let mut rolled = Vec::new();
+    let mut result = asked(store, request, &mut rolled).await?;
+    result.due.extend(rolled);
+    Ok(result)
+}
+
+async fn asked(store: &Store, request: &RewindRequest<'_>, rolled: &mut Vec<Due>) -> Result<RewindResult, Failure> {
     // An id that cannot be a partition key is that of no instance.
     let Ok(pk) = PartitionKey::new(request.instance) else {
         return Ok(RewindResult::refused(RewindOutcome::NotFound));
     };
     let own = store.ids.unique();
     let call = request.call.unwrap_or(&own);
-    let Some(fence) = clean_fence(store, &pk).await? else {
+    let Some(fence) = clean_fence(store, &pk, rolled).await? else {
         let marked = store
             .fence(&pk)
             .await?
@@ -212,7 +220,7 @@ pub(crate) async fn rewind(store: &Store, request: &RewindRequest<'_>) -> Result
             ..RewindResult::refused(outcome)
         });
     }
-    let (outcome, due) = match recovery::rewind(store, &pk, &order).await? {
+    let (outcome, due) = match recovery::rewind(store, &pk, &order, rolled).await? {
         Done::Rewound { due } if is_repeated => (RewindOutcome::Repeated, due),
         Done::Rewound { due } => (RewindOutcome::Rewound, due),
         Done::NotFailed => (RewindOutcome::NotFailed, Vec::new()),

@@ -187,12 +187,7 @@ fn changed(result: PauseResult, was_to_change: bool) -> Applied {
 
 fn rewound(result: RewindResult) -> Applied {
     let effect = match result.outcome {
-        RewindOutcome::Rewound | RewindOutcome::Repeated => {
-            return Applied {
-                effect: Effect::Changed,
-                due: result.due,
-            };
-        }
+        RewindOutcome::Rewound | RewindOutcome::Repeated => Effect::Changed,
         RewindOutcome::NotFound => Effect::Gone,
         RewindOutcome::Planned | RewindOutcome::NotFailed => Effect::Failed(NOT_FAILED.to_owned()),
         RewindOutcome::Deleting => Effect::Failed("it is being deleted".to_owned()),
@@ -203,7 +198,10 @@ fn rewound(result: RewindResult) -> Applied {
         )),
         RewindOutcome::Impossible(why) => Effect::Failed(why),
     };
-    Applied::of(effect)
+    Applied {
+        effect,
+        due: result.due,
+    }
 }
 
 fn restarted(restarted: Restarted, due: Vec<Due>) -> Applied {

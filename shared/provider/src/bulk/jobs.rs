@@ -4,7 +4,7 @@
 //! it, as long as the batch is kept.
 
 use super::action::{BatchRequest, RequestDoc};
-use super::view::{Batch, BatchFailurePage, BatchPage};
+use super::view::{Batch, BatchCursor, BatchFailurePage, BatchPage};
 use crate::error::Failure;
 use crate::model::sql::BATCH_JOB;
 use crate::model::{BATCHES, BatchFailuresDoc, BatchJobDoc, BatchState, Listed, digest};
@@ -94,22 +94,45 @@ pub(crate) async fn batch(store: &Store, id: &str) -> Result<Option<Batch>, Fail
 }
 
 /// A page of batches, newest first: one query of one partition.
-pub(crate) async fn batches(store: &Store, cursor: Option<&str>, limit: u32) -> Result<BatchPage, Failure> {
+pub(crate) async fn batches(store: &Store, cursor: Option<BatchCursor>, limit: u32) -> Result<BatchPage, Failure> {
+    let after = cursor.unwrap_or(BatchCursor::NEWEST);
     let query = Query::new(format!(
-        "SELECT * FROM c WHERE c.type = {BATCH_JOB} ORDER BY c.createdAt DESC"
-    ));
-    let page = PageOptions {
-        max_items: Some(limit.max(1)),
-        continuation: cursor.map(str::to_owned),
+        "SELECT * FROM c WHERE c.type = {BATCH_JOB} AND c.createdAt <= @at ORDER BY c.createdAt DESC"
+    ))
+    .param("@at", after.created_at);
+    let limit = limit.max(1);
+    let mut options = PageOptions {
+        max_items: Some(limit.saturating_add(after.seen).saturating_add(1)),
+        continuation: None,
     };
-    let page = store
-        .container
-        .query_page::<Listed<BatchJobDoc>>(&partition()?, &query, &page)
-        .await?;
-    let known = page.items.into_iter().filter_map(Listed::known);
+    let (pk, wanted) = (partition()?, limit as usize + after.seen as usize);
+    let mut found: Vec<BatchJobDoc> = Vec::new();
+    loop {
+        let page = store
+            .container
+            .query_page::<Listed<BatchJobDoc>>(&pk, &query, &options)
+            .await?;
+        found.extend(page.items.into_iter().filter_map(Listed::known));
+        options.continuation = page.continuation;
+        if found.len() > wanted || options.continuation.is_none() {
+            break;
+        }
+    }
+    let of_one_moment = found.iter().take_while(|job| job.created_at == after.created_at);
+    let end = after.seen.min(u32::try_from(of_one_moment.count()).unwrap_or(u32::MAX)) as usize + limit as usize;
+    let is_more = found.len() > end;
+    found.truncate(end);
+    let next = found.last().filter(|_| is_more).map(|last| {
+        let seen = found.iter().filter(|job| job.created_at == last.created_at).count();
+        BatchCursor {
+            created_at: last.created_at,
+            seen: u32::try_from(seen).unwrap_or(u32::MAX),
+        }
+    });
+    let shown = found.iter().skip(end.saturating_sub(limit as usize));
     Ok(BatchPage {
-        batches: known.map(|job| Batch::of(&job)).collect::<Result<_, _>>()?,
-        next: page.continuation,
+        batches: shown.map(Batch::of).collect::<Result<_, _>>()?,
+        next,
     })
 }
 

@@ -50,7 +50,7 @@ pub use jobs::{BatchCancelled, BatchStarted, batch_id_of_key};
 pub(crate) use jobs::{batch, batches, cancel, failures, start};
 pub(crate) use step::step;
 pub use step::{BatchStep, StepContext};
-pub use view::{Batch, BatchFailurePage, BatchPage};
+pub use view::{Batch, BatchCursor, BatchFailurePage, BatchPage};
 
 /// How often an instance is tried while the store does not answer.
 const MOST_TRIES: u32 = 5;

@@ -5,6 +5,8 @@ use crate::admin::InstanceFilter;
 use crate::error::Failure;
 use crate::model::{BatchCounts, BatchFailure, BatchJobDoc, BatchSample, BatchState};
 use std::collections::BTreeMap;
+use std::fmt;
+use std::str::FromStr;
 
 /// A batch. Times are Unix ms.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -73,7 +75,43 @@ pub struct BatchPage {
     /// The batches.
     pub batches: Vec<Batch>,
     /// Where the next page begins; `None` after the last one.
-    pub next: Option<String>,
+    pub next: Option<BatchCursor>,
+}
+
+/// A place in the list of batches: after so many of those that began at this time. What begins later does not move it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BatchCursor {
+    pub(super) created_at: u64,
+    pub(super) seen: u32,
+}
+
+/// The most batches of one moment that a cursor can be behind.
+const MOST_SEEN: u32 = 10_000;
+
+impl BatchCursor {
+    pub(super) const NEWEST: BatchCursor = BatchCursor {
+        created_at: i64::MAX as u64,
+        seen: 0,
+    };
+}
+
+impl fmt::Display for BatchCursor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}-{}", self.created_at, self.seen)
+    }
+}
+
+impl FromStr for BatchCursor {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let read = || {
+            let (created_at, seen) = text.split_once('-')?;
+            let (created_at, seen) = (created_at.parse().ok()?, seen.parse().ok()?);
+            (created_at <= Self::NEWEST.created_at && seen <= MOST_SEEN).then_some(BatchCursor { created_at, seen })
+        };
+        read().ok_or("it is not that of a list of batches")
+    }
 }
 
 /// A page of the instances that failed in a batch, in the order in which they were handled.

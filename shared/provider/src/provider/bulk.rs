@@ -3,7 +3,8 @@
 use super::{CosmosProvider, Operation as _};
 use crate::admin::{self, RestartRequest, Restarted};
 use crate::bulk::{
-    self, Batch, BatchCancelled, BatchFailurePage, BatchPage, BatchRequest, BatchStarted, BatchStep, StepContext,
+    self, Batch, BatchCancelled, BatchCursor, BatchFailurePage, BatchPage, BatchRequest, BatchStarted, BatchStep,
+    StepContext,
 };
 use duroxide::providers::ProviderError;
 
@@ -55,7 +56,7 @@ impl CosmosProvider {
     ///
     /// # Errors
     /// When the store cannot be read.
-    pub async fn batches(&self, cursor: Option<&str>, limit: u32) -> Result<BatchPage, ProviderError> {
+    pub async fn batches(&self, cursor: Option<BatchCursor>, limit: u32) -> Result<BatchPage, ProviderError> {
         bulk::batches(&self.store, cursor, limit).await.of("batches")
     }
 

@@ -112,3 +112,51 @@ fn message_of(event: &Event, instance: &str, execution_id: u64) -> Option<WorkIt
         _ => return None,
     })
 }
+
+/// The work item of an activity that an event has scheduled.
+pub(crate) fn activity_of(event: &Event, instance: &str, execution_id: u64) -> Option<WorkItem> {
+    let EventKind::ActivityScheduled {
+        name,
+        input,
+        session_id,
+        tag,
+    } = &event.kind
+    else {
+        return None;
+    };
+    Some(WorkItem::ActivityExecute {
+        instance: instance.to_owned(),
+        execution_id,
+        id: event.event_id(),
+        name: name.clone(),
+        input: input.clone(),
+        session_id: session_id.clone(),
+        tag: tag.clone(),
+    })
+}
+
+/// The start that the first event came from.
+pub(crate) fn start_of(events: &[Event], instance: &str) -> Option<WorkItem> {
+    let EventKind::OrchestrationStarted {
+        name,
+        input,
+        parent_instance,
+        parent_id,
+        parent_execution_id,
+        ..
+    } = &events.first()?.kind
+    else {
+        return None;
+    };
+    Some(WorkItem::StartOrchestration {
+        instance: instance.to_owned(),
+        orchestration: name.clone(),
+        input: input.clone(),
+        // The registry chooses.
+        version: None,
+        parent_instance: parent_instance.clone(),
+        parent_id: *parent_id,
+        parent_execution_id: *parent_execution_id,
+        execution_id: duroxide::INITIAL_EXECUTION_ID,
+    })
+}

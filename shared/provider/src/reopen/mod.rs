@@ -34,7 +34,7 @@ mod messages;
 mod tests;
 
 pub(crate) use cut::{before, beginning, default_cut, settle};
-pub(crate) use messages::{again, nudge};
+pub(crate) use messages::{activity_of, again, nudge, start_of};
 
 use duroxide::{Event, EventKind};
 use std::collections::{HashMap, HashSet, VecDeque};

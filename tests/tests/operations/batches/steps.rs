@@ -193,19 +193,34 @@ async fn a_batch_is_begun_once_for_its_key_and_listed() {
         scene.clock.advance(Duration::from_secs(1));
         assert_eq!(start(&format!("b{n}"), &other).await, BatchStarted::Accepted);
     }
+    assert_eq!(listed(&scene, 2).await, ["b4", "b3", "b2", "b1", "b0", "a"]);
+    // Several of one moment.
+    for n in 0..5 {
+        assert_eq!(start(&format!("c{n}"), &other).await, BatchStarted::Accepted);
+    }
+    for limit in 1..7 {
+        let mut names = listed(&scene, limit).await;
+        assert_eq!(names[5..], ["b4", "b3", "b2", "b1", "b0", "a"], "{limit} at a time");
+        names.truncate(5);
+        names.sort();
+        assert_eq!(names, ["c0", "c1", "c2", "c3", "c4"], "{limit} at a time");
+    }
+    assert_eq!(scene.provider.batch("a/b").await.expect("no such id"), None);
+    assert!(scene.provider.start_batch("a/b", &other).await.is_err());
+}
+
+/// The names of all batches, so many at a time.
+async fn listed(scene: &Scene, limit: u32) -> Vec<String> {
     let (mut names, mut cursor) = (Vec::new(), None);
     loop {
-        let page = scene.provider.batches(cursor.as_deref(), 2).await.expect("a page");
-        assert!(page.batches.len() <= 2);
+        let page = scene.provider.batches(cursor, limit).await.expect("a page");
+        assert!(page.batches.len() <= limit as usize);
         names.extend(page.batches.into_iter().map(|batch| batch.id));
         cursor = page.next;
         if cursor.is_none() {
-            break;
+            return names;
         }
     }
-    assert_eq!(names, ["b4", "b3", "b2", "b1", "b0", "a"]);
-    assert_eq!(scene.provider.batch("a/b").await.expect("no such id"), None);
-    assert!(scene.provider.start_batch("a/b", &other).await.is_err());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -14,7 +14,7 @@
 //!
 //! Each step can be repeated, and two processes may do it at once.
 
-use super::plan::{Cut, Order, consumed};
+use super::cut::{Cut, Order, consumed};
 use super::{ATTEMPTS, Done, Loaded, Refused, WAIT, clean_fence, rewind};
 use crate::due::Due;
 use crate::error::Failure;
@@ -163,10 +163,11 @@ async fn open_children<'a>(
 
 /// Settles one child. Returns who has something to do.
 async fn settle_child(store: &Store, child: &Child<'_>) -> Result<Vec<Due>, Failure> {
+    let mut due = Vec::new();
     let pk = PartitionKey::new(&child.instance)?;
     let parent = PartitionKey::new(child.parent)?;
     for _ in 0..ATTEMPTS {
-        let Some(fence) = clean_fence(store, &pk).await? else {
+        let Some(fence) = clean_fence(store, &pk, &mut due).await? else {
             if store
                 .fence(&pk)
                 .await?
@@ -175,26 +176,27 @@ async fn settle_child(store: &Store, child: &Child<'_>) -> Result<Vec<Due>, Fail
                 return Err(Failure::busy(&pk));
             }
             send(store, child, &child.instance, child.start()).await?;
-            return Ok(vec![Due::turn(&child.instance)]);
+            due.push(Due::turn(&child.instance));
+            return Ok(due);
         };
         let doc = &fence.doc;
         if !doc.current.status.is_over() || doc.rewinds.has(child.call) {
             if !doc.is_detached() {
-                return Ok(Vec::new());
+                return Ok(due);
             }
             let mut next = doc.clone();
             next.set_detached(false);
             if store.swap_fence(&pk, Some(&fence.etag), next).await?.is_some() {
-                return Ok(Vec::new());
+                return Ok(due);
             }
             continue;
         }
         if doc.current.status == Status::Completed {
             let result = read::output(store, &pk, &doc.current).await?.unwrap_or_default();
             send(store, child, child.parent, child.completed(result)).await?;
-            return Ok(Vec::new());
+            return Ok(due);
         }
-        if let Some(due) = rewind_child(store, &pk, &parent, &fence, child).await? {
+        if rewind_child(store, &pk, &parent, &fence, child, &mut due).await? {
             return Ok(due);
         }
         tokio::time::sleep(WAIT).await;
@@ -202,14 +204,15 @@ async fn settle_child(store: &Store, child: &Child<'_>) -> Result<Vec<Due>, Fail
     Err(Failure::busy(&pk))
 }
 
-/// Rewinds a child that has failed, after its report was removed. `None` when something was written meanwhile.
+/// Rewinds a child that has failed, after its report was removed. `false` when something was written meanwhile.
 async fn rewind_child(
     store: &Store,
     pk: &PartitionKey,
     parent: &PartitionKey,
     fence: &Fence,
     child: &Child<'_>,
-) -> Result<Option<Vec<Due>>, Failure> {
+    due: &mut Vec<Due>,
+) -> Result<bool, Failure> {
     let order = Order {
         call: child.call,
         reason: Some("its parent was rewound"),
@@ -218,7 +221,7 @@ async fn rewind_child(
         detached: false,
     };
     let Some(loaded) = Loaded::read(store, pk, fence.clone()).await? else {
-        return Ok(None);
+        return Ok(false);
     };
     if let Err(Refused::Impossible(why)) = Cut::of(&loaded, &order) {
         tracing::warn!(
@@ -228,16 +231,19 @@ async fn rewind_child(
         );
         let error = read::output(store, pk, &fence.doc.current).await?.unwrap_or_default();
         send(store, child, child.parent, child.failed(error)).await?;
-        return Ok(Some(Vec::new()));
+        return Ok(true);
     }
     deliver_owed(store, pk, |intent| intent.message.pk == child.parent).await?;
     if !forget_report(store, parent, &fence.doc.current.head, child).await? {
-        return Ok(None);
+        return Ok(false);
     }
-    Ok(match Box::pin(rewind(store, pk, &order)).await? {
-        Done::Rewound { due } => Some(due),
-        Done::NotFailed | Done::Deleting | Done::Refused(_) => None,
-    })
+    match Box::pin(rewind(store, pk, &order, due)).await? {
+        Done::Rewound { due: woken } => {
+            due.extend(woken);
+            Ok(true)
+        }
+        Done::NotFailed | Done::Deleting | Done::Refused(_) => Ok(false),
+    }
 }
 
 /// Replaces the report of a failed child by its receipt, if it waits: that of its last commit, and no later one.

@@ -11,13 +11,13 @@
 //! | the process dies before the commit | the staged documents are removed by recovery; the same id can be used again when the claim has expired |
 //! | it dies after the commit | recovery publishes the rest, and delivers the starts of the children |
 
-use super::plan::{Plan, activity_of};
+use super::plan::{Plan, kept_of};
 use super::write::write;
 use crate::due::Due;
 use crate::error::Failure;
 use crate::model::{
-    Envelope, ForkedFrom, HistoryDoc, HistoryPart, InstanceDoc, IntentDoc, Kept, KeptCall, KeptResultDoc, KvDoc,
-    MessageDoc, Receipt, Scope, StagedOp, Status, WorkDoc,
+    Envelope, ForkedFrom, HistoryDoc, HistoryPart, InstanceDoc, IntentDoc, KeptCall, KeptResultDoc, KvDoc, MessageDoc,
+    Receipt, Scope, StagedOp, Status, WorkDoc,
 };
 use crate::recovery::Queued;
 use crate::recovery::outbox::deliver_owed;
@@ -295,7 +295,7 @@ impl Forked<'_> {
 
     fn work(&self, instance: &InstanceDoc, ops: &mut Vec<StagedOp>) -> Result<(), Failure> {
         for n in &self.fork.reopened.activities {
-            let item = activity_of(&self.fork.events[*n], self.fork.id, self.fork.execution);
+            let item = reopen::activity_of(&self.fork.events[*n], self.fork.id, self.fork.execution);
             let Some(item) = item else { continue };
             let sort_key = self.store.sequence.next(self.now);
             if let Some(doc) = WorkDoc::new(&item, &sort_key, self.now)? {
@@ -336,17 +336,11 @@ impl Forked<'_> {
     /// Results that were obtained after the cut of an execution that has ended, and belong to what is scheduled after it.
     fn kept_results(&self, instance: &mut InstanceDoc, ops: &mut Vec<StagedOp>) -> Result<(), Failure> {
         let events = &self.fork.events;
-        let by_id: HashMap<u64, &Event> = events.iter().map(|event| (event.event_id(), event)).collect();
         let mut count = 0;
         for n in &self.fork.reopened.reused {
             let event = &events[*n];
-            let source = event.source_event_id.and_then(|source| by_id.get(&source));
-            let (of, result) = match (&event.kind, source.map(|source| &source.kind)) {
-                (EventKind::ActivityCompleted { result }, Some(EventKind::ActivityScheduled { name, input, .. })) => {
-                    (Kept::Activity { name, input }, result)
-                }
-                (EventKind::ExternalEvent { name, data }, _) => (Kept::Event { name }, data),
-                _ => continue,
+            let Some((of, result)) = kept_of(events, event) else {
+                continue;
             };
             let call = KeptCall {
                 execution: self.fork.execution,

@@ -26,15 +26,16 @@
 //! | a child completes meanwhile | its message is created again if it was dropped; duroxide drops a duplicate |
 
 mod children;
+mod cut;
 mod fork;
 mod load;
 mod plan;
 mod write;
 
 pub(crate) use children::child_of;
+pub(crate) use cut::{Cut, Order};
 pub(crate) use fork::{Fork, fork};
 pub(crate) use load::Loaded;
-pub(crate) use plan::{Cut, Order};
 
 use super::outbox::deliver_owed;
 use super::{Progress, apply, roll_forward};
@@ -72,8 +73,13 @@ pub(crate) enum Refused {
     Impossible(String),
 }
 
-/// The newest version of an instance in which nothing is unfinished; `None` when it is being deleted, or does not exist.
-pub(crate) async fn clean_fence(store: &Store, pk: &PartitionKey) -> Result<Option<Fence>, Failure> {
+/// The newest version of an instance in which nothing is unfinished; `None` when it is being deleted, or does not exist. Whom to wake for
+/// what it has completed is added to `rolled`: the process that began it may find nothing left to do.
+pub(crate) async fn clean_fence(
+    store: &Store,
+    pk: &PartitionKey,
+    rolled: &mut Vec<Due>,
+) -> Result<Option<Fence>, Failure> {
     for _ in 0..ATTEMPTS {
         // What is read after this is at least as new as what others have written so far.
         let fence = store.newest_fence(pk).await?;
@@ -85,16 +91,21 @@ pub(crate) async fn clean_fence(store: &Store, pk: &PartitionKey) -> Result<Opti
             Progress::Clean => return Ok(Some(fence)),
             Progress::Underway { .. } if is_deleting => return Ok(None),
             Progress::Underway { .. } => tokio::time::sleep(WAIT).await,
-            Progress::Changed { .. } => {}
+            Progress::Changed { due } => rolled.extend(due),
         }
     }
     Err(Failure::busy(pk))
 }
 
-/// Rewinds one failed instance, and settles its children. A repetition with the same call does nothing.
-pub(crate) async fn rewind(store: &Store, pk: &PartitionKey, order: &Order<'_>) -> Result<Done, Failure> {
+/// Rewinds one failed instance, and settles its children. A repetition with the same call does nothing. `rolled` as for [`clean_fence`].
+pub(crate) async fn rewind(
+    store: &Store,
+    pk: &PartitionKey,
+    order: &Order<'_>,
+    rolled: &mut Vec<Due>,
+) -> Result<Done, Failure> {
     for _ in 0..ATTEMPTS {
-        let Some(fence) = clean_fence(store, pk).await? else {
+        let Some(fence) = clean_fence(store, pk, rolled).await? else {
             let marked = store
                 .fence(pk)
                 .await?

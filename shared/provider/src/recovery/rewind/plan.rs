@@ -1,130 +1,17 @@
 //! Deciding what a rewind writes. No I/O.
 
-use super::{Loaded, Refused};
+use super::{Cut, Loaded, Order};
 use crate::due::Due;
 use crate::error::Failure;
 use crate::model::{
-    Envelope, HistoryDoc, HistoryPart, InstanceDoc, Kept, KeptCall, KeptResultDoc, MessageDoc, Receipt, ReceiptDoc,
-    Rewind, Scope, StagedOp, Status, TextDoc, WorkDoc,
+    Envelope, HistoryDoc, HistoryPart, InstanceDoc, Kept, KeptCall, KeptResultDoc, MessageDoc, Receipt, Rewind, Scope,
+    StagedOp, Status, TextDoc, WorkDoc,
 };
-use crate::reopen::{self, Reopened};
+use crate::reopen;
 use crate::store::{Store, check_fence, check_size};
 use duroxide::providers::WorkItem;
 use duroxide::{Event, EventKind};
 use std::collections::{HashMap, HashSet};
-
-/// What an operator, or the rewind of its parent, asks for.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Order<'a> {
-    /// Recognises a repetition.
-    pub call: &'a str,
-    pub reason: Option<&'a str>,
-    /// Rewind to before this event, instead of to before the failure.
-    pub before: Option<u64>,
-    /// Results of activities that are scheduled again are not used: they run again.
-    pub discard_results: bool,
-    /// The parent has its failure, and must not be told of its end again.
-    pub detached: bool,
-}
-
-/// Where the history is cut, and what follows.
-#[derive(Debug)]
-pub(crate) struct Cut {
-    pub reopened: Reopened,
-    /// The start is queued again in place of its event: no build has chosen a version yet.
-    pub restart: bool,
-}
-
-impl Cut {
-    /// The cut of an order, or why it is refused.
-    pub(crate) fn of(loaded: &Loaded, order: &Order<'_>) -> Result<Cut, Refused> {
-        let (events, last_turn) = (&loaded.events, loaded.last_turn);
-        if events.is_empty() {
-            return Err(Refused::Impossible("it has no history".to_owned()));
-        }
-        let at = match order.before {
-            Some(event) => reopen::before(events, event, last_turn),
-            None => reopen::default_cut(events, last_turn),
-        };
-        let reopened = reopen::reopen(events, at, last_turn);
-        let is_chosen = match events.first().map(|event| &event.kind) {
-            Some(EventKind::OrchestrationStarted { version, .. }) => {
-                semver::Version::parse(version).is_ok_and(|version| version != semver::Version::new(0, 0, 0))
-            }
-            _ => {
-                return Err(Refused::Impossible(
-                    "its history does not begin with its start".to_owned(),
-                ));
-            }
-        };
-        let restart = reopened.nudge && !is_chosen;
-        if restart && loaded.fence.doc.current.execution != duroxide::INITIAL_EXECUTION_ID {
-            let why = "its execution was given up before a build had begun it: start it again instead";
-            return Err(Refused::Impossible(why.to_owned()));
-        }
-        Ok(Cut { reopened, restart })
-    }
-
-    fn kept(&self) -> usize {
-        if self.restart { 0 } else { self.reopened.kept }
-    }
-
-    /// What waits and must go first: what belongs to events that are undone, failures of what runs again, cancellations.
-    pub(super) fn stale(&self, loaded: &Loaded, receipt_ttl: u32) -> Result<Vec<StagedOp>, Failure> {
-        let execution = loaded.fence.doc.current.execution;
-        let open = |positions: &[usize]| -> HashSet<u64> {
-            let ids = positions.iter().map(|n| loaded.events[*n].event_id());
-            ids.collect()
-        };
-        let activities = open(&self.reopened.activities);
-        let timers = open(&self.reopened.timers);
-        let children = open(&self.reopened.children);
-        let is_stale = |message: &MessageDoc| match serde_json::from_str(message.item.get()) {
-            Ok(WorkItem::ActivityCompleted { execution_id, id, .. }) => {
-                execution_id == execution && !activities.contains(&id)
-            }
-            Ok(WorkItem::ActivityFailed { execution_id, .. }) => execution_id == execution,
-            Ok(WorkItem::TimerFired { execution_id, id, .. }) => execution_id == execution && !timers.contains(&id),
-            Ok(
-                WorkItem::SubOrchCompleted {
-                    parent_execution_id,
-                    parent_id,
-                    ..
-                }
-                | WorkItem::SubOrchFailed {
-                    parent_execution_id,
-                    parent_id,
-                    ..
-                },
-            ) => parent_execution_id == execution && !children.contains(&parent_id),
-            Ok(WorkItem::CancelInstance { .. }) => true,
-            _ => false,
-        };
-        let mut ops = Vec::new();
-        for message in loaded.messages.iter().filter(|message| is_stale(message)) {
-            ops.push(consumed(message, receipt_ttl)?);
-        }
-        for (work, etag) in loaded.works.values() {
-            let is_undone = WorkDoc::numbers_of(&work.id)
-                .is_some_and(|(of, activity)| of == execution && !activities.contains(&activity));
-            if is_undone {
-                ops.push(StagedOp::delete(&work.id, etag));
-            }
-        }
-        Ok(ops)
-    }
-}
-
-/// The message as a turn leaves it that has consumed it.
-pub(super) fn consumed(message: &MessageDoc, receipt_ttl: u32) -> Result<StagedOp, Failure> {
-    Ok(match message.receipt.ttl(receipt_ttl) {
-        Some(ttl) => {
-            let receipt = ReceiptDoc::new(&message.pk, &message.id, ttl);
-            StagedOp::replace(&message.id, &message.etag, &receipt)?
-        }
-        None => StagedOp::delete(&message.id, &message.etag),
-    })
-}
 
 /// What to write.
 #[derive(Debug)]
@@ -344,7 +231,7 @@ impl Planner<'_> {
         let mut again = reopen::again(events, reopened, &pk, execution, self.loaded.unrecorded());
         let first = events.first().map_or(self.now, |event| event.timestamp_ms);
         if self.cut.restart {
-            again.extend(start_of(events, &pk).map(|start| (start, first)));
+            again.extend(reopen::start_of(events, &pk).map(|start| (start, first)));
         } else if reopened.nudge {
             again.push((reopen::nudge(&pk), first));
         }
@@ -417,7 +304,7 @@ impl Planner<'_> {
             let event = &self.loaded.events[*n];
             let id = event.event_id();
             let is_there = self.loaded.works.contains_key(&WorkDoc::id(execution, id));
-            let Some(item) = activity_of(event, &instance.pk, execution) else {
+            let Some(item) = reopen::activity_of(event, &instance.pk, execution) else {
                 continue;
             };
             if is_there || obtained.contains(&id) {
@@ -431,22 +318,14 @@ impl Planner<'_> {
         }
         Ok(())
     }
-}
 
-impl Planner<'_> {
     /// The results of activities whose scheduling is undone, and the events whose subscription is.
     fn keep(&self, instance: &mut InstanceDoc, ops: &mut Vec<StagedOp>) -> Result<(), Failure> {
         let events = &self.loaded.events;
-        let by_id: HashMap<u64, &Event> = events.iter().map(|event| (event.event_id(), event)).collect();
         for n in &self.cut.reopened.reused {
             let event = &events[*n];
-            let source = event.source_event_id.and_then(|source| by_id.get(&source));
-            let (of, result) = match (&event.kind, source.map(|source| &source.kind)) {
-                (EventKind::ActivityCompleted { result }, Some(EventKind::ActivityScheduled { name, input, .. })) => {
-                    (Kept::Activity { name, input }, result)
-                }
-                (EventKind::ExternalEvent { name, data }, _) => (Kept::Event { name }, data),
-                _ => continue,
+            let Some((of, result)) = kept_of(events, event) else {
+                continue;
             };
             let call = KeptCall {
                 execution: instance.current.execution,
@@ -467,50 +346,17 @@ impl Planner<'_> {
     }
 }
 
-/// The work item of an activity that an event has scheduled.
-pub(crate) fn activity_of(event: &Event, instance: &str, execution_id: u64) -> Option<WorkItem> {
-    let EventKind::ActivityScheduled {
-        name,
-        input,
-        session_id,
-        tag,
-    } = &event.kind
-    else {
-        return None;
-    };
-    Some(WorkItem::ActivityExecute {
-        instance: instance.to_owned(),
-        execution_id,
-        id: event.event_id(),
-        name: name.clone(),
-        input: input.clone(),
-        session_id: session_id.clone(),
-        tag: tag.clone(),
-    })
-}
-
-/// The start that the first event came from.
-fn start_of(events: &[Event], instance: &str) -> Option<WorkItem> {
-    let EventKind::OrchestrationStarted {
-        name,
-        input,
-        parent_instance,
-        parent_id,
-        parent_execution_id,
-        ..
-    } = &events.first()?.kind
-    else {
-        return None;
-    };
-    Some(WorkItem::StartOrchestration {
-        instance: instance.to_owned(),
-        orchestration: name.clone(),
-        input: input.clone(),
-        // The registry chooses.
-        version: None,
-        parent_instance: parent_instance.clone(),
-        parent_id: *parent_id,
-        parent_execution_id: *parent_execution_id,
-        execution_id: duroxide::INITIAL_EXECUTION_ID,
-    })
+/// What the result of an undone event belongs to, and the result, if it is kept.
+pub(super) fn kept_of<'a>(events: &'a [Event], event: &'a Event) -> Option<(Kept<'a>, &'a str)> {
+    let source = event.source_event_id.and_then(|source| {
+        let at = events.binary_search_by_key(&source, Event::event_id);
+        at.ok().map(|at| &events[at].kind)
+    });
+    match (&event.kind, source) {
+        (EventKind::ActivityCompleted { result }, Some(EventKind::ActivityScheduled { name, input, .. })) => {
+            Some((Kept::Activity { name, input }, result))
+        }
+        (EventKind::ExternalEvent { name, data }, _) => Some((Kept::Event { name }, data)),
+        _ => None,
+    }
 }

@@ -3,29 +3,27 @@
 //! The result is the next instance document, and a list of operations on its partition in order of importance: keys and
 //! history first, then what the turn emits and consumes. The commit decides how many batches they take.
 
-use super::claimed::ClaimedTurn;
-use super::timers;
+mod history;
+mod kept;
+mod keys;
+mod usage;
+
 use crate::clock::Sequence;
 use crate::due::{Due, TurnDecision, is_cancellation};
 use crate::error::Failure;
 use crate::given_up;
 use crate::model::{
-    CompletedAttempts, DeadLetterDoc, Envelope, ExecutionDoc, ExecutionState, GivenUp, HistoryDoc, HistoryPart,
-    InstanceDoc, IntentDoc, Kept, KeptResultDoc, KvDoc, LateUsage, MessageDoc, Orchestration, ParentCall, PausePhase,
-    Receipt, ReceiptDoc, Scope, StagedOp, Status, TextDoc, Usage, WorkDoc, target_of,
+    DeadLetterDoc, Envelope, ExecutionDoc, ExecutionState, GivenUp, InstanceDoc, IntentDoc, KeptResultDoc, LateUsage,
+    MessageDoc, Orchestration, ParentCall, PausePhase, Receipt, ReceiptDoc, StagedOp, Status, TextDoc, Usage, WorkDoc,
+    target_of,
 };
-use crate::store::{MAX_DOCUMENT, check_fence, check_session, check_size};
+use crate::store::{check_fence, check_session, check_size};
+use crate::turn::claimed::ClaimedTurn;
+use crate::turn::timers;
 use cosmos::PartitionKey;
 use duroxide::providers::{ExecutionMetadata, ScheduledActivityIdentifier, WorkItem};
 use duroxide::{Event, EventKind};
-use serde_json::value::RawValue;
-use std::collections::{BTreeMap, HashSet};
-
-/// History documents are cut well below the limit, so that two of them still share a batch.
-const HISTORY_PART: usize = 900 * 1024;
-
-/// At most so many bytes of a history document are one attempt of an activity.
-const ATTEMPT_BYTES: usize = 100;
+use std::collections::HashSet;
 
 /// Time and names for a plan.
 #[derive(Debug)]
@@ -95,13 +93,6 @@ impl Plan {
         }
         .plan(decision)
     }
-}
-
-/// A history document to be.
-#[derive(Default)]
-struct PendingPart {
-    events: Vec<Box<RawValue>>,
-    attempts: Vec<CompletedAttempts>,
 }
 
 struct Planner<'a> {
@@ -199,33 +190,6 @@ impl Planner<'_> {
         })
     }
 
-    /// Adds what the turn and its messages have used. Returns the late usage that was awaited, and is counted now.
-    fn count(&self, instance: &mut InstanceDoc) -> Vec<LateUsage> {
-        let TurnUsage {
-            spent, wakeups, late, ..
-        } = self.context.usage;
-        let mut usage = instance.usage.take().unwrap_or_default();
-        usage.add(spent.plus(Usage {
-            turns: 1,
-            wakeups,
-            ..Usage::default()
-        }));
-        for message in &self.turn.messages {
-            let brought = message.usage.as_deref().copied().unwrap_or_default();
-            usage.add(brought);
-            // Whoever has counted its request in advance knows what it cost when it was answered.
-            if brought.requests > 0 {
-                usage.await_late(&message.id);
-            }
-        }
-        let of_messages = self.turn.messages.iter().flat_map(|message| &message.late);
-        let counted = usage.add_late(of_messages.chain(late));
-        usage.await_late(self.context.commit);
-        usage.trim();
-        instance.usage = Some(usage);
-        counted
-    }
-
     /// A pause ends with the instance. Parked messages that the turn did not take are made due again, so that a turn drops them.
     fn end_pause(&self, instance: &mut InstanceDoc) {
         if !instance.current.status.is_over() {
@@ -257,92 +221,6 @@ impl Planner<'_> {
             self.rest.push(StagedOp::create(&dead_letter.id, &dead_letter)?);
         }
         Ok(())
-    }
-
-    /// Appends the events, cut into documents that fit.
-    fn history(&self, state: &mut ExecutionState, events: &[Event]) -> Result<Vec<StagedOp>, Failure> {
-        let instance = || self.pk().to_owned();
-        let prev = state.head.clone();
-        let part = HistoryPart {
-            pk: self.pk(),
-            execution: state.execution,
-            commit: self.context.commit,
-            prev: &prev,
-        };
-        let mut ops = Vec::new();
-        let mut pending = PendingPart::default();
-        let (mut bytes, mut offset) = (0, state.events);
-        for event in events {
-            let id = event.event_id();
-            if id == 0 {
-                return Err(Failure::EventWithoutId { instance: instance() });
-            }
-            if id <= state.last_event_id {
-                return Err(Failure::DuplicateEvent {
-                    instance: instance(),
-                    execution: state.execution,
-                    event: id,
-                });
-            }
-            state.last_event_id = id;
-            let raw = serde_json::value::to_raw_value(event)?;
-            let size = raw.get().len();
-            if size > MAX_DOCUMENT - 1024 {
-                let what = format!("event {id} ({})", kind_of(event));
-                return Err(Failure::TooLarge {
-                    what,
-                    instance: instance(),
-                    bytes: size,
-                    limit: MAX_DOCUMENT,
-                });
-            }
-            if bytes + size > HISTORY_PART && !pending.events.is_empty() {
-                offset += self.cut(&part, offset, &mut pending, &mut ops)?;
-                bytes = 0;
-            }
-            bytes += size;
-            state.event_bytes += size as u64;
-            if let Some(attempts) = self.attempts_for(state.execution, event) {
-                bytes += ATTEMPT_BYTES * (1 + attempts.log.attempts().len());
-                pending.attempts.push(attempts.clone());
-            }
-            pending.events.push(raw);
-        }
-        if !pending.events.is_empty() {
-            offset += self.cut(&part, offset, &mut pending, &mut ops)?;
-        }
-        if offset > state.events {
-            state.events = offset;
-            state.head = self.context.commit.to_owned();
-        }
-        Ok(ops)
-    }
-
-    fn cut(
-        &self,
-        part: &HistoryPart<'_>,
-        offset: u64,
-        pending: &mut PendingPart,
-        ops: &mut Vec<StagedOp>,
-    ) -> Result<u64, Failure> {
-        let PendingPart { events, attempts } = std::mem::take(pending);
-        let doc = HistoryDoc::new(part, offset, events).with_attempts(attempts);
-        ops.push(StagedOp::create(&doc.id, &doc)?);
-        Ok(doc.events.len() as u64)
-    }
-
-    /// The attempts of the activity whose completion the event is.
-    fn attempts_for(&self, execution: u64, event: &Event) -> Option<&CompletedAttempts> {
-        if !matches!(
-            event.kind,
-            EventKind::ActivityCompleted { .. } | EventKind::ActivityFailed { .. }
-        ) {
-            return None;
-        }
-        let messages = self.turn.messages.iter();
-        messages
-            .filter_map(|message| message.attempts.as_ref())
-            .find(|of| (of.execution, Some(of.activity)) == (execution, event.source_event_id))
     }
 
     /// Name, status, output and versions, as the runtime reports them.
@@ -406,67 +284,6 @@ impl Planner<'_> {
         Ok(())
     }
 
-    /// Applies the turn's changes to keys.
-    fn keys(&mut self, instance: &mut InstanceDoc, state: &ExecutionState, events: &[Event]) -> Result<(), Failure> {
-        // Whether the execution ends with this turn does not matter: what it writes is its own.
-        let over = ClaimedTurn::scope(self.turn.instance());
-        let terminal = over.execution == state.execution && over.terminal;
-        let scope = Scope {
-            execution: state.execution,
-            terminal,
-        };
-        let mut known: BTreeMap<&str, KvDoc> = self.turn.kv.iter().map(|doc| (doc.key.as_str(), doc.clone())).collect();
-        let mut changed: HashSet<&str> = HashSet::new();
-        for event in events {
-            match &event.kind {
-                EventKind::KeyValueSet {
-                    key,
-                    value,
-                    last_updated_at_ms,
-                } => {
-                    let doc = known
-                        .entry(key)
-                        .or_insert_with(|| KvDoc::new(self.turn.pk.as_str(), key));
-                    doc.write(scope, Some((value, *last_updated_at_ms)));
-                    changed.insert(key);
-                }
-                EventKind::KeyValueCleared { key } => {
-                    let doc = known
-                        .entry(key)
-                        .or_insert_with(|| KvDoc::new(self.turn.pk.as_str(), key));
-                    doc.write(scope, None);
-                    changed.insert(key);
-                }
-                EventKind::KeyValuesCleared => {
-                    for (key, doc) in &mut known {
-                        doc.write(scope, None);
-                        changed.insert(key);
-                    }
-                }
-                _ => {}
-            }
-        }
-        if changed.is_empty() {
-            return Ok(());
-        }
-        let keys = self.turn.kv.iter().filter(|doc| doc.newest().is_some());
-        instance.tags = instance
-            .tags
-            .after(&instance.pk, events, keys.map(|doc| doc.key.as_str()));
-        instance.kv_rev += 1;
-        for (key, mut doc) in known {
-            if !changed.contains(key) && doc.is_gone(scope) {
-                self.state.push(StagedOp::discard(&doc.id));
-            }
-            if changed.contains(key) {
-                doc.rev = instance.kv_rev;
-                check_size(&format!("key '{key}'"), &doc.pk, &doc)?;
-                self.state.push(StagedOp::upsert(&doc.id, &doc)?);
-            }
-        }
-        Ok(())
-    }
-
     /// New and cancelled activities. One that is both is neither written nor deleted.
     fn work(
         &mut self,
@@ -496,89 +313,6 @@ impl Planner<'_> {
         discard.sort();
         self.rest.extend(discard.into_iter().map(|id| StagedOp::discard(id)));
         Ok(docs)
-    }
-
-    /// Queues the result of an activity that a rewind has kept, in place of its work item. Returns whether there is one.
-    fn reuse(&mut self, item: &WorkItem) -> Result<bool, Failure> {
-        let WorkItem::ActivityExecute {
-            instance,
-            execution_id,
-            id,
-            name,
-            input,
-            ..
-        } = item
-        else {
-            return Ok(false);
-        };
-        let Some(kept) = self.take_kept(*execution_id, Kept::Activity { name, input }) else {
-            return Ok(false);
-        };
-        let completed = WorkItem::ActivityCompleted {
-            instance: instance.clone(),
-            execution_id: *execution_id,
-            id: *id,
-            result: kept.result.clone(),
-        };
-        self.queue_kept(kept, *id, &completed)?;
-        Ok(true)
-    }
-
-    /// Queues the events that a rewind has kept, where the turn subscribes to them again.
-    fn reuse_events(&mut self, execution: u64, events: &[Event]) -> Result<(), Failure> {
-        for event in events {
-            let EventKind::ExternalSubscribed { name } = &event.kind else {
-                continue;
-            };
-            let Some(kept) = self.take_kept(execution, Kept::Event { name }) else {
-                continue;
-            };
-            let raised = WorkItem::ExternalRaised {
-                instance: self.pk().to_owned(),
-                name: name.clone(),
-                data: kept.result.clone(),
-            };
-            self.queue_kept(kept, event.event_id(), &raised)?;
-        }
-        Ok(())
-    }
-
-    fn take_kept(&mut self, execution: u64, of: Kept<'_>) -> Option<KeptResultDoc> {
-        let is_kept = |kept: &KeptResultDoc| kept.execution == execution && kept.is_of(of);
-        let position = self.context.kept.iter().position(is_kept)?;
-        Some(self.context.kept.remove(position))
-    }
-
-    /// Queues what was kept for the event `id`, and removes it.
-    fn queue_kept(&mut self, kept: KeptResultDoc, id: u64, item: &WorkItem) -> Result<(), Failure> {
-        let envelope = Envelope {
-            id: format!("{}-k{id}", self.context.commit),
-            queued_at: self.context.now_ms,
-            arrival: self.context.sequence.next(self.context.now_ms),
-            due_at: self.context.now_ms,
-            receipt: Receipt::None,
-        };
-        let mut message = MessageDoc::new(self.pk(), envelope, item)?;
-        // They are those of the same call, under its new number.
-        message.attempts = kept.attempts.map(|of| CompletedAttempts { activity: id, ..of });
-        check_size("a message", self.pk(), &message)?;
-        self.rest.push(StagedOp::create(&message.id, &message)?);
-        self.rest.push(StagedOp::discard(&kept.id));
-        self.reused += 1;
-        Ok(())
-    }
-
-    /// Kept results belong to their execution: nobody waits for those that are left when it has ended.
-    fn count_kept(&self, instance: &mut InstanceDoc) {
-        let left = instance.kept_results().saturating_sub(self.reused);
-        let is_same = self
-            .turn
-            .instance()
-            .is_some_and(|before| before.current.execution == instance.current.execution);
-        let is_wanted = is_same && !instance.current.status.is_terminal();
-        if instance.kept_results() > 0 {
-            instance.set_kept_results(if is_wanted { left } else { 0 });
-        }
     }
 
     /// Messages to this instance, and intents for those to others.
@@ -642,12 +376,6 @@ impl Planner<'_> {
     }
 }
 
-/// The variant's name, for error texts.
-fn kind_of(event: &Event) -> String {
-    let shown = format!("{:?}", event.kind);
-    shown.chars().take_while(|c| c.is_alphanumeric()).collect()
-}
-
 /// Whether the turn writes to an earlier execution, which must then be read first.
 pub(crate) fn is_earlier(turn: &ClaimedTurn, execution: u64) -> bool {
     turn.instance()
@@ -655,5 +383,4 @@ pub(crate) fn is_earlier(turn: &ClaimedTurn, execution: u64) -> bool {
 }
 
 #[cfg(test)]
-#[path = "plan_tests.rs"]
 mod tests;

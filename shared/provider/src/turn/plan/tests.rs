@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::model::{Attempt, AttemptEnd, AttemptLog, InstanceDoc, StagedOpKind};
+use crate::model::{CompletedAttempts, HistoryDoc, KvDoc};
 use crate::store::Fence;
 use cosmos::Etag;
 use duroxide::{AppErrorKind, ErrorDetails};
