@@ -11,7 +11,7 @@
  *   events: number, createdAt: string, updatedAt: string, startedAt?: string, completedAt?: string, durationMs?: number,
  *   parent?: string, tags: Record<string, string>, attention?: string[], explanation?: string,
  *   usage?: Usage, restartedFrom?: string, forkedFrom?: {instance: string, execution: number, event: number, at: string},
- *   rewinds?: {number: number, at: string, reason?: string, execution: number, before: number, undone: number}[],
+ *   rewinds?: Rewind[],
  * }} Instance
  */
 
@@ -30,6 +30,8 @@
  *   timers: Step[], children: Step[], reused: Step[], keptFailures: Step[],
  * }} Rewound
  */
+
+/** @typedef {{number: number, at: string, reason?: string, execution: number, before: number, undone: number, error?: string, cancelled: boolean}} Rewind */
 
 /** @typedef {{instances: Instance[], nextCursor?: string, truncated?: boolean}} InstanceList */
 
@@ -64,7 +66,7 @@
 
 /**
  * @typedef {{
- *   instance: string, execution: number, events: HistoryEvent[], attempts: ActivityAttempts[], nextAfter?: number,
+ *   instance: string, execution: number, events: HistoryEvent[], attempts: ActivityAttempts[], nextAfter?: number, rewinds?: number, undone?: Rewind,
  * }} History
  */
 

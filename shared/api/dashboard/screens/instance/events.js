@@ -58,7 +58,7 @@ export function eventsTab({ root, id, setQuery }) {
       return;
     }
     if (body.parentElement !== root) fill(root, body);
-    const now = JSON.stringify([query.toString(), next.execution, next.events.length]);
+    const now = JSON.stringify([query.toString(), next.execution, next.rewinds, next.events.length]);
     if (now !== stamp) render(next);
     stamp = now;
   };
