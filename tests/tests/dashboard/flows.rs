@@ -13,6 +13,8 @@ async fn a_person_starts_watches_approves_and_finds_orders() -> Result<()> {
         "start_to_end",
         "failed_order",
         "rewind",
+        "batches",
+        "restart_and_fork",
         "filters",
         "keyboard",
         "deleted",

@@ -49,4 +49,19 @@ export default async function scenario(stage) {
   const times = await page.locator('.ev-row time').evaluateAll((all) => all.map((one) => Date.parse(one.dateTime)));
   assert.ok(times.every((at, index) => index === 0 || at >= times[index - 1]), 'no event of the old history is among them');
   assert.equal(times.at(-1), events.at(-1).timestamp_ms);
+
+  // What was undone can be read, marked as such.
+  await page.getByLabel('Which events').selectOption({ index: 1 });
+  await see(page, `${count} events undone by rewind 1`);
+  const old = page.getByRole('table', { name: 'Undone events' });
+  await old.waitFor();
+  const { events: undoneEvents } = await call(stage.world, 'GET', `/v1/instances/${ID}/history?undone=1`);
+  await page.getByLabel('Hide noise').uncheck();
+  await until('all of them are shown', async () => (await old.locator('.ev-row').count()) === undoneEvents.length);
+  assert.equal(undoneEvents.length, Number(count));
+  assert.match(await old.locator('.ev-row td').nth(2).evaluate((cell) => getComputedStyle(cell).textDecoration), /line-through/);
+  await page.reload();
+  await see(page, `${count} events undone by rewind 1`);
+  await page.getByRole('button', { name: 'Back to the history' }).click();
+  await page.getByRole('table', { name: 'Events', exact: true }).waitFor();
 }

@@ -80,7 +80,7 @@ export function header({ id, reload, signal }) {
     const explained = explains.now();
     const waits = explained.explanation ? sendable(explained.explanation) : openWaits(data);
     refresh(status, [instance.status, gone], () => [badge(instance.status), gone && h('span', { class: 'muted' }, ' (deleted)')]);
-    refresh(buttons, [instance.status, gone, waits, instance.parent], () => actions({ id, instance, gone, reload, waits }));
+    refresh(buttons, [instance.status, gone, waits, instance.parent, instance.execution, !instance.startedAt], () => actions({ id, instance, gone, reload, waits }));
     refresh(reason, [instance.status, instance.error, failedLanes(data).map((lane) => lane.id)], () => failureOf(data));
     refresh(explanation, [instance.status, gone, data.pinned, instance.execution, explained.loadedAt, String(explained.error)], () => explanationOf(data, explains, reload));
     refresh(facts, { ...instance, output: null, events: null }, () => factsOf(instance));
