@@ -40,4 +40,5 @@ export default async function scenario(stage) {
   const dialog = operator.getByRole('dialog');
   await dialog.getByRole('button', { name: /^Cancel/ }).click();
   await until('it is cancelled', async () => (await operator.locator('main').innerText()).includes('Cancelled'));
+  await operator.getByRole('button', { name: 'Rewind…' }).waitFor();
 }

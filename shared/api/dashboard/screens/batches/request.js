@@ -12,7 +12,7 @@ export const ACTIONS = {
   resume: { label: 'Resume', fields: ['children'], about: 'What waits is due again. An instance that is not paused does not change.' },
   cancel: { label: 'Cancel', fields: ['reason'], danger: true, about: 'They end at their next turn, with their children. Compensations do not run.' },
   rewind: {
-    label: 'Rewind', fields: ['reason', 'discardResults', 'alone'], about: 'Failed instances go on from before their failure. Others refuse.',
+    label: 'Rewind', fields: ['reason', 'discardResults', 'alone'], about: 'Failed and cancelled instances go on from before their end. Others refuse.',
   },
   restart: { label: 'Restart', fields: ['version', 'inPlace', 'alone'], about: 'The same input starts a new instance of each.' },
   raise: { label: 'Send an event to', fields: ['event', 'dataText'], about: 'Each instance that has not ended gets the event.' },

@@ -114,7 +114,8 @@ function explanationOf(data, explains, reload) {
     return h('p', { class: 'explained' }, `It goes on in execution ${instance.execution}. What is below is of execution ${pinned}.`);
   }
   const explained = explains.now();
-  const rewound = rewindable(explained.explanation);
+  // A cancelled instance can be rewound, too; that is no advice.
+  const rewound = rewindable(explained.explanation) ?? (instance.status === 'Cancelled' ? id : null);
   const sends = isFinished(instance.status) ? [] : sendable(explained.explanation).slice(0, 3);
   return explainedPart(id, explained, {
     again: explains.again,

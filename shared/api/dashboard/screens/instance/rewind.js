@@ -1,6 +1,6 @@
-// Rewinding a failed instance: the question shows what would happen (a dry run) before anything does.
+// Rewinding a failed or cancelled instance: the question shows what would happen (a dry run) before anything does.
 //
-// The button is there if the explanation advises to rewind: an API without it never does.
+// For a failed instance the button is there if the explanation advises to rewind: an API without it never does.
 
 import * as api from '../../core/api.js';
 import { h } from '../../core/dom.js';
@@ -40,7 +40,7 @@ export function rewind(id, done) {
   ask({
     title: 'Rewind this instance?', action: 'Rewind', what: 'The instance',
     lost: 'The request may have arrived or not. Look at the instance: if it runs, it was rewound.',
-    body: [h('p', null, 'It goes on from before its failure. What is undone stays readable. ', name(id)), element, discard.element, reason.element],
+    body: [h('p', null, 'It goes on from before its failure or cancellation. What is undone stays readable. ', name(id)), element, discard.element, reason.element],
     send: async () => {
       const { undone } = await api.rewind(id, request());
       toast(`Rewound: ${plural(undone, 'event')} undone.`, 'success');
