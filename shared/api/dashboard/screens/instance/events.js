@@ -109,7 +109,8 @@ export function eventsTab({ root, id, signal, setQuery }) {
     const page = Math.min(last, query.has('page') || place < 0 ? Math.max(1, Number(query.get('page')) || 1) : Math.floor(place / PAGE) + 1);
     const first = wanted !== null && revealed !== wanted && named;
     if (first) open.add(named.event_id);
-    revealed = wanted;
+    // An event that was not loaded yet is revealed later.
+    if (named || wanted === null) revealed = wanted;
     fill(count, shown.length === of.events.length ? plural(shown.length, 'event') : `${number(shown.length)} of ${plural(of.events.length, 'event')}`);
     fill(list, shown.length ? table(of, shown.slice((page - 1) * PAGE, page * PAGE), named) : nothing(text));
     fill(pages, last > 1 && pager(page, last));
