@@ -5,14 +5,16 @@ import assert from 'node:assert/strict';
 import { arrive, call, order, see, until } from './kit/actions.mjs';
 
 const PREFIX = `bulk-${Date.now()}-`;
-const ids = (count) => Array.from({ length: count }, (_, index) => `${PREFIX}${index}`);
+/** So many that a batch of one a second lasts longer than a click takes on a slow machine. */
+const COUNT = 15;
+const IDS = Array.from({ length: COUNT }, (_, index) => `${PREFIX}${index}`);
 const found = (world, query) => call(world, 'GET', `/v1/instances?prefix=${PREFIX}&limit=100&${query}`).then(({ instances }) => instances.length);
 
 export default async function scenario(stage) {
   const { world } = stage;
   // Those that cost much wait for an approval.
-  for (const id of ids(5)) await call(world, 'POST', '/v1/orchestrations/fulfil-order/instances', { id, input: order(id, { total_cents: 250_000 }), tags: { kind: 'bulk' } });
-  await until('they run', async () => (await found(world, 'status=Running')) === 5);
+  for (const id of IDS) await call(world, 'POST', '/v1/orchestrations/fulfil-order/instances', { id, input: order(id, { total_cents: 250_000 }), tags: { kind: 'bulk' } });
+  await until('they run', async () => (await found(world, 'status=Running')) === COUNT);
 
   const page = await stage.open(`#/instances?prefix=${PREFIX}&tag=kind:bulk`);
   await arrive(page, 'Instances');
@@ -37,22 +39,22 @@ export default async function scenario(stage) {
   await action.selectOption('pause');
   await page.getByLabel('Reason').fill('wrong prices');
   await dryRun.click();
-  const start = page.getByRole('button', { name: 'Pause 5 instances…' });
+  const start = page.getByRole('button', { name: `Pause ${COUNT} instances…` });
   await start.waitFor();
-  assert.equal(await fact('Would change'), '5');
-  await page.getByRole('cell', { name: `${PREFIX}4` }).waitFor();
+  assert.equal(await fact('Would change'), String(COUNT));
+  await page.getByRole('cell', { name: `${PREFIX}${COUNT - 1}` }).waitFor();
   assert.equal(await found(world, 'status=Paused'), 0, 'a dry run changes nothing');
   // What is started is what the dry run has shown: another form needs another one.
   await page.getByLabel('Reason').fill('wrong prices of pianos');
   await start.waitFor({ state: 'detached' });
   await dryRun.click();
   await start.click();
-  const question = page.getByRole('dialog', { name: 'Pause 5 instances?' });
+  const question = page.getByRole('dialog', { name: `Pause ${COUNT} instances?` });
   await question.getByRole('button', { name: 'Pause', exact: true }).click();
   await arrive(page, 'Pause many instances');
   await until('it has completed', async () => (await page.getByRole('region', { name: 'Progress' }).innerText()).includes('Completed'));
-  assert.equal(await fact('Changed'), '5');
-  assert.equal(await found(world, 'status=Paused'), 5);
+  assert.equal(await fact('Changed'), String(COUNT));
+  assert.equal(await found(world, 'status=Paused'), COUNT);
   assert.equal(await page.getByRole('button', { name: /^Cancel the batch/ }).getAttribute('aria-disabled'), 'true');
 
   // Those that refuse are named, and nothing can be started that would change nothing.
@@ -63,13 +65,13 @@ export default async function scenario(stage) {
   await nothing.waitFor();
   assert.match(await nothing.innerText(), /Nothing would change/);
   const refused = page.getByRole('table', { name: 'Instances that failed in this batch' });
-  await refused.getByRole('link', { name: `${PREFIX}0` }).waitFor();
+  await refused.getByRole('link', { name: `${PREFIX}0`, exact: true }).waitFor();
 
   // A slow one is cancelled. What it had done stays done.
   await action.selectOption('resume');
   await page.getByLabel('Instances a second, at most').fill('1');
   await dryRun.click();
-  await page.getByRole('button', { name: 'Resume 5 instances…' }).click();
+  await page.getByRole('button', { name: `Resume ${COUNT} instances…` }).click();
   await page.getByRole('dialog').getByRole('button', { name: 'Resume', exact: true }).click();
   await arrive(page, 'Resume many instances');
   await page.getByRole('button', { name: 'Cancel the batch…' }).click();
