@@ -26,6 +26,8 @@ const MEDIA_TYPES: [(&str, &str); 4] = [
 ];
 /// How the names of tests end: only developers need them.
 const TEST: &str = ".test.js";
+/// Only the type checker reads it: no module imports it when it runs.
+const TYPES: &str = "core/types.js";
 
 /// Texts by their path with forward slashes, in the order of the paths.
 type Files = BTreeMap<String, String>;
@@ -71,7 +73,7 @@ fn gather(folder: &Path, prefix: &str, files: &mut Files) -> Result<(), Box<dyn 
         }
         if entry.file_type()?.is_dir() {
             gather(&entry.path(), &format!("{path}/"), files)?;
-        } else if media_type(&name).is_some() && !name.ends_with(TEST) {
+        } else if media_type(&name).is_some() && !name.ends_with(TEST) && path != TYPES {
             files.insert(path, fs::read_to_string(entry.path())?);
         }
     }

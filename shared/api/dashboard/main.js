@@ -13,6 +13,9 @@ import { button } from './parts/button.js';
 import { failure, notice } from './parts/notice.js';
 import { shell } from './parts/shell.js';
 import { interrupt, onSignedIn, prompt } from './parts/sign_in.js';
+import { batchScreen } from './screens/batch.js';
+import { newBatchScreen } from './screens/batch_new.js';
+import { batchesScreen } from './screens/batches.js';
 import { deadLetterScreen } from './screens/dead_letter.js';
 import { deadLettersScreen } from './screens/dead_letters.js';
 import { instanceScreen } from './screens/instance.js';
@@ -31,6 +34,9 @@ const ROUTES = [
   { pattern: /^$/, title: 'Overview', section: 'overview', screen: overviewScreen },
   { pattern: /^instances\/?$/, title: 'Instances', section: 'instances', screen: instancesScreen },
   { pattern: /^instances\/[^/]+(\/[^/]*)?$/, title: 'Instance', section: 'instances', screen: instanceScreen },
+  { pattern: /^batches\/?$/, title: 'Batches', section: 'batches', screen: batchesScreen },
+  { pattern: /^batches\/new$/, title: 'Act on many instances', section: 'batches', screen: newBatchScreen },
+  { pattern: /^batches\/[^/]+$/, title: 'Batch', section: 'batches', screen: batchScreen },
   { pattern: /^dead-letters\/?$/, title: 'Dead letters', section: 'dead-letters', screen: deadLettersScreen },
   { pattern: /^dead-letters\/[^/]+\/[^/]+$/, title: 'Dead letter', section: 'dead-letters', screen: deadLetterScreen },
   { pattern: /^start\/?$/, title: 'Start an instance', section: 'start', screen: startScreen },

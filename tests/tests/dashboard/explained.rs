@@ -18,5 +18,5 @@ async fn instances_are_explained_paused_resumed_and_sorted_out() -> Result<()> {
     trouble::seed(&site).await;
     let served = Served::of(site).await;
     let world = json!({ "api": served.url });
-    run(&world, &["explained", "attention", "paused", "rewind"]).await
+    run(&world, &["explained", "attention", "paused"]).await
 }

@@ -9,6 +9,15 @@ use tests::real::{Binaries, Up};
 #[ignore = "exhaustive: Node and Chromium"]
 async fn a_person_starts_watches_approves_and_finds_orders() -> Result<()> {
     let up = Up::start(&Binaries::built().await?, &[]).await?;
-    let scenarios = ["start_to_end", "failed_order", "filters", "keyboard", "deleted"];
+    let scenarios = [
+        "start_to_end",
+        "failed_order",
+        "rewind",
+        "batches",
+        "restart_and_fork",
+        "filters",
+        "keyboard",
+        "deleted",
+    ];
     run(&json!({ "api": up.api.trim_end_matches('/') }), &scenarios).await
 }

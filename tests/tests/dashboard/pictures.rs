@@ -24,7 +24,7 @@ const HOUR_MS: u64 = 3_600_000;
 const MOST_BYTES: u64 = 1_000_000;
 
 /// The screens, by the name of their pictures, and the part of the address.
-const SCREENS: [(&str, &str); 14] = [
+const SCREENS: [(&str, &str); 17] = [
     ("overview", "#/"),
     ("instances", "#/instances?name=fulfil-order"),
     ("attention", "#/instances?attention=true"),
@@ -35,6 +35,9 @@ const SCREENS: [(&str, &str); 14] = [
     ("tree", "#/instances/order-1045/tree"),
     ("keys", "#/instances/order-1045/keys"),
     ("executions", "#/instances/rounds-1/executions"),
+    ("batch-new", "#/batches/new?status=Failed&name=fulfil-order"),
+    ("batch", "#/batches"),
+    ("batches", "#/batches"),
     ("dead-letters", "#/dead-letters"),
     ("dead-letter", "#/dead-letters/mail-1"),
     ("start", "#/start?name=fulfil-order&id=order-1048"),
@@ -83,8 +86,28 @@ async fn shop() -> Site {
     load(&site.cloud.world, day).await;
     orders::seed(&site).await;
     site.ran(workflows::ROUNDS, "rounds-1", json!(3)).await;
+    batches(&site).await;
     trouble::seed(&site).await;
     site
+}
+
+/// A dry run, and a batch in which the instances refuse that have not ended.
+async fn batches(site: &Site) {
+    for id in ["tour-1", "tour-2", "tour-3", "tour-4"] {
+        site.started(workflows::WAIT, id, json!("")).await;
+    }
+    site.cloud.drain().await;
+    for id in ["tour-1", "tour-3"] {
+        let go = format!("/v1/instances/{id}/events/go");
+        site.post(&go, json!({ "data": "now" })).await.is(202);
+    }
+    site.cloud.drain().await;
+    for dry_run in [true, false] {
+        let filter = json!({ "name": workflows::WAIT, "prefix": "tour-" });
+        let delete = json!({ "filter": filter, "action": "delete", "dryRun": dry_run });
+        site.post("/v1/batches", delete).await.is(202);
+        site.cloud.drain().await;
+    }
 }
 
 fn world(served: &Served) -> Value {

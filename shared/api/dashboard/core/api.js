@@ -104,6 +104,9 @@ const instancePath = (id) => `/v1/instances/${encodeURIComponent(id)}`;
 /** @param {string} instance @param {string} letter */
 const letterPath = (instance, letter) => `/v1/dead-letters/${encodeURIComponent(instance)}/${encodeURIComponent(letter)}`;
 
+/** @param {string} id */
+const batchPath = (id) => `/v1/batches/${encodeURIComponent(id)}`;
+
 /** @returns {Promise<Api.Config>} */
 export const dashboardConfig = () => get('/v1/dashboard-config');
 /** @returns {Promise<Api.Me>} */
@@ -142,7 +145,7 @@ export async function instance(id, { etag, wait, raw, signal } = {}) {
 /**
  * A page of the history.
  * @param {string} id
- * @param {{execution?: number, after?: number, limit?: number, signal?: AbortSignal}} [options]
+ * @param {{execution?: number, undone?: number, after?: number, limit?: number, signal?: AbortSignal}} [options]
  * @returns {Promise<Api.History>}
  */
 export const history = (id, { signal, ...query } = {}) => get(`${instancePath(id)}/history`, { query, signal });
@@ -152,8 +155,6 @@ export const tree = (id, after, signal) => get(`${instancePath(id)}/tree`, { que
 export const keys = (id, after, signal) => get(`${instancePath(id)}/kv`, { query: { after }, signal });
 /** @param {string} id @param {number} [after] @param {AbortSignal} [signal] @returns {Promise<Api.ExecutionList>} */
 export const executions = (id, after, signal) => get(`${instancePath(id)}/executions`, { query: { after }, signal });
-/** @param {string} id @param {AbortSignal} [signal] @returns {Promise<Api.Stats>} */
-export const stats = (id, signal) => get(`${instancePath(id)}/stats`, { signal });
 
 /**
  * @param {string} name
@@ -180,12 +181,36 @@ export const pause = (id, request) => change('POST', `${instancePath(id)}:pause`
 export const resume = (id, request) => change('POST', `${instancePath(id)}:resume`, request);
 /** @param {string} id @param {{reason?: string, discardResults: boolean, dryRun?: boolean}} request @returns {Promise<Api.Rewound>} */
 export const rewind = (id, request) => change('POST', `${instancePath(id)}:rewind`, request);
+/**
+ * @param {string} id
+ * @param {{inPlace: boolean, newId?: string, version?: string, alone: boolean}} request
+ * @param {string} key
+ * @returns {Promise<{instance: string, repeated: boolean}>}
+ */
+export const restart = (id, request, key) => change('POST', `${instancePath(id)}:restart`, request, key);
+/**
+ * @param {string} id
+ * @param {{newId: string, execution?: number, at?: number, results: {event: number, resultText: string}[], inputText?: string, version?: string, dryRun?: boolean}} request
+ * @returns {Promise<Api.Forked>}
+ */
+export const fork = (id, request) => change('POST', `${instancePath(id)}:fork`, request);
 /** @param {string} id @param {string} [reason] */
 export const cancel = (id, reason) => change('POST', `${instancePath(id)}:cancel`, reason ? { reason } : {});
 /** @param {string} id @returns {Promise<{instances: number, executions: number, events: number, queued: number}>} */
 export const remove = (id) => change('DELETE', instancePath(id));
 /** @param {string} id @param {number} keep @returns {Promise<{executions: number, events: number}>} */
 export const prune = (id, keep) => change('POST', `${instancePath(id)}:prune`, { keep });
+
+/** @param {Options['query']} query @param {AbortSignal} [signal] @returns {Promise<Api.BatchList>} */
+export const batches = (query, signal) => get('/v1/batches', { query, signal });
+/** @param {string} id @param {AbortSignal} [signal] @returns {Promise<Api.Batch>} */
+export const batch = (id, signal) => get(batchPath(id), { signal });
+/** @param {string} id @param {string} [cursor] @param {AbortSignal} [signal] @returns {Promise<Api.BatchFailureList>} */
+export const batchFailures = (id, cursor, signal) => get(`${batchPath(id)}/failures`, { query: { cursor }, signal });
+/** @param {Api.BatchRequest} request @param {string} key @returns {Promise<Api.Batch>} */
+export const startBatch = (request, key) => change('POST', '/v1/batches', request, key);
+/** @param {string} id @returns {Promise<Api.Batch>} */
+export const cancelBatch = (id) => change('POST', `${batchPath(id)}:cancel`);
 
 /** @param {Options['query']} query @param {AbortSignal} [signal] @returns {Promise<Api.DeadLetterList>} */
 export const deadLetters = (query, signal) => get('/v1/dead-letters', { query, signal });

@@ -11,7 +11,7 @@
  *   events: number, createdAt: string, updatedAt: string, startedAt?: string, completedAt?: string, durationMs?: number,
  *   parent?: string, tags: Record<string, string>, attention?: string[], explanation?: string,
  *   usage?: Usage, restartedFrom?: string, forkedFrom?: {instance: string, execution: number, event: number, at: string},
- *   rewinds?: {number: number, at: string, reason?: string, execution: number, before: number, undone: number}[],
+ *   rewinds?: Rewind[],
  * }} Instance
  */
 
@@ -30,6 +30,10 @@
  *   timers: Step[], children: Step[], reused: Step[], keptFailures: Step[],
  * }} Rewound
  */
+
+/** @typedef {{instance: string, execution: number, at: number, delivered: Step[], activities: Step[], timers: Step[], children: Step[], reused: Step[]}} Forked */
+
+/** @typedef {{number: number, at: string, reason?: string, execution: number, before: number, undone: number, error?: string, cancelled: boolean}} Rewind */
 
 /** @typedef {{instances: Instance[], nextCursor?: string, truncated?: boolean}} InstanceList */
 
@@ -64,7 +68,7 @@
 
 /**
  * @typedef {{
- *   instance: string, execution: number, events: HistoryEvent[], attempts: ActivityAttempts[], nextAfter?: number,
+ *   instance: string, execution: number, events: HistoryEvent[], attempts: ActivityAttempts[], nextAfter?: number, rewinds?: number, undone?: Rewind,
  * }} History
  */
 
@@ -72,7 +76,6 @@
 /** @typedef {{executions: Execution[], nextAfter?: number}} ExecutionList */
 /** @typedef {{root: string, instances: Instance[], nextAfter?: string}} Tree */
 /** @typedef {{values: {key: string, value: string}[], nextAfter?: string}} KeyValueList */
-/** @typedef {{events: number, historyBytes: number, carriedMessages: number, keys: number, keyBytes: number}} Stats */
 /** @typedef {{total: number, counts: {name: string, status: Status, count: number}[]}} Counts */
 
 /**
@@ -98,6 +101,22 @@
 
 /** @typedef {{deadLetters: DeadLetterSummary[], nextCursor?: string}} DeadLetterList */
 /** @typedef {DeadLetterSummary & {items: any[], omitted: number}} DeadLetter */
+
+/** @typedef {'pause' | 'resume' | 'cancel' | 'rewind' | 'restart' | 'raise' | 'delete'} BatchVerb */
+/** @typedef {{tags?: Record<string, string>, all?: boolean, [condition: string]: any}} BatchFilter */
+/** @typedef {{filter: BatchFilter, action: BatchVerb, rate?: number, dryRun?: boolean, [field: string]: any}} BatchRequest */
+
+/**
+ * @typedef {{
+ *   batch: string, state: 'Running' | 'Cancelling' | 'Completed' | 'Cancelled' | 'Failed', action: BatchVerb, filter: BatchFilter, dryRun: boolean,
+ *   rate: number, slowed: boolean, by?: string, createdAt: string, updatedAt: string, endedAt?: string, byStatus: Record<string, number>,
+ *   counts: {examined: number, changed: number, unchanged: number, gone: number, failed: number},
+ *   sample: {instance: string, status: string}[], error?: string,
+ * }} Batch
+ */
+
+/** @typedef {{batches: Batch[], nextCursor?: string}} BatchList */
+/** @typedef {{failures: {instance: string, reason: string}[], nextCursor?: string}} BatchFailureList */
 /** @typedef {'reader' | 'client' | 'operator'} Role */
 /** @typedef {{who: string, role: Role}} Me */
 

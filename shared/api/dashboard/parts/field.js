@@ -46,6 +46,12 @@ export function input({ value = '', type = 'text', ...props } = {}) {
   return element;
 }
 
+/** A box to tick. @param {string} label */
+export function box(label) {
+  const control = h('input', { type: 'checkbox' });
+  return { control, element: h('label', { class: 'check' }, control, ' ', label) };
+}
+
 /** A form for filters: they are applied when they change, so it submits nothing. @param {string} label @param {...Child} children */
 export const filterCard = (label, ...children) => h(
   'form', { class: 'card filter-card', role: 'search', 'aria-label': label, on: { submit: (/** @type {Event} */ event) => event.preventDefault() } },

@@ -12,6 +12,7 @@ import { askToSignIn } from './sign_in.js';
 const SECTIONS = [
   { id: 'overview', label: 'Overview', href: '#/' },
   { id: 'instances', label: 'Instances', href: '#/instances' },
+  { id: 'batches', label: 'Batches', href: '#/batches' },
   { id: 'dead-letters', label: 'Dead letters', href: '#/dead-letters' },
   { id: 'start', label: 'Start', href: '#/start' },
 ];

@@ -12,6 +12,7 @@ const STATUSES = {
   Completed: { label: 'Completed', icon: 'completed', about: 'It has ended with an output.' },
   Failed: { label: 'Failed', icon: 'failed', about: 'It has ended with an error.' },
   Cancelled: { label: 'Cancelled', icon: 'cancelled', about: 'It was cancelled.' },
+  Cancelling: { label: 'Cancelling', icon: 'cancelled', about: 'It ends with its next step.' },
   ContinuedAsNew: { label: 'Continued as new', icon: 'again', about: 'Its execution has ended, and the next one is about to begin.' },
 };
 
@@ -26,12 +27,13 @@ export const statusLabel = (status) => known(status)?.label ?? status;
 
 /**
  * @param {string} status
+ * @param {string} [about] what it means, if it is not the status of an instance
  * @returns {HTMLElement}
  */
-export function badge(status) {
+export function badge(status, about = known(status)?.about) {
   const found = known(status);
   return h(
-    'span', { class: 'badge', data: { status: found ? status : 'Unknown' }, title: found?.about },
+    'span', { class: 'badge', data: { status: found ? status : 'Unknown' }, title: about },
     icon(found?.icon ?? 'unknown'), statusLabel(status),
   );
 }

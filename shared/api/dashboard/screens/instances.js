@@ -10,15 +10,17 @@ import { button, linkButton } from '../parts/button.js';
 import { explain, failure, notice } from '../parts/notice.js';
 import { pager } from '../parts/pager.js';
 import { first, next, pageLinks } from '../parts/paging.js';
-import { statusLabel } from '../parts/status.js';
+import { refresh } from '../parts/refresh.js';
 import { liveTable } from '../parts/table.js';
-import { LABELS, NAMES, isFiltered, read, request, write } from './instances/filters.js';
+import { unusable } from './batches/request.js';
+import { isFiltered, read, request, write } from './instances/filters.js';
 import { filterForm } from './instances/form.js';
 import { columns } from './instances/rows.js';
+import { filterNames } from './instances/words.js';
 
 /** @import { Instance, InstanceList } from '../core/types.js' */
 /** @import { Screen } from '../core/router.js' */
-/** @import { Name, View } from './instances/filters.js' */
+/** @import { View } from './instances/filters.js' */
 
 const FIRST_PAGE_MS = 5_000;
 const LATER_PAGE_MS = 30_000;
@@ -34,13 +36,14 @@ export function instancesScreen({ root, query, signal }) {
   const results = liveTable({
     caption: 'Instances, the newest first', columns: columns(() => view), rows: /** @type {Instance[]} */ ([]), key: ({ instance }) => instance,
   });
+  const act = h('div');
   const empty = h('div');
   const incomplete = h('div');
   const card = h('section', { class: 'card list-card', 'aria-label': 'Results' }, results.element, empty);
   const pagers = [pager('Pages'), pager('Pages, below the list')];
   fill(
     root,
-    h('div', { class: 'screen-head' }, h('h1', null, 'Instances'), linkButton('Start an instance', '#/start')),
+    h('div', { class: 'screen-head' }, h('h1', null, 'Instances'), act, linkButton('Start an instance', '#/start')),
     form.element, banner, incomplete, h('div', { class: 'list-head' }, fresh, pagers[0].element), card, pagers[1].element,
   );
 
@@ -82,6 +85,9 @@ export function instancesScreen({ root, query, signal }) {
     const own = new AbortController();
     loop = own;
     form.show(view);
+    refresh(act, write(view).toString(), () => button('Act on all that match…', {
+      needs: 'operator', disabled: unusable(view) ?? false, on: () => go(href(['batches', 'new'], write(first(view)))),
+    }));
     card.setAttribute('aria-busy', 'true');
     let begun = false;
     live({
@@ -171,17 +177,9 @@ function nothing(view, cursor) {
     const title = view.cursor ? 'There are no more instances' : 'There are no instances yet';
     return notice({ kind: 'empty', title, actions: linkButton('Start an instance', '#/start', 'primary') });
   }
-  const filters = [...NAMES.flatMap((name) => named(name, view.filters[name])), ...view.tags.map((tag) => ['tag', tag])];
   return notice({
     kind: 'empty', title: 'No instance matches these filters',
-    text: h('ul', { class: 'filter-names' }, filters.map(([label, value]) => h('li', null, `${label}: `, h('bdi', { class: 'strong' }, value)))),
+    text: filterNames(view.filters, view.tags),
     actions: linkButton('Clear all filters', '#/instances'),
   });
-}
-
-/** A filter in words. @param {Name} name @param {string | undefined} value @returns {[string, string][]} */
-function named(name, value) {
-  if (!value) return [];
-  const text = name === 'status' ? statusLabel(value) : /^(created|ended)/.test(name) ? new Date(value).toLocaleString() : value;
-  return [[LABELS[name], text]];
 }

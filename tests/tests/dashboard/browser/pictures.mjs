@@ -8,7 +8,7 @@ import { THEMES, openScreen } from './kit/screens.mjs';
 
 const WIDE = { width: 1280, height: 900 };
 const NARROW = { width: 360, height: 780 };
-const QUALITY = 34;
+const QUALITY = 30;
 
 export default async function scenario(stage) {
   const { screens, pictures, outline } = stage.world;
@@ -60,7 +60,7 @@ const outlineOf = (page) => page.evaluate(() => {
   const lines = [...document.querySelectorAll(selector)].filter((one) => one.checkVisibility()).map((one) => {
     const text = (one.getAttribute('aria-label') ?? one.innerText).replaceAll(/\s+/g, ' ').trim();
     // Ids and numbers are data.
-    return `${kinds[one.tagName]} ${text.replaceAll(/\b(order|mail|rounds|invoice|import)-\d+\b/g, 'ID').replaceAll(/\d[\d,.]*/g, 'N')}`;
+    return `${kinds[one.tagName]} ${text.replaceAll(/\b(order|mail|rounds|invoice|import|tour)-\d+\b/g, 'ID').replaceAll(/\d[\d,.]*/g, 'N')}`;
   });
   return [...new Set(lines)].join('\n');
 });

@@ -1,50 +1,67 @@
-// A rewind is offered where the explanation advises it, and shows what would happen before it does. What an instance has used is shown if the
-// API counts it. The answers are made here, as the types of the API describe them.
+// A failed order is rewound from its page, on the real functions: the question shows what would happen, the page follows the new history, and
+// what the order has used is shown.
 
 import assert from 'node:assert/strict';
-import { arrive, see } from './kit/actions.mjs';
+import { arrive, call, fulfil, instance, see, until } from './kit/actions.mjs';
 
-const ID = 'order-1045';
-const STEP = { kind: 'activity', event: 7, name: 'refund-card', failures: 1 };
+const ID = `order-to-rewind-${Date.now()}`;
 
 export default async function scenario(stage) {
-  const page = await stage.open(null);
-  const sent = [];
-  await page.route(`**/v1/instances/${ID}/explain`, async (route) => {
-    const answer = await (await route.fetch()).json();
-    const next = [{ text: 'Rewind it.', command: `duroxide-lambda rewind ${ID}` }, ...answer.next];
-    await route.fulfill({ json: { ...answer, next } });
-  });
-  await page.route(`**/v1/instances/${ID}?*`, async (route) => {
-    const fetched = await route.fetch();
-    if (fetched.status() !== 200) return route.fulfill({ response: fetched });
-    const usage = {
-      turns: 12, activities: 9, attempts: 11, wakeups: 20, requests: 61, requestUnits: 412.34, bytesRead: 20_480, bytesWritten: 40_960, turnSeconds: 0.4,
-      activitySeconds: 1.5, elapsedSeconds: 3, waitingSeconds: 1.1,
-    };
-    return route.fulfill({ response: fetched, json: { ...await fetched.json(), usage } });
-  });
-  await page.route(`**/v1/instances/${ID}:rewind`, async (route) => {
-    const request = route.request().postDataJSON();
-    sent.push(request);
-    const none = { delivered: [], timers: [], children: [], keptFailures: [] };
-    const activities = request.discardResults ? [STEP, { ...STEP, name: 'charge-card' }] : [STEP];
-    await route.fulfill({ status: 202, json: { instance: ID, dryRun: request.dryRun ?? false, execution: 1, before: 14, kept: 13, undone: 6, activities, reused: [], ...none } });
-  });
-  await page.goto(`${stage.world.api}/#/instances/${ID}`);
+  const failed = await fulfil(stage.world, ID, { customer: 'unrefundable', retry_delay_ms: 10, parcels: [{ address: '12 Mill Lane' }, { address: 'nowhere' }] });
+  assert.equal(failed.status, 'Failed');
+  const page = await stage.open(instance(ID, 'events'));
   await arrive(page, ID);
+  const { usage } = await call(stage.world, 'GET', `/v1/instances/${ID}`);
   await page.getByText('What it has used').click();
-  await see(page, '9 in 11 attempts');
+  const fact = (name) => page.locator('.inst-output dl div').filter({ has: page.getByText(name, { exact: true }) }).locator('dd').innerText();
+  assert.equal(await fact('Turns'), String(usage.turns));
+  assert.match(await fact('Activities'), new RegExp(`^${usage.activities}\\b`));
+  assert.ok(Number((await fact('Request units')).replaceAll(',', '')) > 0);
+  const posts = () => stage.requests.filter(({ method }) => method === 'POST').length;
 
   await page.getByRole('button', { name: 'Rewind…' }).click();
   const dialog = page.getByRole('dialog', { name: 'Rewind this instance?' });
-  await dialog.getByText('6 events from event 14 on would be undone, 13 events kept.').waitFor();
+  const preview = dialog.locator('.preview');
+  const undone = /(\d+) events? from event (\d+) on would be undone, (\d+) events? kept\./;
+  await preview.getByText(undone).waitFor();
+  const [, count, before, kept] = undone.exec(await preview.innerText());
+  assert.equal(Number(kept), Number(before) - 1);
+  await preview.getByText('refund-card').first().waitFor();
   await dialog.getByLabel(/Run activities again/).check();
-  await dialog.getByText('charge-card').waitFor();
-  assert.ok(sent.every(({ dryRun }) => dryRun), 'nothing but dry runs yet');
+  await until('there was another dry run', () => posts() === 2);
+  assert.equal((await call(stage.world, 'GET', `/v1/instances/${ID}`)).rewinds, undefined, 'nothing but dry runs yet');
+  await dialog.getByLabel(/Run activities again/).uncheck();
   await dialog.getByLabel('Reason').fill('the bank is back');
   await dialog.getByRole('button', { name: 'Rewind', exact: true }).click();
-  await see(page, 'Rewound: 6 events undone.');
-  assert.deepEqual(sent.at(-1), { discardResults: true, reason: 'the bank is back' });
-  await page.unrouteAll({ behavior: 'ignoreErrors' });
+  await see(page, `Rewound: ${count} event`);
+
+  // It fails again, because the bank takes no refunds. What is shown is the new history.
+  await see(page, `to before event ${before}: the bank is back`);
+  const state = await until('it has failed again', async () => {
+    const now = await call(stage.world, 'GET', `/v1/instances/${ID}`);
+    return now.status === 'Failed' && now.rewinds?.length === 1 && now;
+  });
+  assert.equal(state.rewinds[0].undone, Number(count));
+  await until('all events of the new history are shown', async () => (await page.locator('.ev-controls').innerText()).includes(`of ${state.events} events`));
+  const { events } = await call(stage.world, 'GET', `/v1/instances/${ID}/history?limit=1000`);
+  const last = page.locator(`#event-${events.at(-1).event_id}`);
+  assert.match(await last.innerText(), /failed/i);
+  const times = await page.locator('.ev-row time').evaluateAll((all) => all.map((one) => Date.parse(one.dateTime)));
+  assert.ok(times.every((at, index) => index === 0 || at >= times[index - 1]), 'no event of the old history is among them');
+  assert.equal(times.at(-1), events.at(-1).timestamp_ms);
+
+  // What was undone can be read, marked as such.
+  await page.getByLabel('Which events').selectOption({ index: 1 });
+  await see(page, `${count} events undone by rewind 1`);
+  const old = page.getByRole('table', { name: 'Undone events' });
+  await old.waitFor();
+  const { events: undoneEvents } = await call(stage.world, 'GET', `/v1/instances/${ID}/history?undone=1`);
+  await page.getByLabel('Hide noise').uncheck();
+  await until('all of them are shown', async () => (await old.locator('.ev-row').count()) === undoneEvents.length);
+  assert.equal(undoneEvents.length, Number(count));
+  assert.match(await old.locator('.ev-row td').nth(2).evaluate((cell) => getComputedStyle(cell).textDecoration), /line-through/);
+  await page.reload();
+  await see(page, `${count} events undone by rewind 1`);
+  await page.getByRole('button', { name: 'Back to the history' }).click();
+  await page.getByRole('table', { name: 'Events', exact: true }).waitFor();
 }

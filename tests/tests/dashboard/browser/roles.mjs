@@ -24,6 +24,12 @@ export default async function scenario(stage) {
   await reader.getByRole('link', { name: 'Dead letters' }).click();
   await see(reader, 'You may not see dead letters');
   await see(reader, 'This needs the role operator.');
+  await reader.getByRole('link', { name: 'Batches' }).click();
+  await see(reader, 'You may not see batches');
+  await reader.goto(`${stage.world.api}/#/batches/new?status=Failed`);
+  await see(reader, 'This cannot be done');
+  await reader.getByRole('link', { name: 'Change the filters' }).click();
+  assert.match(await reader.getByRole('button', { name: /^Act on all/ }).innerText(), /needs the role operator/);
   await reader.getByRole('link', { name: 'Start', exact: true }).click();
   await arrive(reader, /Start/);
   const start = reader.getByRole('button', { name: /^Start/ }).first();
@@ -34,4 +40,5 @@ export default async function scenario(stage) {
   const dialog = operator.getByRole('dialog');
   await dialog.getByRole('button', { name: /^Cancel/ }).click();
   await until('it is cancelled', async () => (await operator.locator('main').innerText()).includes('Cancelled'));
+  await operator.getByRole('button', { name: 'Rewind…' }).waitFor();
 }

@@ -10,7 +10,9 @@ import { raiseDialog } from '../../parts/raise.js';
 import { toast } from '../../parts/toast.js';
 import { ask } from './ask.js';
 import { forget, isFinished } from './data.js';
+import { fork } from './fork.js';
 import { pause, resume } from './pause.js';
+import { restart } from './restart.js';
 
 /** @import { Instance } from '../../core/types.js' */
 
@@ -31,6 +33,8 @@ export function actions({ id, instance, gone, reload, waits }) {
       ? button('Resume…', { needs: 'operator', disabled: ended ?? false, on: () => resume(id, reload) })
       : button('Pause…', { needs: 'operator', disabled: ended ?? false, on: () => pause(id, reload) }),
     button('Cancel…', { needs: 'operator', kind: 'danger', disabled: ended ?? false, on: () => cancel(id, reload) }),
+    button('Restart…', { needs: 'operator', disabled: deleted ?? false, on: () => restart(id, instance, reload) }),
+    button('Fork…', { needs: 'operator', disabled: deleted ?? (instance.startedAt ? false : 'It has no history yet.'), on: () => fork(id) }),
     button('Prune…', { needs: 'operator', disabled: single ?? false, on: () => prune(id, instance, reload) }),
     button('Delete…', { needs: 'operator', kind: 'danger', disabled: kept ?? false, on: () => remove(id) }),
   ];

@@ -8,21 +8,20 @@ import { failure } from '../../parts/notice.js';
 /** @import { Child } from '../../core/dom.js' */
 
 /**
- * @param {{title: string, body: Child, action: string, danger?: boolean, send: () => Promise<void>, what: string, lost?: string}} question `lost`
- * says what to do if no answer came
+ * @param {{title: string, body: Child, action: string, danger?: boolean, send: () => Promise<void | false>, what: string, lost?: string, wide?: boolean}} question `lost`
+ * says what to do if no answer came; the question stays open if `send` returns false
  */
-export function ask({ title, body, action, danger, send, what, lost }) {
+export function ask({ title, body, action, danger, send, what, lost, wide }) {
   const problem = h('div');
   const shown = dialog({
-    title, body: [body, problem],
+    title, wide, body: [body, problem],
     actions: [
       button('Back', { on: () => shown.close() }),
       button(action, {
         kind: danger ? 'danger' : 'primary',
         on: async () => {
           try {
-            await send();
-            shown.close();
+            if (await send() !== false) shown.close();
           } catch (error) {
             fill(problem, failure(error, { what, lost }));
           }

@@ -12,11 +12,13 @@ import { model } from '../../timeline/model.js';
 
 /**
  * What is known. `whole` says whether all events were loaded; `most` how many are wanted; `pinned` is an execution that was chosen;
- * `missing` says that it does not exist, and `gone` that the instance was deleted; `problem` is what the last request failed with.
+ * `missing` says that it does not exist, and `gone` that the instance was deleted; `problem` is what the last request failed with;
+ * `rewinds` is how often the instance had been rewound when the events were loaded.
  * @typedef {{
  *   id: string, etag: string | null, instance: Instance | null, execution: number | null, pinned: number | null,
  *   events: HistoryEvent[], attempts: Map<number, ActivityAttempts>, whole: boolean, missing: boolean,
  *   problem: {error: Error, retryMs: number} | null, loadedAt: number | null, model: Model | null, gone: boolean, most: number,
+ *   rewinds: number,
  * }} Data
  */
 
@@ -36,7 +38,7 @@ function begin(id, pinned) {
   if (kept?.id === id && kept.pinned === pinned && !kept.gone) return kept;
   const instance = kept?.id === id && !kept.gone ? kept.instance : null;
   kept = {
-    id, etag: null, instance, execution: null, pinned, events: [], attempts: new Map(), whole: false, missing: false, problem: null, loadedAt: null, model: null, gone: false, most: MOST_EVENTS,
+    id, etag: null, instance, execution: null, pinned, events: [], attempts: new Map(), whole: false, missing: false, problem: null, loadedAt: null, model: null, gone: false, most: MOST_EVENTS, rewinds: 0,
   };
   return kept;
 }
@@ -101,7 +103,7 @@ async function loadHistory(data, signal, part) {
     return;
   }
   const execution = data.pinned ?? instance.execution;
-  if (data.execution !== execution) Object.assign(data, { execution, events: [], attempts: new Map(), whole: false, model: null });
+  if (data.execution !== execution || startOver(data, instance.rewinds?.at(-1)?.number)) Object.assign(data, { execution, ...NO_EVENTS() });
   if (data.whole && isOver(data)) return;
   let after = data.events.at(-1)?.event_id ?? 0;
   let changes = false;
@@ -109,6 +111,11 @@ async function loadHistory(data, signal, part) {
     data.missing = data.pinned !== null && data.events.length === 0;
     const page = await api.history(data.id, { execution, after, limit: PAGE, signal });
     data.missing = false;
+    if (startOver(data, page.rewinds) && after > 0) {
+      Object.assign(data, NO_EVENTS());
+      after = 0;
+      continue;
+    }
     changes = merge(data, page.events, page.attempts) || changes;
     data.whole = page.nextAfter === undefined;
     // The last page has all open activities: others have been cancelled since.
@@ -121,6 +128,18 @@ async function loadHistory(data, signal, part) {
     }
   }
   if (changes || !data.model) data.model = model(data.events, [...data.attempts.values()], data.id);
+}
+
+const NO_EVENTS = () => ({ events: [], attempts: new Map(), whole: false, model: null });
+
+/**
+ * Whether the instance was rewound since its events were loaded: their ids are used again, so all of them are loaded again.
+ * @param {Data} data @param {number} [rewinds]
+ */
+function startOver(data, rewinds = 0) {
+  if (rewinds <= data.rewinds) return false;
+  data.rewinds = rewinds;
+  return true;
 }
 
 /** @param {Data} data @param {HistoryEvent[]} events @param {ActivityAttempts[]} attempts */

@@ -3,15 +3,17 @@
 import { fill, h } from '../../core/dom.js';
 import { duration } from '../../core/format.js';
 import { href } from '../../core/router.js';
+import { button } from '../../parts/button.js';
 import { payload } from '../../parts/payload.js';
 import { when } from '../../parts/time.js';
 import { childId, isFailure, isNoise, title } from '../../timeline/events.js';
 import { contentOf, fieldsOf, nameOf, payloadsOf } from './event_text.js';
+import { fork } from './fork.js';
 
 /** @import { HistoryEvent } from '../../core/types.js' */
 /** @import { Model } from '../../timeline/model.js' */
 
-/** @typedef {{id: string, byId: Map<number, HistoryEvent>, model: Model, absolute: boolean, open: boolean, named: boolean, execution: string | null, toggle: (open: boolean) => void}} Context */
+/** @typedef {{id: string, byId: Map<number, HistoryEvent>, model: Model, absolute: boolean, open: boolean, named: boolean, execution: string | null, undone: string | null, from: number, toggle: (open: boolean) => void}} Context */
 
 const LINE = 140;
 
@@ -48,7 +50,7 @@ export function eventRow(event, context) {
 const rowClick = (event) => !(event.target instanceof Element && event.target.closest('a, button')) && (getSelection()?.isCollapsed ?? true);
 
 /** @param {HistoryEvent} event @param {HistoryEvent | undefined} source @param {Context} context */
-function details(event, source, { id, model, execution }) {
+function details(event, source, { id, model, execution, undone, from }) {
   const own = payloadsOf(event);
   const lane = model.laneOf.get(event.event_id);
   const other = source ? source.event_id : lane?.tries.find((item) => item.id === event.event_id)?.endId ?? lane?.tries.find((item) => item.endId === event.event_id)?.id;
@@ -58,14 +60,15 @@ function details(event, source, { id, model, execution }) {
   const failed = own.failed ?? pair?.outcome === 'failed';
   const child = event.instance ?? source?.instance;
   /** @param {number} to */
-  const link = (to) => h('a', { href: href(['instances', id, 'events'], { execution, event: String(to) }) }, `event ${to}`);
+  const link = (to) => h('a', { href: href(['instances', id, 'events'], { execution, undone: to < from ? null : undone, event: String(to) }) }, `event ${to}`);
   return h(
     'div', { class: 'ev-details' },
     h(
       'p', { class: 'ev-links' }, when(event.timestamp_ms),
       other !== undefined && other !== null && other !== event.event_id && h('span', null, other > event.event_id ? 'Ended by ' : 'Scheduled by ', link(other)),
-      lane && h('a', { href: href(['instances', id], { execution, lane: String(lane.id) }) }, 'Show in the timeline'),
+      lane && !undone && h('a', { href: href(['instances', id], { execution, lane: String(lane.id) }) }, 'Show in the timeline'),
       typeof child === 'string' && h('a', { href: href(['instances', event.type === 'OrchestrationChained' ? child : childId(id, child)]) }, 'Open ', h('bdi', null, child)),
+      !undone && button('Fork from here…', { needs: 'operator', on: () => fork(id, { at: event.event_id, execution: Number(execution) || undefined }) }),
       h('span', { class: 'muted' }, `${event.type}, duroxide ${event.duroxide_version}`),
     ),
     fields(event),

@@ -80,7 +80,7 @@ export function header({ id, reload, signal }) {
     const explained = explains.now();
     const waits = explained.explanation ? sendable(explained.explanation) : openWaits(data);
     refresh(status, [instance.status, gone], () => [badge(instance.status), gone && h('span', { class: 'muted' }, ' (deleted)')]);
-    refresh(buttons, [instance.status, gone, waits, instance.parent], () => actions({ id, instance, gone, reload, waits }));
+    refresh(buttons, [instance.status, gone, waits, instance.parent, instance.execution, !instance.startedAt], () => actions({ id, instance, gone, reload, waits }));
     refresh(reason, [instance.status, instance.error, failedLanes(data).map((lane) => lane.id)], () => failureOf(data));
     refresh(explanation, [instance.status, gone, data.pinned, instance.execution, explained.loadedAt, String(explained.error)], () => explanationOf(data, explains, reload));
     refresh(facts, { ...instance, output: null, events: null }, () => factsOf(instance));
@@ -114,7 +114,8 @@ function explanationOf(data, explains, reload) {
     return h('p', { class: 'explained' }, `It goes on in execution ${instance.execution}. What is below is of execution ${pinned}.`);
   }
   const explained = explains.now();
-  const rewound = rewindable(explained.explanation);
+  // A cancelled instance can be rewound, too; that is no advice.
+  const rewound = rewindable(explained.explanation) ?? (instance.status === 'Cancelled' ? id : null);
   const sends = isFinished(instance.status) ? [] : sendable(explained.explanation).slice(0, 3);
   return explainedPart(id, explained, {
     again: explains.again,

@@ -3,17 +3,11 @@
 import * as api from '../../core/api.js';
 import { h } from '../../core/dom.js';
 import { plural } from '../../core/format.js';
-import { field, input } from '../../parts/field.js';
+import { box, field, input } from '../../parts/field.js';
 import { toast } from '../../parts/toast.js';
 import { ask } from './ask.js';
 
 const LOST = 'The request may have arrived or not. Send it again: an instance that is so already does not change.';
-
-/** A box to tick. @param {string} label */
-export function box(label) {
-  const control = h('input', { type: 'checkbox' });
-  return { control, element: h('label', { class: 'check' }, control, ' ', label) };
-}
 
 /** @param {string} id @param {() => void} reload */
 export function pause(id, reload) {

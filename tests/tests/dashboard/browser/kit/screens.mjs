@@ -7,6 +7,7 @@ export async function openScreen(page, world, { name, hash }) {
   await page.goto(`${world.api}/${hash === '#/dead-letters/mail-1' ? '#/dead-letters?instance=mail-1' : hash}`);
   await page.reload();
   if (name === 'dead-letter') await page.getByRole('link', { name: 'Activity given up' }).click();
+  if (name === 'batch') await page.getByRole('link', { name: /many instances/ }).first().click();
   await page.getByRole('heading', { level: 1 }).waitFor();
   await until(`${name} has loaded`, async () => {
     const text = await page.locator('main').innerText();
