@@ -134,9 +134,9 @@ async fn a_page_costs_the_same_with_500_and_3_000_instances() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "exhaustive: 50,000 instances; SEARCH_INSTANCES sets another number"]
+#[ignore = "exhaustive: 20,000 instances; SEARCH_INSTANCES sets another number"]
 async fn a_page_costs_the_same_at_any_size_and_a_walk_sees_each_once() {
-    let most = std::env::var("SEARCH_INSTANCES").map_or(50_000, |count| count.parse().expect("a number"));
+    let most = std::env::var("SEARCH_INSTANCES").map_or(20_000, |count| count.parse().expect("a number"));
     let (world, clock, provider) = world().await;
     let began = Instant::now();
     measure(&world, &provider, &[1_000, (most / 10).max(1_000), most]).await;

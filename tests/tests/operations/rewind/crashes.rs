@@ -176,7 +176,8 @@ async fn a_rewind_killed_at_any_write_is_completed_by_anybody() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "exhaustive: a run for each write of a commit of several batches"]
 async fn a_rewind_of_many_activities_killed_at_any_write_is_completed() {
-    let steps: Vec<String> = (0..150)
+    // More than fit one batch.
+    let steps: Vec<String> = (0..110)
         .map(|n| format!("s{n:03}"))
         .chain(["ship".to_owned()])
         .collect();
