@@ -6,7 +6,7 @@
 import assert from 'node:assert/strict';
 
 /** How long something may take to appear. */
-export const PATIENCE_MS = 60_000;
+export const PATIENCE_MS = 180_000;
 
 /** Pages in a language and a zone of their own, so that screenshots do not depend on the machine. */
 const DEFAULTS = { locale: 'en-GB', timezoneId: 'UTC', viewport: { width: 1280, height: 800 } };
