@@ -58,6 +58,12 @@ param dataContributors array = []
 @description('Whether the account refuses its keys, so that only the principals of dataContributors have access.')
 param disableLocalAuth bool = false
 
+@description('Resource id of the subnet, in the region of the account, for a private endpoint of the account. Empty: none.')
+param privateEndpointSubnetId string = ''
+
+@description('Resource id of the private DNS zone privatelink.documents.azure.com, in which the private endpoint registers the account. Empty: register it yourself.')
+param privateDnsZoneId string = ''
+
 var definition = loadJsonContent('container.json')
 var capabilities = (capacity == 'serverless') ? [
   {
@@ -139,6 +145,43 @@ resource contributors 'Microsoft.DocumentDB/databaseAccounts/sqlRoleAssignments@
     scope: '${account.id}/dbs/${databaseName}/colls/${containerName}'
   }
 }]
+
+// Addresses of the account inside a virtual network; docs/deployment.md says how functions on AWS reach it.
+resource privateEndpoint 'Microsoft.Network/privateEndpoints@2024-05-01' = if (privateEndpointSubnetId != '') {
+  name: '${accountName}-cosmos'
+  location: location
+  properties: {
+    subnet: {
+      id: privateEndpointSubnetId
+    }
+    privateLinkServiceConnections: [
+      {
+        name: '${accountName}-cosmos'
+        properties: {
+          privateLinkServiceId: account.id
+          groupIds: [
+            'Sql'
+          ]
+        }
+      }
+    ]
+  }
+}
+
+resource privateName 'Microsoft.Network/privateEndpoints/privateDnsZoneGroups@2024-05-01' = if ((privateEndpointSubnetId != '') && (privateDnsZoneId != '')) {
+  parent: privateEndpoint
+  name: 'default'
+  properties: {
+    privateDnsZoneConfigs: [
+      {
+        name: 'cosmos'
+        properties: {
+          privateDnsZoneId: privateDnsZoneId
+        }
+      }
+    ]
+  }
+}
 
 @description('CosmosEndpoint of infra/aws/template.yaml.')
 output endpoint string = account.properties.documentEndpoint

@@ -1,7 +1,7 @@
 //! The log: the functions' JSON lines, captured; and nothing on the terminal unless `RUST_LOG` is set.
 
 use cosmos::SystemClock;
-use duroxide_lambda::testing::JsonLayer;
+use duroxide_lambda::internals::JsonLayer;
 use serde_json::Value;
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex};

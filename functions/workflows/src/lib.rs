@@ -33,6 +33,9 @@
 //! | [`progress`] | what a client can watch while it runs |
 //! | [`shop`] | the world outside, and why every call of it carries an idempotency key |
 //! | `activities` | the only place where an orchestration meets that world |
+//! | `ledger` | a shop for tests that remembers what was done, behind the feature `ledger` |
+//!
+//! `tests/orders` has the tests, on `duroxide_lambda::testing`.
 //!
 //! # Using it
 //!
@@ -65,8 +68,13 @@
 //! | address `flaky` | the carrier answers the third attempt only | `shipped` |
 //! | address `nowhere` | the carrier refuses: parcels that left are recalled, the card refunded, the stock released | `refused`: `not-shippable` |
 
+// docs.rs labels what needs a feature.
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
 mod activities;
 mod fulfil;
+#[cfg(feature = "ledger")]
+pub mod ledger;
 pub mod order;
 mod parcel;
 pub mod progress;
@@ -101,3 +109,8 @@ pub fn activities() -> ActivityRegistry {
 pub fn activities_on<S: Shop>(shop: S) -> ActivityRegistry {
     activities::registry(shop)
 }
+
+/// The example of the README compiles.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

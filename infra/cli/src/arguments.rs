@@ -1,4 +1,4 @@
-//! The arguments of `demo` and `up` that describe the cloud.
+//! The arguments of `demo` and `up` that describe the cloud; `dev` makes them from the file of a project.
 
 use anyhow::{Context, bail};
 use clap::Args;

@@ -3,7 +3,10 @@
 //! | command | what it does |
 //! |---|---|
 //! | `demo` (default) | starts the local cloud, runs thirty orders while function processes are killed |
+//! | `new` | creates a project |
 //! | `up` | starts the local cloud and stays up until Ctrl-C |
+//! | `dev` | builds a user's project, runs it on a local cloud, and replaces its functions when a source changes |
+//! | `deploy` | deploys a user's project to AWS, upgrades it, rolls it back, deletes it |
 //! | `completions` | prints the completions of a shell |
 //! | the others | [`client`]: start, watch and manage workflows through the HTTP API of a running local cloud or a deployment |
 
@@ -11,7 +14,12 @@ mod ambient;
 mod arguments;
 mod client;
 mod demo;
+mod deploy;
+mod dev;
 mod loopback;
+mod new;
+mod project;
+mod suggestions;
 mod terminal;
 mod up;
 
@@ -39,6 +47,9 @@ enum Command {
     Demo(demo::Demo),
     /// Start everything and stay up: Cosmos DB, SQS, the functions, the HTTP API, the schedule
     Up(up::Up),
+    New(new::New),
+    Dev(dev::Dev),
+    Deploy(deploy::Deploy),
     #[command(flatten)]
     Client(client::Command),
     /// Print the completions of a shell, to be loaded by it
@@ -54,9 +65,13 @@ impl Command {
     /// The log level, unless RUST_LOG sets it.
     fn log_level(&self) -> &'static str {
         match self {
-            Command::Up(_) => "warn",
+            Command::Up(_) | Command::Dev(_) => "warn",
             // The demo loses wakeups and kills processes on purpose; a client prints only its answer.
-            Command::Demo(_) | Command::Client(_) | Command::Completions { .. } => "error",
+            Command::Demo(_)
+            | Command::New(_)
+            | Command::Deploy(_)
+            | Command::Client(_)
+            | Command::Completions { .. } => "error",
         }
     }
 }
@@ -99,10 +114,21 @@ async fn run() -> ExitCode {
             log_to(BoxMakeWriter::new(stderr));
             up.run(&stdout).await
         }
+        Command::Dev(dev) => {
+            let (stdout, _last_lines) = Output::to(io::stdout());
+            let (stderr, _last_records) = Output::to(io::stderr());
+            log_to(BoxMakeWriter::new(stderr));
+            dev.run(&stdout).await
+        }
         // Stdout is for the answer alone.
         Command::Demo(demo) => {
             log_to(BoxMakeWriter::new(io::stderr));
             demo.run().await
+        }
+        Command::New(new) => new.run().map_err(anyhow::Error::from),
+        Command::Deploy(deploy) => {
+            log_to(BoxMakeWriter::new(io::stderr));
+            deploy.run().await
         }
         Command::Client(command) => {
             log_to(BoxMakeWriter::new(io::stderr));
@@ -139,7 +165,7 @@ mod tests {
 
     #[test]
     fn up_logs_warnings_and_the_other_commands_only_errors() {
-        for (name, level) in [("up", "warn"), ("demo", "error"), ("list", "error")] {
+        for (name, level) in [("up", "warn"), ("dev", "warn"), ("demo", "error"), ("list", "error")] {
             let arguments = Arguments::try_parse_from(["duroxide-lambda", name]).ok();
             let command = arguments.and_then(|arguments| arguments.command);
             assert_eq!(command.expect("it needs no arguments").log_level(), level, "{name}");

@@ -77,3 +77,8 @@ pub use refuse::Refusing;
 pub use server::CosmosServer;
 pub use storage::{Recovered, StorageError};
 pub use token::{TokenClaims, TokenIssuer};
+
+/// The example of the README compiles.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

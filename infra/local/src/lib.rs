@@ -15,7 +15,7 @@
 //! | `net` | requests and replies, on the HTTP server of the emulator crate |
 //!
 //! ```text
-//!   CloudOptions ──> Cloud::start ──> Cloud { endpoint, api, variables, status, kill_next, shutdown }
+//!   CloudOptions ──> Cloud::start ──> Cloud { endpoint, api, variables, status, kill_next, replace, attachment, shutdown }
 //! ```
 
 mod aws;
@@ -29,6 +29,14 @@ mod net;
 mod sqs;
 
 pub use binaries::{Build, BuildError};
-pub use cloud::{Cloud, CloudError, CloudOptions, CloudStatus, FunctionStatus, Functions, QueueStatus, Server, Store};
+pub use cloud::{
+    Cloud, CloudError, CloudOptions, CloudStatus, FunctionStatus, Functions, QueueStatus, ReplaceError, Server, Store,
+    tagged_worker,
+};
 pub use lambda::{EnvironmentStatus, FunctionCounts, InvokeError, LogLine, LogSink, become_child};
 pub use sqs::{Depth, Loss, QueueCounts};
+
+/// The example of the README compiles.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

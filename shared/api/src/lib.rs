@@ -5,8 +5,9 @@
 //!                                    └ 401             └ 403                 └ 400, 413, 415       └ audit line
 //! ```
 //!
-//! Nothing is read from the store, and no body is read, before the caller's role is known to suffice. The crate does not know where
-//! it is hosted: a host puts an [`Invocation`] into the extensions of each request and calls the [`router`].
+//! Nothing is read from the store, and no body is read, before the caller's role is known to suffice. The router does not know where
+//! it is hosted: a host puts an [`Invocation`] into the extensions of each request and calls the [`router`]. `lambda::run`, behind the
+//! feature `lambda`, is that host as a Lambda function.
 //!
 //! | module | role |
 //! |---|---|
@@ -21,7 +22,11 @@
 //! | `throughput` | the counts of hours that are over, remembered |
 //! | `wait` | pure: when a long poll reads; the long poll itself |
 //! | `openapi` | the OpenAPI document |
+//! | `lambda` | the API as a Lambda function, behind the feature `lambda` |
 //! | `dashboard` | the dashboard's files, embedded by the build script; their sources are in the folder `dashboard` |
+
+// docs.rs labels what needs a feature.
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
 pub mod types;
 
@@ -43,6 +48,8 @@ mod handlers;
 mod headers;
 #[cfg(feature = "server")]
 mod idempotency;
+#[cfg(feature = "lambda")]
+pub mod lambda;
 #[cfg(feature = "server")]
 mod openapi;
 #[cfg(feature = "server")]
@@ -72,3 +79,8 @@ pub use openapi::document;
 pub use router::router;
 #[cfg(feature = "server")]
 pub use wait::{MAX_WAIT, Timer, TokioTimer};
+
+/// The example of the README compiles.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

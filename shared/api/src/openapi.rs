@@ -3,8 +3,8 @@
 //! Each handler documents its own answers. The problems that every route shares are added here.
 
 use crate::handlers::{
-    batches, dashboard, dead_letters, details, explain, fork, instances, manage, numbers, pause, restart, rewind, send,
-    service, start,
+    batches, dashboard, dead_letters, details, doctor, explain, fork, instances, manage, numbers, pause, restart,
+    rewind, send, service, start,
 };
 use crate::routes::ROUTES;
 use crate::types::{self, Problem, ProblemType};
@@ -27,13 +27,13 @@ use utoipa::openapi::{Content, OpenApi, PathItem, Ref, RefOr, ResponseBuilder};
         batches::start, batches::list, batches::get, batches::cancel, batches::failures, details::history, details::tree, details::key_values, details::executions, details::stats,
         send::event, send::queue, numbers::counts, numbers::overview, numbers::throughput,
         numbers::overdue, numbers::stats, dead_letters::list, dead_letters::get,
-        dead_letters::redrive, dead_letters::discard, numbers::maintenance, explain::explain,
+        dead_letters::redrive, dead_letters::discard, numbers::maintenance, doctor::examine, explain::explain,
     ),
     components(schemas(types::Instance, types::InstanceList, Problem)),
     security(("aws" = []), ("bearer" = []), ()),
     tags(
         (name = "instances", description = "Start and watch instances, and send them events"),
-        (name = "operators", description = "Cancel, pause, resume, rewind, restart, fork, prune, delete, maintain"),
+        (name = "operators", description = "Cancel, pause, resume, rewind, restart, fork, prune, delete, maintain, examine"),
         (name = "batches", description = "One action on many instances"),
         (name = "dead letters", description = "What was given up"),
         (name = "numbers", description = "Counts, and what needs attention"),

@@ -2,7 +2,7 @@
 
 use crate::api::Api;
 use crate::handlers::{
-    batches, dashboard, dead_letters, details, explain, instances, manage, numbers, send, service, start,
+    batches, dashboard, dead_letters, details, doctor, explain, instances, manage, numbers, send, service, start,
 };
 use crate::{access, audit, headers};
 use axum::Router;
@@ -48,6 +48,7 @@ pub fn router(api: Api) -> Router {
                 .delete(dead_letters::discard),
         )
         .route("/v1/maintenance", post(numbers::maintenance))
+        .route("/v1/doctor", post(doctor::examine))
         .method_not_allowed_fallback(service::no_such_method)
         .fallback(service::no_such_route);
     // The last layer is the first that a request meets.

@@ -65,6 +65,7 @@ pub const ROUTES: &[Route] = &[
     route(Method::POST, "/v1/dead-letters/{instance}/{letter}:redrive", OPERATOR),
     route(Method::DELETE, "/v1/dead-letters/{instance}/{letter}", OPERATOR),
     route(Method::POST, "/v1/maintenance", OPERATOR),
+    route(Method::POST, "/v1/doctor", OPERATOR),
 ];
 
 impl Route {

@@ -1,10 +1,12 @@
 //! What the store returns, as answers. Pure.
 
 mod batch;
+mod doctor;
 mod explain;
 mod usage;
 
 pub(crate) use batch::{batch, batch_failure};
+pub(crate) use doctor::diagnosis;
 pub(crate) use explain::explanation;
 
 use crate::types::time::rfc3339;

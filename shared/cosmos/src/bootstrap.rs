@@ -3,14 +3,18 @@
 //! Invariants: what exists is never changed. A container with another partition key is refused, because its documents
 //! could not be addressed; other differences are only logged, because the operator may intend them.
 
+use std::time::UNIX_EPOCH;
+
 use bytes::Bytes;
 use reqwest::Method;
 use serde::Serialize;
 
 use crate::client::CosmosClient;
+use crate::container::Container;
 use crate::error::Error;
+use crate::headers;
 use crate::observe::RequestKind;
-use crate::request::Request;
+use crate::request::{Answer, Request};
 use crate::resource::{self, ContainerName, Resource, Subject};
 use crate::spec::{ContainerDescription, ContainerSpec, Throughput};
 
@@ -21,6 +25,24 @@ pub enum Ensured {
     Created,
     /// It existed already.
     Existed,
+}
+
+/// A container as the service describes it, and when it did.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Described {
+    /// The container.
+    pub description: ContainerDescription,
+    /// The service's clock at its answer (Unix ms, in whole seconds), if the answer has a date.
+    pub server_ms: Option<u64>,
+}
+
+impl Container {
+    /// The container as it is, or `None` if it does not exist.
+    pub async fn describe(&self) -> Result<Option<Described>, Error> {
+        let name = self.name();
+        described(name, self.send(&reading(name)).await)
+    }
 }
 
 impl CosmosClient {
@@ -57,26 +79,9 @@ impl CosmosClient {
     /// The container as it is, or `None` if it does not exist.
     pub async fn read_container(&self, database: &str, container: &str) -> Result<Option<ContainerDescription>, Error> {
         let name = ContainerName::new(database, container);
-        let request = Request::new(
-            RequestKind::Metadata,
-            Method::GET,
-            name.itself(),
-            Subject::Container(&name),
-        );
-        match self
-            .transport()
-            .send(&request, self.transport().deadline(None), None)
-            .await
-        {
-            Ok(answer) => serde_json::from_slice(&answer.body)
-                .map(Some)
-                .map_err(|source| Error::Decode {
-                    what: format!("the description of container {}", name.shown()),
-                    source,
-                }),
-            Err(Error::NotFound { .. } | Error::ContainerMissing { .. }) => Ok(None),
-            Err(error) => Err(error),
-        }
+        let (request, deadline) = (reading(&name), self.transport().deadline(None));
+        let answer = self.transport().send(&request, deadline, None).await;
+        Ok(described(&name, answer)?.map(|found| found.description))
     }
 
     async fn ensure<T: Serialize>(
@@ -103,6 +108,35 @@ impl CosmosClient {
             Err(error) => Err(error),
         }
     }
+}
+
+/// The request that reads a container's definition.
+fn reading(name: &ContainerName) -> Request<'_> {
+    Request::new(
+        RequestKind::Metadata,
+        Method::GET,
+        name.itself(),
+        Subject::Container(name),
+    )
+}
+
+fn described(name: &ContainerName, answer: Result<Answer, Error>) -> Result<Option<Described>, Error> {
+    let answer = match answer {
+        Ok(answer) => answer,
+        Err(Error::NotFound { .. } | Error::ContainerMissing { .. }) => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    let description = serde_json::from_slice(&answer.body).map_err(|source| Error::Decode {
+        what: format!("the description of container {}", name.shown()),
+        source,
+    })?;
+    let date = headers::text(&answer.headers, &reqwest::header::DATE);
+    let at = date.and_then(|date| httpdate::parse_http_date(date).ok());
+    let since = at.and_then(|at| at.duration_since(UNIX_EPOCH).ok());
+    Ok(Some(Described {
+        description,
+        server_ms: since.and_then(|since| u64::try_from(since.as_millis()).ok()),
+    }))
 }
 
 fn compare(name: &ContainerName, spec: &ContainerSpec, found: &ContainerDescription) -> Result<(), Error> {

@@ -86,7 +86,7 @@ mod bootstrap;
 mod sweep;
 
 pub use batch::{Batch, BatchResult, MAX_BATCH_OPERATIONS, MAX_REQUEST_BYTES};
-pub use bootstrap::Ensured;
+pub use bootstrap::{Described, Ensured};
 pub use client::CosmosClient;
 pub use clock::{Clock, SystemClock};
 pub use config::ClientConfig;
@@ -107,3 +107,8 @@ pub use retry::Retry;
 pub use spec::{ContainerDescription, ContainerSpec, IndexingPolicy, Order, Throughput};
 pub use sweep::{Sweep, SweepCursor};
 pub use tally::{Tallied, Tally};
+
+/// The example of the README compiles.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

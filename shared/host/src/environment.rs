@@ -4,6 +4,7 @@
 //! activities, never both, so each function scales and fails by itself.
 
 use crate::build::{build, registered};
+use crate::canary::{self, Served};
 use crate::config::Limits;
 use crate::gate::{FIRST_RENEWAL, Gate, Registered};
 use crate::metrics::Metrics;
@@ -97,8 +98,9 @@ pub struct Environment {
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) waits: Waits,
+    pub(crate) served: Arc<Served>,
     #[cfg_attr(
-        not(feature = "testing"),
+        not(feature = "internals"),
         expect(dead_code, reason = "it runs as long as this is kept")
     )]
     runtime: Arc<Runtime>,
@@ -128,7 +130,9 @@ impl Environment {
             ..common(&parts)
         };
         let activities = ActivityRegistry::builder().build();
-        Self::start(Role::Orchestrator, parts, activities, orchestrations, options).await
+        let orchestrations = canary::with_orchestration(&orchestrations);
+        let served = Arc::new(Served::new(&parts.id));
+        Self::start(Role::Orchestrator, parts, (activities, orchestrations), options, served).await
     }
 
     /// An environment that runs these activities, as far as they have these tags.
@@ -151,16 +155,17 @@ impl Environment {
             ..common(&parts)
         };
         let orchestrations = OrchestrationRegistry::builder().build();
-        let activities = panics::caught(&activities);
-        Self::start(Role::Worker, parts, activities, orchestrations, options).await
+        let served = Arc::new(Served::new(&parts.id));
+        let activities = panics::caught(&canary::with_activity(&activities, Arc::clone(&served)));
+        Self::start(Role::Worker, parts, (activities, orchestrations), options, served).await
     }
 
     async fn start(
         role: Role,
         parts: Parts,
-        activities: ActivityRegistry,
-        orchestrations: OrchestrationRegistry,
+        (activities, orchestrations): (ActivityRegistry, OrchestrationRegistry),
         options: RuntimeOptions,
+        served: Arc<Served>,
     ) -> Environment {
         let (label, names) = (
             parts.limits.build.clone(),
@@ -187,12 +192,13 @@ impl Environment {
             metrics: parts.metrics,
             clock: parts.clock,
             waits: Waits::new(parts.limits.concurrency),
+            served,
             runtime,
         }
     }
 
     /// Stops the runtime. Lambda kills its environments instead.
-    #[cfg(feature = "testing")]
+    #[cfg(feature = "internals")]
     pub async fn shutdown(self) {
         self.runtime.shutdown(Some(0)).await;
     }

@@ -69,6 +69,7 @@ enum Taken {
 impl Environment {
     /// Serves a batch within the budget, and answers which records must come again.
     pub async fn serve(&self, event: SqsEvent, budget: Budget) -> BatchResponse {
+        self.served.begin(budget.timeout());
         if self.role == Role::Worker {
             self.gate.warn_of_long_limits(budget);
         }

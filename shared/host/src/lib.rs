@@ -22,11 +22,13 @@
 //! | `due`, `disposition` | pure: which wakeups follow a commit; what becomes of a record |
 //! | `waiting` | the last second before a due time |
 //! | `maintenance` | the scheduled function |
+//! | [`canary`], [`doctor`] | a workflow that every deployment can run; what this process can find out about its deployment |
 //! | [`replay`] | whether this build still does what recorded histories say, for a gate before a deployment |
 //! | `budget`, `build`, [`config`], `aws` | time, the build, settings, AWS clients |
 //! | `secret`, `web_identity` | the store's key, or what proves an application's identity to Entra ID |
 //! | [`log`], `metrics` | JSON logs; metrics in CloudWatch's embedded format |
-//! | `testing` | internals for the tests of this workspace, behind the feature `testing` |
+//! | `testing` | tests of workflows without a store and without waiting, behind the feature `testing` |
+//! | `internals` | internals for the tests of this workspace, behind the feature `internals` |
 //!
 //! # Affinity sessions on Lambda
 //!
@@ -50,19 +52,26 @@
 //! - The client of an activity's context can start, raise and cancel. It cannot manage (list, delete, prune), because the
 //!   runtime would then count all instances at every cold start. Use [`client`] for that.
 
+// docs.rs labels what needs a feature.
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
 mod aws;
 mod budget;
 mod build;
+pub mod canary;
 pub mod config;
 mod connection;
 mod delegate;
 mod disposition;
+pub mod doctor;
 mod due;
 mod environment;
 mod event;
 mod function;
 mod function_error;
 mod gate;
+#[cfg(feature = "internals")]
+pub mod internals;
 mod invocation;
 pub mod log;
 mod maintenance;
@@ -89,3 +98,8 @@ pub use lambda_runtime::Error;
 pub use maintenance::{Report as MaintenanceReport, RequestError as MaintenanceRequestError};
 pub use notifier::{Delayed, NotSent, Notifier};
 pub use wakeup::{Probe, Wakeup, WakeupError};
+
+/// The example of the README compiles.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -165,7 +165,7 @@ impl SecretKey {
     }
 
     /// A source that uses this client.
-    #[cfg(any(test, feature = "testing"))]
+    #[cfg(any(test, feature = "internals"))]
     pub fn with_client(client: Client, arn: impl Into<String>) -> SecretKey {
         Self::with(Some(client), arn.into())
     }

@@ -23,11 +23,14 @@
 //! | 5 | `recovery` | delivers intents, rolls commits, deletions, pauses and rewinds forward, removes orphans |
 //! | 6 | `turn`, `work` | fetch, commit or complete, release and renew: one turn, one activity |
 //! | 7 | `admin`, `polling` | lists, infos, summaries, search, counts, pause, restart, rewind, deletion, pruning; what to try next without a wakeup |
-//! | 8 | `bulk`, `explain`, `maintain` | one action on many instances, in steps; why an instance is where it is, and what to do; the passes of the scheduled function: due items, sessions, retention, dead letters, report |
+//! | 8 | `bulk`, `examine`, `explain`, `maintain` | one action on many instances, in steps; what the store's operations cost, and whether its container is as it should be; why an instance is where it is, and what to do; the passes of the scheduled function: due items, sessions, retention, dead letters, report |
 //! | 9 | `provider` | the public face: `Provider`, `ProviderAdmin`, the directed calls, the passes |
 //!
 //! Creating a provider starts no task, and every request belongs to a call of its user. A polling fetch claims in a task of
 //! its own, which ends with the claim: a fetch that is dropped in between leaves no claim behind.
+
+// docs.rs labels what needs a feature.
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod admin;
 mod batch;
@@ -38,6 +41,7 @@ mod config;
 mod due;
 mod enqueue;
 mod error;
+mod examine;
 mod explain;
 mod given_up;
 #[cfg(test)]
@@ -74,6 +78,7 @@ pub use cosmos::{Clock, SystemClock};
 pub use due::{Due, Target, TurnDecision, WorkTarget, WorkVersion};
 pub use enqueue::{EventRequest, EventTarget, Raised, StartRequest, Started, instance_id_of_key};
 pub use error::ConnectError;
+pub use examine::{ClockReading, Examination, MeasuredOperation};
 pub use explain::{Advice, Cause, Evidence, ExplainSettings, Explanation, Link, Similar, Wait, WaitKind, WokenBy};
 pub use maintain::{
     Backlog, BacklogQuery, DeadLetter, DeadLetterCursor, DeadLetterFilter, DeadLetterId, DeadLetterPage,
@@ -81,6 +86,7 @@ pub use maintain::{
     OverdueItem, OverdueKind, Overview, OverviewQuery, PassedProbe, Redriven, Redrives, Retention, Searched, Tried,
 };
 #[cfg(feature = "testing")]
+#[doc(hidden)]
 pub use model::testing;
 pub use model::{
     Attempt, AttemptEnd, AwaitedProbe, BatchCounts, BatchFailure, BatchSample, BatchState, Block, BlockCause, Blocked,
@@ -92,3 +98,8 @@ pub use provider::CosmosProvider;
 pub use read::{ActivityAttempts, HistoryAfter, KeysAtStart, OpenActivity, Undone};
 pub use schema::container_spec;
 pub use types::{ClaimedWork, Decided, Fetched, GivenUpTurn, PendingCommit, TurnItem};
+
+/// The example of the README compiles.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

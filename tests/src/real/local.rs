@@ -86,6 +86,14 @@ impl Binaries {
             .arg(self.api());
         command
     }
+
+    /// The same command line, with other functions.
+    pub fn and(&self, functions: Functions) -> Binaries {
+        Binaries {
+            functions,
+            ..self.clone()
+        }
+    }
 }
 
 /// A running `duroxide-lambda up`.
@@ -132,6 +140,19 @@ impl Up {
         command.env("DUROXIDE_LAMBDA_URL", &self.api);
         let output = command.output()?;
         Ok(output)
+    }
+
+    /// A command line of a shell that finds `duroxide-lambda`, and what it answered.
+    pub fn shell(&self, line: &str) -> Result<Output> {
+        let program = &self.binaries.local;
+        let directory = program.parent().context("the program is in a directory")?;
+        let mut paths = vec![directory.to_owned()];
+        paths.extend(std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default()));
+        let mut command = Command::new("bash");
+        command.args(["-euc", line]);
+        command.env("PATH", std::env::join_paths(paths)?);
+        command.env("DUROXIDE_LAMBDA_URL", &self.api);
+        Ok(command.output()?)
     }
 
     /// A client command that must succeed, and its JSON.

@@ -18,11 +18,14 @@
 //! | `process` | a child process whose lines are kept, killed on drop |
 //! | `lambda_api`, `function` | the Runtime API, and the functions that serve it |
 //! | `local` | the local cloud as a process |
+//! | `project` | a user's project, made by `duroxide-lambda new` |
+//! | `deploying` | `duroxide-lambda deploy` without an account, also to moto |
 //! | `moto`, `queue`, `event`, `secret` | the AWS side |
 //!
 //! Keep these values in a test's own variables, never in a `static`: a static is not dropped, and its process stays.
 
 mod build;
+mod deploying;
 mod event;
 mod function;
 mod install;
@@ -31,11 +34,13 @@ mod local;
 mod moto;
 mod node;
 mod process;
+mod project;
 mod queue;
 mod secret;
 mod venv;
 
 pub use build::{build, target_dir};
+pub use deploying::{Deployed, Programs, stack, store};
 pub use event::Batch;
 pub use function::Function;
 pub use lambda_api::LambdaApi;
@@ -43,6 +48,7 @@ pub use local::{Binaries, Up};
 pub use moto::Moto;
 pub use node::{Node, chromium};
 pub use process::Process;
+pub use project::Project;
 pub use queue::{Fed, Queue, wake_again};
 pub use secret::Secret;
 pub use venv::Venv;

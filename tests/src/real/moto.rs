@@ -31,8 +31,14 @@ impl Moto {
     }
 
     /// Starts a server by a script that extends moto, and takes moto's own arguments.
-    pub async fn start_by(venv: &Venv, script: &Path) -> Result<Moto> {
+    async fn start_by(venv: &Venv, script: &Path) -> Result<Moto> {
         Moto::run(Command::new(venv.python()).arg(script)).await
+    }
+
+    /// Starts a server whose CloudFormation makes all that our template has.
+    pub async fn deployable(venv: &Venv) -> Result<Moto> {
+        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/real/programs/moto_more.py");
+        Moto::start_by(venv, &script).await
     }
 
     async fn run(command: &mut Command) -> Result<Moto> {

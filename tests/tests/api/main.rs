@@ -6,6 +6,7 @@ mod clients;
 mod cost;
 mod dashboard;
 mod dead_letters;
+mod doctor;
 mod documents;
 mod explain;
 mod idempotency;

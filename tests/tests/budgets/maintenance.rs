@@ -5,7 +5,7 @@ use cosmos_emulator::{RequestKind, ServerOptions};
 use duroxide::providers::{Provider, WorkItem};
 use duroxide_cosmos::{CosmosProvider, Retention};
 use duroxide_lambda::MaintenanceSettings;
-use duroxide_lambda::testing::{BoundedNotifier, Budget, Maintenance, MaintenanceRequest, Memory, Metrics, PassName};
+use duroxide_lambda::internals::{BoundedNotifier, Budget, Maintenance, MaintenanceRequest, Memory, Metrics, PassName};
 use std::sync::Arc;
 use std::time::Duration;
 use tests::cost::{Cost, cost_of};

@@ -181,3 +181,31 @@ async fn both_templates_take_the_same_parameters() -> Result<()> {
     }
     Ok(())
 }
+
+#[tokio::test]
+#[ignore = "exhaustive: checkov's Bicep parser from PyPI"]
+async fn the_account_has_a_private_endpoint_if_a_subnet_is_given() -> Result<()> {
+    let (subnet, zone) = ("/subscriptions/s/subnets/functions", "/subscriptions/s/zones/documents");
+    let given = json!({"accountName": "acct", "privateEndpointSubnetId": subnet});
+    let all = all_resources(&given).await?;
+    let [_, _, _, endpoint] = all.as_array().unwrap().as_slice() else {
+        panic!("{all:#}");
+    };
+    assert_eq!(endpoint["properties"]["subnet"]["id"], subnet);
+    let connection = &endpoint["properties"]["privateLinkServiceConnections"][0]["properties"];
+    let account = "Microsoft.DocumentDB/databaseAccounts:acct";
+    assert_eq!(
+        *connection,
+        json!({"privateLinkServiceId": account, "groupIds": ["Sql"]})
+    );
+    let given = json!({"accountName": "acct", "privateEndpointSubnetId": subnet, "privateDnsZoneId": zone});
+    let all = all_resources(&given).await?;
+    let name = &all[4];
+    assert_eq!(name["name"], "acct-cosmos/default");
+    let configs = &name["properties"]["privateDnsZoneConfigs"];
+    assert_eq!(configs[0]["properties"]["privateDnsZoneId"], zone);
+    // A name without an endpoint would lead nowhere.
+    let given = json!({"accountName": "acct", "privateDnsZoneId": zone});
+    assert_eq!(all_resources(&given).await?.as_array().map(Vec::len), Some(3));
+    Ok(())
+}

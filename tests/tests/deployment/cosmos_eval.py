@@ -73,6 +73,10 @@ class Bicep:
             return self.value(operands["true_value" if self.value(operands["condition"]) else "false_value"])
         if operator["type"] == "equals":
             return self.value(operands["operand_1"]) == self.value(operands["operand_2"])
+        if operator["type"] == "not_equals":
+            return self.value(operands["operand_1"]) != self.value(operands["operand_2"])
+        if operator["type"] == "and":
+            return self.value(operands["operand_1"]) and self.value(operands["operand_2"])
         if operator["type"] == "property_accessor" and operands["operand_2"] == "id":
             return self.id(operands["operand_1"])
         raise NotImplementedError(operator)
@@ -89,6 +93,10 @@ class Bicep:
         self.paths, made = {}, []
         for key, resource in self.file["resources"].items():
             config = resource["config"]
+            if "condition" in config and "loop_type" not in config:
+                if not self.value(config["condition"]):
+                    continue
+                config = config["config"]
             if "loop_type" in config:
                 made.extend(self.loop(config, lambda one: self.resource(resource, one)))
             else:
@@ -171,6 +179,8 @@ class Arm:
             "variables": lambda name: self.variables[name],
             "if": lambda condition, yes, no: yes if condition else no,
             "equals": lambda one, other: one == other,
+            "not": lambda one: not one,
+            "and": lambda *all_of: all(all_of),
             "createArray": lambda *items: list(items),
             "createObject": lambda *pairs: dict(zip(pairs[::2], pairs[1::2])),
             "union": lambda one, other: {**one, **other},
@@ -185,8 +195,12 @@ class Arm:
     def resources(self):
         made = []
         for resource in self.file["resources"]:
-            known = {key: value for key, value in resource.items() if key not in ("copy", "metadata", "dependsOn")}
-            wanted = [f"{one['type']}:{one['name']}" for one in made][-1:]
+            if not self.value(resource.get("condition", True)):
+                continue
+            known = {key: value for key, value in resource.items() if key not in ("condition", "copy", "metadata", "dependsOn")}
+            # Each needs the one before it, but for the private endpoint, which needs the account.
+            before = made[:1] if resource["type"] == "Microsoft.Network/privateEndpoints" else made[-1:]
+            wanted = [f"{one['type']}:{one['name']}" for one in before]
             assert self.value(resource.get("dependsOn", [])) == wanted, f"{resource['name']} depends on {wanted}"
             copy = resource.get("copy")
             if copy:

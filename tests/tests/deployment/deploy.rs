@@ -19,7 +19,7 @@ impl Stack {
     pub async fn create(given: &Parameters) -> Result<Stack> {
         let template = Template::read(given).await?;
         let venv = Venv::ready().await?;
-        let moto = Moto::start_by(&venv, &script("moto_more.py")).await?;
+        let moto = Moto::deployable(&venv).await?;
         let ask = json!({"template": template.transformed, "parameters": template.complete(given)});
         let mut stack = Stack {
             moto,

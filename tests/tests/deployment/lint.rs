@@ -7,9 +7,10 @@ use std::process::Command;
 use tests::real::Venv;
 
 const TEMPLATE: &str = "infra/aws/template.yaml";
+const NETWORK: &str = "infra/aws/network.yaml";
 
 /// A program without telemetry.
-fn quiet(venv: &Venv, program: &str) -> Command {
+pub fn quiet(venv: &Venv, program: &str) -> Command {
     let mut command = Command::new(venv.program(program));
     command
         .env("AWS_DEFAULT_REGION", "eu-central-1")
@@ -22,7 +23,10 @@ fn quiet(venv: &Venv, program: &str) -> Command {
 #[ignore = "exhaustive: the linters from PyPI"]
 async fn cfn_lint_finds_nothing() -> Result<()> {
     let venv = Venv::sam().await?;
-    let found = run(quiet(&venv, "cfn-lint").args(["--format", "json", "--", TEMPLATE]), b"")?;
+    let found = run(
+        quiet(&venv, "cfn-lint").args(["--format", "json", "--", TEMPLATE, NETWORK]),
+        b"",
+    )?;
     assert_eq!(serde_json::from_slice::<Value>(&found)?, serde_json::json!([]));
     Ok(())
 }
@@ -61,8 +65,9 @@ async fn check(framework: &str, file: &str) -> Result<()> {
 
 #[tokio::test]
 #[ignore = "exhaustive: the linters from PyPI"]
-async fn checkov_finds_nothing_in_the_sam_template() -> Result<()> {
-    check("cloudformation", TEMPLATE).await
+async fn checkov_finds_nothing_in_the_templates_of_aws() -> Result<()> {
+    check("cloudformation", TEMPLATE).await?;
+    check("cloudformation", NETWORK).await
 }
 
 #[tokio::test]

@@ -11,7 +11,9 @@
 //! | `flow` | an order is fulfilled by the binaries with the variables, queues and secret of the stack |
 //! | `provision`, `cosmos` | the container is created or verified, never altered; templates and code do not drift |
 //! | `cost` | the guide's estimate rests on what is counted |
-//! | `archives`, `script` | `cargo lambda build` makes what is deployed; `deploy.sh` puts it all together |
+//! | `archives`, `command` | `cargo lambda build` makes what is deployed; `duroxide-lambda deploy` puts it all together |
+//! | `projects` | projects of users in one account, with tags and overlay, deployed, upgraded, rolled back and destroyed |
+//! | `company` | a VPC, keys of one's own, a permissions boundary, a role that only reads |
 //! | `supply_chain` | where dependencies may come from |
 //! | `rotation` | the commands that rotate the key regenerate none that is in use |
 //!
@@ -24,6 +26,8 @@ mod actions;
 mod agreement;
 mod alarms;
 mod archives;
+mod command;
+mod company;
 mod cosmos;
 mod cost;
 mod deploy;
@@ -31,9 +35,9 @@ mod flow;
 mod lint;
 mod parameters;
 mod permissions;
+mod projects;
 mod provision;
 mod rotation;
-mod script;
 mod stack;
 mod supply_chain;
 mod template;

@@ -38,10 +38,14 @@ pub fn refusals(template: &Template, given: &Parameters) -> Vec<String> {
 }
 
 fn refused(parameter: &Value, value: &str) -> Option<&'static str> {
-    if let Some(pattern) = parameter["AllowedPattern"].as_str()
-        && !Regex::new(pattern).unwrap().is_match(value)
-    {
-        return Some("the pattern does not match");
+    if let Some(pattern) = parameter["AllowedPattern"].as_str() {
+        let pattern = Regex::new(pattern).unwrap();
+        // The pattern of a list is that of each value.
+        let is_list = parameter["Type"] == "CommaDelimitedList";
+        let mut values = value.split(|one| is_list && one == ',');
+        if !values.all(|one| pattern.is_match(one)) {
+            return Some("the pattern does not match");
+        }
     }
     if let Some(allowed) = parameter["AllowedValues"].as_array()
         && !allowed.iter().any(|one| text(one) == value)
@@ -85,6 +89,16 @@ async fn what_the_guide_says_can_be_deployed() -> Result<()> {
             ("CosmosTenantId", TENANT),
             ("CosmosClientId", CLIENT),
             ("CosmosClientSecretArn", secret),
+        ],
+        &[
+            ("SubnetIds", "subnet-1,subnet-2"),
+            ("SecurityGroupIds", "sg-1"),
+            ("KmsKeyArn", "arn:aws:kms:eu-west-1:123456789012:key/0f3b-1111"),
+            (
+                "PermissionsBoundaryArn",
+                "arn:aws:iam::123456789012:policy/team/boundary",
+            ),
+            ("ReaderPrincipalArn", "arn:aws:iam::123456789012:root"),
         ],
         &[
             ("LogLevel", "info,duroxide_lambda=debug"),
@@ -204,6 +218,20 @@ async fn each_mistake_is_refused_and_named() -> Result<()> {
         ("LogRetentionDays", &["2", "0"]),
         ("MetricsNamespace", &["AWS/Lambda", "", "a b"]),
         ("AlarmTopicArn", &["me@example.com"]),
+        ("SubnetIds", &["subnet-1, subnet-2", "vpc-1"]),
+        ("SecurityGroupIds", &["default", "sg-1;sg-2"]),
+        (
+            "KmsKeyArn",
+            &["alias/mine", "arn:aws:kms:eu-west-1:123456789012:alias/mine"],
+        ),
+        (
+            "PermissionsBoundaryArn",
+            &["boundary", "arn:aws:iam::123456789012:role/ops"],
+        ),
+        (
+            "ReaderPrincipalArn",
+            &["*", "arn:aws:sts::123456789012:assumed-role/ops/*"],
+        ),
     ] {
         for wrong in wrong {
             let refusal = refusals(&template, &parameters(&[(name, wrong)])).join("\n");
@@ -223,6 +251,8 @@ async fn each_mistake_is_refused_and_named() -> Result<()> {
         (("CosmosClientSecretArn", secret), "describe one application"),
         (("WorkerTag", "default"), "leave WorkerTag empty"),
         (("ApiAuth", "jwt"), "set ApiJwtIssuer and ApiJwtAudience"),
+        (("SubnetIds", "subnet-1"), "set SubnetIds and SecurityGroupIds"),
+        (("SecurityGroupIds", "sg-1"), "set SubnetIds and SecurityGroupIds"),
         (("Unknown", "1"), "Unknown is no parameter"),
     ] {
         let refusals = refusals(&template, &parameters(&[more])).join("\n");

@@ -4,7 +4,7 @@ use crate::actions::{Deployed, On};
 use crate::deploy::Stack;
 use crate::template::{keyless, parameters};
 use anyhow::Result;
-use duroxide_lambda::testing::web_identity;
+use duroxide_lambda::internals::web_identity;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! The guide's commands that rotate the key, with programs in the place of `az`, `aws` and `deploy.sh`.
+//! The guide's commands that rotate the key, with programs in the place of `az`, `aws` and `duroxide-lambda`.
 //!
 //! A key may be regenerated only when the other one is in the secret: everything else is an outage.
 
@@ -20,7 +20,7 @@ esac";
 const AWS: &str = "file=${*: -1}; file=${file#file://}
 echo \"put $(stat -c %a \"$file\") $(cat \"$file\")\" >> \"$CALLS\"
 [[ $FAILS != aws ]]";
-const DEPLOY: &str = "[[ $FAILS == az ]] || echo \"deploy $1 with $COSMOS_KEY\" >> \"$CALLS\"
+const DEPLOY: &str = "[[ $FAILS == az ]] || echo \"$1 with $COSMOS_KEY\" >> \"$CALLS\"
 [[ -n $COSMOS_KEY && $FAILS != aws ]]";
 
 /// The shell of a section of the guide, block by block.
@@ -40,9 +40,8 @@ fn rotate(block: usize, fails: &str) -> Result<(bool, Vec<String>)> {
         .join("tmp")
         .join(format!("rotate-{block}-{fails}-{}", std::process::id()));
     let temporary = directory.join("temporary");
-    fs::create_dir_all(directory.join("infra/aws"))?;
     fs::create_dir_all(&temporary)?;
-    for (name, body) in [("az", AZ), ("aws", AWS), ("infra/aws/deploy.sh", DEPLOY)] {
+    for (name, body) in [("az", AZ), ("aws", AWS), ("duroxide-lambda", DEPLOY)] {
         let path = directory.join(name);
         fs::write(&path, format!("#!/usr/bin/env bash\n{body}\n"))?;
         fs::set_permissions(&path, fs::Permissions::from_mode(0o755))?;
@@ -68,7 +67,7 @@ fn rotate(block: usize, fails: &str) -> Result<(bool, Vec<String>)> {
 fn a_key_is_regenerated_only_after_the_other_is_in_the_secret() -> Result<()> {
     assert_eq!(blocks("## Rotate the key")?.len(), 2);
     let regenerated = "regenerate primary";
-    for (block, written) in [(0, "deploy flow with a-secondary-key"), (1, "put 600 a-secondary-key")] {
+    for (block, written) in [(0, "deploy with a-secondary-key"), (1, "put 600 a-secondary-key")] {
         assert_eq!(rotate(block, "none")?, (true, vec![written.into(), regenerated.into()]));
         assert_eq!(rotate(block, "aws")?, (false, vec![written.into()]));
         assert_eq!(rotate(block, "az")?, (false, Vec::new()));

@@ -87,7 +87,8 @@ def roles():
         documents = [parsed(document(policy)) for policy in inline]
         attached = iam.list_attached_role_policies(RoleName=name)["AttachedPolicies"]
         trust = role["AssumeRolePolicyDocument"]
-        found[name] = {"arn": role["Arn"], "trust": trust, "documents": documents, "attached": attached}
+        boundary = iam.get_role(RoleName=name)["Role"].get("PermissionsBoundary", {}).get("PermissionsBoundaryArn")
+        found[name] = {"arn": role["Arn"], "trust": trust, "documents": documents, "attached": attached, "boundary": boundary}
     return found
 
 

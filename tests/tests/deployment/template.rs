@@ -136,6 +136,11 @@ impl Template {
                 assert!(!found.is_null(), "no table has {path:?}");
                 found.clone()
             }
+            // A list of parameters is one text with commas.
+            ("Fn::Join", Value::Array(parts)) if parts[1].is_object() => {
+                let separator = text(&parts[0]);
+                json!(text(&self.resolve(&parts[1], all)).replace(',', &separator))
+            }
             ("Fn::If", Value::Array(parts)) => {
                 let condition = &self.source["Conditions"][parts[0].as_str().unwrap()];
                 let chosen = if self.holds(condition, all) {
@@ -151,6 +156,9 @@ impl Template {
 
     /// Whether a condition, or the assertion of a rule, holds.
     pub fn holds(&self, condition: &Value, all: &Parameters) -> bool {
+        if let Some(name) = condition.get("Condition").and_then(Value::as_str) {
+            return self.holds(&self.source["Conditions"][name], all);
+        }
         let (function, argument) = call(condition).unwrap_or_else(|| panic!("no condition: {condition}"));
         let parts = argument.as_array().unwrap();
         match function {

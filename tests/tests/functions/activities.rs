@@ -3,7 +3,7 @@
 use duroxide::runtime::OrchestrationStatus;
 use duroxide::runtime::registry::{ActivityRegistry, ActivityRegistryBuilder};
 use duroxide::{ActivityContext, OrchestrationContext, OrchestrationRegistry};
-use duroxide_lambda::testing::BatchResponse;
+use duroxide_lambda::internals::BatchResponse;
 use duroxide_lambda::{Delayed, Limits, Target, Wakeup};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};

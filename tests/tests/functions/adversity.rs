@@ -8,8 +8,8 @@ use duroxide::runtime::OrchestrationStatus;
 use duroxide::{OrchestrationContext, OrchestrationRegistry};
 use duroxide_cosmos::{CosmosConfig, Fetched};
 use duroxide_lambda::Limits;
-use duroxide_lambda::testing::Metrics;
-use duroxide_lambda::testing::{Environment, Parts};
+use duroxide_lambda::internals::Metrics;
+use duroxide_lambda::internals::{Environment, Parts};
 use serde_json::json;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -110,7 +110,7 @@ async fn a_key_that_is_refused_at_the_commit_does_not_fail_the_orchestration() {
     let function = Environment::orchestrator(parts, orchestrations()).await;
     let wakeup = start(&cloud, "order", "Rotate", "").await;
     let response = function
-        .serve(event(&[wakeup]), duroxide_lambda::testing::Budget::of(INVOCATION))
+        .serve(event(&[wakeup]), duroxide_lambda::internals::Budget::of(INVOCATION))
         .await;
     assert_eq!(failed(&response), [""; 0]);
     let status = status(&cloud, "order").await;

@@ -1,7 +1,7 @@
 //! Records that cannot be served: each fails alone, is counted, and is found in the log by its message id.
 
 use crate::support::*;
-use duroxide_lambda::testing::{Budget, SqsEvent, SqsRecord};
+use duroxide_lambda::internals::{Budget, SqsEvent, SqsRecord};
 use duroxide_lambda::{Wakeup, WorkTarget};
 use serde_json::Value;
 use tests::cloud::{Cloud, CloudOptions, INVOCATION};

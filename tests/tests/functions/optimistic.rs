@@ -6,7 +6,7 @@ use cosmos_emulator::CrashPoint;
 use cosmos_emulator::RequestKind::{Batch, Query, Replace};
 use duroxide::{OrchestrationContext, OrchestrationRegistry};
 use duroxide_lambda::Wakeup;
-use duroxide_lambda::testing::{Budget, SqsEvent};
+use duroxide_lambda::internals::{Budget, SqsEvent};
 use futures::StreamExt as _;
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,7 +1,7 @@
 //! What the tests of the functions share.
 
 use duroxide::runtime::OrchestrationStatus;
-use duroxide_lambda::testing::BatchResponse;
+use duroxide_lambda::internals::BatchResponse;
 use duroxide_lambda::{Delayed, Target, Wakeup, WorkTarget};
 use serde_json::Value;
 use std::time::Duration;

@@ -2,8 +2,8 @@
 
 use crate::activities::*;
 use duroxide::providers::TagFilter;
+use duroxide_lambda::internals::BatchResponse;
 use duroxide_lambda::notifier::Queues;
-use duroxide_lambda::testing::BatchResponse;
 use duroxide_lambda::{Limits, Target, Wakeup};
 use std::io::Write;
 use std::slice::from_ref;

@@ -9,7 +9,7 @@ use cosmos::Clock;
 use cosmos_emulator::RequestKind::Query;
 use duroxide::providers::{Provider, WorkItem};
 use duroxide::{OrchestrationContext, OrchestrationRegistry, OrchestrationStatus};
-use duroxide_lambda::testing::{BatchResponse, Budget, SqsAttributes, SqsEvent};
+use duroxide_lambda::internals::{BatchResponse, Budget, SqsAttributes, SqsEvent};
 use duroxide_lambda::{Limits, Wakeup};
 use std::sync::Arc;
 use std::task::Poll;

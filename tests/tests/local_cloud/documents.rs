@@ -109,7 +109,7 @@ fn each_file_that_a_document_names_exists() -> Result<()> {
     let (mut files, mut missing) = (0, Vec::new());
     for (path, text) in documents()? {
         for name in prose(&text).flat_map(|line| line.split('`').skip(1).step_by(2)) {
-            if !is_path(name) || ["report.json", "order.json"].contains(&name) {
+            if !is_path(name) || ["report.json", "order.json", "template.json"].contains(&name) {
                 continue;
             }
             files += 1;
@@ -121,6 +121,31 @@ fn each_file_that_a_document_names_exists() -> Result<()> {
     }
     ensure!(missing.is_empty(), "these do not exist:\n{}", missing.join("\n"));
     ensure!(files > 50, "{files} files");
+    Ok(())
+}
+
+/// The Rust blocks of a text.
+fn rust_blocks(text: &str) -> impl Iterator<Item = &str> {
+    let blocks = text.split("```rust\n").skip(1);
+    blocks.map(|block| block.split("\n```").next().unwrap_or_default())
+}
+
+#[test]
+fn each_item_of_the_guides_code_is_compiled_and_run() -> Result<()> {
+    let mut code = String::new();
+    for entry in fs::read_dir(root().join("functions/workflows/tests/guide"))? {
+        code += &fs::read_to_string(entry?.path())?;
+    }
+    let guide = fs::read_to_string(root().join("docs/guide.md"))?;
+    let mut items = 0;
+    for item in rust_blocks(&guide).flat_map(|block| block.split("\n\n")) {
+        items += 1;
+        ensure!(
+            code.contains(item),
+            "functions/workflows/tests/guide does not have\n{item}"
+        );
+    }
+    ensure!(items > 20, "{items} items");
     Ok(())
 }
 

@@ -1,9 +1,12 @@
 //! The local cloud: the real `duroxide-lambda` binary with real function binaries.
 
+mod attached;
 mod builds;
 mod children;
 mod dashboard;
 mod demo;
+mod dev;
+mod doctor;
 mod documents;
 mod environment;
 mod fan_out;
@@ -12,7 +15,9 @@ mod function_url;
 mod keyless;
 mod lambda;
 mod mistakes;
+mod projects;
 mod readme;
+mod replaced;
 mod restart;
 mod sqs;
 mod support;

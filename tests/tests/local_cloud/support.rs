@@ -1,7 +1,8 @@
 //! A local cloud as a process, its client commands, and the processes that it started.
 
 use anyhow::{Result, bail, ensure};
-use local_cloud::Functions;
+use local_cloud::{Cloud, Functions};
+use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -115,4 +116,14 @@ pub fn fake_functions() -> Functions {
         maintenance: FAKE_FUNCTION.into(),
         api: Some(FAKE_FUNCTION.into()),
     }
+}
+
+/// Invokes a function of a cloud; answers its answer, or the error in Lambda's form.
+pub async fn invoke(cloud: &Cloud, function: &str, event: Value) -> Result<Value> {
+    let http = reqwest::Client::builder().no_proxy().build()?;
+    let url = format!("{}/2015-03-31/functions/{function}/invocations", cloud.endpoint());
+    let request = http.post(url).header("authorization", SIGNED);
+    let answer = request.body(event.to_string()).send().await?;
+    ensure!(answer.status().is_success(), "{}", answer.status());
+    Ok(serde_json::from_slice(&answer.bytes().await?)?)
 }

@@ -9,7 +9,7 @@ use cosmos_emulator::ServerOptions;
 use duroxide::providers::{Provider, TagFilter};
 use duroxide_cosmos::{CosmosProvider, Retention};
 use duroxide_lambda::MaintenanceSettings;
-use duroxide_lambda::testing::{Budget, Maintenance, MaintenanceRequest, PassName, Report};
+use duroxide_lambda::internals::{Budget, Maintenance, MaintenanceRequest, PassName, Report};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::{Duration, Instant};

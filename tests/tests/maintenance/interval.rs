@@ -6,7 +6,7 @@ use crate::support::*;
 use cosmos_emulator::Refusing;
 use duroxide_cosmos::CosmosProvider;
 use duroxide_lambda::MaintenanceSettings;
-use duroxide_lambda::testing::{Budget, Maintenance, PassName, Report};
+use duroxide_lambda::internals::{Budget, Maintenance, PassName, Report};
 use serde_json::json;
 use std::sync::Arc;
 use std::time::Duration;

@@ -8,7 +8,7 @@ use cosmos_emulator::{Refusing, RequestKind};
 use duroxide::providers::SessionFetchConfig;
 use duroxide_cosmos::{CosmosProvider, DueWindow, LookRequest};
 use duroxide_lambda::MaintenanceSettings;
-use duroxide_lambda::testing::{PassName, Report};
+use duroxide_lambda::internals::{PassName, Report};
 use serde_json::json;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
@@ -203,7 +203,7 @@ async fn a_request_that_names_passes_runs_them_without_a_look() {
     let (maintenance, _) = maintenance(&fixture.provider, &fixture.clock, settings());
     run(&maintenance).await;
     let request = json!({"passes": ["outbox", "unfinished", "sessions"]});
-    let budget = duroxide_lambda::testing::Budget::of(ENOUGH);
+    let budget = duroxide_lambda::internals::Budget::of(ENOUGH);
     let report = report_of(maintenance.handle(&request, budget).await);
     assert_complete(&report);
     assert_eq!(report.look, None);

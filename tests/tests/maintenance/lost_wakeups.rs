@@ -2,8 +2,8 @@
 
 use crate::function::*;
 use cosmos::Clock;
-use duroxide_lambda::testing::Maintenance;
-use duroxide_lambda::testing::Memory;
+use duroxide_lambda::internals::Maintenance;
+use duroxide_lambda::internals::Memory;
 use duroxide_lambda::{Limits, MaintenanceSettings, Notifier as _, Target, Wakeup};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

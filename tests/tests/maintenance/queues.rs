@@ -5,7 +5,7 @@ use crate::function::*;
 use crate::support::*;
 use cosmos::Clock as _;
 use duroxide::providers::Provider as _;
-use duroxide_lambda::testing::{Depth, Maintenance, Memory, QueueName};
+use duroxide_lambda::internals::{Depth, Maintenance, Memory, QueueName};
 use duroxide_lambda::{MaintenanceSettings, Probe, Target, Wakeup};
 use std::sync::Arc;
 use std::time::Duration;
@@ -242,7 +242,7 @@ async fn a_backlog_costs_a_run_one_page_and_hides_no_lost_turn_behind_it() {
     listener.reset();
     fixture.clock.advance(PERIOD);
     let report = run(&maintenance).await;
-    let pages = report.passes[&duroxide_lambda::testing::PassName::Sweep].pages;
+    let pages = report.passes[&duroxide_lambda::internals::PassName::Sweep].pages;
     assert!(pages <= 4, "{pages} pages for a backlog of 200 with pages of 5");
     assert!(report.reminders_held > 0, "{report:?}");
 }

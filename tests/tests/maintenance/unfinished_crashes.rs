@@ -7,7 +7,7 @@ use crate::retention::continued;
 use crate::support::*;
 use cosmos_emulator::CrashPoint;
 use duroxide::providers::ProviderAdmin;
-use duroxide_cosmos::{PassOutcome, Retention};
+use duroxide_cosmos::{PassOutcome, PauseOutcome, Retention};
 use duroxide_lambda::Target;
 use std::collections::BTreeMap;
 use tests::turns::*;
@@ -140,6 +140,25 @@ async fn begin_again(fixture: &Fixture) {
     committed.expect("nothing is in its way");
 }
 
+/// Deletes `a` and `b` in a process that crashes once the deletion is decided.
+async fn decide_deletion(fixture: &Fixture) {
+    let (listener, deletes) = fixture.process().await;
+    // Two marks, and the decision.
+    listener.crash_at_write(3, CrashPoint::AfterApplied);
+    let both = ["a".to_owned(), "b".to_owned()];
+    until_crash(&listener, deletes.delete_instances_atomic(&both, true)).await;
+    assert_eq!(kinds(fixture).await.get("deletion"), Some(&1), "it is decided");
+    fixture.clock.advance(MUCH_LATER);
+}
+
+/// How many documents of each type there are, but for receipts: they outlive the instance, so that a redelivery after its
+/// deletion cannot start it again.
+async fn left(fixture: &Fixture) -> BTreeMap<String, u64> {
+    let mut kinds = kinds(fixture).await;
+    kinds.remove("receipt");
+    kinds
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "exhaustive: a crash at each write"]
 async fn completing_a_decided_deletion_that_crashes_at_any_write_is_completed_by_the_next() {
@@ -148,22 +167,33 @@ async fn completing_a_decided_deletion_that_crashes_at_any_write_is_completed_by
         for instance in ["a", "b"] {
             begin_with(&fixture.provider, instance, 2, named()).await;
         }
-        let (listener, deletes) = fixture.process().await;
-        // Two marks, and the decision.
-        listener.crash_at_write(3, CrashPoint::AfterApplied);
-        let both = ["a".to_owned(), "b".to_owned()];
-        until_crash(&listener, deletes.delete_instances_atomic(&both, true)).await;
-        assert_eq!(kinds(&fixture).await.get("deletion"), Some(&1), "it is decided");
-        fixture.clock.advance(MUCH_LATER);
+        decide_deletion(&fixture).await;
         let (crashed, _) = end_twice(&fixture, n, point).await;
-        let mut after = kinds(&fixture).await;
-        // Receipts outlive the instance: a redelivery after its deletion must not begin it again.
-        after.remove("receipt");
-        assert!(after.is_empty(), "{point:?} {n}: {after:?}");
+        assert_eq!(left(&fixture).await, BTreeMap::new(), "{point:?} {n}");
         crashed
     })
     .await;
     assert!(crashes >= 6, "{crashes} crashes");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_two_that_complete_a_deletion_the_slower_one_leaves_nothing() {
+    let fixture = Fixture::new().await;
+    for instance in ["a", "b"] {
+        begin_with(&fixture.provider, instance, 2, named()).await;
+    }
+    decide_deletion(&fixture).await;
+    let (listener, late) = fixture.process().await;
+    // It has read that the instance is marked; its read of the decision is paused.
+    let pause = listener.pause_when(|log| log.len() == 1);
+    let resuming = tokio::spawn(async move { late.resume("a", false).await });
+    assert!(tests::is_paused(&pause, &resuming).await);
+    let pass = fixture.provider.maintain_unfinished(page_of(10)).await;
+    assert_eq!(pass.expect("it can be searched").failed, 0);
+    drop(pause);
+    let resumed = resuming.await.expect("it ends").expect("it can be asked");
+    assert_eq!(resumed.outcome, PauseOutcome::NotFound);
+    assert_eq!(left(&fixture).await, BTreeMap::new());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -3,7 +3,6 @@
 //! The activity has its effect before it goes wrong, where it runs at all: so that there is something to undo of which nobody
 //! has heard.
 
-use crate::ledger::Ledger;
 use crate::site::{order, to};
 use duroxide::providers::TagFilter;
 use duroxide::runtime::registry::ActivityRegistry;
@@ -15,6 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tests::ShiftedClock;
 use tests::cloud::{Cloud, CloudOptions, Function};
+use workflows::ledger::Ledger;
 use workflows::{
     CHARGE_CARD, FULFIL_ORDER, Order, Outcome, PICK_UP_PARCEL, REFUND_CARD, RESERVE_STOCK, SHIP_PARCEL, Why,
 };

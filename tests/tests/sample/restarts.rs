@@ -1,9 +1,9 @@
 //! A runtime that ends in the middle: the next one takes over, and nothing happens twice.
 
-use crate::ledger::{Fault, Ledger};
 use crate::site::{Site, large_order, order, to};
 use std::time::Duration;
 use tests::until;
+use workflows::ledger::{Fault, Ledger};
 use workflows::progress::Stage;
 use workflows::{Order, Outcome};
 

@@ -1,8 +1,8 @@
 //! An order that needs help is rewound after the shop is repaired: it ends as refunded or shipped, each effect once.
 
-use super::ledger::{ALWAYS, Fault, Ledger};
 use super::site::{Site, order, to};
 use duroxide_cosmos::{RewindOutcome, RewindRequest};
+use workflows::ledger::{ALWAYS, Fault, Ledger};
 use workflows::{Order, Outcome};
 
 async fn rewind(site: &Site, instance: &str) {

@@ -7,7 +7,7 @@ use duroxide::{Client, OrchestrationStatus};
 use duroxide_cosmos::CosmosProvider;
 use std::sync::Arc;
 use std::time::Duration;
-use tests::{PATIENCE, ShiftedClock, World, until};
+use tests::{PATIENCE, World, until};
 use workflows::progress::Stage;
 use workflows::shop::Shop;
 use workflows::{APPROVAL, Decision, FULFIL_ORDER, Line, Order, Outcome, Parcel};
@@ -17,8 +17,6 @@ pub struct Site {
     pub client: Client,
     /// How long after its worker was killed an activity is given to another.
     pub worker_lock: Duration,
-    /// The store's time, which a test can move forward.
-    pub clock: Arc<ShiftedClock>,
     pub store: Arc<CosmosProvider>,
     runtime: Option<Arc<Runtime>>,
     _world: World,
@@ -28,12 +26,10 @@ impl Site {
     /// Without a runtime.
     pub async fn idle() -> Site {
         let world = World::start().await;
-        let clock = Arc::new(ShiftedClock::default());
-        let store = world.provider_at(&clock).await;
+        let store = world.provider().await;
         Site {
             client: Client::new(Arc::clone(&store) as Arc<dyn Provider>),
             worker_lock: Duration::from_secs(30),
-            clock,
             store,
             runtime: None,
             _world: world,
@@ -142,14 +138,6 @@ impl Site {
             | OrchestrationStatus::Completed { custom_status, .. }
             | OrchestrationStatus::Failed { custom_status, .. } => custom_status,
         }
-    }
-
-    /// A key-value entry of an instance.
-    pub async fn kv(&self, instance: &str, key: &str) -> Option<String> {
-        self.client
-            .get_kv_value(instance, key)
-            .await
-            .expect("the entry can be read")
     }
 }
 

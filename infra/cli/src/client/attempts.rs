@@ -19,7 +19,7 @@ pub(super) fn open_line(of: &ActivityAttempts, now_ms: u64) -> String {
     let now = match (&of.running_since, of.attempts) {
         (Some(since), number) => {
             let runs = span(now_ms.saturating_sub(ms_of(since)));
-            format!("attempt {number} runs for {runs}")
+            format!("attempt {number} has been running for {runs}")
         }
         (None, 0) => "waits for its first attempt".to_owned(),
         (None, number) => format!("waits after attempt {number}"),
@@ -112,7 +112,7 @@ mod tests {
         let runs = span(3_000);
         assert_eq!(
             open_line(&activity(2, Some(20_000), ended()), 23_000),
-            format!("Charge (2): attempt 2 runs for {runs}; earlier: 1 timed-out")
+            format!("Charge (2): attempt 2 has been running for {runs}; earlier: 1 timed-out")
         );
         assert_eq!(
             open_line(&activity(1, None, ended()), 23_000),

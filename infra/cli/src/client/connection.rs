@@ -10,9 +10,10 @@ use crate::terminal::table::Look;
 use bytes::Bytes;
 use duroxide_lambda_api::types::{
     Accepted, Batch, BatchFailureList, BatchList, BatchRequest, CancelRequest, DeadLetter, DeadLetterList, Deleted,
-    Discarded, EventRequest, Execution, ExecutionList, Explanation, ForkRequest, Forked, History, Instance,
-    InstanceList, KeyValueList, Me, PauseChanged, PauseRequest, ProblemType, PruneRequest, Pruned, Redriven,
-    RestartRequest, Restarted, ResumeRequest, RewindRequest, Rewound, StartRequest, Started, Stats, StoreStats, Tree,
+    Diagnosis, Discarded, DoctorRequest, EventRequest, Execution, ExecutionList, Explanation, ForkRequest, Forked,
+    History, Instance, InstanceList, KeyValueList, Me, PauseChanged, PauseRequest, ProblemType, PruneRequest, Pruned,
+    Redriven, RestartRequest, Restarted, ResumeRequest, RewindRequest, Rewound, StartRequest, Started, Stats,
+    StoreStats, Tree,
 };
 use reqwest::StatusCode;
 use reqwest::header::{HeaderMap, HeaderValue};
@@ -54,6 +55,25 @@ impl Connection {
             transport: Transport::connect(target).await?,
             look: Look::of_stdout(),
         })
+    }
+
+    /// A connection to the API of a local cloud, whatever the variables of this shell say.
+    pub(super) async fn at(url: &str) -> Result<Connection, Failure> {
+        let given = Given {
+            url: Some(url.to_owned()),
+            ..Given::default()
+        };
+        let no_profiles = || Err(Failure::error("a local cloud needs no profile"));
+        let target = Target::choose(&given, |_| None, no_profiles)?;
+        Ok(Connection {
+            transport: Transport::connect(target).await?,
+            look: Look::of_stdout(),
+        })
+    }
+
+    /// Whether the API is on this machine.
+    pub(super) fn is_local(&self) -> bool {
+        self.transport.is_local()
     }
 
     pub(super) fn now_ms(&self) -> u64 {
@@ -343,6 +363,28 @@ impl Connection {
     pub(super) async fn delete(&self, instance: &str, force: bool) -> Result<Deleted, Failure> {
         let request = Request::delete(&["instances", instance]).maybe("force", force.then_some(true));
         self.of(instance, request).await
+    }
+
+    /// Deletes an instance, whatever its state. Tried again while the API is overloaded or unreachable for a moment. Returns whether
+    /// it was there.
+    pub(super) async fn remove(&self, instance: &str) -> Result<bool, Failure> {
+        let request = Request::delete(&["instances", instance]).query("force", true);
+        match self.transport.ask::<Deleted>(request.insistent()).await {
+            Ok(_) => Ok(true),
+            Err(Refused::Problem {
+                kind: Some(ProblemType::NotFound),
+                ..
+            }) => Ok(false),
+            Err(refused) => Err(refused.into()),
+        }
+    }
+
+    /// Lets the API examine its deployment.
+    pub(super) async fn doctor(&self, samples: u32) -> Result<Diagnosis, Refused> {
+        let body = DoctorRequest { samples: Some(samples) };
+        self.transport
+            .ask(Request::post(&["doctor"], &body)?.repeatable())
+            .await
     }
 
     pub(super) async fn store_stats(&self) -> Result<StoreStats, Failure> {

@@ -16,6 +16,7 @@
 //! | `instance` | what the status of an instance means |
 //! | `filter`, `recorded`, `saved` | which instances a command is about; their histories, from the API and in files |
 //! | `payload`, `event`, `attempts` | texts that come in; events of a history as text; attempts of activities as text |
+//! | `names` | which orchestration an instance runs |
 //! | `answer` | the answer of a verb, its exit code, and how both are printed |
 //!
 //! It speaks HTTP only, and knows neither the store nor the queues. `demo` and `up` are beside it.
@@ -31,6 +32,7 @@ mod connection;
 mod dashboard;
 mod dead_letters;
 mod delete;
+mod doctor;
 mod event;
 mod explain;
 mod filter;
@@ -38,6 +40,7 @@ mod fork;
 mod history;
 mod instance;
 mod list;
+mod names;
 mod pause;
 mod payload;
 mod profiles;
@@ -57,11 +60,15 @@ mod usage;
 mod wait;
 mod watch;
 
+pub(crate) use names::Names;
+pub(crate) use replay::{check, registered};
+
 use crate::terminal::program;
 use access::Token;
 use answer::{Answer, Failure};
 use clap::{Args, Subcommand};
 use connection::Connection;
+pub(crate) use replay::gate as replay_gate;
 use std::process::ExitCode;
 
 const EXIT_CODES: &str = "\
@@ -114,13 +121,14 @@ pub enum Command {
     DeadLetters(dead_letters::DeadLetters),
     Stats(stats::Stats),
     Explain(explain::Explain),
+    Doctor(doctor::Doctor),
     Dashboard(dashboard::Dashboard),
 }
 
 /// Arguments of every command.
 #[derive(Clone, Debug, Args)]
 pub struct Common {
-    /// The address of the HTTP API [default: $DUROXIDE_LAMBDA_URL, else that of a running `up`]
+    /// The address of the HTTP API [default: $DUROXIDE_LAMBDA_URL, else that of a local cloud (`dev` or `up`) on its default port]
     ///
     /// Requests to another machine are signed with the AWS credentials of this shell, unless there is a token.
     #[arg(long, value_name = "URL", help_heading = "Connection and output")]
@@ -182,6 +190,7 @@ impl Command {
             Command::DeadLetters(verb) => verb.common(),
             Command::Stats(verb) => &verb.common,
             Command::Explain(verb) => &verb.common,
+            Command::Doctor(verb) => &verb.common,
             Command::Dashboard(verb) => &verb.common,
         }
     }
@@ -209,6 +218,7 @@ impl Command {
             Command::DeadLetters(verb) => verb.act(&connection).await,
             Command::Stats(verb) => verb.act(&connection).await,
             Command::Explain(verb) => verb.act(&connection).await,
+            Command::Doctor(verb) => verb.act(&connection).await,
             Command::Replay(verb) => verb.run().await,
             // It keeps the connection.
             Command::Dashboard(verb) => verb.act(connection).await,

@@ -34,7 +34,7 @@ pub struct Restart {
     /// The version of the orchestration [default: as registered, usually the latest]
     #[arg(long, value_parser = id_parser())]
     version: Option<String>,
-    /// Also a child: its parent has gone on, and does not hear of it any more
+    /// Also restart a child: its parent has gone on, and does not get the new result
     #[arg(long, requires = "in_place")]
     alone: bool,
     /// Wait for the end, this many seconds at most [default without a number: 60]

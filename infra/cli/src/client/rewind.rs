@@ -32,7 +32,7 @@ pub struct Rewind {
     /// Run activities again whose results were obtained after that event
     #[arg(long)]
     discard_results: bool,
-    /// Rewind a child without its parent, which is not told of its end
+    /// Rewind a child without its parent, which does not get the new result
     #[arg(long)]
     alone: bool,
     /// Only list what would happen

@@ -52,6 +52,8 @@ pub(super) struct Request {
     key: Option<String>,
     /// Repeating it has no other effect.
     repeatable: bool,
+    /// It is repeated without a connection, too.
+    insistent: bool,
     waits: Duration,
 }
 
@@ -120,6 +122,7 @@ impl Request {
             if_none_match: None,
             key: None,
             repeatable: false,
+            insistent: false,
             waits: Duration::ZERO,
         }
     }
@@ -186,6 +189,12 @@ impl Request {
         self
     }
 
+    /// Repeatable, also while there is no connection: for what must be done at an end.
+    pub(super) fn insistent(mut self) -> Request {
+        self.insistent = true;
+        self.repeatable()
+    }
+
     /// Whether sending it twice has no other effect than once.
     fn is_repeatable(&self) -> bool {
         self.method == Method::GET || self.key.is_some() || self.repeatable
@@ -193,6 +202,11 @@ impl Request {
 }
 
 impl Transport {
+    /// Whether the API is on this machine: plain HTTP goes nowhere else.
+    pub(super) fn is_local(&self) -> bool {
+        self.base.starts_with("http:")
+    }
+
     pub(super) async fn connect(target: Target) -> Result<Transport, Failure> {
         let http = Client::builder()
             .connect_timeout(CONNECT_TIMEOUT)
@@ -247,7 +261,7 @@ impl Transport {
             let (status, headers, body) = match response {
                 Ok(response) => response,
                 // Before a connection was made nothing was sent; afterwards nobody knows.
-                Err(error) if is_last || error.is_connect() => return Err(self.unreachable(&error).into()),
+                Err(error) if is_last || (error.is_connect() && !request.insistent) => return Err(self.unreachable(&error).into()),
                 Err(_) => {
                     tokio::time::sleep(pause).await;
                     pause = (pause * 2).min(LONGEST_PAUSE);

@@ -14,6 +14,8 @@ const HIDDEN: [&str; 7] = [
     "function",
     "xrayTraceId",
 ];
+/// Fields that say nothing more to a reader who follows instances.
+const HIDDEN_OF_INSTANCE: [&str; 4] = ["activity_id", "orchestration_version", "records", "worker_id"];
 /// The most columns of a value; the report of maintenance is longer.
 const LONGEST: usize = 200;
 
@@ -38,6 +40,47 @@ pub(crate) fn readable(line: &LogLine) -> String {
     match serde_json::from_str(&line.text) {
         Ok(Value::Object(record)) => format!("{who:<16} {}", fields(&record)),
         _ => format!("{who:<16} {}", escape(&line.text)),
+    }
+}
+
+/// A line with the instance that it is about, if it names one.
+pub(crate) struct OfInstance {
+    pub(crate) instance: Option<String>,
+    /// The function, level, message and fields, escaped.
+    pub(crate) text: String,
+    /// It only says that a process of ours has started, or the like.
+    pub(crate) is_routine: bool,
+}
+
+/// The line for a reader who follows instances: without the number of the environment and the id of the instance.
+pub(crate) fn of_instance(line: &LogLine) -> OfInstance {
+    let who = &line.function;
+    match serde_json::from_str(&line.text) {
+        Ok(Value::Object(mut record)) => {
+            let instance = match record.remove("instance") {
+                Some(Value::String(instance)) => Some(instance),
+                _ => None,
+            };
+            record.retain(|name, value| {
+                let is_the_only = name == "execution" && *value == 1;
+                !is_the_only && !HIDDEN_OF_INSTANCE.contains(&name.as_str())
+            });
+            let begins = |name: &str, with: &str| {
+                record
+                    .get(name)
+                    .is_some_and(|it| it.as_str().is_some_and(|it| it.starts_with(with)))
+            };
+            OfInstance {
+                text: format!("{who:<12} {}", fields(&record)),
+                is_routine: instance.is_none() && begins("level", "INFO") && begins("target", "duroxide"),
+                instance,
+            }
+        }
+        _ => OfInstance {
+            instance: None,
+            text: format!("{who:<12} {}", escape(&line.text)),
+            is_routine: false,
+        },
     }
 }
 
@@ -83,6 +126,24 @@ mod tests {
         assert!(!is_idle(&run(1, Value::Null)));
         assert!(!is_idle(&run(0, json!("no"))));
         assert!(!is_idle(&line(r#"{"message":"a step ended"}"#)));
+    }
+
+    #[test]
+    fn a_record_names_its_instance_apart() {
+        let shown = of_instance(&line(
+            r#"{"level":"INFO","message":"a step ended","instance":"order-7","turn":2}"#,
+        ));
+        assert_eq!(shown.instance.as_deref(), Some("order-7"));
+        assert_eq!(shown.text, "worker       INFO  a step ended turn=2");
+        let ready = |level: &str, target: &str| {
+            let record = json!({ "level": level, "message": "ready", "target": target });
+            of_instance(&line(&record.to_string())).is_routine
+        };
+        assert!(ready("INFO", "duroxide_lambda::environment") && ready("INFO", "duroxide::runtime"));
+        assert!(!ready("WARN", "duroxide::runtime") && !ready("INFO", "workflows"));
+        let plain = of_instance(&line("printed\u{7}"));
+        assert_eq!((plain.instance, plain.is_routine), (None, false));
+        assert_eq!(plain.text, "worker       printed\\u{7}");
     }
 
     #[test]

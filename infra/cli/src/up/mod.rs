@@ -1,24 +1,31 @@
 //! `duroxide-lambda up`: the whole cloud, until Ctrl-C.
+//!
+//! | module | role |
+//! |---|---|
+//! | `log_lines` | the functions' log records as lines for people |
+//! | `output` | stdout and stderr that never block the cloud |
+//! | `rebuilt` | replaces functions whose binary was built again |
 
-mod log_lines;
+pub(crate) mod log_lines;
 mod output;
+mod rebuilt;
 
 pub(crate) use output::Output;
 
 use crate::arguments::CloudArguments;
 use crate::stop_requested;
+use crate::suggestions::{Workflows, workflows};
 use crate::terminal::program;
 use anyhow::{Context, anyhow};
 use clap::Args;
 use cosmos_emulator::{CosmosServer, StartError};
 use local_cloud::{Cloud, CloudError, LogSink, Server, Store};
+use rebuilt::Rebuilt;
+use std::pin::pin;
 use std::process::ExitCode;
 
 /// The default port of SQS and Lambda; clients try the next one, of the HTTP API.
-const PORT: u16 = 9400;
-/// An order; `ID` is its id.
-const SAMPLE_ORDER: &str = r#"{"id":"ID","customer":"ada","total_cents":4200,"lines":[{"sku":"teapot","quantity":1}],"parcels":[{"address":"12 Mill Lane"}]}"#;
-
+pub(crate) const PORT: u16 = 9400;
 /// Start everything and stay up: Cosmos DB, SQS, the functions, the HTTP API, the schedule.
 #[derive(Args, Debug)]
 pub(crate) struct Up {
@@ -50,12 +57,23 @@ impl Up {
             }
         });
         let embedded = matches!(options.store, Store::Embedded(_));
+        let rebuilt = Rebuilt::of(&options.functions);
+        let (orchestrator, variables) = (options.functions.orchestrator.clone(), options.variables.clone());
+        // One for the whole run: a second one would not see a signal that came before it.
+        let mut stop = pin!(stop_requested());
         let cloud = tokio::select! {
             started = Cloud::start(options) => started.map_err(|error| with_advice(error, self.cosmos_port))?,
-            stop = stop_requested() => return stop.map(|()| ExitCode::SUCCESS),
+            stop = &mut stop => return stop.map(|()| ExitCode::SUCCESS),
         };
-        stdout.line(&self.welcome(&cloud, embedded));
-        stop_requested().await?;
+        let running = async {
+            let workflows = workflows(&orchestrator, &variables).await;
+            stdout.line(&self.welcome(&cloud, &workflows, embedded));
+            rebuilt.follow(&cloud, stdout).await;
+        };
+        tokio::select! {
+            stop = &mut stop => stop?,
+            () = running => {}
+        }
         stdout.line("stopping the functions ...");
         cloud
             .shutdown()
@@ -71,7 +89,7 @@ impl Up {
         self.api_port.unwrap_or(next)
     }
 
-    fn welcome(&self, cloud: &Cloud, embedded: bool) -> String {
+    fn welcome(&self, cloud: &Cloud, workflows: &Workflows, embedded: bool) -> String {
         let mut text = "The local cloud is up.\n\n".to_owned();
         let kept = match (&self.cloud.data, embedded) {
             (Some(data), _) => format!("kept in {}", data.display()),
@@ -87,21 +105,14 @@ impl Up {
         if let (Some(data), Some(found)) = (&self.cloud.data, cloud.cosmos().and_then(CosmosServer::recovered)) {
             text += &format!("{}\n\n", found.describe(data));
         }
-        text += "Start a workflow in the dashboard, or in another terminal:\n";
-        text += &format!(
-            "    curl {api}/v1/orchestrations/fulfil-order/instances -H 'Content-Type: application/json' -H 'Prefer: wait=20' \\\n      \
-             -d '{{\"id\": \"A-1\", \"input\": {}}}'\n\nThe command line does the same:\n",
-            sample_order("A-1")
-        );
-        if self.api_port() != PORT + 1 {
-            text += &format!("    export DUROXIDE_LAMBDA_URL={api}\n");
+        text += &workflows.commands(&api, program(), self.api_port() != PORT + 1);
+        if self.cloud.orchestrator.is_none() {
+            text += &format!(
+                "\n`{} demo --keep` is a local cloud of its own, with orders to look at.\n",
+                program()
+            );
         }
-        text += &format!(
-            "    {0} start fulfil-order --id A-2 --wait --input '{1}'\n\n\
-             `{0} demo --keep` is a local cloud of its own, with orders to look at.\n\n",
-            program(),
-            sample_order("A-2")
-        );
+        text += "\n";
         text +=
             "Run your own functions with --orchestrator PATH --worker PATH. Another program needs these variables:\n";
         for (name, value) in cloud.variables() {
@@ -116,17 +127,19 @@ impl Up {
     }
 }
 
-fn sample_order(id: &str) -> String {
-    SAMPLE_ORDER.replace("ID", id)
-}
-
 /// The error of a cloud that did not start, with what to do about it.
 pub(crate) fn with_advice(error: CloudError, cosmos_port: u16) -> anyhow::Error {
+    with_advice_of(error, cosmos_port, "--api-port")
+}
+
+/// The same for a command whose option for the port of the HTTP API has this name.
+pub(crate) fn with_advice_of(error: CloudError, cosmos_port: u16, api_port: &str) -> anyhow::Error {
     let advice = match &error {
         CloudError::Listen { what, port, source } if is_taken(source) => {
             let option = match what {
                 Server::Aws => "--port",
-                Server::Api => "--api-port",
+                Server::Api => api_port,
+                Server::Attached => "--port",
             };
             format!(
                 "port {port} is taken: is another local cloud running? Stop it, or choose another port with {option}"
@@ -145,4 +158,26 @@ pub(crate) fn with_advice(error: CloudError, cosmos_port: u16) -> anyhow::Error 
 
 fn is_taken(source: &std::io::Error) -> bool {
     source.kind() == std::io::ErrorKind::AddrInUse
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_taken_port_is_reported_with_an_option_that_the_command_has() {
+        let taken = |what| CloudError::Listen {
+            what,
+            port: 9401,
+            source: std::io::ErrorKind::AddrInUse.into(),
+        };
+        for (error, option) in [
+            (with_advice(taken(Server::Api), 0), "with --api-port"),
+            (with_advice_of(taken(Server::Api), 0, "--port"), "with --port"),
+            (with_advice_of(taken(Server::Aws), 0, "--port"), "with --port"),
+        ] {
+            let said = error.to_string();
+            assert!(said.contains("port 9401 is taken") && said.ends_with(option), "{said}");
+        }
+    }
 }

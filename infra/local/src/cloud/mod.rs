@@ -29,7 +29,7 @@ mod store;
 mod variables;
 mod wiring;
 
-pub use options::{CloudError, CloudOptions, Functions, Server, Store};
+pub use options::{CloudError, CloudOptions, Functions, ReplaceError, Server, Store, tagged_worker};
 pub use status::{CloudStatus, FunctionStatus, QueueStatus};
 pub(crate) use variables::{ORCHESTRATOR_QUEUE, WORKER_QUEUE};
 
@@ -42,6 +42,7 @@ use cosmos_emulator::{CosmosServer, Listener};
 use endpoint::Endpoint;
 use status::Services;
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::task::JoinHandle;
@@ -63,7 +64,7 @@ impl Cloud {
     /// # Errors
     /// When any part does not start. Nothing is left running then.
     pub async fn start(options: CloudOptions) -> Result<Cloud, CloudError> {
-        options.functions.check()?;
+        options.check()?;
         let bound = bind(Server::Aws, options.port).await?;
         let api_port = match &options.functions.api {
             Some(_) => Some(bind(Server::Api, options.api_port).await?),
@@ -74,7 +75,7 @@ impl Cloud {
         store::provision(&options, &account).await?;
         let variables = variables::variables(&options, &account, &endpoint);
         let services = Arc::new(Services {
-            functions: wiring::functions(&options, &variables),
+            functions: wiring::functions(&options, &variables).await?,
             sqs: Arc::new(Sqs::new(wiring::queues(&options), options.loss)),
         });
         // Served before the functions start: a function may send a wakeup during its start.
@@ -85,7 +86,7 @@ impl Cloud {
         };
         let server = net::serve(bound, Arc::new(api));
         wiring::warm_up(&services).await?;
-        let api = api_port.zip(services.function(wiring::API)).map(|(port, function)| {
+        let api = api_port.zip(services.function(options::API)).map(|(port, function)| {
             let url = FunctionUrl::new(Arc::clone(function), port.address().to_string());
             net::serve_up_to(function_url::LARGEST_BODY, port, Arc::new(url))
         });
@@ -139,6 +140,32 @@ impl Cloud {
             function.kill_next(after);
             true
         })
+    }
+
+    /// Serves the function's invocations with this binary from now on, once a process of it has started.
+    ///
+    /// Invocations under way end on the old binary, or are killed at their timeout. Of a function that somebody attaches a process to, nothing
+    /// is started.
+    ///
+    /// # Errors
+    /// When the new binary does not start. The function serves with its old binary then.
+    pub async fn replace(&self, function: &str, binary: &Path) -> Result<(), ReplaceError> {
+        let Some(function) = self.services.function(function) else {
+            return Err(ReplaceError::Unknown(function.to_owned()));
+        };
+        options::check_binary(binary).map_err(|reason| ReplaceError::Binary {
+            path: binary.display().to_string(),
+            reason,
+        })?;
+        Ok(function.replace(binary.to_owned()).await?)
+    }
+
+    /// The environment variables of a process that attaches to this function; `None` if the function starts its processes itself.
+    pub fn attachment(&self, function: &str) -> Option<BTreeMap<String, String>> {
+        let function = self.services.function(function)?;
+        let mut variables = function.attached()?.variables();
+        variables.extend(function.settings().variables.iter().cloned());
+        Some(variables)
     }
 
     /// Stops the mappings and the schedule, ends the functions, and forces the data of the embedded Cosmos DB to disk.

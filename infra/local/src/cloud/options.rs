@@ -3,10 +3,17 @@
 use crate::lambda::{InvokeError, LogSink};
 use crate::sqs::Loss;
 use cosmos_emulator::{ServerOptions, StartError};
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+
+/// The functions' names.
+pub(super) const ORCHESTRATOR: &str = "orchestrator";
+pub(super) const WORKER: &str = "worker";
+pub(super) const MAINTENANCE: &str = "maintenance";
+pub(super) const API: &str = "api";
 
 /// The options of a [`Cloud`](super::Cloud).
 #[derive(Clone, Debug)]
@@ -23,6 +30,11 @@ pub struct CloudOptions {
     pub container: String,
     /// The functions' binaries.
     pub functions: Functions,
+    /// Workers of their own for activities with a tag: the binary by tag. Each has a queue of its own.
+    pub tagged: BTreeMap<String, PathBuf>,
+    /// Functions that start no process, by name, with the port of their Runtime API on `127.0.0.1` (0 takes any free one): somebody else
+    /// starts the process, which attaches.
+    pub attached: BTreeMap<String, u16>,
     /// More environment variables for the functions; they override the cloud's own.
     pub variables: Vec<(String, String)>,
     /// The most environments of each function at once, except the HTTP API.
@@ -79,27 +91,73 @@ pub struct Functions {
     pub api: Option<PathBuf>,
 }
 
-impl Functions {
-    /// Checks that all can be executed.
-    pub(super) fn check(&self) -> Result<(), CloudError> {
-        let all = [
-            ("orchestrator", &self.orchestrator),
-            ("worker", &self.worker),
-            ("maintenance", &self.maintenance),
+/// A function, as the options describe it.
+pub(super) struct Described<'a> {
+    pub(super) name: String,
+    pub(super) binary: &'a Path,
+    /// The tag whose activities it serves alone.
+    pub(super) tag: Option<&'a str>,
+}
+
+impl CloudOptions {
+    /// All functions of the cloud.
+    pub(super) fn described(&self) -> Vec<Described<'_>> {
+        let functions = &self.functions;
+        let named = [
+            (ORCHESTRATOR, Some(&functions.orchestrator)),
+            (WORKER, Some(&functions.worker)),
+            (MAINTENANCE, Some(&functions.maintenance)),
+            (API, functions.api.as_ref()),
         ];
-        let api = self.api.as_ref().map(|path| ("api", path));
-        for (function, path) in all.into_iter().chain(api) {
-            check_binary(path).map_err(|reason| CloudError::Binary {
-                function,
-                path: path.display().to_string(),
+        let named = named.into_iter().filter_map(|(name, binary)| {
+            Some(Described {
+                name: name.to_owned(),
+                binary: binary?,
+                tag: None,
+            })
+        });
+        let tagged = self.tagged.iter().map(|(tag, binary)| Described {
+            name: tagged_worker(tag),
+            binary,
+            tag: Some(tag),
+        });
+        named.chain(tagged).collect()
+    }
+
+    /// Checks that all functions can be executed, and that those to attach to exist.
+    pub(super) fn check(&self) -> Result<(), CloudError> {
+        let all = self.described();
+        for Described { name, binary, .. } in &all {
+            check_binary(binary).map_err(|reason| CloudError::Binary {
+                function: name.clone(),
+                path: binary.display().to_string(),
                 reason,
             })?;
         }
-        Ok(())
+        let mut names = BTreeSet::new();
+        if let Some(twice) = all.iter().find(|function| !names.insert(&function.name)) {
+            return Err(CloudError::Twice {
+                function: twice.name.clone(),
+            });
+        }
+        let known = |name: &String| all.iter().any(|function| function.name == *name);
+        match self.attached.keys().find(|name| !known(name)) {
+            Some(unknown) => Err(CloudError::Unknown {
+                function: unknown.clone(),
+                known: all.into_iter().map(|function| function.name).collect(),
+            }),
+            None => Ok(()),
+        }
     }
 }
 
-fn check_binary(path: &Path) -> Result<(), String> {
+/// The name of the function and of the queue for the activities with a tag.
+pub fn tagged_worker(tag: &str) -> String {
+    let plain = |c: char| if c.is_ascii_alphanumeric() || c == '_' { c } else { '-' };
+    format!("{WORKER}-{}", tag.chars().map(plain).collect::<String>())
+}
+
+pub(super) fn check_binary(path: &Path) -> Result<(), String> {
     let found = std::fs::metadata(path).map_err(|error| error.to_string())?;
     if !found.is_file() {
         return Err("it is not a file".to_owned());
@@ -120,6 +178,8 @@ impl CloudOptions {
             database: "duroxide".to_owned(),
             container: "workflows".to_owned(),
             functions,
+            tagged: BTreeMap::new(),
+            attached: BTreeMap::new(),
             variables: Vec::new(),
             concurrency: 4,
             api_concurrency: 20,
@@ -144,6 +204,8 @@ pub enum Server {
     Aws,
     /// The function URL of the HTTP API.
     Api,
+    /// The Runtime API of a function that somebody attaches a process to.
+    Attached,
 }
 
 impl fmt::Display for Server {
@@ -151,6 +213,7 @@ impl fmt::Display for Server {
         f.write_str(match self {
             Server::Aws => "SQS and Lambda",
             Server::Api => "the HTTP API",
+            Server::Attached => "an attached function",
         })
     }
 }
@@ -183,18 +246,51 @@ pub enum CloudError {
     #[error("the binary of the function {function} cannot be used: {path}: {reason}")]
     Binary {
         /// The function.
-        function: &'static str,
+        function: String,
         /// The path of its binary.
         path: String,
         /// Why it cannot be used.
         reason: String,
     },
+    /// Two tags differ only in signs that the name of a function cannot have.
+    #[error("two tags would have the function {function}: give them names that differ in letters or digits")]
+    Twice {
+        /// The function.
+        function: String,
+    },
+    /// There is no function of this name.
+    #[error("there is no function {function}: there are {}", known.join(", "))]
+    Unknown {
+        /// The name.
+        function: String,
+        /// The names of the functions that exist.
+        known: Vec<String>,
+    },
     /// A function ended before it asked for an invocation.
     #[error("the function {function} does not start: {error}")]
     Function {
         /// The function.
-        function: &'static str,
+        function: String,
         /// Why.
         error: InvokeError,
     },
+}
+
+/// Why a function was not replaced. It serves with its old binary.
+#[derive(Debug, thiserror::Error)]
+pub enum ReplaceError {
+    /// There is no function of this name.
+    #[error("there is no function {0}")]
+    Unknown(String),
+    /// The new binary does not exist or cannot be executed.
+    #[error("{path}: {reason}")]
+    Binary {
+        /// The path of the binary.
+        path: String,
+        /// Why it cannot be used.
+        reason: String,
+    },
+    /// A process of the new binary ended before it asked for an invocation.
+    #[error(transparent)]
+    Start(#[from] InvokeError),
 }

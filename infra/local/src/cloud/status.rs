@@ -9,7 +9,7 @@ use std::sync::Arc;
 /// Functions and queues, shared by the endpoint, the mappings and the schedule.
 #[derive(Debug)]
 pub(crate) struct Services {
-    pub(crate) functions: BTreeMap<&'static str, Arc<Function>>,
+    pub(crate) functions: BTreeMap<String, Arc<Function>>,
     pub(crate) sqs: Arc<Sqs>,
 }
 
@@ -63,7 +63,7 @@ impl Services {
                 killed: function.killed(),
                 environments: function.environments(),
             };
-            ((*name).to_owned(), status)
+            (name.clone(), status)
         });
         let queues = self.sqs.names().into_iter().filter_map(|name| {
             let status = QueueStatus {

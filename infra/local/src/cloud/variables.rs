@@ -1,6 +1,6 @@
 //! The environment variables of functions and clients. They are all that differs from a deployment.
 
-use super::options::{CloudOptions, Store};
+use super::options::{CloudOptions, Store, tagged_worker};
 use crate::aws::{REGION, queue_url};
 use std::collections::BTreeMap;
 
@@ -50,7 +50,19 @@ pub(crate) fn variables(options: &CloudOptions, account: &Account, endpoint: &st
         ("LOG_LEVEL", "info".to_owned()),
     ];
     let own = own.into_iter().map(|(name, value)| (name.to_owned(), value));
+    let own = own.chain(tagged_queues(options, endpoint));
     own.chain(options.variables.iter().cloned()).collect()
+}
+
+/// The queues of tags that have a worker of their own.
+fn tagged_queues(options: &CloudOptions, endpoint: &str) -> Option<(String, String)> {
+    let urls: BTreeMap<&str, String> = options
+        .tagged
+        .keys()
+        .map(|tag| (tag.as_str(), queue_url(endpoint, &tagged_worker(tag))))
+        .collect();
+    let urls = (!urls.is_empty()).then(|| serde_json::json!(urls).to_string());
+    urls.map(|urls| ("WORKER_TAG_QUEUE_URLS".to_owned(), urls))
 }
 
 /// The variables that the endpoint shows to anybody on this machine: without the key of an account.

@@ -1,9 +1,12 @@
 //! The parts of a cloud, made from its options: queues, functions, mappings between them, and the schedule.
 
-use super::options::{CloudError, CloudOptions};
+use super::bind;
+use super::options::{
+    API, CloudError, CloudOptions, Described, MAINTENANCE, ORCHESTRATOR, Server, WORKER, tagged_worker,
+};
 use super::status::Services;
 use super::variables::{DEAD_LETTER_QUEUE, ORCHESTRATOR_QUEUE, WORKER_QUEUE};
-use crate::lambda::{Function, FunctionSettings, Launcher, ProcessOptions, Spawner};
+use crate::lambda::{Attached, Function, FunctionSettings, Launcher, ProcessOptions, Spawner};
 use crate::mapping::{Mapping, MappingSettings};
 use crate::sqs::{QueueSettings, Redrive};
 use bytes::Bytes;
@@ -11,13 +14,14 @@ use cosmos::{Clock as _, SystemClock};
 use duroxide_lambda::log::rfc3339;
 use serde_json::json;
 use std::collections::BTreeMap;
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::MissedTickBehavior;
 
-/// The name of the HTTP API's function.
-pub(super) const API: &str = "api";
+/// Locks of activities that a person may hold at a breakpoint, where nothing renews them. The activity of one that is lost runs again.
+const HELD_LOCKS: [&str; 2] = ["DUROXIDE_WORK_LOCK_SECONDS", "DUROXIDE_SESSION_LOCK_SECONDS"];
+/// How long they last for a function that somebody attaches a process to.
+const HELD_SECONDS: &str = "600";
 
 pub(super) fn queues(options: &CloudOptions) -> Vec<QueueSettings> {
     let queue = |name: &str, redrive: Option<Redrive>| QueueSettings {
@@ -29,47 +33,61 @@ pub(super) fn queues(options: &CloudOptions) -> Vec<QueueSettings> {
         dead_letters: DEAD_LETTER_QUEUE.to_owned(),
         max_receives: options.max_receives,
     };
-    vec![
+    let tagged = options.tagged.keys().map(|tag| tagged_worker(tag));
+    let tagged: Vec<QueueSettings> = tagged.map(|name| queue(&name, Some(redrive.clone()))).collect();
+    let mut queues = vec![
         queue(ORCHESTRATOR_QUEUE, Some(redrive.clone())),
         queue(WORKER_QUEUE, Some(redrive)),
         queue(DEAD_LETTER_QUEUE, None),
-    ]
+    ];
+    queues.extend(tagged);
+    queues
 }
 
-pub(super) fn functions(
+/// The functions, and the ports of those to attach to.
+pub(super) async fn functions(
     options: &CloudOptions,
     variables: &BTreeMap<String, String>,
-) -> BTreeMap<&'static str, Arc<Function>> {
+) -> Result<BTreeMap<String, Arc<Function>>, CloudError> {
     let processes = ProcessOptions {
         spawner: Spawner::start(),
         launcher: options.launcher.clone().map_or(Launcher::Direct, Launcher::Binary),
         logs: options.logs.clone(),
         freeze: options.freeze,
     };
-    let function = |name: &'static str, binary: &Path, concurrency: usize| {
+    let mut functions = BTreeMap::new();
+    for Described { name, binary, tag } in options.described() {
+        let attached = match options.attached.get(&name) {
+            Some(port) => Some(Attached::serve(&name, bind(Server::Attached, *port).await?)),
+            None => None,
+        };
+        let concurrency = match name.as_str() {
+            // One process, one invocation.
+            _ if attached.is_some() => 1,
+            MAINTENANCE => 1,
+            API => options.api_concurrency,
+            _ => options.concurrency,
+        };
+        let mut variables = variables.clone();
+        if let Some(tag) = tag {
+            variables.insert("WORKER_TAGS".to_owned(), tag.to_owned());
+        }
+        if attached.is_some() {
+            let is_set = |lock: &str| options.variables.iter().any(|(set, _)| set == lock);
+            let locks = HELD_LOCKS.iter().filter(|lock| !is_set(lock));
+            variables.extend(locks.map(|lock| ((*lock).to_owned(), HELD_SECONDS.to_owned())));
+        }
         let settings = FunctionSettings {
-            name: name.to_owned(),
+            name: name.clone(),
             binary: binary.to_owned(),
-            variables: variables.clone().into_iter().collect(),
+            variables: variables.into_iter().collect(),
             timeout: options.timeout,
             concurrency,
             idle: options.idle,
         };
-        (name, Function::new(settings, processes.clone()))
-    };
-    let mut functions = BTreeMap::from([
-        function("orchestrator", &options.functions.orchestrator, options.concurrency),
-        function("worker", &options.functions.worker, options.concurrency),
-        function("maintenance", &options.functions.maintenance, 1),
-    ]);
-    functions.extend(
-        options
-            .functions
-            .api
-            .iter()
-            .map(|api| function(API, api, options.api_concurrency)),
-    );
-    functions
+        functions.insert(name, Function::new(settings, processes.clone(), attached));
+    }
+    Ok(functions)
 }
 
 /// Starts one environment of each function; ends all of them if one does not start.
@@ -77,7 +95,10 @@ pub(super) async fn warm_up(services: &Services) -> Result<(), CloudError> {
     for (name, function) in &services.functions {
         if let Err(error) = function.warm_up().await {
             services.close().await;
-            return Err(CloudError::Function { function: name, error });
+            return Err(CloudError::Function {
+                function: name.clone(),
+                error,
+            });
         }
     }
     Ok(())
@@ -85,27 +106,30 @@ pub(super) async fn warm_up(services: &Services) -> Result<(), CloudError> {
 
 pub(super) fn mappings(options: &CloudOptions, services: &Services) -> Vec<Mapping> {
     let mapping = |queue: &str, function: &str| {
+        let function = services.function(function)?;
         let settings = MappingSettings {
             queue: queue.to_owned(),
-            batch_size: options.batch_size,
+            batch_size: match function.attached() {
+                // Who steps through a function sees one step at a time.
+                Some(_) => 1,
+                None => options.batch_size,
+            },
         };
-        let function = services.function(function)?;
         Some(Mapping::start(&settings, &services.sqs, function))
     };
-    [
-        mapping(ORCHESTRATOR_QUEUE, "orchestrator"),
-        mapping(WORKER_QUEUE, "worker"),
-    ]
-    .into_iter()
-    .flatten()
-    .collect()
+    let tagged = options.tagged.keys().map(|tag| tagged_worker(tag));
+    [mapping(ORCHESTRATOR_QUEUE, ORCHESTRATOR), mapping(WORKER_QUEUE, WORKER)]
+        .into_iter()
+        .chain(tagged.map(|name| mapping(&name, &name)))
+        .flatten()
+        .collect()
 }
 
 /// Invokes maintenance at once and then once a period. Runs do not overlap.
 pub(super) async fn schedule(services: Arc<Services>, period: Duration) {
     let mut ticks = tokio::time::interval(period);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    while let Some(function) = services.function("maintenance") {
+    while let Some(function) = services.function(MAINTENANCE) {
         ticks.tick().await;
         let event = json!({
             "version": "0",

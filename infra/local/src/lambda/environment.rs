@@ -20,10 +20,20 @@ use tokio::task::JoinHandle;
 /// How long to read what a process left in its pipes when it ended.
 const LAST_LINES: Duration = Duration::from_secs(3);
 
+/// Which of a function's environments it is.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Identity {
+    /// Counts the environments of the function.
+    pub(super) number: u64,
+    /// Counts the binaries of the function.
+    pub(super) generation: u64,
+}
+
 /// See the module.
 #[derive(Debug)]
 pub(super) struct Environment {
     pub(super) number: u64,
+    pub(super) generation: u64,
     pub(super) pid: u32,
     work: mpsc::Sender<Invocation>,
     phase: watch::Receiver<Phase>,
@@ -34,10 +44,11 @@ pub(super) struct Environment {
 }
 
 impl Environment {
-    /// Starts the function's binary.
+    /// Starts this binary of the function.
     pub(super) async fn start(
         settings: &FunctionSettings,
-        number: u64,
+        binary: &Path,
+        Identity { number, generation }: Identity,
         processes: &ProcessOptions,
     ) -> std::io::Result<Environment> {
         let bound = HttpServer::bind(0).await?;
@@ -49,10 +60,11 @@ impl Environment {
             queue,
             phase_sender.clone(),
         ));
-        let mut command = processes.launcher.command(&settings.binary);
+        let mut command = processes.launcher.command(binary);
         command
             .env_clear()
-            .envs(variables(settings, number, &bound.address().to_string()))
+            .envs(of_lambda(&settings.name, number, &bound.address().to_string()))
+            .envs(of_the_machine(binary))
             .envs(settings.variables.iter().map(|(name, value)| (name, value)));
         let server = net::serve(bound, Arc::clone(&api));
         let mut group = processes.spawner.spawn(command).await?;
@@ -70,6 +82,7 @@ impl Environment {
         tokio::spawn(attend(group, Arc::clone(&kill), phase_sender, reading));
         Ok(Environment {
             number,
+            generation,
             pid: id.as_raw_nonzero().get().unsigned_abs(),
             work,
             phase,
@@ -184,14 +197,11 @@ async fn attend(
     phase.send_replace(Phase::Ended(how));
 }
 
-/// The variables that Lambda sets.
-fn variables(settings: &FunctionSettings, number: u64, api: &str) -> Vec<(&'static str, String)> {
-    let name = &settings.name;
-    // On Lambda, the folder into which the archive was unpacked.
-    let root = settings.binary.parent().unwrap_or_else(|| Path::new("/"));
+/// The variables that Lambda sets for the runtime.
+pub(super) fn of_lambda(name: &str, number: u64, api: &str) -> Vec<(&'static str, String)> {
     vec![
         ("AWS_LAMBDA_RUNTIME_API", api.to_owned()),
-        ("AWS_LAMBDA_FUNCTION_NAME", name.clone()),
+        ("AWS_LAMBDA_FUNCTION_NAME", name.to_owned()),
         ("AWS_LAMBDA_FUNCTION_VERSION", "$LATEST".to_owned()),
         ("AWS_LAMBDA_FUNCTION_MEMORY_SIZE", "256".to_owned()),
         ("AWS_LAMBDA_INITIALIZATION_TYPE", "on-demand".to_owned()),
@@ -202,6 +212,14 @@ fn variables(settings: &FunctionSettings, number: u64, api: &str) -> Vec<(&'stat
             format!("[$LATEST]{}-{number}", RandomIds.unique()),
         ),
         ("_HANDLER", "bootstrap".to_owned()),
+    ]
+}
+
+/// The variables that describe the machine of an environment.
+fn of_the_machine(binary: &Path) -> Vec<(&'static str, String)> {
+    // On Lambda, the folder into which the archive was unpacked.
+    let root = binary.parent().unwrap_or_else(|| Path::new("/"));
+    vec![
         ("LAMBDA_TASK_ROOT", root.display().to_string()),
         ("LANG", "en_US.UTF-8".to_owned()),
         ("PATH", "/usr/local/bin:/usr/bin/:/bin:/opt/bin".to_owned()),

@@ -1,10 +1,16 @@
 //! A function: a pool of environments behind one verb, `invoke`.
 //!
 //! An invocation waits for a place below the concurrency limit (or is refused, if its caller does not wait), then takes the
-//! environment that became idle last, or starts one. Invariant: an environment serves one invocation at a time. One that has ended, was killed or overran its timeout
-//! never serves again.
+//! environment that became idle last, or starts one.
+//!
+//! The binary can be replaced while the function serves: [`Function::replace`] starts an environment of the new one, and from then on
+//! no invocation begins on the old one. Invocations under way end where they are.
+//!
+//! Invariants: an environment serves one invocation at a time. One that has ended, was killed, overran its timeout, or runs a binary that
+//! was replaced never serves again. A function that somebody attaches a process to ([`Attached`]) starts none.
 
-use super::environment::Environment;
+use super::attached::Attached;
+use super::environment::{Environment, Identity};
 use super::error::InvokeError;
 use super::logs::LogSink;
 use super::process::{Launcher, Spawner};
@@ -15,7 +21,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::sync::{Mutex as AsyncMutex, Semaphore, SemaphorePermit};
 use tokio::time::Instant;
 
 /// The limit for a start. Lambda's own is 10 s; this one only catches processes that hang, also on a busy machine.
@@ -25,7 +31,7 @@ const INIT_LIMIT: Duration = Duration::from_secs(30);
 #[derive(Clone, Debug)]
 pub(crate) struct FunctionSettings {
     pub(crate) name: String,
-    /// The binary, as it would be deployed.
+    /// The binary at first, as it would be deployed.
     pub(crate) binary: PathBuf,
     /// Environment variables, besides Lambda's own.
     pub(crate) variables: Vec<(String, String)>,
@@ -81,6 +87,10 @@ pub(crate) struct Function {
     settings: FunctionSettings,
     processes: ProcessOptions,
     pool: Mutex<Pool>,
+    /// Set: the processes are somebody else's.
+    attached: Option<Attached>,
+    /// One replacement at a time.
+    replacing: AsyncMutex<()>,
     places: Semaphore,
     started: AtomicU64,
     counts: Mutex<FunctionCounts>,
@@ -90,19 +100,42 @@ pub(crate) struct Function {
     closed: AtomicBool,
 }
 
-#[derive(Debug, Default)]
+/// A binary, and how many replaced it before.
+#[derive(Clone, Debug)]
+struct Code {
+    binary: PathBuf,
+    generation: u64,
+}
+
+#[derive(Debug)]
 struct Pool {
+    /// What new environments run, and the only generation that may become idle.
+    code: Code,
     idle: Vec<(Instant, Arc<Environment>)>,
     busy: BTreeMap<u64, Arc<Environment>>,
 }
 
 impl Function {
-    pub(crate) fn new(settings: FunctionSettings, processes: ProcessOptions) -> Arc<Function> {
+    pub(crate) fn new(
+        settings: FunctionSettings,
+        processes: ProcessOptions,
+        attached: Option<Attached>,
+    ) -> Arc<Function> {
+        let pool = Pool {
+            code: Code {
+                binary: settings.binary.clone(),
+                generation: 0,
+            },
+            idle: Vec::new(),
+            busy: BTreeMap::new(),
+        };
         let function = Arc::new(Function {
             places: Semaphore::new(settings.concurrency.max(1)),
             settings,
             processes,
-            pool: Mutex::default(),
+            pool: Mutex::new(pool),
+            attached,
+            replacing: AsyncMutex::default(),
             started: AtomicU64::new(0),
             counts: Mutex::default(),
             planned_kills: Mutex::default(),
@@ -128,6 +161,11 @@ impl Function {
         *self.counts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Where somebody attaches a process.
+    pub(crate) fn attached(&self) -> Option<&Attached> {
+        self.attached.as_ref()
+    }
+
     /// How many processes [`Function::kill_next`] has killed.
     pub(crate) fn killed(&self) -> u64 {
         self.kills.load(Ordering::SeqCst)
@@ -135,9 +173,40 @@ impl Function {
 
     /// Starts an environment before any invocation, so that a broken function is known at once.
     pub(crate) async fn warm_up(&self) -> Result<(), InvokeError> {
-        let environment = self.start().await?;
+        if self.attached.is_some() {
+            return Ok(());
+        }
+        let environment = self.start(self.code()).await?;
         environment.ready(INIT_LIMIT).await?;
         self.pool().idle.push((Instant::now(), environment));
+        Ok(())
+    }
+
+    /// Serves from now on with this binary, once a process of it has started. The old one goes on if none does.
+    ///
+    /// Idle environments of the old binary end now, busy ones after their invocation.
+    pub(crate) async fn replace(&self, binary: PathBuf) -> Result<(), InvokeError> {
+        let _alone = self.replacing.lock().await;
+        let code = Code {
+            binary,
+            generation: self.code().generation + 1,
+        };
+        if self.attached.is_some() {
+            self.pool().code = code;
+            return Ok(());
+        }
+        let environment = self.start(code.clone()).await?;
+        environment.ready(INIT_LIMIT).await?;
+        let old = {
+            let mut pool = self.pool();
+            // Checked with the pool in hand: `take_all` does not see it any more.
+            if self.closed.load(Ordering::SeqCst) {
+                return Err(InvokeError::closed());
+            }
+            pool.code = code;
+            std::mem::replace(&mut pool.idle, vec![(Instant::now(), environment)])
+        };
+        futures::future::join_all(old.iter().map(|(_, environment)| environment.kill())).await;
         Ok(())
     }
 
@@ -149,6 +218,10 @@ impl Function {
 
     /// The same for a caller that does not wait: `Throttled` while all environments are busy.
     pub(crate) async fn invoke_now(&self, payload: Bytes) -> Result<Bytes, InvokeError> {
+        if self.attached.is_some() {
+            // There is one process at most, and a person in front of it.
+            return self.invoke(payload).await;
+        }
         let Ok(place) = self.places.try_acquire() else {
             self.count(|counts| counts.throttles += 1);
             return Err(InvokeError::Throttled(self.settings.concurrency.max(1)));
@@ -158,9 +231,16 @@ impl Function {
 
     async fn invoke_in(&self, _place: SemaphorePermit<'_>, payload: Bytes) -> Result<Bytes, InvokeError> {
         self.count(|counts| counts.invocations += 1);
+        if let Some(attached) = &self.attached {
+            let answer = attached.invoke(payload).await;
+            if let Err(error) = &answer {
+                self.failed(0, error);
+            }
+            return answer;
+        }
         let environment = match self.take_idle() {
             Some(environment) => Ok(environment),
-            None => self.start().await,
+            None => self.start(self.code()).await,
         };
         let (number, answer) = match environment {
             Ok(environment) => (environment.number, self.serve(environment, payload).await),
@@ -188,11 +268,18 @@ impl Function {
     async fn serve(&self, environment: Arc<Environment>, payload: Bytes) -> Result<Bytes, InvokeError> {
         self.pool().busy.insert(environment.number, Arc::clone(&environment));
         let answer = self.serve_with(&environment, payload).await;
-        let mut pool = self.pool();
-        pool.busy.remove(&environment.number);
-        if environment.is_alive() {
-            pool.idle.push((Instant::now(), environment));
+        {
+            let mut pool = self.pool();
+            pool.busy.remove(&environment.number);
+            if environment.generation == pool.code.generation {
+                if environment.is_alive() {
+                    pool.idle.push((Instant::now(), environment));
+                }
+                return answer;
+            }
         }
+        // Its binary was replaced meanwhile.
+        environment.kill().await;
         answer
     }
 
@@ -266,17 +353,22 @@ impl Function {
             .find(|environment| environment.is_alive())
     }
 
-    async fn start(&self) -> Result<Arc<Environment>, InvokeError> {
+    fn code(&self) -> Code {
+        self.pool().code.clone()
+    }
+
+    async fn start(&self, code: Code) -> Result<Arc<Environment>, InvokeError> {
         if self.closed.load(Ordering::SeqCst) {
             return Err(InvokeError::closed());
         }
         let number = self.started.fetch_add(1, Ordering::SeqCst) + 1;
         self.count(|counts| counts.cold_starts += 1);
-        let started = Environment::start(&self.settings, number, &self.processes).await;
-        let environment = started.map_err(|error| {
-            let binary = self.settings.binary.display();
-            InvokeError::Spawn(format!("{binary}: {error}"))
-        })?;
+        let identity = Identity {
+            number,
+            generation: code.generation,
+        };
+        let started = Environment::start(&self.settings, &code.binary, identity, &self.processes).await;
+        let environment = started.map_err(|error| InvokeError::Spawn(format!("{}: {error}", code.binary.display())))?;
         Ok(Arc::new(environment))
     }
 

@@ -11,6 +11,7 @@
 //! | module | role |
 //! |---|---|
 //! | `function` | the pool: which environment serves an invocation |
+//! | `attached` | a function whose process somebody else starts |
 //! | `environment` | one process, from its start to its end |
 //! | `runtime_api` | the HTTP API that the process calls |
 //! | `process` | process groups: started so that they end with this process, frozen and killed as one |
@@ -20,6 +21,7 @@
 //! Differences from Lambda: no memory limit, no extensions, no SnapStart, and a process sees this machine's files and
 //! network. It gets only the environment variables that Lambda sets and those of its settings.
 
+mod attached;
 mod environment;
 mod error;
 mod function;
@@ -27,6 +29,7 @@ mod logs;
 mod process;
 mod runtime_api;
 
+pub(crate) use attached::Attached;
 pub use error::InvokeError;
 pub use function::{EnvironmentStatus, FunctionCounts};
 pub(crate) use function::{Function, FunctionSettings, ProcessOptions};

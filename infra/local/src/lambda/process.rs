@@ -17,6 +17,7 @@ use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, ExitStatus, Stdio};
 use std::sync::mpsc;
+use std::time::Duration;
 use tokio::process::{Child, ChildStderr, ChildStdout};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::oneshot;
@@ -25,6 +26,9 @@ use tokio::sync::oneshot;
 const MARK: &str = "become-child";
 /// The launcher could not start its program; the code that shells use.
 const NOT_STARTED: u8 = 127;
+/// How often the launcher tries again to execute a file that is open for writing, and the pause before.
+const BUSY_TRIES: u32 = 100;
+const BUSY_PAUSE: Duration = Duration::from_millis(20);
 
 /// How children are started.
 #[derive(Clone, Debug)]
@@ -77,7 +81,17 @@ fn replace(parent: &OsString, program: &OsString) -> io::Error {
     }
     #[cfg(not(target_os = "linux"))]
     let _ = parent;
-    Command::new(program).exec()
+    let mut tries = 0;
+    loop {
+        let error = Command::new(program).exec();
+        // A program that was just copied is busy while a child, which was forked during the copying, has it open for writing: until that
+        // child executes its own program.
+        if error.kind() != io::ErrorKind::ExecutableFileBusy || tries == BUSY_TRIES {
+            return error;
+        }
+        tries += 1;
+        std::thread::sleep(BUSY_PAUSE);
+    }
 }
 
 /// Starts processes; see the module.

@@ -111,9 +111,17 @@ impl RuntimeApi {
             }
             Phase::Ready | Phase::Ended(_) => false,
         });
+        // A process that asks for the next invocation answers the last one no more. Of an attached function it may be another process.
+        drop(self.current.lock().unwrap_or_else(PoisonError::into_inner).take());
         let mut work = self.work.lock().await;
         self.signal(Signal::STOP);
-        let invocation = work.recv().await;
+        let invocation = loop {
+            match work.recv().await {
+                // Nobody waits for its answer any more.
+                Some(abandoned) if abandoned.answer.is_closed() => {}
+                received => break received,
+            }
+        };
         self.signal(Signal::CONT);
         let Some(invocation) = invocation else {
             return json(

@@ -4,6 +4,7 @@ pub(crate) mod batches;
 pub(crate) mod dashboard;
 pub(crate) mod dead_letters;
 pub(crate) mod details;
+pub(crate) mod doctor;
 pub(crate) mod explain;
 pub(crate) mod fork;
 pub(crate) mod instances;

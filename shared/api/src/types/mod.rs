@@ -6,6 +6,7 @@ mod attention;
 mod batch;
 mod dashboard;
 mod dead_letter;
+mod doctor;
 mod explain;
 mod fork;
 mod history;
@@ -29,6 +30,7 @@ pub use batch::{
 };
 pub use dashboard::{AuthMode, DashboardConfig, Me, Role, SignIn};
 pub use dead_letter::{DeadLetter, DeadLetterList, DeadLetterSummary, Discarded, Redriven};
+pub use doctor::{Check, CheckState, Diagnosis, DoctorRequest, FunctionFacts, OperationCost, QueueFinding};
 pub use explain::{ChainLink, Evidence, Explanation, Next, Similar, Wait};
 pub use fork::{EditedResult, ForkRequest, Forked};
 pub use history::{

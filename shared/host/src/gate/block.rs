@@ -5,6 +5,7 @@
 //!
 //! What duroxide does not notice cannot be blocked: code that returns earlier than its history did completes.
 
+use crate::canary;
 use crate::config::{Limits, OnDefect};
 use duroxide::providers::{OrchestrationItem, WorkItem};
 use duroxide::runtime::registry::Registry;
@@ -57,20 +58,30 @@ pub(super) fn before(
             reason,
         });
     }
+    unknown(item, orchestrations)
+}
+
+/// Why the orchestration of a turn cannot be run: nobody registers it.
+pub(crate) fn unknown(item: &OrchestrationItem, orchestrations: &OrchestrationRegistry) -> Option<Block> {
     let (name, version) = orchestration(item)?;
     unknown_orchestration(orchestrations, name, version)
 }
 
 /// Why the turn that was run must not be committed.
 pub(super) fn after(decision: &TurnDecision, limits: &Limits) -> Option<Block> {
-    let details = decision.events.iter().find_map(|event| match &event.kind {
+    defect(&decision.events, limits)
+}
+
+/// The same, from the events of the turn.
+pub(crate) fn defect(events: &[Event], limits: &Limits) -> Option<Block> {
+    let details = events.iter().find_map(|event| match &event.kind {
         EventKind::OrchestrationFailed { details } => Some(details),
         _ => None,
     })?;
     // It fails with the error of a child, which no build can change.
     let is_of_child =
         |event: &Event| matches!(&event.kind, EventKind::SubOrchestrationFailed { details: of } if of == details);
-    if decision.events.iter().any(is_of_child) {
+    if events.iter().any(is_of_child) {
         return None;
     }
     match details {
@@ -106,7 +117,7 @@ pub(super) fn after(decision: &TurnDecision, limits: &Limits) -> Option<Block> {
 }
 
 /// Why an activity cannot be run.
-pub(super) fn unknown_activity<H: ?Sized>(activities: &Registry<H>, name: &str) -> Option<Block> {
+pub(crate) fn unknown_activity<H: ?Sized>(activities: &Registry<H>, name: &str) -> Option<Block> {
     if activities.has(name) || name.starts_with(BUILT_IN) {
         return None;
     }
@@ -188,6 +199,7 @@ pub(super) fn is_over(event: &Event) -> bool {
 }
 
 fn listed(mut names: Vec<String>) -> String {
+    names.retain(|name| !canary::is_reserved(name));
     if names.is_empty() {
         return "none".to_owned();
     }

@@ -48,6 +48,10 @@ mod verbs;
 mod work;
 
 pub(crate) use block::{cut, not_registered, without_payloads};
+#[cfg(feature = "testing")]
+pub(crate) use block::{defect, unknown, unknown_activity};
+#[cfg(feature = "testing")]
+pub(crate) use reason::killed;
 
 use crate::budget::Budget;
 use crate::config::{LEAST_TIME, Limits};

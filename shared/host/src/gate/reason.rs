@@ -12,6 +12,19 @@ pub(super) enum Allowed {
     WorkerTimeout(Duration),
 }
 
+/// The reason of an activity whose process died each time.
+#[cfg(feature = "testing")]
+pub(crate) fn killed(name: &str, tried: u32) -> String {
+    let lost = |number| Attempt {
+        number,
+        began: 0,
+        ended: 0,
+        end: AttemptEnd::Lost,
+    };
+    let attempts: Vec<Attempt> = (1..=tried).map(lost).collect();
+    reason(name, tried, &attempts, Allowed::WorkerTimeout(Duration::ZERO))
+}
+
 /// The reason in one sentence. `attempts` may lack the older ones of the `tried`, which nobody has kept.
 pub(super) fn reason(name: &str, tried: u32, attempts: &[Attempt], allowed: Allowed) -> String {
     let of = |end: AttemptEnd| attempts.iter().filter(move |attempt| attempt.end == end);

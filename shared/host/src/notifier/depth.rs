@@ -1,7 +1,8 @@
-//! A queue of a notifier by its name, and how many wakeups it holds.
+//! A queue of a notifier by its name, how many wakeups it holds, and its settings.
 
 use duroxide_cosmos::Target;
 use std::fmt;
+use std::time::Duration;
 
 /// One of a notifier's queues: `turn`, `work`, or `work:` and a tag that has a queue of its own.
 ///
@@ -70,4 +71,15 @@ pub struct Depth {
     pub in_flight: u64,
     /// To be received later.
     pub delayed: u64,
+}
+
+/// The settings of a queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct QueueSettings {
+    /// How long a received wakeup is hidden.
+    pub visibility: Duration,
+    /// After so many receives a wakeup goes to the dead-letter queue; `None` without such a queue.
+    pub max_receives: Option<u32>,
+    /// How long a wakeup is kept, if the service says so.
+    pub retention: Option<Duration>,
 }

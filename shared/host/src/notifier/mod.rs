@@ -14,7 +14,7 @@
 mod bounded;
 mod coalesce;
 mod depth;
-#[cfg(any(test, feature = "testing"))]
+#[cfg(any(test, feature = "internals"))]
 pub(crate) mod memory;
 mod sqs;
 
@@ -26,8 +26,8 @@ use std::time::Duration;
 
 pub use bounded::BoundedNotifier;
 pub(crate) use coalesce::{Coalescer, UnderWay};
-pub use depth::{Depth, QueueName};
-#[cfg(feature = "testing")]
+pub use depth::{Depth, QueueName, QueueSettings};
+#[cfg(feature = "internals")]
 pub use memory::Memory;
 pub use sqs::{Queues, Sqs};
 
@@ -87,5 +87,13 @@ pub trait Notifier: fmt::Debug + Send + Sync {
     /// wakes overdue items at growing ages.
     async fn depth(&self, _queue: &QueueName) -> Option<Depth> {
         None
+    }
+
+    /// The settings of a queue, for whoever examines a deployment; `None` (the default) if the transport has none.
+    ///
+    /// # Errors
+    /// Why they cannot be read.
+    async fn settings(&self, _queue: &QueueName) -> Result<Option<QueueSettings>, String> {
+        Ok(None)
     }
 }

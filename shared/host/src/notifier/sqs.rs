@@ -6,7 +6,7 @@
 //!
 //! Invariant: every wakeup is either accepted by the service or returned as [`NotSent`].
 
-use super::{Delayed, Depth, NotSent, Notifier, QueueName};
+use super::{Delayed, Depth, NotSent, Notifier, QueueName, QueueSettings};
 use crate::aws;
 use crate::wakeup::Wakeup;
 use async_trait::async_trait;
@@ -153,6 +153,44 @@ impl Notifier for Sqs {
             }
         }
     }
+
+    async fn settings(&self, queue: &QueueName) -> Result<Option<QueueSettings>, String> {
+        let request = self.client().await.get_queue_attributes();
+        let request = request
+            .queue_url(self.queues.url(queue))
+            .set_attribute_names(Some(vec![VISIBILITY, REDRIVE, RETENTION]));
+        let answer = request.send().await.map_err(|error| aws::reason(&error))?;
+        let settings = answer.attributes().and_then(settings_of);
+        settings
+            .map(Some)
+            .ok_or_else(|| "the service answered without a visibility timeout".to_owned())
+    }
+}
+
+const VISIBILITY: QueueAttributeName = QueueAttributeName::VisibilityTimeout;
+const REDRIVE: QueueAttributeName = QueueAttributeName::RedrivePolicy;
+const RETENTION: QueueAttributeName = QueueAttributeName::MessageRetentionPeriod;
+
+/// The settings in an answer, if it has the visibility timeout. SQS leaves the redrive policy out of a queue that has none.
+fn settings_of(attributes: &HashMap<QueueAttributeName, String>) -> Option<QueueSettings> {
+    #[derive(serde::Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Redrive {
+        max_receive_count: serde_json::Value,
+    }
+    let seconds = |name: QueueAttributeName| Some(Duration::from_secs(attributes.get(&name)?.parse().ok()?));
+    let redrive = attributes.get(&REDRIVE);
+    let redrive = redrive.and_then(|policy| serde_json::from_str::<Redrive>(policy).ok());
+    // A number; some tools write it as a text.
+    let count = redrive.and_then(|redrive| match redrive.max_receive_count {
+        serde_json::Value::String(text) => text.parse().ok(),
+        number => number.as_u64().and_then(|number| u32::try_from(number).ok()),
+    });
+    Some(QueueSettings {
+        visibility: seconds(VISIBILITY)?,
+        max_receives: count,
+        retention: seconds(RETENTION),
+    })
 }
 
 const WAITING: QueueAttributeName = QueueAttributeName::ApproximateNumberOfMessages;

@@ -36,7 +36,7 @@ pub(super) fn note_panics() {
 }
 
 /// Replays one history.
-pub(super) fn replay(recording: Recording, orchestrations: &OrchestrationRegistry) -> Replayed {
+pub(crate) fn replay(recording: Recording, orchestrations: &OrchestrationRegistry) -> Replayed {
     let (instance, execution) = (recording.instance.clone(), recording.execution);
     let events = recording.events.len() as u64;
     let fault = match decoded(recording, orchestrations) {

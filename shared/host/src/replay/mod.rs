@@ -29,6 +29,8 @@ mod replayed;
 mod serve;
 
 pub use asked::{Asked, AskedKind};
+#[cfg(feature = "testing")]
+pub(crate) use compare::replay;
 pub use recording::{FORMAT, Recording, RecordingError, SavedKey, VERSION};
 pub use replayed::{Cause, Effect, Fault, Ready, Registered, Replayed};
 pub(crate) use serve::{is_wanted, serve};

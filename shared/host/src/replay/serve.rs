@@ -4,6 +4,7 @@ use super::compare::replay;
 use super::recording::Recording;
 use super::replayed::{Ready, Registered};
 use super::{VARIABLE, compare};
+use crate::canary;
 use duroxide::OrchestrationRegistry;
 use lambda_runtime::Error;
 use serde::Serialize;
@@ -41,6 +42,8 @@ fn end_with_the_parent() {
 fn answer_lines(word: &str, orchestrations: &OrchestrationRegistry) -> Result<(), Error> {
     compare::note_panics();
     write(word, &ready(orchestrations))?;
+    // A canary may be on its way, too; the list of names is that of the user.
+    let orchestrations = &canary::with_orchestration(orchestrations);
     for line in io::stdin().lock().lines() {
         let recording = Recording::parse(&line?)?;
         write(word, &replay(recording, orchestrations))?;

@@ -57,7 +57,7 @@ fn queued(facts: &Facts, work: &WorkDoc, settings: &ExplainSettings, found: &mut
         found.due = Some(work.until);
         found.needs_attention = troubled;
         found.text = format!(
-            "{activity}, whose {attempt} runs for {} (claimed for {} more{})",
+            "{activity}, whose {attempt} has been running for {} (claimed for {} more{})",
             lasts(now, began),
             left(now, work.until),
             ended(found.last_end)
@@ -71,7 +71,7 @@ fn queued(facts: &Facts, work: &WorkDoc, settings: &ExplainSettings, found: &mut
         found.due = Some(blocked.until);
         found.blocked = Some(blocked.clone());
         found.text = format!(
-            "{activity}, which no deployed worker can run for {} ({}, build {}): {}",
+            "{activity}, which no deployed worker has been able to run for {} ({}, build {}): {}",
             lasts(now, blocked.since),
             blocked.cause.name(),
             name(&blocked.build),
@@ -102,7 +102,7 @@ fn queued(facts: &Facts, work: &WorkDoc, settings: &ExplainSettings, found: &mut
         found.needs_attention = troubled;
         let next = match work.due_at > now {
             true => format!("the next one comes in {}", left(now, work.due_at)),
-            false => format!("the next one is due for {}", lasts(now, work.due_at)),
+            false => format!("the next one has been due for {}", lasts(now, work.due_at)),
         };
         let end = found.last_end.map_or("ended", past_tense);
         found.text = format!("{activity}: {attempt} {end}, and {next}");

@@ -31,7 +31,7 @@ pub(super) fn paused(facts: &Facts, doc: &InstanceDoc) -> Option<Verdict> {
     let mut predicate = match paused.phase {
         PausePhase::Parking => format!("is being paused{reason}, begun {}", ago(now, paused.since)),
         PausePhase::Resuming => format!("is being resumed; it was paused {}{reason}", ago(now, paused.since)),
-        PausePhase::Parked => format!("is paused for {}{reason}", lasts(now, paused.since)),
+        PausePhase::Parked => format!("has been paused for {}{reason}", lasts(now, paused.since)),
     };
     if waiting > 0 {
         predicate = format!(

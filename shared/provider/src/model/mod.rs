@@ -28,6 +28,7 @@ mod maintenance;
 mod message;
 mod paused;
 mod rewind;
+mod scratch;
 mod session;
 pub(crate) mod sql;
 mod staged;
@@ -64,6 +65,7 @@ pub use paused::Paused;
 pub(crate) use paused::{PARKED_MS, PausePhase};
 pub(crate) use rewind::Rewinds;
 pub use rewind::{ForkedFrom, Rewind};
+pub(crate) use scratch::ScratchDoc;
 pub(crate) use session::SessionDoc;
 pub(crate) use staged::{StagedDoc, StagedHead, StagedOp, StagedOpKind};
 pub use tags::{TagError, Tags};
@@ -102,6 +104,7 @@ pub(crate) enum Kind {
     BatchJob,
     BatchFailures,
     KeptResult,
+    Scratch,
     /// Of a newer version of this crate: left alone.
     #[serde(other)]
     Unknown,

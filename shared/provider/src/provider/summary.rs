@@ -6,14 +6,22 @@ use crate::admin::{
     SummaryChange,
 };
 use crate::enqueue::{self, EventRequest, Raised, StartRequest, Started};
+use crate::examine::{self, Examination};
 use crate::explain::{self, ExplainSettings, Explanation};
 use crate::maintain::{self, HourCounts, Overdue, Overview, OverviewQuery};
 use crate::read::{self, KeysAtStart};
 use cosmos::PartitionKey;
 use duroxide::providers::ProviderError;
 use std::ops::Range;
+use tokio::time::Instant;
 
 impl CosmosProvider {
+    /// Examines the store: the container's definition, the service's clock, and what the usual operations cost, with so many samples
+    /// of each. It writes to partitions of its own and deletes what it wrote. What fails is a part of the findings.
+    pub async fn examine(&self, samples: u32, deadline: Instant) -> Examination {
+        Box::pin(examine::examine(&self.store, samples, deadline)).await
+    }
+
     /// Starts an instance, if its id is free: one request. With a key, a repetition within a day is recognised, whatever became of the
     /// instance.
     ///

@@ -74,10 +74,17 @@ pub(super) async fn finish(store: &Store, pk: &PartitionKey, fence: &Fence) -> R
             Ok(Progress::Changed { due: Vec::new() })
         }
         None if mark.expires > store.now() => Ok(Progress::Underway { until_ms: mark.expires }),
+        // Another process has carried out the decision and removed it since the mark was read: nothing is left to abort.
+        None if !is_still_marked(store, pk, &mark.group).await? => Ok(Progress::Changed { due: Vec::new() }),
         None => {
             let only = [pk.as_str().to_owned()];
             abort(store, &DeletionDoc::new(&mark.group, store.repair_due(), &only)).await?;
             Ok(Progress::Changed { due: Vec::new() })
         }
     }
+}
+
+async fn is_still_marked(store: &Store, pk: &PartitionKey, group: &str) -> Result<bool, Failure> {
+    let fence = store.fence(pk).await?;
+    Ok(fence.is_some_and(|fence| fence.doc.lock.is_marked(group)))
 }

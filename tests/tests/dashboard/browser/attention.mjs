@@ -23,7 +23,7 @@ export default async function scenario(stage) {
   await row('import-1').getByText(/Is blocked/).first().waitFor();
   await row('mail-1').getByText('dead letter', { exact: true }).waitFor();
   const child = results.getByRole('row').filter({ hasText: 'blocked activity' });
-  await child.getByText(/which no deployed worker can run/).waitFor();
+  await child.getByText(/which no deployed worker has been able to run/).waitFor();
   await row('order-1045').getByText(/Failed .* ago/).first().waitFor();
   for (const fine of ['order-1041', 'order-1047']) assert.equal(await row(fine).count(), 0, fine);
   assert.equal(await page.locator('.chip[aria-current=true]').innerText(), 'Needs attention');

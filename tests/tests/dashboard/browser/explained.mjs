@@ -43,7 +43,7 @@ export default async function scenario(stage) {
   const child = await links.last().innerText();
   await links.last().click();
   await arrive(page, child);
-  await part.getByText(/which no deployed worker can run/).first().waitFor();
+  await part.getByText(/which no deployed worker has been able to run/).first().waitFor();
 
   // What has completed needs none; what has failed says what to do beside the reason.
   await page.goto(`${stage.world.api}/${instance('order-1041')}`);

@@ -41,6 +41,7 @@ export default async function scenario(stage) {
 
   // A dialog: Escape closes it, and the focus returns.
   await page.keyboard.press('Escape');
+  await page.getByRole('button', { name: 'Send approval' }).first().waitFor();
   await tabTo(page, 'Send approval', 'BUTTON');
   await press('Enter');
   await page.getByRole('dialog').waitFor();

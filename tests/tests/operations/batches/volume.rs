@@ -2,7 +2,7 @@
 
 use super::support::*;
 use crate::pause::support::Scene;
-use cosmos_emulator::CrashPoint;
+use cosmos_emulator::{CrashPoint, ServerOptions};
 use duroxide_cosmos::InstanceFilter;
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
@@ -37,7 +37,13 @@ fn chance(seed: &mut u64) -> u64 {
 /// Raises an event for so many instances, by functions of which each is killed after some writes.
 async fn by_mortal_functions(count: usize, most_writes: u64) {
     let begun = Instant::now();
-    let scene = Scene::new().await;
+    // For each batch the emulator copies a whole physical partition, so that this one has few documents.
+    let partitions = 4.max(count as u32 / 500);
+    let scene = Scene::on(ServerOptions {
+        partitions,
+        ..ServerOptions::default()
+    })
+    .await;
     load(&scene, count).await;
     let filter = InstanceFilter {
         name: Some("Sample".to_owned()),

@@ -34,7 +34,12 @@ async fn attempts_are_counted_with_their_ends() {
     scene.begun("a", "Act", "Fine").await;
     let first = scene.claim_work("a").await;
     let found = scene
-        .is("a", "activity-running", false, &["attempt 1 of 10 runs", "claimed for"])
+        .is(
+            "a",
+            "activity-running",
+            false,
+            &["attempt 1 of 10 has been running", "claimed for"],
+        )
         .await;
     assert!(
         found.waits[0].claimed_until.is_some() && found.until.is_some(),
@@ -68,7 +73,7 @@ async fn attempts_are_counted_with_their_ends() {
             "a",
             "activity-running",
             false,
-            &["attempt 2 of 10 runs", "the attempt before timed out"],
+            &["attempt 2 of 10 has been running", "the attempt before timed out"],
         )
         .await;
     scene.clock.advance(LOCK);
@@ -110,7 +115,7 @@ async fn an_activity_that_no_worker_registers_is_blocked_and_leads_the_sentence(
     scene.begun("a", "Act", "Unknown").await;
     scene.works().await;
     let words = [
-        "activity `Unknown`, which no deployed worker can run",
+        "activity `Unknown`, which no deployed worker has been able to run",
         "build `one ",
         "registers activity `Unknown`",
     ];

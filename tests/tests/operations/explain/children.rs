@@ -28,7 +28,7 @@ async fn a_chain_of_children_leads_to_the_leaf() {
         [("root", "child"), ("middle", "child"), ("leaf", "activity-queued")]
     );
     scene.works().await;
-    let words = ["child `leaf`, which waits for activity `Unknown`, which no deployed worker can run"];
+    let words = ["child `leaf`, which waits for activity `Unknown`, which no deployed worker has been able to run"];
     let found = scene.is("root", "child", true, &words).await;
     assert_eq!(chain(&found).last(), Some(&("leaf", "activity-blocked")));
     assert_eq!(

@@ -15,7 +15,7 @@ async fn a_paused_instance_says_since_when_why_and_how_to_go_on() {
     scene.begun("a", "Wait", "go").await;
     pause(&scene, "a", Some("the bank is down")).await;
     scene.clock.advance(STUCK);
-    let words = ["Is paused for 6 min", "(the bank is down)"];
+    let words = ["Has been paused for 6 min", "(the bank is down)"];
     let found = scene.is("a", "paused", false, &words).await;
     assert_eq!(found.status, InstanceStatus::Paused);
     let command = found.next[0].command.clone().expect("a command");
@@ -57,7 +57,7 @@ async fn a_paused_child_is_the_true_cause() {
     scene.begun("root", "Parent", "Wait|leaf|go").await;
     pause(&scene, "leaf", None).await;
     let found = scene
-        .is("root", "child", false, &["child `leaf`, which is paused"])
+        .is("root", "child", false, &["child `leaf`, which has been paused"])
         .await;
     let chain: Vec<&str> = found.chain.iter().map(|link| link.cause.name()).collect();
     assert_eq!(chain, ["child", "paused"]);

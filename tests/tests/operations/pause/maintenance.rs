@@ -3,7 +3,7 @@
 use super::support::*;
 use cosmos::Clock;
 use duroxide_cosmos::{CosmosProvider, OverviewQuery, PauseOutcome};
-use duroxide_lambda::testing::{BoundedNotifier, Budget, Maintenance, MaintenanceRequest, Memory, Metrics, Report};
+use duroxide_lambda::internals::{BoundedNotifier, Budget, Maintenance, MaintenanceRequest, Memory, Metrics, Report};
 use duroxide_lambda::{MaintenanceSettings, Notifier};
 use std::sync::Arc;
 use std::time::Duration;

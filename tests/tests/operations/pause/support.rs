@@ -22,7 +22,11 @@ pub struct Scene {
 
 impl Scene {
     pub async fn new() -> Scene {
-        let world = World::local(ServerOptions::default()).await;
+        Scene::on(ServerOptions::default()).await
+    }
+
+    pub async fn on(options: ServerOptions) -> Scene {
+        let world = World::local(options).await;
         let clock = Arc::new(ManualClock::default());
         let provider = world.provider_at(&clock).await;
         Scene { world, clock, provider }

@@ -1,6 +1,7 @@
 //! The replay gate: the real command line, and real orchestrator binaries on histories of real instances.
 
 mod binaries;
+mod deployment;
 mod differences;
 mod files;
 mod isolation;

@@ -29,7 +29,7 @@ const LARGEST_BODY: usize = 16 << 20;
 /// The functions of the first build, their store, and the API.
 pub struct Site {
     pub cloud: Cloud,
-    url: String,
+    pub url: String,
     _api: HttpServer,
 }
 

@@ -23,6 +23,16 @@ enum Then {
     Fetch,
 }
 
+impl Then {
+    /// Whoever finds the store as it is left cannot tell a write that was not applied from the one before it that was.
+    fn points(self) -> &'static [CrashPoint] {
+        match self {
+            Then::Operator => &BOTH,
+            Then::Maintenance | Then::Fetch => &[CrashPoint::AfterApplied],
+        }
+    }
+}
+
 struct Scene {
     shop: Shop,
     cloud: Cloud,
@@ -58,6 +68,7 @@ impl Scene {
     /// Wakes everything, as maintenance would in the end.
     async fn wake(&self) {
         for _ in 0..12 {
+            let before = self.cloud.world.documents().await;
             let works = self.cloud.world.work_wakeups().await;
             self.cloud.worker.invoke(&works).await;
             let instances = self.cloud.world.documents_of("instance").await;
@@ -66,6 +77,10 @@ impl Scene {
                 self.cloud.orchestrator.invoke(&[Wakeup::turn(instance)]).await;
             }
             self.cloud.drain().await;
+            // Each write gives a document another `_etag`.
+            if self.cloud.world.documents().await == before {
+                return;
+            }
         }
     }
 }
@@ -168,8 +183,8 @@ async fn a_rewind_of_a_tree_killed_at_any_write_is_completed_by_maintenance() {
 #[ignore = "exhaustive: a run for each write, and each who goes on"]
 async fn a_rewind_killed_at_any_write_is_completed_by_anybody() {
     for then in [Then::Operator, Then::Maintenance, Then::Fetch] {
-        sweep(SAGA, SAGA_DONE, then, &BOTH).await;
-        sweep(TREE, TREE_DONE, then, &BOTH).await;
+        sweep(SAGA, SAGA_DONE, then, then.points()).await;
+        sweep(TREE, TREE_DONE, then, then.points()).await;
     }
 }
 
@@ -185,7 +200,7 @@ async fn a_rewind_of_many_activities_killed_at_any_write_is_completed() {
     expected.sort_unstable();
     let input = steps.join(",");
     for then in [Then::Operator, Then::Maintenance, Then::Fetch] {
-        sweep(("Fan", &input), &expected, then, &BOTH).await;
+        sweep(("Fan", &input), &expected, then, then.points()).await;
     }
 }
 

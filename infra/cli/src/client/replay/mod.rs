@@ -9,6 +9,8 @@
 //! |---|---|
 //! | `binary` | the new binary as a child process: a history in, an answer out; restarted when it dies or hangs |
 //! | `report` | what was found, as text and JSON |
+//!
+//! [`check`] and [`registered`] are the same for commands that have a binary and a cloud in hand, like `dev`.
 
 mod binary;
 mod report;
@@ -20,12 +22,15 @@ use super::recorded::{self, Read};
 use super::{Common, examples_with, saved};
 use binary::Binary;
 use clap::Args;
-use duroxide_lambda::replay::Recording;
+use duroxide_lambda::replay::{Recording, Registered};
 use futures::StreamExt as _;
 use report::{Report, Unreadable};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::pin::pin;
 use std::time::Duration;
+
+/// Seconds for the start of the binary, and for each history.
+const TIMEOUT: u64 = 10;
 
 const EXIT_CODES: &str = "\
 Exit codes:
@@ -61,7 +66,7 @@ pub struct Replay {
     #[arg(long, value_name = "DIR")]
     save: Option<PathBuf>,
     /// The time for the start of the binary, and for each history
-    #[arg(long, value_name = "SECONDS", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=3600))]
+    #[arg(long, value_name = "SECONDS", default_value_t = TIMEOUT, value_parser = clap::value_parser!(u64).range(1..=3600))]
     timeout: u64,
     /// An environment variable for the binary, which gets no other settings; may be repeated
     #[arg(long = "env", value_name = "NAME=VALUE", value_parser = crate::arguments::variable)]
@@ -117,20 +122,114 @@ impl Replay {
         let only_in_flight = self.filter.status.is_none();
         let mut histories = pin!(recorded::histories(&connection, instances, only_in_flight));
         while let Some(read) = histories.next().await {
-            match read? {
-                Read::Recorded(recording) => {
-                    if let Some(folder) = &self.save {
-                        saved::save(folder, &recording)?;
-                    }
-                    replay(binary, report, &recording).await?;
-                }
-                Read::NotBegun => report.not_begun += 1,
-                Read::Gone => report.gone += 1,
-                Read::Unreadable(instance, why) => report.unreadable(Unreadable::Instance(instance), why),
+            let read = read?;
+            if let (Some(folder), Read::Recorded(recording)) = (&self.save, &read) {
+                saved::save(folder, recording)?;
             }
+            report.take(binary, read).await?;
         }
         Ok(())
     }
+}
+
+/// What the gate has found.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Checked {
+    /// How many histories were replayed.
+    pub(crate) replayed: usize,
+    /// How many of their instances the new build cannot go on with, or goes on with differently.
+    pub(crate) faults: usize,
+    /// One line for each of those, then the counts; escaped.
+    pub(crate) text: String,
+}
+
+/// Replays the histories of all instances in flight, which the API at this address has, on a new orchestrator binary.
+///
+/// # Errors
+/// When the check cannot be made, with the reason.
+pub(crate) async fn check(
+    api: &str,
+    orchestrator: &Path,
+    variables: &[(String, String)],
+    limit: Duration,
+) -> Result<Checked, String> {
+    let replayed = async {
+        let mut binary = Binary::new(orchestrator, variables.to_vec(), limit)?;
+        binary.start().await?;
+        let mut report = Report::default();
+        let connection = Connection::at(api).await?;
+        let (instances, _) = recorded::in_flight(&connection, &Filter::default(), None).await?;
+        let mut histories = pin!(recorded::histories(&connection, instances, true));
+        while let Some(read) = histories.next().await {
+            report.take(&mut binary, read?).await?;
+        }
+        binary.stop().await;
+        Ok(report.checked())
+    };
+    replayed.await.map_err(|failure: Failure| failure.message)
+}
+
+/// The orchestrations that a binary registers.
+///
+/// # Errors
+/// When the binary cannot say it, with the reason.
+pub(crate) async fn registered(
+    orchestrator: &Path,
+    variables: &[(String, String)],
+    limit: Duration,
+) -> Result<Vec<Registered>, String> {
+    let asked = async {
+        let mut binary = Binary::new(orchestrator, variables.to_vec(), limit)?;
+        let ready = binary.start().await?;
+        binary.stop().await;
+        Ok(ready.orchestrations)
+    };
+    asked.await.map_err(|failure: Failure| failure.message)
+}
+
+impl Report {
+    async fn take(&mut self, binary: &mut Binary, read: Read) -> Result<(), Failure> {
+        match read {
+            Read::Recorded(recording) => replay(binary, self, &recording).await?,
+            Read::NotBegun => self.not_begun += 1,
+            Read::Gone => self.gone += 1,
+            Read::Unreadable(instance, why) => self.unreadable(Unreadable::Instance(instance), why),
+        }
+        Ok(())
+    }
+}
+
+/// What the gate has found.
+pub(crate) struct Gated {
+    /// Whether every history replays.
+    pub(crate) passed: bool,
+    /// The report.
+    pub(crate) text: String,
+}
+
+/// The gate of a deployment: replays all instances in flight of an API on a new orchestrator binary. The error says why it could not be run.
+pub(crate) async fn gate(orchestrator: &Path, api: &str) -> Result<Gated, String> {
+    let replay = Replay {
+        orchestrator: orchestrator.to_owned(),
+        filter: Filter::default(),
+        limit: None,
+        from: None,
+        save: None,
+        timeout: TIMEOUT,
+        variables: Vec::new(),
+        payloads: false,
+        common: Common {
+            url: Some(api.to_owned()),
+            token: None,
+            profile: None,
+            json: false,
+        },
+    };
+    let answer = replay.run().await.map_err(|failure| failure.message)?;
+    Ok(Gated {
+        passed: answer.code == Code::Done,
+        text: answer.text.trim_end().to_owned(),
+    })
 }
 
 async fn replay(binary: &mut Binary, report: &mut Report, recording: &Recording) -> Result<(), Failure> {

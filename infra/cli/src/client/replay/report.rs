@@ -1,5 +1,6 @@
 //! What the gate has found. Pure.
 
+use super::Checked;
 use crate::client::answer::{Answer, Code};
 use crate::terminal::text::escape;
 use duroxide_lambda::replay::{Asked, Effect, Fault, Recording, Replayed};
@@ -70,6 +71,14 @@ impl Report {
 
     fn count(&self, effect: Effect) -> usize {
         self.faults.iter().filter(|found| found.fault.effect == effect).count()
+    }
+
+    pub(super) fn checked(&self) -> Checked {
+        Checked {
+            replayed: self.replayed,
+            faults: self.faults.len(),
+            text: self.text(false).trim_end().to_owned(),
+        }
     }
 
     pub(super) fn answer(&self, orchestrator: &Path, payloads: bool) -> Answer {

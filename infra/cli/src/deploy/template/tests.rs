@@ -1,0 +1,188 @@
+//! The template that is deployed.
+
+use super::*;
+
+fn rendered(functions: &Functions, overlay: &str) -> Result<Value, TemplateError> {
+    let template = Template::render(functions, "flow", parse(overlay)?)?;
+    Ok(serde_json::from_str(&template.text()).unwrap())
+}
+
+fn tagged(tags: &[(&str, &str)]) -> Functions {
+    Functions {
+        tagged: tags
+            .iter()
+            .map(|(tag, binary)| ((*tag).to_owned(), (*binary).to_owned()))
+            .collect(),
+        ..Functions::default()
+    }
+}
+
+/// All that a template refers to must be there.
+fn check_references(template: &Value) {
+    let names: BTreeSet<&str> = ["Parameters", "Resources"]
+        .iter()
+        .flat_map(|section| template[section].as_object().unwrap().keys())
+        .map(String::as_str)
+        .collect();
+    let conditions = template["Conditions"].as_object().unwrap();
+    check(template, &names, conditions);
+}
+
+fn check(value: &Value, names: &BTreeSet<&str>, conditions: &Map<String, Value>) {
+    let known = |name: &str| {
+        let name = name.split('.').next().unwrap();
+        assert!(name.starts_with("AWS::") || names.contains(name), "there is no {name}");
+    };
+    match yaml::function(value) {
+        Some(("Ref", Value::String(name))) => known(name),
+        Some(("Fn::GetAtt", Value::Array(path))) => known(path[0].as_str().unwrap()),
+        Some(("Fn::If", Value::Array(parts))) => assert!(conditions.contains_key(parts[0].as_str().unwrap())),
+        Some(("Fn::Sub", Value::String(text))) => {
+            let each = text.split("${").skip(1).map(|rest| rest.split('}').next().unwrap());
+            each.for_each(known);
+        }
+        _ => {}
+    }
+    match value {
+        Value::Array(items) => items.iter().for_each(|item| check(item, names, conditions)),
+        Value::Object(map) => map.values().for_each(|item| check(item, names, conditions)),
+        _ => {}
+    }
+}
+
+#[test]
+fn each_function_has_the_archive_of_its_binary() {
+    let functions = Functions {
+        worker: "my-worker".to_owned(),
+        ..Functions::default()
+    };
+    let template = rendered(&functions, "").unwrap();
+    check_references(&template);
+    let archive = |function: &str| template["Resources"][function]["Properties"]["CodeUri"].clone();
+    assert_eq!(archive("OrchestratorFunction"), "orchestrator.zip");
+    assert_eq!(archive("WorkerFunction"), "my-worker.zip");
+    assert_eq!(archive("TaggedWorkerFunction"), "my-worker.zip");
+    assert_eq!(archive("ApiFunction"), "api.zip");
+    assert_eq!(
+        template["Conditions"]["HasTaggedWorker"]["Fn::Not"][0]["Fn::Equals"][1],
+        ""
+    );
+}
+
+#[test]
+fn each_tag_has_its_worker_queue_alarms_and_parameters() {
+    let plain = rendered(&Functions::default(), "").unwrap();
+    let template = rendered(&tagged(&[("gpu", "gpu-worker"), ("high.mem", "worker")]), "").unwrap();
+    check_references(&template);
+    assert!(!template.to_string().contains("TaggedWorker"));
+    assert!(!template.to_string().contains("HasTagged"));
+    let count = |template: &Value, section: &str| template[section].as_object().unwrap().len();
+    let of_tag = plain["Resources"].as_object().unwrap().values();
+    let of_tag = of_tag.filter(|it| it["Condition"] == "HasTaggedWorker").count();
+    assert!(of_tag >= 11, "{of_tag}");
+    assert_eq!(count(&template, "Resources"), count(&plain, "Resources") + of_tag);
+    assert_eq!(count(&template, "Parameters"), count(&plain, "Parameters") - 5 + 2 * 4);
+    assert_eq!(count(&template, "Outputs"), count(&plain, "Outputs") + 1);
+
+    let resources = &template["Resources"];
+    let function = &resources["GpuWorkerFunction"]["Properties"];
+    assert_eq!(function["CodeUri"], "gpu-worker.zip");
+    assert_eq!(function["FunctionName"]["Fn::Sub"], "${AWS::StackName}-gpu-worker");
+    assert_eq!(function["Environment"]["Variables"]["WORKER_TAGS"], "gpu");
+    assert_eq!(function["MemorySize"], json!({"Ref": "GpuWorkerMemory"}));
+    let other = &resources["HighMemWorkerFunction"]["Properties"];
+    assert_eq!(other["FunctionName"]["Fn::Sub"], "${AWS::StackName}-high-mem-worker");
+    assert_eq!(other["Environment"]["Variables"]["WORKER_TAGS"], "high.mem");
+    assert_eq!(
+        template["Globals"]["Function"]["Environment"]["Variables"]["WORKER_TAG_QUEUE_URLS"]["Fn::Sub"],
+        "{\"gpu\":\"${GpuWorkerQueue}\",\"high.mem\":\"${HighMemWorkerQueue}\"}"
+    );
+
+    let queue = |name: &str| json!({"Fn::GetAtt": [name, "Arn"]});
+    let all = json!([
+        queue("OrchestratorQueue"),
+        queue("WorkerQueue"),
+        queue("GpuWorkerQueue"),
+        queue("HighMemWorkerQueue")
+    ]);
+    for role in ["OrchestratorRole", "ApiRole", "GpuWorkerRole", "HighMemWorkerRole"] {
+        let statements = resources[role].pointer("/Properties/Policies/0/PolicyDocument/Statement");
+        let statements = statements.unwrap().as_array().unwrap();
+        assert_eq!(statements[0]["Resource"], all, "{role}");
+        let polls = statements
+            .iter()
+            .find(|it| it["Sid"] == "Poll")
+            .map(|it| &it["Resource"]);
+        match role {
+            "GpuWorkerRole" => assert_eq!(polls, Some(&queue("GpuWorkerQueue"))),
+            "HighMemWorkerRole" => assert_eq!(polls, Some(&queue("HighMemWorkerQueue"))),
+            _ => {}
+        }
+    }
+    assert_eq!(
+        resources["GpuWorkerNotifierPolicy"]["Properties"]["Queues"],
+        json!([{"Ref": "GpuWorkerQueue"}, {"Ref": "GpuWorkerDeadLetters"}])
+    );
+    let roles = &template["Outputs"]["RoleArns"]["Value"]["Fn::Join"][1];
+    assert_eq!(roles.as_array().unwrap().len(), 6, "{roles}");
+    let widgets = resources["Dashboard"]["Properties"]["DashboardBody"]["Fn::Sub"][1]["OfTag"]["Fn::Join"][1].clone();
+    let rows: Vec<bool> = [(0, "\"y\": 24"), (1, "\"y\": 30")]
+        .iter()
+        .map(|(n, row)| widgets[n]["Fn::Sub"].as_str().unwrap().contains(row))
+        .collect();
+    assert_eq!(rows, [true, true], "{widgets}");
+}
+
+#[test]
+fn tags_that_cannot_be_names_are_refused() {
+    let long = "a".repeat(63);
+    for (tags, said) in [
+        (&[("default", "worker")] as &[_], "activities without a tag"),
+        (&[("a b", "worker")], "letters, digits"),
+        (&[("-a", "worker")], "letters, digits"),
+        (&[("a.b", "worker"), ("a-b", "worker")], "punctuation"),
+        (&[(&long, "worker")], "more than 64"),
+    ] {
+        let error = rendered(&tagged(tags), "").unwrap_err().to_string();
+        assert!(error.contains(said), "{error}");
+    }
+}
+
+#[test]
+fn an_overlay_changes_the_worker_and_its_tags() {
+    let overlay = "
+Resources:
+  WorkerFunction:
+    Properties:
+      Layers: [!Sub 'arn:${AWS::Partition}:lambda:eu-west-1:123456789012:layer:fonts:3']
+      Environment: { Variables: { TABLE: !Ref Table } }
+  GpuWorkerFunction:
+    Properties: { EphemeralStorage: { Size: 4096 } }
+  WorkerRole:
+    Properties:
+      Policies:
+        - PolicyName: table
+          PolicyDocument:
+            Version: '2012-10-17'
+            Statement: [{ Effect: Allow, Action: dynamodb:GetItem, Resource: !GetAtt Table.Arn }]
+  Table: { Type: AWS::DynamoDB::Table }
+";
+    let template = rendered(&tagged(&[("gpu", "gpu-worker")]), overlay).unwrap();
+    check_references(&template);
+    let resources = &template["Resources"];
+    let variables = &resources["WorkerFunction"]["Properties"]["Environment"]["Variables"];
+    assert_eq!(variables["TABLE"], json!({"Ref": "Table"}));
+    assert_eq!(variables["WORKER_TAGS"], "default");
+    assert_eq!(
+        resources["GpuWorkerFunction"]["Properties"]["EphemeralStorage"]["Size"],
+        4096
+    );
+    let policies = resources["WorkerRole"]["Properties"]["Policies"].as_array().unwrap();
+    assert_eq!(policies.len(), 2);
+    assert_eq!(
+        policies[1]["PolicyDocument"]["Statement"][0]["Resource"],
+        json!({"Fn::GetAtt": ["Table", "Arn"]})
+    );
+    let error = rendered(&Functions::default(), overlay).unwrap_err().to_string();
+    assert!(error.contains("no resource GpuWorkerFunction"), "{error}");
+}

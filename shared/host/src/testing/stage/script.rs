@@ -1,0 +1,82 @@
+//! What a simulation plans, and what has happened of it.
+
+use crate::testing::faults::{Crash, Run};
+use duroxide::providers::WorkItem;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::time::Duration;
+
+/// What a simulation plans, and what has happened of it. It outlives the stage of one build.
+#[derive(Debug, Default)]
+pub(crate) struct Script {
+    pub crashes: Vec<Crash>,
+    /// After what time a lost step is delivered again.
+    pub redelivery: Duration,
+    /// Whether all is delivered twice.
+    pub twice: bool,
+    /// What is sent to an instance that waits for it.
+    pub when_waiting: Vec<Sent>,
+    /// Committed turns, and deliveries of activities.
+    pub turns: u32,
+    pub runs: u32,
+    /// An activity that does not end.
+    pub hangs: Option<String>,
+    pub runs_of: BTreeMap<String, u32>,
+    pub repeats: u32,
+    pub is_repeated: bool,
+    pub guids: u64,
+    pub open: HashMap<String, Run>,
+    pub copies: BTreeSet<u64>,
+}
+
+/// An event or a message for a queue.
+#[derive(Clone, Debug)]
+pub(crate) struct Sent {
+    pub is_queued: bool,
+    pub name: String,
+    pub data: String,
+}
+
+impl Sent {
+    pub fn to(self, instance: String) -> WorkItem {
+        let Sent { name, data, .. } = self;
+        match self.is_queued {
+            true => WorkItem::QueueMessage { instance, name, data },
+            false => WorkItem::ExternalRaised { instance, name, data },
+        }
+    }
+}
+
+impl Script {
+    /// Counts a delivery of an activity, and says whether it is lost before it runs.
+    pub fn deliver(&mut self, token: &str, name: &str) -> bool {
+        self.runs += 1;
+        let of_name = self.runs_of.entry(name.to_owned()).or_default();
+        *of_name += 1;
+        let run = Run {
+            name: name.to_owned(),
+            number_of_name: *of_name,
+            number: self.runs,
+        };
+        let is_lost = self.crashes.iter().any(|crash| crash.hits_activity(&run, true));
+        self.open.insert(token.to_owned(), run);
+        is_lost
+    }
+
+    /// An activity has ended: whether its result is lost.
+    pub fn loses(&mut self, token: &str) -> bool {
+        let run = self.open.remove(token);
+        run.is_some_and(|run| self.crashes.iter().any(|crash| crash.hits_activity(&run, false)))
+    }
+
+    pub fn guid(&mut self) -> String {
+        self.guids += 1;
+        format!("00000000-0000-4000-8000-{:012x}", self.guids)
+    }
+
+    /// What is sent to an instance that waits for this now.
+    pub fn for_subscription(&mut self, is_queued: bool, name: &str) -> Option<Sent> {
+        let fits = |sent: &Sent| sent.is_queued == is_queued && sent.name == name;
+        let at = self.when_waiting.iter().position(fits)?;
+        Some(self.when_waiting.remove(at))
+    }
+}

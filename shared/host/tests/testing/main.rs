@@ -1,0 +1,13 @@
+//! The testing kit for users' workflows, used as its users do.
+
+#![allow(missing_docs, reason = "tests")]
+
+mod crashes;
+mod events;
+mod families;
+mod order;
+mod outcomes;
+mod store;
+mod support;
+mod time;
+mod versions;
