@@ -140,7 +140,10 @@ async fn orchestration(ctx: OrchestrationContext, _input: String) -> Result<Stri
     }
     ctx.schedule_timer(TIMER).await;
     ctx.set_custom_status(WAITING);
-    match ctx.select2(ctx.schedule_wait(EVENT), ctx.schedule_timer(PATIENCE)).await {
+    match ctx
+        .select2(ctx.schedule_wait(EVENT), ctx.schedule_timer(PATIENCE))
+        .await
+    {
         Either2::First(_) => Ok("done".to_owned()),
         // No failure: whoever killed the command does not want an alarm.
         Either2::Second(()) => Ok("gave up: the event did not come".to_owned()),

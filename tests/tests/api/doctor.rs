@@ -71,7 +71,10 @@ async fn every_deployment_runs_the_canary_within_its_budget_of_requests() {
         "{usage}"
     );
     let messages = site.cloud.world.documents_of("message").await;
-    assert!(messages.is_empty(), "its time limit went with the last turn: {messages:?}");
+    assert!(
+        messages.is_empty(),
+        "its time limit went with the last turn: {messages:?}"
+    );
     let history = site.get("/v1/instances/c/history").await.is(200);
     let report = history["events"].as_array().expect("events").iter().find_map(|event| {
         let text = event.get("result")?.as_str()?;

@@ -261,7 +261,9 @@ impl Transport {
             let (status, headers, body) = match response {
                 Ok(response) => response,
                 // Before a connection was made nothing was sent; afterwards nobody knows.
-                Err(error) if is_last || (error.is_connect() && !request.insistent) => return Err(self.unreachable(&error).into()),
+                Err(error) if is_last || (error.is_connect() && !request.insistent) => {
+                    return Err(self.unreachable(&error).into());
+                }
                 Err(_) => {
                     tokio::time::sleep(pause).await;
                     pause = (pause * 2).min(LONGEST_PAUSE);

@@ -64,7 +64,12 @@ async fn attempts_are_counted_with_their_ends() {
     assert_eq!(found.waits[0].last_end, Some(AttemptEnd::TimedOut));
     scene.clock.advance(minute + SECOND);
     scene
-        .is("a", "activity-retrying", false, &["timed out, and the next one has been due"])
+        .is(
+            "a",
+            "activity-retrying",
+            false,
+            &["timed out, and the next one has been due"],
+        )
         .await;
 
     scene.claim_work("a").await;

@@ -93,12 +93,10 @@ async fn ended(connection: &Connection, id: &str, now: &Instance) -> Outcome {
 
 /// Deletes an instance, if it is there.
 async fn remove(connection: &Connection, id: &str) {
-    match connection.delete(id, true).await {
-        Ok(_) => {}
-        Err(failure) if failure == Failure::unknown(id) => {}
-        Err(failure) => warn(&format!(
+    if let Err(failure) = connection.remove(id).await {
+        warn(&format!(
             "warning: {}; delete the canary's instance '{id}' yourself",
             failure.message
-        )),
+        ));
     }
 }
