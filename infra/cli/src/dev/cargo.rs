@@ -73,6 +73,10 @@ impl Workspace {
     pub(super) async fn load(project: &Project, binaries: &BTreeSet<String>) -> anyhow::Result<Option<Workspace>> {
         let mut command = cargo(&project.root);
         command.args(["metadata", "--format-version", "1"]);
+        // Else cargo downloads the crates of all platforms.
+        if let Some(host) = host(&project.root).await? {
+            command.args(["--filter-platform", &host]);
+        }
         let output = run(command).await?;
         if !output.status.success() {
             return Ok(None);
@@ -205,6 +209,18 @@ fn cargo(folder: &Path) -> Command {
         .stderr(Stdio::inherit())
         .kill_on_drop(true);
     command
+}
+
+/// The platform that cargo builds for, as it says itself.
+async fn host(folder: &Path) -> anyhow::Result<Option<String>> {
+    let mut command = cargo(folder);
+    command.arg("-vV");
+    let output = run(command).await?;
+    let said = String::from_utf8_lossy(&output.stdout);
+    Ok(said
+        .lines()
+        .find_map(|line| line.strip_prefix("host: "))
+        .map(str::to_owned))
 }
 
 /// Waits for its end. `output` of tokio would take stderr too.

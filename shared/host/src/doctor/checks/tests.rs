@@ -106,7 +106,10 @@ fn a_missing_container_and_missing_permissions_are_failures() {
     }
     assert_eq!(permissions(&[], seconds(10)).state, CheckState::Failed);
     let made = MeasuredOperation::default();
-    assert_eq!(permissions(std::slice::from_ref(&made), seconds(10)).state, CheckState::Ok);
+    assert_eq!(
+        permissions(std::slice::from_ref(&made), seconds(10)).state,
+        CheckState::Ok
+    );
     let mut refused = made.clone();
     refused.error = Some("403".to_owned());
     let refused = permissions(&[made, refused], seconds(10));
