@@ -91,7 +91,7 @@ async fn the_stack_has_queues_mappings_schedule_logs_and_secret_and_leaves_nothi
         Vec::<String>::new()
     );
     let guide = std::fs::read_to_string(crate::template::root().join("docs/deployment.md"))?;
-    assert!(guide.contains("alarms: 25 at 0.10 $"), "the guide counts the alarms");
+    assert!(guide.contains("alarms: 25 at $0.10"), "the guide counts the alarms");
 
     let left = stack.delete()?;
     assert!(counts(&left).iter().all(|(_, count)| *count == 0), "{left:#}");
