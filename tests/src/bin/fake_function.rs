@@ -69,7 +69,10 @@ fn post(path: &str, value: &Value) -> Result<u16> {
 }
 
 fn next() -> Result<Invocation> {
-    let (_, headers, body) = request("GET", "/invocation/next", b"")?;
+    let (status, headers, body) = request("GET", "/invocation/next", b"")?;
+    if status == 410 {
+        exit(0);
+    }
     let header = |name: &str| {
         let found = headers.iter().find(|(header, _)| header == name);
         found.map(|(_, value)| value.clone()).unwrap_or_default()

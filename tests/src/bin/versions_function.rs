@@ -2,8 +2,9 @@
 //! variable `VERSION` says which, or else what follows `VERSION:` at the end of the executable's file.
 //!
 //! `Steps` runs the activity `Step` three times, waits for the event `go`, and runs it three times more. Its output names the
-//! version of each step, and of the turn that ended it. Each step notes that it ran in the file `EFFECTS`. The version `careless` has one
-//! more step at the beginning, without care for running instances.
+//! version of each step, and of the turn that ended it. Each step notes that it ran in the file `EFFECTS`. The second one does not end as
+//! long as there is a file of that name with `.hold` at its end. The version `careless` has one more step at the beginning, without care for
+//! running instances.
 
 use duroxide::runtime::registry::ActivityRegistry;
 use duroxide::{ActivityContext, OrchestrationContext, OrchestrationRegistry};
@@ -11,6 +12,7 @@ use duroxide_lambda::Error;
 use std::env;
 use std::fs::{File, OpenOptions};
 use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
+use std::path::Path;
 use std::sync::OnceLock;
 use std::time::Duration;
 
@@ -64,12 +66,15 @@ fn orchestrations() -> OrchestrationRegistry {
 
 fn activities() -> ActivityRegistry {
     let step = |ctx: ActivityContext, input: String| async move {
-        let file = env::var("EFFECTS").map_err(|error| error.to_string())?;
+        let path = env::var("EFFECTS").map_err(|error| error.to_string())?;
         let line = format!("{} {input}\n", ctx.instance_id());
-        let file = OpenOptions::new().append(true).create(true).open(file);
+        let file = OpenOptions::new().append(true).create(true).open(&path);
         file.and_then(|mut file| file.write_all(line.as_bytes()))
             .map_err(|error| error.to_string())?;
         tokio::time::sleep(STEP).await;
+        while input == "2" && Path::new(&format!("{path}.hold")).exists() {
+            tokio::time::sleep(STEP).await;
+        }
         Ok(version().to_owned())
     };
     ActivityRegistry::builder().register("Step", step).build()

@@ -90,6 +90,21 @@ async fn an_attached_process_serves_dies_and_another_one_goes_on() -> Result<()>
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_process_that_attaches_takes_the_place_of_the_one_that_waits() -> Result<()> {
+    let cloud = cloud().await?;
+    let mut first = Debugged::start(&cloud)?;
+    let answer = invoke(&cloud, "worker", json!({})).await?;
+    ensure!(answer["pid"] == first.0.id(), "{answer}");
+    let second = Debugged::start(&cloud)?;
+    until("the first one ends", || matches!(first.0.try_wait(), Ok(Some(_)))).await?;
+    for _ in 0..3 {
+        let answer = invoke(&cloud, "worker", json!({})).await?;
+        ensure!(answer["pid"] == second.0.id(), "{answer}");
+    }
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn only_functions_that_exist_can_be_attached_to() -> Result<()> {
     let mut options = CloudOptions::of(fake_functions());
     options.attached.insert("wroker".to_owned(), 0);

@@ -186,6 +186,39 @@ async fn a_change_replaces_the_functions_and_a_broken_build_leaves_them() -> Res
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_change_while_twenty_instances_run_loses_none() -> Result<()> {
+    let project = Project::of("dev-twenty").await?;
+    project.write("one")?;
+    let hold = project.root.join("effects.hold");
+    std::fs::write(&hold, "")?;
+    // The activities that are held are not killed, however long the build takes.
+    let mut up = project.start(&["--timeout", "600"]).await?;
+    let ids: Vec<String> = (0..20).map(|number| format!("i-{number}")).collect();
+    for id in &ids {
+        begin(&up, id)?;
+    }
+    let has_second = || {
+        let text = std::fs::read_to_string(project.root.join("effects")).unwrap_or_default();
+        text.lines().any(|line| line.ends_with(" 2"))
+    };
+    until("an activity is under way", has_second).await?;
+    project.write("two")?;
+    said(&mut up, "worker: replaced", 1).await?;
+    said(&mut up, "orchestrator: replaced", 1).await?;
+    std::fs::remove_file(&hold)?;
+    until("their first steps", || project.effects() == 60).await?;
+    let mut mixed = 0;
+    for id in &ids {
+        let output = outcome(&up, id)?;
+        ensure!(output.ends_with(" two two two two"), "{id}: {output}");
+        mixed += usize::from(output.contains("one"));
+    }
+    ensure!(mixed > 0, "no instance went on across the replacement");
+    ensure!(project.effects() == 120, "each step once: {}", project.effects());
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_change_that_breaks_replay_is_reported_and_blocks_until_it_is_undone() -> Result<()> {
     let project = Project::of("dev-replay").await?;
     project.write("one")?;

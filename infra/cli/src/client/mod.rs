@@ -61,7 +61,7 @@ mod wait;
 mod watch;
 
 pub(crate) use names::Names;
-pub(crate) use replay::{check, registered};
+pub(crate) use replay::{CheckTime, Checked, check, registered};
 
 use crate::terminal::program;
 use access::Token;

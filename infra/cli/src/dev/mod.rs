@@ -36,6 +36,7 @@ use logs::Shown;
 use session::Session;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
+use std::pin::pin;
 use std::process::ExitCode;
 use watch::as_walked;
 
@@ -48,7 +49,7 @@ Examples:
   duroxide-lambda dev --instance order-7
   duroxide-lambda dev --attach worker
 
-docs/development.md describes the loop, what happens at a change, and debugging.";
+docs/development.md describes the loop, what happens when a source changes, and debugging.";
 
 /// Build this project, run it on a local cloud, and replace its functions when a source changes.
 ///
@@ -107,13 +108,15 @@ impl Dev {
     pub(crate) async fn run(self, stdout: &Output) -> anyhow::Result<ExitCode> {
         let here = std::env::current_dir().context("the current directory cannot be read")?;
         let project = Project::find(&here)?;
+        // One for both: a second one would not see a signal that came before it.
+        let mut stop = pin!(stop_requested());
         let mut session = tokio::select! {
             started = Session::start(&self, project, stdout) => started?,
-            stop = stop_requested() => return stop.map(|()| ExitCode::SUCCESS),
+            stop = &mut stop => return stop.map(|()| ExitCode::SUCCESS),
         };
         let ended = tokio::select! {
             () = session.run() => Ok(()),
-            stop = stop_requested() => stop,
+            stop = &mut stop => stop,
         };
         stdout.line("stopping the functions ...");
         let stopped = session.stop().await;

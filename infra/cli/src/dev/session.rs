@@ -6,7 +6,7 @@ use super::logs::{self, Lines};
 use super::shelf::Shelf;
 use super::watch::{Changes, Sources};
 use super::{Dev, FOLDER, Function, functions};
-use crate::client;
+use crate::client::{self, CheckTime, Checked};
 use crate::project::{FILE, Project};
 use crate::suggestions::{as_orchestrator, workflows};
 use crate::terminal::text::escape_lines;
@@ -19,10 +19,11 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tokio::task::JoinHandle;
 
-/// The time for the start of the new orchestrator, and for the replay of each history.
-const REPLAY: Duration = Duration::from_secs(10);
-/// The time for the whole check. The API may wait for a debugger.
-const CHECK: Duration = Duration::from_secs(60);
+/// The time for the check of a new orchestrator. The API may wait for a debugger.
+const TIME: CheckTime = CheckTime {
+    each: Duration::from_secs(10),
+    all: Duration::from_secs(60),
+};
 /// How this program is called in hints: not as `cargo run`, which would be that of the project.
 const PROGRAM: &str = "duroxide-lambda";
 
@@ -188,30 +189,49 @@ impl<'a> Session<'a> {
     async fn check(&self, orchestrator: &Path) {
         let api = self.cloud.api().unwrap_or_default();
         let variables = as_orchestrator(&self.variables);
-        let check = client::check(&api, orchestrator, &variables, REPLAY);
-        let said = match tokio::time::timeout(CHECK, check).await {
-            Ok(Ok(checked)) if checked.faults == 0 && checked.replayed == 0 => return,
-            Ok(Ok(checked)) if checked.faults == 0 => {
-                format!(
-                    "Replay: the new orchestrator goes on with all {} instances in flight.",
-                    checked.replayed
-                )
+        match client::check(&api, orchestrator, &variables, TIME).await {
+            Ok(checked) => {
+                if let Some(said) = found(&checked) {
+                    self.say(&said);
+                }
             }
-            Ok(Ok(checked)) => format!(
-                "Replay: the new orchestrator does not fit {} of {} instances in flight.\n{}\n\
-                 It is used all the same. Instances that it would block wait, untouched, until a build fits them: undo the change, or keep the old \
-                 code under its version and register the new code as a new one. `{PROGRAM} restart ID` begins one again with the new code.",
-                checked.faults, checked.replayed, checked.text
-            ),
-            Ok(Err(why)) => format!("Replay: the check could not be made: {}", escape_lines(&why)),
-            Err(_) => format!("Replay: the check did not end within {} s.", CHECK.as_secs()),
-        };
-        self.say(&said);
+            Err(why) => self.say(&format!("Replay: the check could not be made: {}", escape_lines(&why))),
+        }
     }
 
     fn say(&self, text: &str) {
         self.sourced.stdout.line(text);
     }
+}
+
+/// What a check has found, for the person at the terminal. Nothing, if there was nothing to check.
+fn found(checked: &Checked) -> Option<String> {
+    let Checked {
+        replayed,
+        faults,
+        unreadable,
+        unchecked,
+        text,
+    } = checked;
+    if faults + unreadable + unchecked == 0 {
+        let all = format!("Replay: the new orchestrator goes on with all {replayed} instances in flight.");
+        return (*replayed > 0).then_some(all);
+    }
+    let mut said = match faults {
+        0 => format!("Replay: the new orchestrator goes on with {replayed} instances in flight."),
+        _ => format!("Replay: the new orchestrator does not fit {faults} of {replayed} instances in flight."),
+    };
+    if *unchecked > 0 {
+        said += &format!(" {unchecked} more were not checked within {} s.", TIME.all.as_secs());
+    }
+    said += &format!("\n{text}");
+    if *faults > 0 {
+        said += &format!(
+            "\nIt is used all the same. Instances that it would block wait, untouched, until a compatible build runs: undo the change, or keep the old \
+             code under its version and register the new code as a new one. `{PROGRAM} restart ID` begins one again with the new code."
+        );
+    }
+    Some(said)
 }
 
 impl<'a> Sourced<'a> {
@@ -270,20 +290,22 @@ impl<'a> Sourced<'a> {
             let state = self.dev.state(&self.project);
             let sources = match &self.workspace {
                 Some(workspace) => workspace.sources(&self.project, state),
-                None => without_workspace(&self.project, state),
+                // A package outside of the project may be the one to repair.
+                None => self.sources.with(without_workspace(&self.project, state)),
             };
             // Cargo may have read these before they changed.
             let read = |path: &Path| is_manifest(path) || self.sources.files.contains(path);
             self.changes.follow(&self.sources, &sources, read);
             self.sources = sources;
+            if let Some(workspace) = &self.workspace {
+                // Cargo has completed it. What changes from now on is a change.
+                self.changes.expect(&workspace.lock_file());
+            }
         }
         let Some(workspace) = &self.workspace else {
             return Ok(None);
         };
-        let built = workspace.build(&self.binaries, self.dev.release).await?;
-        // Cargo completes it.
-        self.changes.expect(&workspace.lock_file());
-        let Some(files) = built else {
+        let Some(files) = workspace.build(&self.binaries, self.dev.release).await? else {
             return Ok(None);
         };
         let mut copies = BTreeMap::new();
@@ -338,5 +360,41 @@ impl<'a> Sourced<'a> {
             text += &format!("\n{}\n", found.describe(data));
         }
         text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_check_never_says_all_when_something_was_not_replayed() {
+        let checked = |faults, unreadable, unchecked| Checked {
+            replayed: 4,
+            faults,
+            unreadable,
+            unchecked,
+            text: "the lines".to_owned(),
+        };
+        let all = found(&checked(0, 0, 0)).unwrap();
+        assert!(all.contains("goes on with all 4 instances"), "{all}");
+        let cases = [
+            ((0, 1, 0), "goes on with 4 instances in flight.\nthe lines"),
+            ((0, 0, 7), "7 more were not checked within 60 s.\nthe lines"),
+            (
+                (1, 0, 2),
+                "does not fit 1 of 4 instances in flight. 2 more were not checked",
+            ),
+        ];
+        for ((faults, unreadable, unchecked), part) in cases {
+            let said = found(&checked(faults, unreadable, unchecked)).unwrap();
+            assert!(said.contains(part) && !said.contains("all 4"), "{said}");
+            assert_eq!(said.contains("restart ID"), faults > 0, "{said}");
+        }
+        let nothing = Checked {
+            replayed: 0,
+            ..checked(0, 0, 0)
+        };
+        assert_eq!(found(&nothing), None);
     }
 }

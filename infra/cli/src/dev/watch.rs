@@ -1,7 +1,8 @@
 //! Which files count as sources, and when they have changed. Looking is polling: a few hundred files cost about a millisecond, and it
 //! works on every file system.
 //!
-//! A change is reported when two looks in a row see the same files: an editor or a `git checkout` that is still writing is not disturbed.
+//! A change is reported when two looks in a row see the same files: an editor or a `git checkout` that is still writing is not disturbed. A file that
+//! never rests, such as a log, delays the others only for a moment.
 //! Invariant: what changes while somebody handles a change is seen by the next look.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,8 +12,12 @@ use std::time::{Duration, SystemTime};
 
 /// The time between two looks.
 pub(crate) const PERIOD: Duration = Duration::from_millis(300);
-/// Folders whose files are no sources, wherever they are.
-const NO_SOURCES: [&str; 2] = ["target", "node_modules"];
+/// The looks after which files that rest are reported although others do not.
+const MOST_LOOKS: u32 = 10;
+/// A folder whose files are no sources, wherever it is.
+const NO_SOURCES: &str = "node_modules";
+/// The file by which cargo marks a target directory. A folder with its name may hold a module.
+const TARGET_DIRECTORY: &str = "CACHEDIR.TAG";
 
 /// What distinguishes two states of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -64,6 +69,16 @@ impl Sources {
         seen
     }
 
+    /// These and others.
+    pub(super) fn with(&self, others: Sources) -> Sources {
+        let both = |one: &BTreeSet<PathBuf>, other: BTreeSet<PathBuf>| one.iter().cloned().chain(other).collect();
+        Sources {
+            folders: both(&self.folders, others.folders),
+            files: both(&self.files, others.files),
+            ignored: both(&self.ignored, others.ignored),
+        }
+    }
+
     fn walk(&self, folder: &Path, seen: &mut Snapshot) {
         let Ok(entries) = std::fs::read_dir(folder) else {
             return;
@@ -72,7 +87,7 @@ impl Sources {
             let (path, name) = (entry.path(), entry.file_name());
             let Ok(kind) = entry.file_type() else { continue };
             if kind.is_dir() {
-                if is_folder_of_sources(&name) && !self.ignored.contains(&path) {
+                if is_folder_of_sources(&path, &name) && !self.ignored.contains(&path) {
                     self.walk(&path, seen);
                 }
             } else if is_source(&name)
@@ -94,8 +109,9 @@ pub(super) fn as_walked(folder: &Path) -> [PathBuf; 2] {
     [absolute, resolved]
 }
 
-fn is_folder_of_sources(name: &OsStr) -> bool {
-    !is_hidden(name) && !NO_SOURCES.iter().any(|none| name == *none)
+fn is_folder_of_sources(path: &Path, name: &OsStr) -> bool {
+    let is_target = || name == "target" && path.join(TARGET_DIRECTORY).exists();
+    !is_hidden(name) && name != NO_SOURCES && !is_target()
 }
 
 /// Any file may be included by a source. What editors write beside them is none.
@@ -115,26 +131,51 @@ pub(crate) struct Changes {
     known: Snapshot,
     /// What the last look has seen, if it was something else.
     seen: Option<Snapshot>,
+    /// How many looks in a row have seen something else than the look before.
+    unrest: u32,
 }
 
 impl Changes {
     pub(crate) fn since(known: Snapshot) -> Changes {
-        Changes { known, seen: None }
+        Changes {
+            known,
+            seen: None,
+            unrest: 0,
+        }
     }
 
     /// Takes what a look has seen, and returns the files that have changed once they rest.
     pub(crate) fn take(&mut self, now: Snapshot) -> Option<BTreeSet<PathBuf>> {
         if now == self.known {
-            self.seen = None;
+            *self = Changes::since(now);
             return None;
         }
-        if self.seen.as_ref() != Some(&now) {
+        let moving = match &self.seen {
+            Some(seen) => differing(seen, &now),
+            None => differing(&self.known, &now),
+        };
+        self.unrest += u32::from(!moving.is_empty());
+        if !moving.is_empty() && self.unrest < MOST_LOOKS {
             self.seen = Some(now);
             return None;
         }
-        let changed = differing(&self.known, &now);
-        *self = Changes::since(now);
-        Some(changed)
+        let mut changed = differing(&self.known, &now);
+        changed.retain(|path| !moving.contains(path));
+        // What moves is reported when it rests.
+        let known = self.without(now, moving);
+        *self = Changes::since(known);
+        (!changed.is_empty()).then_some(changed)
+    }
+
+    /// A snapshot in which these files are as they are known.
+    fn without(&self, mut snapshot: Snapshot, files: impl IntoIterator<Item = PathBuf>) -> Snapshot {
+        for path in files {
+            match self.known.get(&path) {
+                Some(stamp) => snapshot.insert(path, stamp.clone()),
+                None => snapshot.remove(&path),
+            };
+        }
+        snapshot
     }
 
     /// Takes the present state of a file as known: this program has caused its change.
@@ -148,15 +189,10 @@ impl Changes {
     /// Goes on with new sources, as they are now. Only the files of the old ones for which `keep` holds stay as they are known: if one has
     /// changed since, the next look sees it.
     pub(super) fn follow(&mut self, old: &Sources, new: &Sources, keep: impl Fn(&Path) -> bool) {
-        let mut known = new.look();
+        let known = new.look();
         // The second look: a change between the two is not lost.
         let changed = differing(&self.known, &old.look());
-        for path in changed.into_iter().filter(|path| keep(path)) {
-            match self.known.get(&path) {
-                Some(stamp) => known.insert(path, stamp.clone()),
-                None => known.remove(&path),
-            };
-        }
+        let known = self.without(known, changed.into_iter().filter(|path| keep(path)));
         *self = Changes::since(known);
     }
 
@@ -210,6 +246,19 @@ mod tests {
     }
 
     #[test]
+    fn a_file_that_never_rests_does_not_hide_the_others() {
+        let mut changes = Changes::since(snapshot(&[("lib.rs", 1), ("log", 1)]));
+        let looks = (2..40).map(|look| changes.take(snapshot(&[("lib.rs", 2), ("log", look)])));
+        let reported: Vec<BTreeSet<PathBuf>> = looks.flatten().collect();
+        assert_eq!(reported, [paths(&["lib.rs"])]);
+        let rests = snapshot(&[("lib.rs", 2), ("log", 39)]);
+        assert_eq!(
+            [changes.take(rests.clone()), changes.take(rests)],
+            [Some(paths(&["log"])), None]
+        );
+    }
+
+    #[test]
     fn a_change_that_is_undone_before_it_rests_is_none() {
         let mut changes = Changes::since(snapshot(&[("a", 1)]));
         assert_eq!(changes.take(snapshot(&[])), None);
@@ -227,6 +276,8 @@ mod tests {
             ("package/Cargo.toml", true),
             ("package/inner/build.rs", true),
             ("package/target/debug/out.rs", false),
+            ("package/target/CACHEDIR.TAG", false),
+            ("package/src/target/mod.rs", true),
             ("package/.git/index", false),
             ("package/src/.lib.rs.swp", false),
             ("package/src/lib.rs~", false),

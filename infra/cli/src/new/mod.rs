@@ -71,7 +71,7 @@ impl New {
         let root = absolute(&self.directory)?;
         let name = self.name(&root)?;
         name::check(&name)?;
-        let source = Source::of(self.source, source::checkout())?;
+        let source = Source::of(self.source, Source::own())?;
         let kind = if self.minimal { Kind::Minimal } else { Kind::Full };
         write::create(&root, &files::of(kind, &name, &source, &root)?)?;
         print!("{}", next_steps(kind, &name, &self.directory, &program()));

@@ -1,7 +1,7 @@
 //! Where a project gets duroxide-lambda from: a directory, a git repository, or the registry of crates.
 //!
 //! Invariant: both crates of a project come from the same source, because they are released together. Without an option it is the
-//! checkout that this program was built from, if it is still there.
+//! checkout that this program was built from, if it is still there, or the release that cargo has installed.
 
 use crate::terminal::shell_word;
 use clap::Args;
@@ -40,7 +40,7 @@ impl Library {
 /// The options that choose the source.
 #[derive(Args, Debug, Default)]
 pub(crate) struct SourceArguments {
-    /// Depend on duroxide-lambda in this checkout [default: the one that this program was built from]
+    /// Depend on duroxide-lambda in this checkout [default: where this program was built from]
     #[arg(long, value_name = "DIR", group = "origin")]
     path: Option<PathBuf>,
     /// Depend on duroxide-lambda in this git repository
@@ -72,6 +72,10 @@ pub(crate) enum SourceError {
         "the checkout that this program was built from is not there any more: say where duroxide-lambda is with --path DIR or --git URL, or name a published version with --published VERSION"
     )]
     NoCheckout,
+    #[error(
+        "this program was installed from a git repository: name that with --git URL, or a checkout with --path DIR"
+    )]
+    FromGit,
     #[error("{} is no checkout of duroxide-lambda: it has no {missing}", directory.display())]
     NotACheckout { directory: PathBuf, missing: String },
     #[error("{} cannot be written into Cargo.toml: it is no Unicode", .0.display())]
@@ -85,8 +89,8 @@ pub(crate) enum SourceError {
 }
 
 impl Source {
-    /// The source that the options choose.
-    pub(crate) fn of(arguments: SourceArguments, checkout: Option<PathBuf>) -> Result<Source, SourceError> {
+    /// The source that the options choose, or else the default.
+    pub(crate) fn of(arguments: SourceArguments, default: Result<Source, SourceError>) -> Result<Source, SourceError> {
         let SourceArguments {
             path,
             git,
@@ -99,11 +103,32 @@ impl Source {
                 Ok(_) => Ok(Source::Published(version)),
                 Err(source) => Err(SourceError::Version { version, source }),
             },
-            (None, None) => {
-                let directory = path.or(checkout).ok_or(SourceError::NoCheckout)?;
-                checked(&directory).map(Source::Path)
-            }
+            (None, None) => match path {
+                Some(directory) => checked(&directory).map(Source::Path),
+                None => default,
+            },
         }
+    }
+
+    /// Where this program was built from.
+    pub(crate) fn own() -> Result<Source, SourceError> {
+        Source::with(Path::new(env!("CARGO_MANIFEST_DIR")))
+    }
+
+    /// Where a program whose package was in this folder was built from. Copies of cargo's own are no checkouts: cargo may remove them.
+    pub(super) fn with(package: &Path) -> Result<Source, SourceError> {
+        let is_below = |folder: &str| package.to_string_lossy().contains(folder);
+        if is_below("/registry/src/") {
+            return Ok(Source::Published(env!("CARGO_PKG_VERSION").to_owned()));
+        }
+        if is_below("/git/checkouts/") {
+            return Err(SourceError::FromGit);
+        }
+        let root = package
+            .join("../..")
+            .canonicalize()
+            .map_err(|_| SourceError::NoCheckout)?;
+        checked(&root).map(Source::Path).map_err(|_| SourceError::NoCheckout)
     }
 
     fn git(url: String, rev: Option<String>) -> Result<Source, SourceError> {
@@ -142,20 +167,9 @@ impl Source {
                 let rev = rev.as_ref().map(|rev| format!(" --rev {}", shell_word(rev)));
                 format!("--git {}{} {PROGRAM}", shell_word(url), rev.unwrap_or_default())
             }
-            Source::Published(version) => format!("{PROGRAM} --version {}", shell_word(version)),
+            Source::Published(version) => format!("{PROGRAM} --version {}", shell_word(&installable(version))),
         })
     }
-}
-
-/// The checkout that this program was built from, if it is one of a person: not a copy of cargo's own, which cargo may remove.
-pub(crate) fn checkout() -> Option<PathBuf> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let root = root.canonicalize().ok()?;
-    let is_cargos = |copy: &str| root.to_string_lossy().contains(copy);
-    if ["/git/checkouts/", "/registry/src/"].into_iter().any(is_cargos) {
-        return None;
-    }
-    checked(&root).ok()
 }
 
 /// The absolute path of a checkout.
@@ -173,6 +187,15 @@ fn checked(directory: &Path) -> Result<PathBuf, SourceError> {
         directory: directory.to_owned(),
         missing: "absolute path".to_owned(),
     })
+}
+
+/// A version as `cargo install` takes it, which wants a qualifier unless it is complete.
+fn installable(version: &str) -> String {
+    let is_qualified = version.contains(['<', '>', '=', '^', '~', '*']);
+    match is_qualified || semver::Version::parse(version).is_ok() {
+        true => version.to_owned(),
+        false => format!("^{version}"),
+    }
 }
 
 /// Whether a text can stand in a command and a file as it is.

@@ -1,7 +1,7 @@
 //! Which names and sources are accepted, and what the templates become.
 
 use super::files::{self, File, Kind};
-use super::source::{Library, Source};
+use super::source::{Library, Source, SourceError};
 use super::*;
 use clap::Parser;
 
@@ -12,18 +12,21 @@ struct Options {
     new: New,
 }
 
-fn source(options: &[&str], checkout: Option<&Path>) -> Result<Source, String> {
+fn source(options: &[&str], default: Result<Source, SourceError>) -> Result<Source, String> {
     let all = [&["new", "x"], options].concat();
     let parsed = Options::try_parse_from(all).map_err(|error| error.to_string())?;
-    Source::of(parsed.new.source, checkout.map(Path::to_owned)).map_err(|error| error.to_string())
+    Source::of(parsed.new.source, default).map_err(|error| error.to_string())
 }
 
 fn this_checkout() -> PathBuf {
-    source::checkout().expect("the tests run in a checkout")
+    match Source::own() {
+        Ok(Source::Path(checkout)) => checkout,
+        other => panic!("the tests run in a checkout: {other:?}"),
+    }
 }
 
 fn git() -> Source {
-    source(&["--git", "https://example.com/d.git"], None).unwrap()
+    source(&["--git", "https://example.com/d.git"], Source::own()).unwrap()
 }
 
 #[test]
@@ -79,9 +82,14 @@ fn each_source_is_a_form_of_dependency() {
             "git = \"https://example.com/d.git\", rev = \"1a2b\"",
             "--git https://example.com/d.git --rev 1a2b duroxide-lambda-cli",
         ),
-        (&["--published", "0.1"], version, "duroxide-lambda-cli --version 0.1"),
+        (&["--published", "0.1"], version, "duroxide-lambda-cli --version '^0.1'"),
+        (
+            &["--published", "0.1.2"],
+            "version = \"0.1.2\"",
+            "duroxide-lambda-cli --version 0.1.2",
+        ),
     ] {
-        let source = source(options, Some(&checkout)).unwrap();
+        let source = source(options, Source::own()).unwrap();
         let host = source.dependency(Library::Host, &beside).unwrap();
         assert_eq!(host, format!("{{ {dependency} }}"));
         let api = source.dependency(Library::Api, &beside).unwrap();
@@ -90,6 +98,17 @@ fn each_source_is_a_form_of_dependency() {
         assert_eq!(api, format!("{{ {dependency}, {lambda} }}"));
         assert_eq!(source.install(&beside).unwrap(), install);
     }
+}
+
+#[test]
+fn a_program_that_cargo_has_installed_knows_its_release_or_asks_for_the_repository() {
+    let from = |folder: &str| Source::with(Path::new(folder));
+    let release = Source::Published(env!("CARGO_PKG_VERSION").to_owned());
+    let registry = "/home/ada/.cargo/registry/src/index/duroxide-lambda-cli-0.1.0";
+    assert_eq!(from(registry).unwrap(), release);
+    let git = "/home/ada/.cargo/git/checkouts/duroxide-lambda-1a2b/3c4d/infra/cli";
+    assert!(matches!(from(git), Err(SourceError::FromGit)));
+    assert!(matches!(from("/nowhere/infra/cli"), Err(SourceError::NoCheckout)));
 }
 
 #[test]
@@ -124,7 +143,7 @@ fn a_wrong_source_is_refused_with_advice() {
             "cannot be used with",
         ),
     ] {
-        let error = source(options, None).unwrap_err();
+        let error = source(options, Err(SourceError::NoCheckout)).unwrap_err();
         assert!(error.contains(why), "{options:?}: {error}");
     }
 }

@@ -53,6 +53,8 @@ pub(super) struct RuntimeApi {
     current: Mutex<Option<(String, oneshot::Sender<Answer>)>>,
     phase: watch::Sender<Phase>,
     init_error: Mutex<Option<String>>,
+    /// How often `/next` was called: the newest call gets the invocation.
+    asked: watch::Sender<u64>,
     /// The process group to freeze; 0 until it is known, or if nothing is to be frozen.
     frozen_group: AtomicI32,
 }
@@ -79,6 +81,7 @@ impl RuntimeApi {
             current: Mutex::default(),
             phase,
             init_error: Mutex::default(),
+            asked: watch::Sender::new(0),
             frozen_group: AtomicI32::new(0),
         }
     }
@@ -113,21 +116,13 @@ impl RuntimeApi {
         });
         // A process that asks for the next invocation answers the last one no more. Of an attached function it may be another process.
         drop(self.current.lock().unwrap_or_else(PoisonError::into_inner).take());
-        let mut work = self.work.lock().await;
-        self.signal(Signal::STOP);
-        let invocation = loop {
-            match work.recv().await {
-                // Nobody waits for its answer any more.
-                Some(abandoned) if abandoned.answer.is_closed() => {}
-                received => break received,
-            }
+        let invocation = tokio::select! {
+            received = self.received() => received,
+            // It waits no more: the other process serves from now on.
+            () = self.asked_again() => return gone("another process has attached"),
         };
-        self.signal(Signal::CONT);
         let Some(invocation) = invocation else {
-            return json(
-                StatusCode::GONE,
-                &json!({ "errorMessage": "the environment is shutting down" }),
-            );
+            return gone("the environment is shutting down");
         };
         let deadline_ms = SystemClock.now_ms() + self.timeout.as_millis() as u64;
         let mut response = Response::new(Full::new(invocation.payload));
@@ -144,6 +139,37 @@ impl RuntimeApi {
         }
         *self.current.lock().unwrap_or_else(PoisonError::into_inner) = Some((invocation.id, invocation.answer));
         response
+    }
+
+    /// Waits for an invocation.
+    async fn received(&self) -> Option<Invocation> {
+        let mut work = self.work.lock().await;
+        self.signal(Signal::STOP);
+        let invocation = loop {
+            match work.recv().await {
+                // Nobody waits for its answer any more.
+                Some(abandoned) if abandoned.answer.is_closed() => {}
+                received => break received,
+            }
+        };
+        self.signal(Signal::CONT);
+        invocation
+    }
+
+    /// Waits until `/next` is called again: by another process of an attached function, because one process waits for its answer.
+    async fn asked_again(&self) {
+        let mut this_one = 0;
+        self.asked.send_modify(|calls| {
+            *calls += 1;
+            this_one = *calls;
+        });
+        let mut asked = self.asked.subscribe();
+        // The sender is in `self`.
+        asked
+            .wait_for(|calls| *calls > this_one)
+            .await
+            .map(drop)
+            .unwrap_or_default();
     }
 
     /// Ends the invocation of that id.
@@ -207,6 +233,11 @@ impl Handler for RuntimeApi {
             ),
         }
     }
+}
+
+/// Ends the process that asked.
+fn gone(why: &str) -> Response<Full<Bytes>> {
+    json(StatusCode::GONE, &json!({ "errorMessage": why }))
 }
 
 /// A well-formed trace header that is not sampled.

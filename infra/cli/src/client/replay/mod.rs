@@ -28,6 +28,7 @@ use report::{Report, Unreadable};
 use std::path::{Path, PathBuf};
 use std::pin::pin;
 use std::time::Duration;
+use tokio::time::{Instant, timeout_at};
 
 /// Seconds for the start of the binary, and for each history.
 const TIMEOUT: u64 = 10;
@@ -139,8 +140,21 @@ pub(crate) struct Checked {
     pub(crate) replayed: usize,
     /// How many of their instances the new build cannot go on with, or goes on with differently.
     pub(crate) faults: usize,
-    /// One line for each of those, then the counts; escaped.
+    /// How many histories cannot be read.
+    pub(crate) unreadable: usize,
+    /// How many instances there was no time for.
+    pub(crate) unchecked: usize,
+    /// One line for each fault and each history that cannot be read, then the counts; escaped.
     pub(crate) text: String,
+}
+
+/// How long a check may take.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct CheckTime {
+    /// The start of the binary, and each history.
+    pub(crate) each: Duration,
+    /// All of it.
+    pub(crate) all: Duration,
 }
 
 /// Replays the histories of all instances in flight, which the API at this address has, on a new orchestrator binary.
@@ -151,22 +165,45 @@ pub(crate) async fn check(
     api: &str,
     orchestrator: &Path,
     variables: &[(String, String)],
-    limit: Duration,
+    time: CheckTime,
 ) -> Result<Checked, String> {
-    let replayed = async {
-        let mut binary = Binary::new(orchestrator, variables.to_vec(), limit)?;
-        binary.start().await?;
+    let end = Instant::now() + time.all;
+    let checked = async {
+        let mut binary = Binary::new(orchestrator, variables.to_vec(), time.each)?;
+        let begun = async {
+            binary.start().await?;
+            let connection = Connection::at(api).await?;
+            let (instances, _) = recorded::in_flight(&connection, &Filter::default(), None).await?;
+            Ok::<_, Failure>((connection, instances))
+        };
+        let begun = timeout_at(end, begun).await;
+        let (connection, instances) = begun.map_err(|_| late(time.all))??;
+        let mut unchecked = instances.len();
         let mut report = Report::default();
-        let connection = Connection::at(api).await?;
-        let (instances, _) = recorded::in_flight(&connection, &Filter::default(), None).await?;
         let mut histories = pin!(recorded::histories(&connection, instances, true));
-        while let Some(read) = histories.next().await {
-            report.take(&mut binary, read?).await?;
+        let replayed = async {
+            while let Some(read) = histories.next().await {
+                report.take(&mut binary, read?).await?;
+                unchecked = unchecked.saturating_sub(1);
+            }
+            Ok::<_, Failure>(())
+        };
+        // What was found in time counts.
+        if let Ok(replayed) = timeout_at(end, replayed).await {
+            replayed?;
+            unchecked = 0;
         }
         binary.stop().await;
-        Ok(report.checked())
+        Ok(report.checked(unchecked))
     };
-    replayed.await.map_err(|failure: Failure| failure.message)
+    checked.await.map_err(|failure: Failure| failure.message)
+}
+
+fn late(limit: Duration) -> Failure {
+    Failure::error(format!(
+        "the new orchestrator or the API did not answer within {} s",
+        limit.as_secs()
+    ))
 }
 
 /// The orchestrations that a binary registers.

@@ -73,10 +73,12 @@ impl Report {
         self.faults.iter().filter(|found| found.fault.effect == effect).count()
     }
 
-    pub(super) fn checked(&self) -> Checked {
+    pub(super) fn checked(&self, unchecked: usize) -> Checked {
         Checked {
             replayed: self.replayed,
             faults: self.faults.len(),
+            unreadable: self.unreadable.len(),
+            unchecked,
             text: self.text(false).trim_end().to_owned(),
         }
     }
