@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 use cosmos::{ClientConfig, CosmosClient, IndexingPolicy, Key, StaticKey, Throughput};
-use cosmos_emulator::{RequestKind, RequestRecord};
+use cosmos_emulator::{Refusing, RequestKind, RequestRecord};
 use duroxide_cosmos::container_spec;
 use duroxide_lambda::config::MaintenanceSettings;
 use duroxide_lambda::doctor::{CheckState as State, Diagnosis as Found};
@@ -178,8 +178,39 @@ async fn an_operation_that_never_ended_in_time_is_reported_as_that_and_not_as_a_
     let found = cut_off(&site, 1).await;
     let expected = "read: the time limit of 4 s was over".to_owned();
     assert_eq!(of(&found, "store operations"), (State::Failed, expected));
-    let is_permission = |check: &&duroxide_lambda::doctor::Check| check.name == "store permissions";
-    assert_eq!(found.checks.iter().find(is_permission), None);
+    has_no(&found, "store permissions");
+}
+
+fn has_no(found: &Found, name: &str) {
+    assert_eq!(found.checks.iter().find(|check| check.name == name), None);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_unavailable_store_is_not_reported_as_a_permission_and_a_denial_is() {
+    let site = Site::start().await;
+    let own = site.cloud.world.names().1.to_owned();
+    let connection = connected(&site, &own, Arc::new(Memory::new())).await;
+    let listener = site.cloud.world.listener();
+    let documents = site.cloud.world.documents().await.len();
+    for (refusing, name, other) in [
+        (Refusing::with(503), "store operations", "store permissions"),
+        (Refusing::with(403), "store permissions", "store operations"),
+    ] {
+        // The query of a partition, which is also how documents could be found again.
+        listener.refuse_when(move |request| {
+            let is_query = request.kind == RequestKind::Query && request.partition_key.is_some();
+            is_query.then_some(refusing)
+        });
+        // Longer than an operation may take.
+        let time = Duration::from_secs(30);
+        let found = connection.diagnose(1, &MaintenanceSettings::default(), time).await;
+        listener.refuse_nothing();
+        let (state, text) = of(&found, name);
+        assert_eq!(state, State::Failed, "{text}");
+        assert!(text.starts_with("query: "), "{text}");
+        has_no(&found, other);
+        assert_eq!(site.cloud.world.documents().await.len(), documents, "nothing is left");
+    }
 }
 
 /// A notifier whose service never answers.

@@ -74,11 +74,20 @@ pub(super) fn container(found: &Result<Option<Vec<cosmos::Difference>>, String>)
     check("container", state, listed.join("; "), expected, advice)
 }
 
-/// Whether every kind of operation is permitted. If one did not end within the time limit, nothing is known of its permission.
+/// Whether every kind of operation is permitted. If one did not end within the time limit, or failed for another reason, nothing is known of its
+/// permission.
 pub(super) fn permissions(operations: &[MeasuredOperation], limit: Duration) -> Check {
-    if let Some(late) = operations.iter().find(|operation| operation.timed_out) {
-        let found = format!("{}: the time limit of {} was over", late.name, Seconds(limit));
-        let expected = "each kind of operation ends within the time limit";
+    let failed = operations.iter().find_map(|operation| match &operation.error {
+        Some(error) if !operation.denied => Some(format!("{}: {error}", operation.name)),
+        None if operation.timed_out => Some(format!(
+            "{}: the time limit of {} was over",
+            operation.name,
+            Seconds(limit)
+        )),
+        _ => None,
+    });
+    if let Some(found) = failed {
+        let expected = "each kind of operation succeeds within the time limit";
         let advice = "check the network between the function and the account, and whether the account throttles, then repeat the check";
         return check("store operations", CheckState::Failed, found, expected, advice);
     }

@@ -29,13 +29,17 @@ pub(crate) struct ScratchDoc {
 impl ScratchDoc {
     pub(crate) fn new(pk: &str, number: usize) -> Self {
         ScratchDoc {
-            id: format!("scratch:{number}"),
+            id: ScratchDoc::id(number),
             pk: pk.to_owned(),
             kind: Kind::Scratch,
             ttl: TTL,
             text: "x".repeat(TEXT_BYTES),
             schema: Schema::default(),
         }
+    }
+
+    pub(crate) fn id(number: usize) -> String {
+        format!("scratch:{number}")
     }
 
     /// The partition of one examination.

@@ -11,7 +11,9 @@ use duroxide_lambda::canary::{EVENT, ORCHESTRATION, WAITING};
 use duroxide_lambda_api::types::{Instance, StartRequest, Status};
 use futures::StreamExt as _;
 use futures::stream;
+use std::pin::pin;
 use std::time::Duration;
+use tokio::sync::watch;
 
 /// How many run at once: enough to be done soon, and too few to wait for each other.
 const AT_ONCE: usize = 4;
@@ -19,45 +21,72 @@ const AT_ONCE: usize = 4;
 /// What became of one run: what was measured, or why it did not end.
 pub(super) type Outcome = Result<Run, String>;
 
+/// A run, and whether its instance is gone.
+struct Ended {
+    outcome: Outcome,
+    removed: bool,
+}
+
 /// Runs the canary so often.
 pub(super) async fn run(connection: &Connection, count: u32, limit: Duration) -> Result<Vec<Outcome>, Failure> {
     let group = ambient::unique();
     let ids: Vec<String> = (1..=count)
         .map(|number| format!("{ORCHESTRATION}:{group}:{number}"))
         .collect();
-    let all = stream::iter(&ids).map(|id| one(connection, id, limit));
-    let all = all.buffer_unordered(AT_ONCE).collect::<Vec<Outcome>>();
-    tokio::select! {
-        outcomes = all => Ok(outcomes),
-        stopped = tokio::signal::ctrl_c() => {
-            warn("stopping: the instances of the canary are deleted");
-            for id in &ids {
-                remove(connection, id).await;
+    let stop = watch::Sender::new(false);
+    let all = stream::iter(&ids).map(|id| one(connection, id, limit, stop.subscribe()));
+    let mut all = pin!(all.buffer_unordered(AT_ONCE).collect::<Vec<Ended>>());
+    let interrupted = tokio::select! {
+        ended = &mut all => return Ok(ended.into_iter().map(|ended| ended.outcome).collect()),
+        interrupted = tokio::signal::ctrl_c() => interrupted,
+    };
+    warn("stopping: the instances of the canary are deleted");
+    // Runs are not dropped: a start that is under way would be applied after its instance was deleted.
+    stop.send_replace(true);
+    let left = all.await.iter().filter(|ended| !ended.removed).count();
+    interrupted.map_err(|error| Failure::error(error.to_string()))?;
+    Err(Failure::error(match left {
+        0 => "interrupted; nothing of the canary is left".to_owned(),
+        left => format!("interrupted; {left} of the canary's instances are left: delete them as said above"),
+    }))
+}
+
+async fn one(connection: &Connection, id: &str, limit: Duration, mut stop: watch::Receiver<bool>) -> Ended {
+    if *stop.borrow() {
+        return Ended {
+            outcome: Err("interrupted".to_owned()),
+            removed: true,
+        };
+    }
+    let outcome = match start(connection, id).await {
+        Ok(()) => tokio::select! {
+            outcome = tokio::time::timeout(limit, measured(connection, id, limit)) => {
+                outcome.unwrap_or_else(|_| Err(not_done(limit)))
             }
-            stopped.map_err(|error| Failure::error(error.to_string()))?;
-            Err(Failure::error("interrupted; nothing of the canary is left"))
-        }
-    }
+            _ = stop.wait_for(|stop| *stop) => Err("interrupted".to_owned()),
+        },
+        Err(failure) => Err(failure.message),
+    };
+    let removed = remove(connection, id).await;
+    Ended { outcome, removed }
 }
 
-async fn one(connection: &Connection, id: &str, limit: Duration) -> Outcome {
-    let outcome = tokio::time::timeout(limit, measured(connection, id, limit)).await;
-    remove(connection, id).await;
-    match outcome {
-        Ok(outcome) => outcome,
-        Err(_) => Err(format!("not done after {} s", limit.as_secs_f64())),
-    }
+fn not_done(limit: Duration) -> String {
+    format!("not done after {} s", limit.as_secs_f64())
 }
 
-async fn measured(connection: &Connection, id: &str, limit: Duration) -> Outcome {
-    let said = |failure: Failure| failure.message;
+async fn start(connection: &Connection, id: &str) -> Result<(), Failure> {
     let request = StartRequest {
         id: Some(id.to_owned()),
         input_text: Some(String::new()),
         ..StartRequest::default()
     };
-    let started = connection.start(ORCHESTRATION, &request).await;
-    started.map_err(|refused| said(refused.into()))?;
+    connection.start(ORCHESTRATION, &request).await.map(drop)?;
+    Ok(())
+}
+
+async fn measured(connection: &Connection, id: &str, limit: Duration) -> Outcome {
+    let said = |failure: Failure| failure.message;
     let mut changes = Changes::of(connection, id, Some(limit));
     let mut raised = false;
     while let Some(now) = changes.next().await.map_err(said)? {
@@ -73,7 +102,7 @@ async fn measured(connection: &Connection, id: &str, limit: Duration) -> Outcome
             raised = true;
         }
     }
-    Err(format!("not done after {} s", limit.as_secs_f64()))
+    Err(not_done(limit))
 }
 
 /// Measures a run that has ended.
@@ -91,12 +120,14 @@ async fn ended(connection: &Connection, id: &str, now: &Instance) -> Outcome {
     ))
 }
 
-/// Deletes an instance, if it is there.
-async fn remove(connection: &Connection, id: &str) {
-    if let Err(failure) = connection.remove(id).await {
+/// Deletes an instance, if it is there, and returns whether it is gone.
+async fn remove(connection: &Connection, id: &str) -> bool {
+    let removed = connection.remove(id).await;
+    if let Err(failure) = &removed {
         warn(&format!(
             "warning: {}; delete the canary's instance '{id}' yourself",
             failure.message
         ));
     }
+    removed.is_ok()
 }

@@ -111,7 +111,7 @@ fn a_missing_container_and_missing_permissions_are_failures() {
         CheckState::Ok
     );
     let mut refused = made.clone();
-    refused.error = Some("403".to_owned());
+    (refused.error, refused.denied) = (Some("403".to_owned()), true);
     let refused = permissions(&[made, refused], seconds(10));
     assert_eq!(
         (refused.name.as_str(), refused.state),
@@ -123,11 +123,18 @@ fn a_missing_container_and_missing_permissions_are_failures() {
 fn an_operation_that_did_not_end_in_time_is_no_missing_permission() {
     let mut late = MeasuredOperation::default();
     (late.name, late.timed_out) = ("read", true);
-    let late = permissions(&[MeasuredOperation::default(), late], seconds(10));
-    assert_eq!(
-        (late.name.as_str(), late.state),
-        ("store operations", CheckState::Failed)
-    );
-    assert_eq!(late.found, "read: the time limit of 10 s was over");
-    assert!(late.advice.is_some_and(|advice| !advice.contains("role")));
+    let mut throttled = MeasuredOperation::default();
+    (throttled.name, throttled.error) = ("commit", Some("429".to_owned()));
+    let cases = [
+        (late, "read: the time limit of 10 s was over"),
+        (throttled, "commit: 429"),
+    ];
+    for (operation, found) in cases {
+        let check = permissions(&[MeasuredOperation::default(), operation], seconds(10));
+        assert_eq!(
+            (check.name.as_str(), check.state, check.found.as_str()),
+            ("store operations", CheckState::Failed, found)
+        );
+        assert!(check.advice.is_some_and(|advice| !advice.contains("role")));
+    }
 }
