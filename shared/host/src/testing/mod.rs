@@ -38,7 +38,7 @@
 //! | `clock` | virtual time, and duroxide's timers on it |
 //! | `registries` | orchestrations that are watched, activities that are replaced and recorded |
 //! | `faults` | which runs fail and which steps crash |
-//! | `instance`, `history` | what a test sees |
+//! | `instance`, `history`, `waits` | what a test sees |
 //!
 //! What duroxide does comes from duroxide: its real `Runtime` and `Client` work on an implementation of its `Provider` that keeps
 //! everything in memory and passes duroxide's own validation suite. Between them, `stage` injects crashes and does what this project's
@@ -77,6 +77,7 @@ mod registries;
 mod simulation;
 mod stage;
 mod store;
+mod waits;
 
 pub use faults::{Crash, Runs, at_every_crash};
 pub use history::History;

@@ -134,7 +134,8 @@ impl Instance {
             );
         }
         let waits = match waits {
-            [] => "its first turn".to_owned(),
+            [] if self.seen().executions.is_empty() => "its first turn".to_owned(),
+            [] => "something that duroxide has not recorded: a future that is not of its context?".to_owned(),
             waits => waits.join(", "),
         };
         let mut found = format!("waits for {waits}");

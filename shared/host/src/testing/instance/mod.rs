@@ -6,6 +6,7 @@ mod snapshot;
 use super::history::History;
 use super::registries::Call;
 use super::store::Execution;
+use super::waits::Reached;
 use crate::log::rfc3339;
 use crate::replay::{self, FORMAT, Recording, Replayed, SavedKey, VERSION};
 use duroxide::providers::KvEntry;
@@ -92,15 +93,23 @@ impl Instance {
         timers.map(Duration::from_millis).collect()
     }
 
-    /// The events and the messages of queues that have reached it: names and data.
+    /// The events that have reached a wait of it, and the messages that have come to its queues: names and data. An event that nobody
+    /// waited for is not here: duroxide drops it.
     pub fn received(&self) -> Vec<(String, String)> {
-        let received = self.events().into_iter().filter_map(|event| match event.kind {
-            EventKind::ExternalEvent { name, data } | EventKind::QueueEventDelivered { name, data } => {
-                Some((name, data))
+        let mut received = Vec::new();
+        for execution in self.seen().executions.values() {
+            let reached = Reached::of(&execution.events);
+            for event in &execution.events {
+                match &event.kind {
+                    EventKind::ExternalEvent { .. } if !reached.has(event) => {}
+                    EventKind::ExternalEvent { name, data } | EventKind::QueueEventDelivered { name, data } => {
+                        received.push((name.clone(), data.clone()));
+                    }
+                    _ => {}
+                }
             }
-            _ => None,
-        });
-        received.collect()
+        }
+        received
     }
 
     /// Its custom status.

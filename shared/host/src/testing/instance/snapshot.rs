@@ -1,9 +1,9 @@
 //! A copy of all instances at one moment.
 
 use super::Outcome;
-use crate::testing::history::waits;
 use crate::testing::registries::Call;
 use crate::testing::store::{Execution, MemoryStore};
+use crate::testing::waits::waits;
 use duroxide::{Event, EventKind, OrchestrationRegistry};
 use std::collections::BTreeMap;
 
