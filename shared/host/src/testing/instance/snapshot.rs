@@ -15,8 +15,8 @@ pub(crate) struct Snapshot {
     pub now_ms: u64,
     pub orchestrations: OrchestrationRegistry,
     pub steps: (u32, u32),
-    pub hangs: Option<String>,
-    pub is_out_of_turns: bool,
+    /// Why the simulation does not go on, though something could happen.
+    pub stopped: Option<String>,
 }
 
 /// One instance of it.
@@ -36,7 +36,7 @@ impl Snapshot {
         calls: Vec<Call>,
         orchestrations: OrchestrationRegistry,
         steps: (u32, u32),
-        (hangs, is_out_of_turns): (Option<String>, bool),
+        stopped: Option<String>,
     ) -> Snapshot {
         let state = store.state();
         let now_ms = store.clock.now_ms();
@@ -73,8 +73,7 @@ impl Snapshot {
             now_ms,
             orchestrations,
             steps,
-            hangs,
-            is_out_of_turns,
+            stopped,
         }
     }
 

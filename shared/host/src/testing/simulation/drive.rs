@@ -128,6 +128,11 @@ impl Simulation {
     }
 
     /// Moves time on, and runs all that becomes due. `Duration::ZERO` runs what is due now.
+    ///
+    /// # Panics
+    /// When time cannot move on: an activity has not ended within 15 minutes, or the simulation has run as many turns as it may
+    /// ([`most_turns`](Simulation::most_turns)).
+    #[track_caller]
     pub fn advance(&mut self, time: Duration) {
         let store = self.store();
         let until = store.clock.now_ms() + time.as_millis() as u64;
@@ -145,6 +150,9 @@ impl Simulation {
                 settle(&store, &script, most).await;
             }
         });
+        if let Some(reason) = self.stopped() {
+            panic!("the simulation cannot advance: {reason}");
+        }
     }
 
     /// Skips time until an instance has ended, or until nothing can happen any more.
@@ -177,6 +185,8 @@ impl Simulation {
                 running.runtime.shutdown(Some(0)).await;
             });
         }
+        // An activity that does not end is begun again.
+        self.script().hangs = None;
         store.change(|state, _| {
             // What was in flight died with its process.
             state.locks.clear();
@@ -210,6 +220,10 @@ impl Simulation {
         UNIX_EPOCH + Duration::from_millis(self.store().clock.now_ms())
     }
 
+    fn stopped(&self) -> Option<String> {
+        self.script().stopped(self.most_turns)
+    }
+
     fn snapshot(&mut self) -> Snapshot {
         let store = self.store();
         let script = self.script();
@@ -218,7 +232,7 @@ impl Simulation {
             self.activities.calls(),
             self.user.0.clone(),
             (script.turns, script.runs),
-            (script.hangs.clone(), script.turns >= self.most_turns),
+            script.stopped(self.most_turns),
         )
     }
 }

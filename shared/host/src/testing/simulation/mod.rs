@@ -196,7 +196,7 @@ fn is_over(store: &MemoryStore, script: &Mutex<Script>, most_turns: u32) -> bool
 
 fn is_stopped(script: &Mutex<Script>, most_turns: u32) -> bool {
     let script = script.lock().unwrap_or_else(PoisonError::into_inner);
-    script.hangs.is_some() || script.turns >= most_turns
+    script.stopped(most_turns).is_some()
 }
 
 /// Runs all that can run without time passing.

@@ -138,7 +138,7 @@ impl Simulation {
         self
     }
 
-    /// The simulation runs at most so many turns: 10,000 unless set. It stops workflows that continue for ever.
+    /// The simulation stops when it needs more turns than this: 10,000 unless set. It stops workflows that continue for ever.
     pub fn most_turns(mut self, turns: u32) -> Simulation {
         self.most_turns = turns;
         self

@@ -68,6 +68,22 @@ impl Script {
         run.is_some_and(|run| self.crashes.iter().any(|crash| crash.hits_activity(&run, false)))
     }
 
+    /// Why the simulation does not go on, though something could happen.
+    pub fn stopped(&self, most_turns: u32) -> Option<String> {
+        if let Some(activity) = &self.hangs {
+            return Some(format!(
+                "activity `{activity}` has not ended within 15 minutes. A function ends by then, and the activity is tried again; to test \
+                 a time limit, use `fail_activity`"
+            ));
+        }
+        (self.turns > most_turns).then(|| {
+            format!(
+                "it needs more than {most_turns} turns (`most_turns`). Does a workflow continue for ever? Then use `start` and `advance`, \
+                 and advance less"
+            )
+        })
+    }
+
     pub fn guid(&mut self) -> String {
         self.guids += 1;
         format!("00000000-0000-4000-8000-{:012x}", self.guids)
