@@ -37,7 +37,7 @@
 //! | `store` | the in-memory provider, which adds nothing to duroxide's contract |
 //! | `clock` | virtual time, and duroxide's timers on it |
 //! | `registries` | orchestrations that are watched, activities that are replaced and recorded |
-//! | `faults` | which runs fail and which steps crash |
+//! | `faults`, `every_crash` | which runs fail and which steps crash |
 //! | `instance`, `history`, `waits` | what a test sees |
 //!
 //! What duroxide does comes from duroxide: its real `Runtime` and `Client` work on an implementation of its `Provider` that keeps
@@ -70,6 +70,7 @@
 //! - Activities with real I/O: virtual time skips while they wait. Replace them.
 
 mod clock;
+mod every_crash;
 mod faults;
 mod history;
 mod instance;
@@ -79,7 +80,8 @@ mod stage;
 mod store;
 mod waits;
 
-pub use faults::{Crash, Runs, at_every_crash};
+pub use every_crash::at_every_crash;
+pub use faults::{Crash, Runs};
 pub use history::History;
 pub use instance::{Instance, Outcome};
 pub use registries::Call;

@@ -122,7 +122,15 @@ impl Instance {
                 None => self.waiting(waits),
             },
         };
-        panic!("`{}` is not {expected}: it {found}\n\n{}", self.id, self.history())
+        let mut unused = String::new();
+        for unused_one in &self.snapshot.unused {
+            unused.push_str(&format!("\nnot happened: {unused_one}"));
+        }
+        panic!(
+            "`{}` is not {expected}: it {found}{unused}\n\n{}",
+            self.id,
+            self.history()
+        )
     }
 
     fn waiting(&self, waits: &[String]) -> String {

@@ -3,6 +3,7 @@
 mod expect;
 mod snapshot;
 
+use super::faults::Crash;
 use super::history::History;
 use super::registries::Call;
 use super::store::Execution;
@@ -247,5 +248,15 @@ impl Instance {
     /// How many turns and deliveries of activities its simulation has had.
     pub(super) fn steps(&self) -> (u32, u32) {
         self.snapshot.steps
+    }
+
+    /// Whether this crash has happened in its simulation.
+    pub(super) fn has_had(&self, crash: &Crash) -> bool {
+        self.snapshot.crashes.contains(crash)
+    }
+
+    /// Whether its simulation says when a lost step is delivered again.
+    pub(super) fn has_redelivery(&self) -> bool {
+        self.snapshot.has_redelivery
     }
 }

@@ -1,7 +1,9 @@
 //! A copy of all instances at one moment.
 
 use super::Outcome;
-use crate::testing::registries::Call;
+use crate::testing::faults::Crash;
+use crate::testing::registries::{Activities, Call};
+use crate::testing::stage::Script;
 use crate::testing::store::{Execution, MemoryStore};
 use crate::testing::waits::waits;
 use duroxide::{Event, EventKind, OrchestrationRegistry};
@@ -14,9 +16,15 @@ pub(crate) struct Snapshot {
     pub began_ms: u64,
     pub now_ms: u64,
     pub orchestrations: OrchestrationRegistry,
+    /// Turns, and deliveries of activities.
     pub steps: (u32, u32),
     /// Why the simulation does not go on, though something could happen.
     pub stopped: Option<String>,
+    /// The crashes that have happened.
+    pub crashes: Vec<Crash>,
+    /// What is planned and has not happened.
+    pub unused: Vec<String>,
+    pub has_redelivery: bool,
 }
 
 /// One instance of it.
@@ -33,10 +41,10 @@ pub(crate) struct Seen {
 impl Snapshot {
     pub fn of(
         store: &MemoryStore,
-        calls: Vec<Call>,
+        activities: &Activities,
         orchestrations: OrchestrationRegistry,
-        steps: (u32, u32),
-        stopped: Option<String>,
+        script: &Script,
+        most_turns: u32,
     ) -> Snapshot {
         let state = store.state();
         let now_ms = store.clock.now_ms();
@@ -68,12 +76,15 @@ impl Snapshot {
         }
         Snapshot {
             instances,
-            calls,
+            calls: activities.calls(),
             began_ms: store.clock.began_ms(),
             now_ms,
             orchestrations,
-            steps,
-            stopped,
+            steps: (script.turns, script.runs),
+            stopped: script.stopped(most_turns),
+            crashes: script.happened(),
+            unused: [script.unused(), activities.unused()].concat(),
+            has_redelivery: script.redelivery.is_some(),
         }
     }
 

@@ -1,6 +1,6 @@
 //! Driving a simulation: starting instances, sending to them, moving time.
 
-use super::{Later, Simulation, has_ended, is_over, is_stopped, settle};
+use super::{Simulation, What, has_ended, is_over, is_stopped, settle};
 use crate::testing::instance::{Instance, Snapshot};
 use duroxide::OrchestrationRegistry;
 use duroxide::providers::WorkItem;
@@ -21,7 +21,7 @@ impl Simulation {
     #[track_caller]
     pub fn run(&mut self, orchestration: &str, input: impl Into<String>) -> Instance {
         self.start(MAIN, orchestration, input);
-        self.run_main()
+        self.run_to_end(MAIN)
     }
 
     /// The same with an input as JSON.
@@ -40,23 +40,6 @@ impl Simulation {
     #[track_caller]
     pub fn run_version(&mut self, orchestration: &str, version: &str, input: impl Into<String>) -> Instance {
         self.start_version(MAIN, orchestration, version, input);
-        self.run_main()
-    }
-
-    #[track_caller]
-    fn run_main(&mut self) -> Instance {
-        for (time, later) in std::mem::take(&mut self.later) {
-            let item = match later {
-                Later::Sent(sent) => sent.to(MAIN.to_owned()),
-                Later::Cancel(reason) => WorkItem::CancelInstance {
-                    instance: MAIN.to_owned(),
-                    reason,
-                },
-            };
-            let store = self.store();
-            let sent = store.change(|state, now| state.send(now, item, Some(time)));
-            sent.expect("it is a message for an instance");
-        }
         self.run_to_end(MAIN)
     }
 
@@ -69,6 +52,7 @@ impl Simulation {
         self.assert_new(id);
         let input = input.into();
         self.ask(|client| async move { client.start_orchestration(id, orchestration, input).await });
+        self.send_later(id);
     }
 
     /// The same with an input as JSON.
@@ -93,6 +77,21 @@ impl Simulation {
                 .start_orchestration_versioned(id, orchestration, version, input)
                 .await
         });
+        self.send_later(id);
+    }
+
+    /// Sends what was planned for the instance that is started next.
+    fn send_later(&mut self, id: &str) {
+        for later in std::mem::take(&mut self.later) {
+            let instance = id.to_owned();
+            let item = match later.what {
+                What::Sent(sent) => sent.to(instance),
+                What::Cancel(reason) => WorkItem::CancelInstance { instance, reason },
+            };
+            let store = self.store();
+            let sent = store.change(|state, now| state.send(now, item, Some(later.after)));
+            sent.expect("it is a message for an instance");
+        }
     }
 
     #[track_caller]
@@ -226,13 +225,13 @@ impl Simulation {
 
     fn snapshot(&mut self) -> Snapshot {
         let store = self.store();
-        let script = self.script();
+        let orchestrations = self.user.0.clone();
         Snapshot::of(
             &store,
-            self.activities.calls(),
-            self.user.0.clone(),
-            (script.turns, script.runs),
-            script.stopped(self.most_turns),
+            &self.activities,
+            orchestrations,
+            &self.script(),
+            self.most_turns,
         )
     }
 }

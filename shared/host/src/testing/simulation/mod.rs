@@ -16,7 +16,7 @@ use duroxide::{Client, ClientError, OrchestrationRegistry};
 use serde::de::DeserializeOwned;
 use std::fmt;
 use std::future::Future;
-use std::panic::resume_unwind;
+use std::panic::{Location, resume_unwind};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::runtime::Handle;
@@ -42,8 +42,8 @@ pub struct Simulation {
     user: (OrchestrationRegistry, ActivityRegistry),
     activities: Arc<Activities>,
     script: Arc<Mutex<Script>>,
-    /// What is sent to the instance of `run`, and when.
-    later: Vec<(Duration, Later)>,
+    /// What is sent to the instance that is started next.
+    later: Vec<Later>,
     began_ms: u64,
     most_turns: u32,
     has_logs: bool,
@@ -51,9 +51,14 @@ pub struct Simulation {
     running: Option<Running>,
 }
 
-/// What is sent to an instance later.
-#[derive(Clone, Debug)]
-enum Later {
+/// Something that is sent to an instance, so long after its start.
+struct Later {
+    after: Duration,
+    what: What,
+    set_at: &'static Location<'static>,
+}
+
+enum What {
     Sent(Sent),
     Cancel(String),
 }
@@ -77,11 +82,31 @@ impl Drop for Simulation {
         if let Some(tokio) = self.tokio.take() {
             tokio.shutdown_background();
         }
+        self.check_plan();
     }
 }
 
 /// Inside.
 impl Simulation {
+    /// Fails the test if something was planned that never happened: a name may be misspelt, and the test shows nothing about it.
+    fn check_plan(&self) {
+        if self.running.is_none() || std::thread::panicking() {
+            return;
+        }
+        let unsent = self.later.iter().map(|later| {
+            format!(
+                "a message to the next instance that is started (set at {})",
+                later.set_at
+            )
+        });
+        let unused = [self.script().unused(), self.activities.unused(), unsent.collect()].concat();
+        assert!(
+            unused.is_empty(),
+            "this was planned in a simulation, and has not happened:\n- {}",
+            unused.join("\n- ")
+        );
+    }
+
     fn script(&self) -> MutexGuard<'_, Script> {
         self.script.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -108,16 +108,13 @@ impl Stage {
         if let Some(block) = defect(events, &self.limits) {
             return Some(self.block(token, instance, block.reason));
         }
-        let turn = script.turns + 1;
-        if let Some(crash) = script.crashes.iter_mut().find(|crash| crash.hits_turn(turn)) {
-            crash.used();
-            let delay = Some(script.redelivery);
+        if let Some(delay) = script.loses_turn() {
             return Some(
                 self.store
-                    .change(|state, now| state.abandon_turn(now, token, delay, false)),
+                    .change(|state, now| state.abandon_turn(now, token, Some(delay), false)),
             );
         }
-        script.turns = turn;
+        script.turns += 1;
         None
     }
 
@@ -294,7 +291,9 @@ crate::delegate_provider! {
                 };
                 if let Some(block) = unknown_activity(&self.activities, name) {
                     self.store.change(|state, _| state.block_work(&token, block.reason));
-                } else if attempts > self.limits.max_attempts {
+                    continue;
+                }
+                if attempts > self.limits.max_attempts {
                     let failed = WorkItem::ActivityFailed {
                         instance: instance.clone(),
                         execution_id: *execution_id,
@@ -306,22 +305,22 @@ crate::delegate_provider! {
                         },
                     };
                     self.store.ack_work_item(&token, Some(failed)).await?;
-                } else if self.script().deliver(&token, name) {
-                    let delay = Some(self.script().redelivery);
-                    self.store.abandon_work_item(&token, delay, false).await?;
-                } else {
-                    return Ok(Some((item, token, attempts)));
+                    continue;
+                }
+                let lost = self.script().deliver(&token, name);
+                match lost {
+                    Some(delay) => self.store.abandon_work_item(&token, Some(delay), false).await?,
+                    None => return Ok(Some((item, token, attempts))),
                 }
             }
         }
 
         async fn ack_work_item(&self, token: &str, completion: Option<WorkItem>) -> Result<(), ProviderError> {
-            let (is_lost, delay, is_repeated) = {
+            let (lost, is_repeated) = {
                 let mut script = self.script();
-                let is_lost = script.loses(token);
-                (is_lost, script.redelivery, script.twice)
+                (script.loses_result(token), script.twice)
             };
-            if is_lost {
+            if let Some(delay) = lost {
                 return self.store.abandon_work_item(token, Some(delay), false).await;
             }
             let work = self.store.state().work_of(token).map(|work| (work.number, work.item.clone()));
