@@ -105,6 +105,31 @@ fn a_child_that_waits_is_named_by_its_parent() {
 }
 
 #[test]
+fn a_child_that_is_blocked_in_its_first_turn_is_named_by_its_parent() {
+    let parent = |ctx: OrchestrationContext, _: String| async move {
+        ctx.schedule_sub_orchestration_with_id("middle", "m", "").await
+    };
+    let middle = |ctx: OrchestrationContext, _: String| async move {
+        ctx.schedule_sub_orchestration_versioned("chlid", Some("2.0.0".to_owned()), "")
+            .await
+    };
+    let both = duroxide::OrchestrationRegistry::builder()
+        .register("parent", parent)
+        .register("middle", middle)
+        .build();
+    let ended = Simulation::of(both, none()).run("parent", "");
+    let text = panic_of(|| drop(ended.expect_completed()));
+    assert!(
+        text.contains("no deployed function registers orchestration `chlid`"),
+        "{text}"
+    );
+    let middle = &ended.children()[0];
+    let child = &middle.children()[0];
+    assert_eq!((child.orchestration(), child.version()), ("chlid", Some("2.0.0")));
+    assert!(text.contains(&format!("`{}` is blocked", child.id())), "{text}");
+}
+
+#[test]
 fn an_activity_that_never_ends_stops_the_test() {
     let activities = duroxide::runtime::registry::ActivityRegistry::builder()
         .register("greet", |_, _| std::future::pending())

@@ -140,13 +140,12 @@ impl Instance {
             waits => waits.join(", "),
         };
         let mut found = format!("waits for {waits}");
-        // The cause may be a child.
+        // The cause may be a child, or one of its children.
         for child in self.children() {
-            if let Outcome::Waiting(waits) = child.outcome() {
-                found.push_str(&format!("; `{}` waits for {}", child.id, waits.join(", ")));
-            }
-            if let Outcome::Blocked(reason) = child.outcome() {
-                found.push_str(&format!("; `{}` is blocked: {reason}", child.id));
+            match child.outcome() {
+                Outcome::Waiting(waits) => found.push_str(&format!("; `{}` {}", child.id, child.waiting(&waits))),
+                Outcome::Blocked(reason) => found.push_str(&format!("; `{}` is blocked: {reason}", child.id)),
+                Outcome::Completed(_) | Outcome::Failed(_) => {}
             }
         }
         found

@@ -49,10 +49,11 @@ impl Snapshot {
         let state = store.state();
         let now_ms = store.clock.now_ms();
         let mut instances = BTreeMap::new();
-        // An instance that was blocked or not served in its first turn has no record.
+        // An instance that was blocked or not served in its first turn has no record: its start says what it is.
         let queued = state.messages.iter().map(|message| &message.instance);
         for id in state.instances.keys().chain(state.blocked.keys()).chain(queued) {
             let record = state.instances.get(id);
+            let start = state.start_of(id);
             let last = record.and_then(|record| record.executions.get(&record.execution));
             let events = last.map(|execution| execution.events.as_slice()).unwrap_or_default();
             let outcome = match (outcome(events), state.blocked.get(id)) {
@@ -64,9 +65,9 @@ impl Snapshot {
                 }
             };
             let seen = Seen {
-                name: record.map(|record| record.name.clone()).unwrap_or_default(),
-                version: record.and_then(|record| record.version.clone()),
-                parent: record.and_then(|record| record.parent.clone()),
+                name: record.map_or(start.name, |record| record.name.clone()),
+                version: record.map_or(start.version, |record| record.version.clone()),
+                parent: record.map_or(start.parent, |record| record.parent.clone()),
                 executions: record.map(|record| record.executions.clone()).unwrap_or_default(),
                 outcome,
                 custom_status: record.and_then(|record| record.custom_status.clone()),
