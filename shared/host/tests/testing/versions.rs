@@ -4,6 +4,7 @@ use crate::support::{DAY, none, orchestrations};
 use duroxide::{OrchestrationContext, OrchestrationRegistry};
 use duroxide_lambda::replay::{Cause, Recording};
 use duroxide_lambda::testing::Simulation;
+use std::time::Duration;
 
 async fn old(ctx: OrchestrationContext, _: String) -> Result<String, String> {
     ctx.schedule_activity("charge", "").await?;
@@ -63,6 +64,43 @@ fn a_change_in_place_blocks_and_a_rollback_goes_on() {
     let ended = simulation.run_to_end("a");
     assert_eq!(ended.expect_completed(), "shipped");
     assert_eq!(ended.runs_of("charge"), 1);
+}
+
+#[test]
+fn what_has_not_run_is_left_to_the_new_build() {
+    let mut simulation = simulation(orchestrations(old));
+    simulation.start("a", "flow", "");
+    simulation.upgrade(orchestrations(new), none());
+    assert_eq!(simulation.run_to_end("a").activities(), ["check", "charge", "ship"]);
+
+    let waits = |ctx: OrchestrationContext, _: String| async move {
+        ctx.schedule_wait("go").await;
+        ctx.schedule_activity("charge", "").await
+    };
+    let ships = |ctx: OrchestrationContext, _: String| async move {
+        ctx.schedule_wait("go").await;
+        ctx.schedule_activity("ship", "").await
+    };
+    let mut simulation = self::simulation(orchestrations(waits));
+    simulation.start("a", "flow", "");
+    simulation.advance(DAY);
+    simulation.raise("a", "go", "");
+    simulation.upgrade(orchestrations(ships), none());
+    assert_eq!(simulation.run_to_end("a").expect_completed(), "shipped");
+}
+
+#[test]
+fn an_activity_in_flight_is_lost_and_runs_again_on_the_new_build() {
+    let minute = Duration::from_secs(60);
+    let mut simulation = simulation(orchestrations(old)).activity_takes("charge", 2 * minute);
+    simulation.start("a", "flow", "");
+    simulation.advance(minute);
+    let before = simulation.now();
+    simulation.upgrade(orchestrations(old), none());
+    assert_eq!(simulation.now(), before, "an upgrade takes no time");
+    let ended = simulation.run_to_end("a");
+    assert_eq!(ended.expect_completed(), "shipped");
+    assert_eq!((ended.runs_of("charge"), ended.elapsed()), (2, 3 * minute + DAY));
 }
 
 #[test]

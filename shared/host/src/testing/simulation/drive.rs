@@ -174,15 +174,12 @@ impl Simulation {
     }
 
     /// Replaces the build: all instances go on with these registries. Closures, failures and crashes stay as they are set.
-    /// What was blocked is tried again. An activity that is in flight is lost with its process, and delivered again.
+    /// What was blocked is tried again. What is due and has not run is left to the new build: [`advance`](Simulation::advance) before it
+    /// runs it on the old one. An activity that is in flight is lost with its process, and delivered again.
     pub fn upgrade(&mut self, orchestrations: OrchestrationRegistry, activities: ActivityRegistry) {
         let store = self.store();
-        let (script, most) = (Arc::clone(&self.script), self.most_turns);
         if let Some(running) = self.running.take() {
-            self.enter(async {
-                settle(&store, &script, most).await;
-                running.runtime.shutdown(Some(0)).await;
-            });
+            self.enter(running.runtime.shutdown(Some(0)));
         }
         // An activity that does not end is begun again.
         self.script().hangs = None;
