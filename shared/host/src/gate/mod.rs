@@ -51,6 +51,8 @@ pub(crate) use block::{cut, not_registered, without_payloads};
 #[cfg(feature = "testing")]
 pub(crate) use block::{defect, unknown, unknown_activity};
 #[cfg(feature = "testing")]
+pub(crate) use ending::cancelled;
+#[cfg(feature = "testing")]
 pub(crate) use reason::killed;
 
 use crate::budget::Budget;

@@ -67,6 +67,37 @@ fn a_change_in_place_blocks_and_a_rollback_goes_on() {
 }
 
 #[test]
+fn a_blocked_instance_is_cancelled_with_its_children() {
+    let parent = |ctx: OrchestrationContext, _: String| async move {
+        ctx.schedule_sub_orchestration_with_id("lost", "child", "").await
+    };
+    let mut simulation = simulation(orchestrations(parent));
+    simulation.start("a", "flow", "");
+    simulation.run_to_end("a").expect_waiting();
+    simulation.instance("child").expect_blocked();
+    simulation.upgrade(orchestrations(new), none());
+    simulation.raise("a", "any", "");
+    simulation.run_to_end("a").expect_blocked();
+
+    simulation.cancel("a", "enough");
+    let ended = simulation.run_to_end("a");
+    assert!(ended.expect_failed().contains("enough"), "{}", ended.history());
+    let child = simulation.run_to_end("child");
+    assert!(child.expect_failed().contains("parent canceled"), "{}", child.history());
+}
+
+#[test]
+fn an_unknown_orchestration_is_cancelled_at_its_time() {
+    let ended = simulation(orchestrations(old))
+        .cancel_after(DAY, "enough")
+        .run("flwo", "");
+    assert!(ended.expect_failed().contains("enough"));
+    let events = ended.events();
+    let at = |n: usize| events[n].timestamp_ms;
+    assert_eq!((at(2) - 1_767_225_600_000, at(0)), (86_400_000, at(2)));
+}
+
+#[test]
 fn what_has_not_run_is_left_to_the_new_build() {
     let mut simulation = simulation(orchestrations(old));
     simulation.start("a", "flow", "");

@@ -209,7 +209,7 @@ fn options() -> RuntimeOptions {
 
 fn has_ended(state: &State, id: &str) -> bool {
     let record = state.instances.get(id);
-    record.is_some_and(|record| record.end().is_some()) || state.blocked.contains_key(id)
+    record.is_some_and(|record| record.end().is_some()) || state.is_shut(id, u64::MAX)
 }
 
 /// Whether nothing can happen any more, or too much has happened.
