@@ -122,10 +122,8 @@ impl Instance {
                 None => self.waiting(waits),
             },
         };
-        let mut unused = String::new();
-        for unused_one in &self.snapshot.unused {
-            unused.push_str(&format!("\nnot happened: {unused_one}"));
-        }
+        let unused = self.snapshot.unused.iter();
+        let unused: String = unused.map(|planned| format!("\nnot happened: {planned}")).collect();
         panic!(
             "`{}` is not {expected}: it {found}{unused}\n\n{}",
             self.id,

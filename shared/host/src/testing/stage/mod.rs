@@ -16,7 +16,7 @@ mod script;
 use super::clock::{Delay, Timers, on_virtual_time};
 use super::store::{Commit, MemoryStore};
 use crate::config::Limits;
-use crate::gate::{cancelled, defect, killed, unknown, unknown_activity};
+use crate::gate::{cancelled, defect, is_over, killed, unknown, unknown_activity};
 use duroxide::providers::{
     DispatcherCapabilityFilter, ExecutionMetadata, OrchestrationItem, ProviderError, ScheduledActivityIdentifier,
     SessionFetchConfig, TagFilter, WorkItem,
@@ -97,12 +97,6 @@ impl Stage {
 
     /// Why a fetched turn must not run.
     fn obstacle(&self, item: &OrchestrationItem, attempts: u32) -> Option<String> {
-        let is_over = |event: &Event| {
-            matches!(
-                event.kind,
-                EventKind::OrchestrationCompleted { .. } | EventKind::OrchestrationFailed { .. }
-            )
-        };
         if attempts > self.limits.max_attempts && !item.history.iter().any(is_over) {
             let reason = format!(
                 "its turn was begun {} times and never committed: each time a crash was injected",
