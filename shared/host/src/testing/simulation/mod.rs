@@ -37,6 +37,8 @@ const QUIET_ROUNDS: u32 = 50;
 ///
 /// Set it up with the methods that return it, then [`run`](Simulation::run) an orchestration to its end, or drive it step by step
 /// with [`start`](Simulation::start), [`advance`](Simulation::advance), [`raise`](Simulation::raise) and [`run_to_end`](Simulation::run_to_end).
+///
+/// When it is dropped, it panics if a crash, a failure or a message was planned and never happened.
 pub struct Simulation {
     tokio: Option<tokio::runtime::Runtime>,
     user: (OrchestrationRegistry, ActivityRegistry),

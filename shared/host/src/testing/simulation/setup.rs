@@ -15,6 +15,10 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 impl Simulation {
     /// A simulation of these workflows. Nothing has happened yet, and it is 1 January 2026, 00:00 UTC.
     ///
+    /// The first simulation of a process makes duroxide install a `tracing` subscriber for the process if there is none, whether or not the
+    /// simulation logs: duroxide has no option against it. A test that installs its own calls `try_init` and not `init`, which panics if a
+    /// simulation was first.
+    ///
     /// # Panics
     /// When the machine gives no resources for a runtime of tokio.
     pub fn of(orchestrations: OrchestrationRegistry, activities: ActivityRegistry) -> Simulation {
@@ -125,7 +129,7 @@ impl Simulation {
     }
 
     /// A step that is lost in a crash is delivered again after this time: at once, unless set. On Lambda it is up to a
-    /// minute, when a lock has expired or maintenance has run.
+    /// minute, when a lock has expired or maintenance has run. [`at_every_crash`](crate::testing::at_every_crash) does both, unless set.
     pub fn redelivered_after(self, time: Duration) -> Simulation {
         self.script().redelivery = Some(time);
         self
@@ -185,8 +189,8 @@ impl Simulation {
         self
     }
 
-    /// Lets duroxide and the workflows log: to your `tracing` subscriber, or to the one that duroxide installs for the process if there
-    /// is none. Otherwise a simulation is silent.
+    /// Lets duroxide and the workflows log, to the `tracing` subscriber of the process: yours if you installed it before the first
+    /// simulation of the process, else duroxide's (see [`of`](Simulation::of)). Otherwise a simulation is silent.
     pub fn with_logs(mut self) -> Simulation {
         self.has_logs = true;
         self
