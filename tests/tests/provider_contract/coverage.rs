@@ -16,9 +16,32 @@ const BY_HAND: [&str; 4] = [
     "test_long_poll_work_item_waits_for_timeout",
 ];
 
-/// Reads the suite's source, as cargo has it on disk, and compares.
 #[test]
 fn no_function_of_the_suite_is_left_out() {
+    let functions = functions();
+    let missing: Vec<&String> = functions
+        .iter()
+        .filter(|name| !SHORT_POLLING.contains(&name.as_str()) && !BY_HAND.contains(&name.as_str()))
+        .filter(|name| !WIRED.iter().any(|(_, wired)| wired == name))
+        .collect();
+    assert!(missing.is_empty(), "not wired: {missing:?}");
+}
+
+/// The store of the testing kit leaves some out, and names them.
+#[test]
+fn the_testing_kit_wires_or_names_every_function() {
+    let kit = include_str!("../../../shared/host/tests/testing/store.rs");
+    let words: Vec<&str> = kit.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').collect();
+    let functions = functions();
+    let missing: Vec<&String> = functions
+        .iter()
+        .filter(|name| !words.contains(&name.as_str()))
+        .collect();
+    assert!(missing.is_empty(), "neither wired nor named: {missing:?}");
+}
+
+/// The functions of the suite, from its source as cargo has it on disk.
+fn functions() -> Vec<String> {
     let source = suite_source();
     let exported = std::fs::read_to_string(source.join("provider_validations.rs")).expect("the suite's list");
     let race_replay =
@@ -46,12 +69,7 @@ fn no_function_of_the_suite_is_left_out() {
         "only {} functions were found: has the suite moved?",
         functions.len()
     );
-    let missing: Vec<&String> = functions
-        .iter()
-        .filter(|name| !SHORT_POLLING.contains(&name.as_str()) && !BY_HAND.contains(&name.as_str()))
-        .filter(|name| !WIRED.iter().any(|(_, wired)| wired == name))
-        .collect();
-    assert!(missing.is_empty(), "not wired: {missing:?}");
+    functions
 }
 
 fn suite_source() -> std::path::PathBuf {

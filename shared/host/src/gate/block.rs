@@ -191,7 +191,7 @@ fn orchestration(item: &OrchestrationItem) -> Option<(&str, Option<&str>)> {
 }
 
 /// Whether the instance has ended with this event.
-pub(super) fn is_over(event: &Event) -> bool {
+pub(crate) fn is_over(event: &Event) -> bool {
     matches!(
         event.kind,
         EventKind::OrchestrationCompleted { .. } | EventKind::OrchestrationFailed { .. }

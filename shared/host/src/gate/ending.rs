@@ -13,7 +13,7 @@ use duroxide_cosmos::TurnDecision;
 use std::collections::BTreeMap;
 
 /// What ends the instance, if a message of the turn cancels it.
-pub(super) fn cancelled(item: &OrchestrationItem) -> Option<TurnDecision> {
+pub(crate) fn cancelled(item: &OrchestrationItem) -> Option<TurnDecision> {
     let reason = cancellation(item)?;
     let details = ErrorDetails::Application {
         kind: AppErrorKind::Cancelled { reason: reason.clone() },

@@ -49,7 +49,9 @@ mod work;
 
 pub(crate) use block::{cut, not_registered, without_payloads};
 #[cfg(feature = "testing")]
-pub(crate) use block::{defect, unknown, unknown_activity};
+pub(crate) use block::{defect, is_over, unknown, unknown_activity};
+#[cfg(feature = "testing")]
+pub(crate) use ending::cancelled;
 #[cfg(feature = "testing")]
 pub(crate) use reason::killed;
 

@@ -1,8 +1,8 @@
-//! Histories for people, and what an instance waits for.
+//! Histories for people.
 
 use super::instance::Snapshot;
+use super::waits::Reached;
 use duroxide::{Event, EventKind};
-use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
@@ -32,6 +32,7 @@ impl fmt::Display for History<'_> {
             if seen.executions.len() > 1 {
                 writeln!(f, "  execution {number}")?;
             }
+            let reached = Reached::of(&execution.events);
             for event in &execution.events {
                 let since = Duration::from_millis(event.timestamp_ms.saturating_sub(self.snapshot.began_ms));
                 let number = event.event_id;
@@ -39,7 +40,7 @@ impl fmt::Display for History<'_> {
                     f,
                     "  {number:>4} {:>10}  {}",
                     span(since),
-                    words(event, &execution.events)
+                    words(event, &execution.events, &reached)
                 )?;
             }
         }
@@ -62,8 +63,8 @@ fn cut(text: &str) -> String {
     }
 }
 
-/// An event in words.
-fn words(event: &Event, all: &[Event]) -> String {
+/// An event in words. `reached` says which events of `all` nobody waited for.
+fn words(event: &Event, all: &[Event], reached: &Reached) -> String {
     let source = || {
         let source = all.iter().find(|other| Some(other.event_id) == event.source_event_id);
         source.map(|source| asked(&source.kind)).unwrap_or_default()
@@ -82,7 +83,10 @@ fn words(event: &Event, all: &[Event]) -> String {
             format!("timer of {}", span(delay))
         }
         EventKind::TimerFired { .. } => format!("timer {} fired", event.source_event_id.unwrap_or_default()),
-        EventKind::ExternalEvent { name, data } => format!("event {name} came: {}", cut(data)),
+        EventKind::ExternalEvent { name, data } if reached.has(event) => format!("event {name} came: {}", cut(data)),
+        EventKind::ExternalEvent { name, data } => {
+            format!("event {name} came, and nobody waited for it: dropped ({})", cut(data))
+        }
         EventKind::QueueEventDelivered { name, data } => format!("message for queue {name} came: {}", cut(data)),
         EventKind::ExternalSubscribedCancelled { reason }
         | EventKind::QueueSubscriptionCancelled { reason }
@@ -121,7 +125,7 @@ fn words(event: &Event, all: &[Event]) -> String {
 }
 
 /// What code has asked for, without payloads.
-fn asked(kind: &EventKind) -> String {
+pub(super) fn asked(kind: &EventKind) -> String {
     match kind {
         EventKind::ActivityScheduled { name, .. } => format!("activity {name}"),
         EventKind::ExternalSubscribed { name } => format!("event {name}"),
@@ -131,56 +135,8 @@ fn asked(kind: &EventKind) -> String {
     }
 }
 
-/// What an execution waits for. `blocked` are its activities that nobody runs: their names, and why.
-pub(super) fn waits(events: &[Event], now_ms: u64, blocked: Vec<(u64, String)>) -> Vec<String> {
-    let answered = |id: u64| {
-        events.iter().any(|event| {
-            event.source_event_id == Some(id) && !matches!(event.kind, EventKind::CustomStatusUpdated { .. })
-        })
-    };
-    // Events and messages are matched by name and order, and not by the event that asked.
-    let mut came: BTreeMap<(bool, &str), usize> = BTreeMap::new();
-    for event in events {
-        match &event.kind {
-            EventKind::ExternalEvent { name, .. } => *came.entry((false, name)).or_default() += 1,
-            EventKind::QueueEventDelivered { name, .. } => *came.entry((true, name)).or_default() += 1,
-            _ => {}
-        }
-    }
-    let mut waits = Vec::new();
-    for event in events {
-        let id = event.event_id;
-        match &event.kind {
-            _ if answered(id) => {}
-            EventKind::ActivityScheduled { name, .. } => match blocked.iter().find(|(blocked, _)| *blocked == id) {
-                Some((_, reason)) => waits.push(format!("activity {name} ({reason})")),
-                None => waits.push(format!("activity {name}")),
-            },
-            EventKind::TimerCreated { fire_at_ms } => {
-                let left = Duration::from_millis(fire_at_ms.saturating_sub(now_ms));
-                waits.push(format!("timer due in {}", span(left)));
-            }
-            EventKind::ExternalSubscribed { name } if !is_served(&mut came, (false, name)) => {
-                waits.push(asked(&event.kind))
-            }
-            EventKind::QueueSubscribed { name } if !is_served(&mut came, (true, name)) => {
-                waits.push(asked(&event.kind))
-            }
-            EventKind::SubOrchestrationScheduled { .. } => waits.push(asked(&event.kind)),
-            _ => {}
-        }
-    }
-    waits
-}
-
-/// Whether something has come for a wait; it serves no other.
-fn is_served<'a>(came: &mut BTreeMap<(bool, &'a str), usize>, by: (bool, &'a str)) -> bool {
-    let left = came.get_mut(&by).filter(|left| **left > 0);
-    left.map(|left| *left -= 1).is_some()
-}
-
 /// A time span: `0s`, `1.5s`, `3d`, `2h 5m`.
-fn span(time: Duration) -> String {
+pub(super) fn span(time: Duration) -> String {
     let ms = time.as_millis();
     let (days, hours, minutes) = (ms / 86_400_000, ms / 3_600_000 % 24, ms / 60_000 % 60);
     let (seconds, rest) = (ms / 1_000 % 60, ms % 1_000);

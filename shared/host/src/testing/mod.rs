@@ -37,13 +37,14 @@
 //! | `store` | the in-memory provider, which adds nothing to duroxide's contract |
 //! | `clock` | virtual time, and duroxide's timers on it |
 //! | `registries` | orchestrations that are watched, activities that are replaced and recorded |
-//! | `faults` | which runs fail and which steps crash |
-//! | `instance`, `history` | what a test sees |
+//! | `faults`, `every_crash` | which runs fail and which steps crash |
+//! | `instance`, `history`, `waits` | what a test sees |
 //!
 //! What duroxide does comes from duroxide: its real `Runtime` and `Client` work on an implementation of its `Provider` that keeps
-//! everything in memory and passes duroxide's own validation suite. Between them, `stage` injects crashes and does what this project's
-//! functions add: an unknown name, nondeterminism or a panic of an orchestration *blocks* the instance until [`Simulation::upgrade`]; an activity that has
-//! crashed ten times fails as an application error; a panic of an activity is its error.
+//! everything in memory and passes duroxide's own validation suite as far as it applies. Between them, `stage` injects crashes and does
+//! what this project's functions add: an unknown name, nondeterminism or a panic of an orchestration *blocks* the instance until
+//! [`Simulation::upgrade`] or a cancellation; an activity that has crashed ten times fails as an application error; a panic of an activity
+//! is its error.
 //!
 //! Everything runs on one thread whose time stands still while anything can run, and jumps to the next due time when nothing can. So
 //! there is no polling and no waiting, the same test takes the same order of steps each time, and a workflow that waits for what
@@ -66,10 +67,11 @@
 //! - Time limits of activities ([`ActivityLimits`](crate::ActivityLimits)), queues, and the cost of anything. An activity that does not end within 15
 //!   minutes stops the simulation.
 //! - Affinity sessions are always at home, since there is one process. Workers of all tags are there. 256 activities run at once.
-//! - Pause, rewind, fork and the other requests of operators.
+//! - Pause, rewind, fork and the other requests of operators. Giving up what no build has registered for days: it stays blocked.
 //! - Activities with real I/O: virtual time skips while they wait. Replace them.
 
 mod clock;
+mod every_crash;
 mod faults;
 mod history;
 mod instance;
@@ -77,8 +79,10 @@ mod registries;
 mod simulation;
 mod stage;
 mod store;
+mod waits;
 
-pub use faults::{Crash, Runs, at_every_crash};
+pub use every_crash::at_every_crash;
+pub use faults::{Crash, Runs};
 pub use history::History;
 pub use instance::{Instance, Outcome};
 pub use registries::Call;

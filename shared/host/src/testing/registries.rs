@@ -8,6 +8,7 @@ use duroxide::{ActivityContext, OrchestrationContext, OrchestrationRegistry};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::future::poll_fn;
+use std::panic::Location;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -42,9 +43,18 @@ pub(super) struct Activities {
 struct Inner {
     replaced: BTreeMap<String, Arc<Mutex<Closure>>>,
     takes: BTreeMap<String, Duration>,
-    fails: Vec<(String, Runs, String)>,
+    fails: Vec<Failing>,
     runs: BTreeMap<String, u32>,
     calls: Vec<Call>,
+}
+
+/// Runs of an activity that fail.
+struct Failing {
+    name: String,
+    runs: Runs,
+    error: String,
+    set_at: &'static Location<'static>,
+    has_hit: bool,
 }
 
 impl fmt::Debug for Activities {
@@ -62,8 +72,27 @@ impl Activities {
         self.inner().takes.insert(name, time);
     }
 
-    pub fn fail(&self, name: String, runs: Runs, error: String) {
-        self.inner().fails.push((name, runs, error));
+    pub fn fail(&self, name: String, runs: Runs, error: String, set_at: &'static Location<'static>) {
+        self.inner().fails.push(Failing {
+            name,
+            runs,
+            error,
+            set_at,
+            has_hit: false,
+        });
+    }
+
+    /// The failures that have not happened.
+    pub fn unused(&self) -> Vec<String> {
+        let inner = self.inner();
+        let unused = inner.fails.iter().filter(|failing| !failing.has_hit);
+        unused
+            .map(|Failing { name, runs, set_at, .. }| {
+                let ran = inner.runs.get(name).copied().unwrap_or_default();
+                let runs = runs.words();
+                format!("a failure of {runs} of activity `{name}`, which ran {ran} times (set at {set_at})")
+            })
+            .collect()
     }
 
     pub fn calls(&self) -> Vec<Call> {
@@ -135,8 +164,12 @@ impl Activities {
             run,
             result: None,
         });
-        let fails = inner.fails.iter().find(|(of, runs, _)| of == name && runs.contain(run));
-        let error = fails.map(|(_, _, error)| error.clone());
+        let mut fails = inner.fails.iter_mut();
+        let failing = fails.find(|failing| failing.name == name && failing.runs.contain(run));
+        let error = failing.map(|failing| {
+            failing.has_hit = true;
+            failing.error.clone()
+        });
         (inner.calls.len() - 1, inner.takes.get(name).copied(), error)
     }
 

@@ -1,7 +1,7 @@
 //! Crashes, failures and repeated deliveries.
 
 use crate::support::{DAY, of};
-use duroxide::OrchestrationContext;
+use duroxide::{Either2, OrchestrationContext};
 use duroxide_lambda::testing::{Crash, Simulation, at_every_crash};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -100,7 +100,51 @@ fn a_crash_at_every_step_changes_nothing() {
         ended
     });
     let seen = seen.lock().unwrap();
-    assert_eq!(seen.len(), 1 + 4 + 2, "{seen:?}");
+    assert_eq!(seen.len(), 1 + 2 * (4 + 2), "{seen:?}");
+}
+
+async fn with_deadline(ctx: OrchestrationContext, _: String) -> Result<String, String> {
+    let deadline = ctx.schedule_timer(Duration::from_secs(30));
+    match ctx.select2(ctx.schedule_activity("step", ""), deadline).await {
+        Either2::First(_) => Ok("in time".to_owned()),
+        Either2::Second(()) => Ok("too late".to_owned()),
+    }
+}
+
+#[test]
+fn a_lost_step_comes_back_at_once_and_late() {
+    let mut outputs = Vec::new();
+    at_every_crash(|crash| {
+        let ended = of(with_deadline).activity("step", Ok).crashes(crash).run("flow", "");
+        outputs.push((ended.expect_completed(), ended.elapsed().as_secs()));
+        ended
+    });
+    let expected = [
+        ("in time", 0),
+        // The first turn: the deadline begins with it.
+        ("in time", 0),
+        ("in time", 0),
+        // The turn that takes the result.
+        ("in time", 0),
+        ("too late", 30),
+        // The activity.
+        ("in time", 0),
+        ("too late", 30),
+    ];
+    assert_eq!(outputs, expected.map(|(output, time)| (output.to_owned(), time)));
+}
+
+#[test]
+fn a_chosen_time_of_redelivery_is_the_only_one() {
+    let mut outputs = Vec::new();
+    at_every_crash(|crash| {
+        let mut simulation = of(with_deadline).activity("step", Ok).crashes(crash);
+        simulation = simulation.redelivered_after(Duration::from_secs(20));
+        let ended = simulation.run("flow", "");
+        outputs.push(ended.expect_completed());
+        ended
+    });
+    assert_eq!(outputs, ["in time"; 1 + 2 + 1]);
 }
 
 #[test]
@@ -113,11 +157,4 @@ fn failures_are_of_the_chosen_runs() {
         let mut simulation = simulation;
         assert_eq!(simulation.run("flow", "").expect_failed(), expected);
     }
-    assert_eq!(
-        sound()
-            .fail_activity("step", 3..9, "no")
-            .run("flow", "")
-            .expect_completed(),
-        "1 2"
-    );
 }

@@ -1,6 +1,6 @@
 //! Events, queues and cancellation.
 
-use crate::support::{DAY, of};
+use crate::support::{DAY, of, panic_of};
 use duroxide::{Either2, OrchestrationContext};
 use std::time::Duration;
 
@@ -39,6 +39,32 @@ fn an_event_is_raised_by_hand() {
     );
     simulation.raise("a", "approval", "no");
     assert_eq!(simulation.run_to_end("a").expect_completed(), "no");
+}
+
+async fn paid_after_sending(ctx: OrchestrationContext, _: String) -> Result<String, String> {
+    ctx.schedule_activity("send", "").await?;
+    Ok(ctx.schedule_wait("paid").await)
+}
+
+#[test]
+fn an_event_that_comes_before_its_wait_is_dropped_and_the_wait_stays() {
+    let mut simulation = of(paid_after_sending).activity("send", Ok);
+    simulation.start("a", "flow", "");
+    simulation.raise("a", "paid", "42");
+    let hangs = simulation.run_to_end("a");
+    assert_eq!(hangs.expect_waiting(), ["event paid"]);
+    assert_eq!(hangs.received(), []);
+    let text = panic_of(|| drop(hangs.expect_completed()));
+    for said in [
+        "it waits for event paid",
+        "event paid came, and nobody waited for it: dropped (42)",
+    ] {
+        assert!(text.contains(said), "{said:?} is not in {text}");
+    }
+    simulation.raise("a", "paid", "43");
+    let ended = simulation.run_to_end("a");
+    assert_eq!(ended.expect_completed(), "43");
+    assert_eq!(ended.received(), [("paid".to_owned(), "43".to_owned())]);
 }
 
 async fn orders(ctx: OrchestrationContext, _: String) -> Result<String, String> {

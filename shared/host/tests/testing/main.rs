@@ -7,6 +7,7 @@ mod events;
 mod families;
 mod order;
 mod outcomes;
+mod plans;
 mod store;
 mod support;
 mod time;

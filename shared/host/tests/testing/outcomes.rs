@@ -105,6 +105,31 @@ fn a_child_that_waits_is_named_by_its_parent() {
 }
 
 #[test]
+fn a_child_that_is_blocked_in_its_first_turn_is_named_by_its_parent() {
+    let parent = |ctx: OrchestrationContext, _: String| async move {
+        ctx.schedule_sub_orchestration_with_id("middle", "m", "").await
+    };
+    let middle = |ctx: OrchestrationContext, _: String| async move {
+        ctx.schedule_sub_orchestration_versioned("chlid", Some("2.0.0".to_owned()), "")
+            .await
+    };
+    let both = duroxide::OrchestrationRegistry::builder()
+        .register("parent", parent)
+        .register("middle", middle)
+        .build();
+    let ended = Simulation::of(both, none()).run("parent", "");
+    let text = panic_of(|| drop(ended.expect_completed()));
+    assert!(
+        text.contains("no deployed function registers orchestration `chlid`"),
+        "{text}"
+    );
+    let middle = &ended.children()[0];
+    let child = &middle.children()[0];
+    assert_eq!((child.orchestration(), child.version()), ("chlid", Some("2.0.0")));
+    assert!(text.contains(&format!("`{}` is blocked", child.id())), "{text}");
+}
+
+#[test]
 fn an_activity_that_never_ends_stops_the_test() {
     let activities = duroxide::runtime::registry::ActivityRegistry::builder()
         .register("greet", |_, _| std::future::pending())
@@ -112,9 +137,60 @@ fn an_activity_that_never_ends_stops_the_test() {
     let ended = Simulation::of(orchestrations(greet), activities).run("flow", "");
     let text = panic_of(|| drop(ended.expect_completed()));
     assert!(
-        text.contains("activity `greet`, which has not ended within 15 minutes"),
+        text.contains("activity `greet` has not ended within 15 minutes"),
         "{text}"
     );
+    let text = panic_of(|| drop(ended.expect_waiting()));
+    assert!(text.contains("is not waiting: it has not gone on"), "{text}");
+}
+
+#[test]
+fn time_does_not_advance_over_an_activity_that_never_ends() {
+    let activities = duroxide::runtime::registry::ActivityRegistry::builder()
+        .register("greet", |_, _| std::future::pending())
+        .build();
+    let mut simulation = Simulation::of(orchestrations(greet), activities);
+    let began = simulation.now();
+    simulation.start("a", "flow", "");
+    simulation.advance(Duration::from_secs(600));
+    for _ in 0..2 {
+        let text = panic_of(|| simulation.advance(DAY));
+        assert!(
+            text.contains("cannot advance: activity `greet` has not ended"),
+            "{text}"
+        );
+    }
+    assert!(simulation.now() < began + Duration::from_secs(1_000));
+    let healthy = duroxide::runtime::registry::ActivityRegistry::builder()
+        .register("greet", |_, name| async { Ok(name) })
+        .build();
+    simulation.upgrade(orchestrations(greet), healthy);
+    simulation.advance(DAY);
+    assert_eq!(simulation.instance("a").expect_completed(), "");
+}
+
+#[test]
+fn time_does_not_advance_without_turns() {
+    let daily = |ctx: OrchestrationContext, _: String| async move {
+        for _ in 0..5 {
+            ctx.schedule_timer(DAY).await;
+        }
+        Ok(ctx.schedule_wait("end").await)
+    };
+    let mut simulation = of(daily).most_turns(6);
+    simulation.start("a", "flow", "");
+    simulation.advance(10 * DAY);
+    assert_eq!(
+        simulation.instance("a").expect_waiting(),
+        ["event end"],
+        "six turns are enough"
+    );
+    let mut simulation = of(daily).most_turns(5);
+    simulation.start("a", "flow", "");
+    let text = panic_of(|| simulation.advance(10 * DAY));
+    assert!(text.contains("cannot advance: it needs more than 5 turns"), "{text}");
+    let text = panic_of(|| drop(simulation.instance("a").expect_waiting()));
+    assert!(text.contains("most_turns"), "{text}");
 }
 
 #[test]

@@ -1,7 +1,30 @@
 //! duroxide's validation suite for providers on the store of the kit, in virtual time.
 //!
-//! All of it that needs neither `ProviderAdmin` (deleting, pruning, listing: the store has none) nor histories that cannot be read (the store
-//! keeps them as duroxide's own types).
+//! Left out are, by name:
+//!
+//! - What deletes, prunes or lists, for which the store would need `ProviderAdmin`:
+//!   `test_delete_instance_bulk_cascades_to_children`, `test_delete_instance_bulk_completed_before_filter`,
+//!   `test_delete_instance_bulk_filter_combinations`, `test_delete_instance_bulk_safety_and_limits`,
+//!   `test_orphan_activity_after_instance_force_deletion`, `test_cascade_delete_hierarchy`,
+//!   `test_delete_cleans_queues_and_locks`, `test_delete_get_instance_tree`, `test_delete_get_parent_id`,
+//!   `test_delete_instances_atomic`, `test_delete_instances_atomic_force`, `test_delete_instances_atomic_orphan_detection`,
+//!   `test_delete_nonexistent_instance`, `test_delete_running_rejected_force_succeeds`, `test_delete_terminal_instances`,
+//!   `test_force_delete_prevents_ack_recreation`, `test_list_children`, `test_stale_activity_after_delete_recreate`,
+//!   `test_kv_delete_instance_cascades`, `test_kv_delete_instance_with_children`, `test_kv_delta_delete_instance_cascades`,
+//!   `test_kv_delta_prune_untouched_key_survives`, `test_kv_execution_id_tracking`, `test_kv_prune_current_execution_protected`,
+//!   `test_kv_prune_preserves_all_keys`, `test_kv_prune_preserves_overwritten`, `test_get_execution_info`,
+//!   `test_get_instance_info`, `test_get_queue_depths`, `test_get_system_metrics`, `test_list_executions`,
+//!   `test_list_instances`, `test_list_instances_by_status`, `test_prune_bulk`, `test_prune_bulk_includes_running_instances`,
+//!   `test_prune_options_combinations`, `test_prune_safety`.
+//! - Histories that cannot be read, since the store keeps them as duroxide's own types:
+//!   `test_ack_appends_event_to_corrupted_history`, `test_fetch_corrupted_history_filtered_vs_unfiltered`,
+//!   `test_fetch_deserialization_error_eventually_reaches_poison`, `test_fetch_deserialization_error_increments_attempt_count`,
+//!   `test_fetch_filter_applied_before_history_deserialization`, `test_read_corrupted_history_returns_error`,
+//!   `test_read_with_execution_corrupted_history_returns_error`.
+//! - Short polling, since the store polls long: `test_short_poll_returns_immediately`,
+//!   `test_short_poll_work_item_returns_immediately`.
+//!
+//! `tests/tests/provider_contract/coverage.rs` compares these names with the suite.
 
 use async_trait::async_trait;
 use duroxide::provider_validations::ProviderFactory;
@@ -250,5 +273,34 @@ suite! {
         test_positional_wait_race_replay
         test_queue_race_cancellation_replay
         test_queue_replay_version_stamp_roundtrip
+    }
+}
+
+mod by_hand {
+    use super::Factory;
+    use duroxide::provider_validations::ProviderFactory;
+    use duroxide::provider_validations::{long_polling, race_replay};
+
+    #[tokio::test(start_paused = true)]
+    async fn test_continue_as_new_transition_delivery() {
+        race_replay::test_continue_as_new_transition_delivery(&Factory, "0.1.32").await;
+    }
+
+    // These measure real time.
+
+    #[tokio::test]
+    async fn test_long_poll_waits_for_timeout() {
+        long_polling::test_long_poll_waits_for_timeout(&*Factory.create_provider().await).await;
+    }
+
+    #[tokio::test]
+    async fn test_long_poll_work_item_waits_for_timeout() {
+        long_polling::test_long_poll_work_item_waits_for_timeout(&*Factory.create_provider().await).await;
+    }
+
+    /// In virtual time, which passes at once: a busy machine may take longer than the tolerance of the suite.
+    #[tokio::test(start_paused = true)]
+    async fn test_fetch_respects_timeout_upper_bound() {
+        long_polling::test_fetch_respects_timeout_upper_bound(&*Factory.create_provider().await).await;
     }
 }

@@ -4,6 +4,7 @@ use crate::support::{DAY, none, orchestrations};
 use duroxide::{OrchestrationContext, OrchestrationRegistry};
 use duroxide_lambda::replay::{Cause, Recording};
 use duroxide_lambda::testing::Simulation;
+use std::time::Duration;
 
 async fn old(ctx: OrchestrationContext, _: String) -> Result<String, String> {
     ctx.schedule_activity("charge", "").await?;
@@ -63,6 +64,74 @@ fn a_change_in_place_blocks_and_a_rollback_goes_on() {
     let ended = simulation.run_to_end("a");
     assert_eq!(ended.expect_completed(), "shipped");
     assert_eq!(ended.runs_of("charge"), 1);
+}
+
+#[test]
+fn a_blocked_instance_is_cancelled_with_its_children() {
+    let parent = |ctx: OrchestrationContext, _: String| async move {
+        ctx.schedule_sub_orchestration_with_id("lost", "child", "").await
+    };
+    let mut simulation = simulation(orchestrations(parent));
+    simulation.start("a", "flow", "");
+    simulation.run_to_end("a").expect_waiting();
+    simulation.instance("child").expect_blocked();
+    simulation.upgrade(orchestrations(new), none());
+    simulation.raise("a", "any", "");
+    simulation.run_to_end("a").expect_blocked();
+
+    simulation.cancel("a", "enough");
+    let ended = simulation.run_to_end("a");
+    assert!(ended.expect_failed().contains("enough"), "{}", ended.history());
+    let child = simulation.run_to_end("child");
+    assert!(child.expect_failed().contains("parent canceled"), "{}", child.history());
+}
+
+#[test]
+fn an_unknown_orchestration_is_cancelled_at_its_time() {
+    let ended = simulation(orchestrations(old))
+        .cancel_after(DAY, "enough")
+        .run("flwo", "");
+    assert!(ended.expect_failed().contains("enough"));
+    let events = ended.events();
+    let at = |n: usize| events[n].timestamp_ms;
+    assert_eq!((at(2) - 1_767_225_600_000, at(0)), (86_400_000, at(2)));
+}
+
+#[test]
+fn what_has_not_run_is_left_to_the_new_build() {
+    let mut simulation = simulation(orchestrations(old));
+    simulation.start("a", "flow", "");
+    simulation.upgrade(orchestrations(new), none());
+    assert_eq!(simulation.run_to_end("a").activities(), ["check", "charge", "ship"]);
+
+    let waits = |ctx: OrchestrationContext, _: String| async move {
+        ctx.schedule_wait("go").await;
+        ctx.schedule_activity("charge", "").await
+    };
+    let ships = |ctx: OrchestrationContext, _: String| async move {
+        ctx.schedule_wait("go").await;
+        ctx.schedule_activity("ship", "").await
+    };
+    let mut simulation = self::simulation(orchestrations(waits));
+    simulation.start("a", "flow", "");
+    simulation.advance(DAY);
+    simulation.raise("a", "go", "");
+    simulation.upgrade(orchestrations(ships), none());
+    assert_eq!(simulation.run_to_end("a").expect_completed(), "shipped");
+}
+
+#[test]
+fn an_activity_in_flight_is_lost_and_runs_again_on_the_new_build() {
+    let minute = Duration::from_secs(60);
+    let mut simulation = simulation(orchestrations(old)).activity_takes("charge", 2 * minute);
+    simulation.start("a", "flow", "");
+    simulation.advance(minute);
+    let before = simulation.now();
+    simulation.upgrade(orchestrations(old), none());
+    assert_eq!(simulation.now(), before, "an upgrade takes no time");
+    let ended = simulation.run_to_end("a");
+    assert_eq!(ended.expect_completed(), "shipped");
+    assert_eq!((ended.runs_of("charge"), ended.elapsed()), (2, 3 * minute + DAY));
 }
 
 #[test]

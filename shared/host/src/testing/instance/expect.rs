@@ -80,11 +80,12 @@ impl Instance {
     /// A timer that has lost a race is listed until it is due: duroxide does not record that nobody waits for it.
     ///
     /// # Panics
-    /// When it has ended, or is blocked.
+    /// When it has ended, or is blocked. Also when the simulation has stopped before it could know: an activity does not end, or the
+    /// simulation has run as many turns as it may.
     #[track_caller]
     pub fn expect_waiting(&self) -> Vec<String> {
         match self.outcome() {
-            Outcome::Waiting(waits) => waits,
+            Outcome::Waiting(waits) if self.snapshot.stopped.is_none() => waits,
             _ => self.disappoint("waiting"),
         }
     }
@@ -116,35 +117,33 @@ impl Instance {
             Outcome::Completed(output) => format!("has completed with {output:?}"),
             Outcome::Failed(details) => format!("has failed: {}", details.display_message()),
             Outcome::Blocked(reason) => format!("is blocked: {reason}"),
-            Outcome::Waiting(_) if self.snapshot.is_out_of_turns => {
-                "is still going on, and the simulation has run as many turns as it may (`most_turns`). Does it continue for \
-                 ever? Then use `start` and `advance`"
-                    .to_owned()
-            }
-            Outcome::Waiting(waits) => self.waiting(waits),
+            Outcome::Waiting(waits) => match &self.snapshot.stopped {
+                Some(reason) => format!("has not gone on: {reason}"),
+                None => self.waiting(waits),
+            },
         };
-        panic!("`{}` is not {expected}: it {found}\n\n{}", self.id, self.history())
+        let unused = self.snapshot.unused.iter();
+        let unused: String = unused.map(|planned| format!("\nnot happened: {planned}")).collect();
+        panic!(
+            "`{}` is not {expected}: it {found}{unused}\n\n{}",
+            self.id,
+            self.history()
+        )
     }
 
     fn waiting(&self, waits: &[String]) -> String {
-        if let Some(activity) = &self.snapshot.hangs {
-            return format!(
-                "waits for activity `{activity}`, which has not ended within 15 minutes. A function ends by then, and the activity is tried \
-                 again; to test a time limit, use `fail_activity`"
-            );
-        }
         let waits = match waits {
-            [] => "its first turn".to_owned(),
+            [] if self.seen().executions.is_empty() => "its first turn".to_owned(),
+            [] => "something that duroxide has not recorded: a future that is not of its context?".to_owned(),
             waits => waits.join(", "),
         };
         let mut found = format!("waits for {waits}");
-        // The cause may be a child.
+        // The cause may be a child, or one of its children.
         for child in self.children() {
-            if let Outcome::Waiting(waits) = child.outcome() {
-                found.push_str(&format!("; `{}` waits for {}", child.id, waits.join(", ")));
-            }
-            if let Outcome::Blocked(reason) = child.outcome() {
-                found.push_str(&format!("; `{}` is blocked: {reason}", child.id));
+            match child.outcome() {
+                Outcome::Waiting(waits) => found.push_str(&format!("; `{}` {}", child.id, child.waiting(&waits))),
+                Outcome::Blocked(reason) => found.push_str(&format!("; `{}` is blocked: {reason}", child.id)),
+                Outcome::Completed(_) | Outcome::Failed(_) => {}
             }
         }
         found

@@ -3,9 +3,11 @@
 mod expect;
 mod snapshot;
 
+use super::faults::Crash;
 use super::history::History;
 use super::registries::Call;
 use super::store::Execution;
+use super::waits::Reached;
 use crate::log::rfc3339;
 use crate::replay::{self, FORMAT, Recording, Replayed, SavedKey, VERSION};
 use duroxide::providers::KvEntry;
@@ -92,15 +94,23 @@ impl Instance {
         timers.map(Duration::from_millis).collect()
     }
 
-    /// The events and the messages of queues that have reached it: names and data.
+    /// The events that have reached a wait of it, and the messages that have come to its queues: names and data. An event that nobody
+    /// waited for is not here: duroxide drops it.
     pub fn received(&self) -> Vec<(String, String)> {
-        let received = self.events().into_iter().filter_map(|event| match event.kind {
-            EventKind::ExternalEvent { name, data } | EventKind::QueueEventDelivered { name, data } => {
-                Some((name, data))
+        let mut received = Vec::new();
+        for execution in self.seen().executions.values() {
+            let reached = Reached::of(&execution.events);
+            for event in &execution.events {
+                match &event.kind {
+                    EventKind::ExternalEvent { .. } if !reached.has(event) => {}
+                    EventKind::ExternalEvent { name, data } | EventKind::QueueEventDelivered { name, data } => {
+                        received.push((name.clone(), data.clone()));
+                    }
+                    _ => {}
+                }
             }
-            _ => None,
-        });
-        received.collect()
+        }
+        received
     }
 
     /// Its custom status.
@@ -238,5 +248,15 @@ impl Instance {
     /// How many turns and deliveries of activities its simulation has had.
     pub(super) fn steps(&self) -> (u32, u32) {
         self.snapshot.steps
+    }
+
+    /// Whether this crash has happened in its simulation.
+    pub(super) fn has_had(&self, crash: &Crash) -> bool {
+        self.snapshot.crashes.contains(crash)
+    }
+
+    /// Whether its simulation says when a lost step is delivered again.
+    pub(super) fn has_redelivery(&self) -> bool {
+        self.snapshot.has_redelivery
     }
 }

@@ -1,9 +1,11 @@
 //! A copy of all instances at one moment.
 
 use super::Outcome;
-use crate::testing::history::waits;
-use crate::testing::registries::Call;
+use crate::testing::faults::Crash;
+use crate::testing::registries::{Activities, Call};
+use crate::testing::stage::Script;
 use crate::testing::store::{Execution, MemoryStore};
+use crate::testing::waits::waits;
 use duroxide::{Event, EventKind, OrchestrationRegistry};
 use std::collections::BTreeMap;
 
@@ -14,9 +16,15 @@ pub(crate) struct Snapshot {
     pub began_ms: u64,
     pub now_ms: u64,
     pub orchestrations: OrchestrationRegistry,
+    /// Turns, and deliveries of activities.
     pub steps: (u32, u32),
-    pub hangs: Option<String>,
-    pub is_out_of_turns: bool,
+    /// Why the simulation does not go on, though something could happen.
+    pub stopped: Option<String>,
+    /// The crashes that have happened.
+    pub crashes: Vec<Crash>,
+    /// What is planned and has not happened.
+    pub unused: Vec<String>,
+    pub has_redelivery: bool,
 }
 
 /// One instance of it.
@@ -33,18 +41,19 @@ pub(crate) struct Seen {
 impl Snapshot {
     pub fn of(
         store: &MemoryStore,
-        calls: Vec<Call>,
+        activities: &Activities,
         orchestrations: OrchestrationRegistry,
-        steps: (u32, u32),
-        (hangs, is_out_of_turns): (Option<String>, bool),
+        script: &Script,
+        most_turns: u32,
     ) -> Snapshot {
         let state = store.state();
         let now_ms = store.clock.now_ms();
         let mut instances = BTreeMap::new();
-        // An instance that was blocked or not served in its first turn has no record.
+        // An instance that was blocked or not served in its first turn has no record: its start says what it is.
         let queued = state.messages.iter().map(|message| &message.instance);
         for id in state.instances.keys().chain(state.blocked.keys()).chain(queued) {
             let record = state.instances.get(id);
+            let start = state.start_of(id);
             let last = record.and_then(|record| record.executions.get(&record.execution));
             let events = last.map(|execution| execution.events.as_slice()).unwrap_or_default();
             let outcome = match (outcome(events), state.blocked.get(id)) {
@@ -56,9 +65,9 @@ impl Snapshot {
                 }
             };
             let seen = Seen {
-                name: record.map(|record| record.name.clone()).unwrap_or_default(),
-                version: record.and_then(|record| record.version.clone()),
-                parent: record.and_then(|record| record.parent.clone()),
+                name: record.map_or(start.name, |record| record.name.clone()),
+                version: record.map_or(start.version, |record| record.version.clone()),
+                parent: record.map_or(start.parent, |record| record.parent.clone()),
                 executions: record.map(|record| record.executions.clone()).unwrap_or_default(),
                 outcome,
                 custom_status: record.and_then(|record| record.custom_status.clone()),
@@ -68,13 +77,15 @@ impl Snapshot {
         }
         Snapshot {
             instances,
-            calls,
+            calls: activities.calls(),
             began_ms: store.clock.began_ms(),
             now_ms,
             orchestrations,
-            steps,
-            hangs,
-            is_out_of_turns,
+            steps: (script.turns, script.runs),
+            stopped: script.stopped(most_turns),
+            crashes: script.happened(),
+            unused: [script.unused(), activities.unused()].concat(),
+            has_redelivery: script.redelivery.is_some(),
         }
     }
 

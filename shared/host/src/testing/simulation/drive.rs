@@ -1,6 +1,6 @@
 //! Driving a simulation: starting instances, sending to them, moving time.
 
-use super::{Later, Simulation, has_ended, is_over, is_stopped, settle};
+use super::{Simulation, What, has_ended, is_over, is_stopped, settle};
 use crate::testing::instance::{Instance, Snapshot};
 use duroxide::OrchestrationRegistry;
 use duroxide::providers::WorkItem;
@@ -21,7 +21,7 @@ impl Simulation {
     #[track_caller]
     pub fn run(&mut self, orchestration: &str, input: impl Into<String>) -> Instance {
         self.start(MAIN, orchestration, input);
-        self.run_main()
+        self.run_to_end(MAIN)
     }
 
     /// The same with an input as JSON.
@@ -40,23 +40,6 @@ impl Simulation {
     #[track_caller]
     pub fn run_version(&mut self, orchestration: &str, version: &str, input: impl Into<String>) -> Instance {
         self.start_version(MAIN, orchestration, version, input);
-        self.run_main()
-    }
-
-    #[track_caller]
-    fn run_main(&mut self) -> Instance {
-        for (time, later) in std::mem::take(&mut self.later) {
-            let item = match later {
-                Later::Sent(sent) => sent.to(MAIN.to_owned()),
-                Later::Cancel(reason) => WorkItem::CancelInstance {
-                    instance: MAIN.to_owned(),
-                    reason,
-                },
-            };
-            let store = self.store();
-            let sent = store.change(|state, now| state.send(now, item, Some(time)));
-            sent.expect("it is a message for an instance");
-        }
         self.run_to_end(MAIN)
     }
 
@@ -69,6 +52,7 @@ impl Simulation {
         self.assert_new(id);
         let input = input.into();
         self.ask(|client| async move { client.start_orchestration(id, orchestration, input).await });
+        self.send_later(id);
     }
 
     /// The same with an input as JSON.
@@ -93,6 +77,21 @@ impl Simulation {
                 .start_orchestration_versioned(id, orchestration, version, input)
                 .await
         });
+        self.send_later(id);
+    }
+
+    /// Sends what was planned for the instance that is started next.
+    fn send_later(&mut self, id: &str) {
+        for later in std::mem::take(&mut self.later) {
+            let instance = id.to_owned();
+            let item = match later.what {
+                What::Sent(sent) => sent.to(instance),
+                What::Cancel(reason) => WorkItem::CancelInstance { instance, reason },
+            };
+            let store = self.store();
+            let sent = store.change(|state, now| state.send(now, item, Some(later.after)));
+            sent.expect("it is a message for an instance");
+        }
     }
 
     #[track_caller]
@@ -128,6 +127,11 @@ impl Simulation {
     }
 
     /// Moves time on, and runs all that becomes due. `Duration::ZERO` runs what is due now.
+    ///
+    /// # Panics
+    /// When time cannot move on: an activity has not ended within 15 minutes, or the simulation has run as many turns as it may
+    /// ([`most_turns`](Simulation::most_turns)).
+    #[track_caller]
     pub fn advance(&mut self, time: Duration) {
         let store = self.store();
         let until = store.clock.now_ms() + time.as_millis() as u64;
@@ -145,6 +149,9 @@ impl Simulation {
                 settle(&store, &script, most).await;
             }
         });
+        if let Some(reason) = self.stopped() {
+            panic!("the simulation cannot advance: {reason}");
+        }
     }
 
     /// Skips time until an instance has ended, or until nothing can happen any more.
@@ -167,16 +174,15 @@ impl Simulation {
     }
 
     /// Replaces the build: all instances go on with these registries. Closures, failures and crashes stay as they are set.
-    /// What was blocked is tried again. An activity that is in flight is lost with its process, and delivered again.
+    /// What was blocked is tried again. What is due and has not run is left to the new build: [`advance`](Simulation::advance) before it
+    /// runs it on the old one. An activity that is in flight is lost with its process, and delivered again.
     pub fn upgrade(&mut self, orchestrations: OrchestrationRegistry, activities: ActivityRegistry) {
         let store = self.store();
-        let (script, most) = (Arc::clone(&self.script), self.most_turns);
         if let Some(running) = self.running.take() {
-            self.enter(async {
-                settle(&store, &script, most).await;
-                running.runtime.shutdown(Some(0)).await;
-            });
+            self.enter(running.runtime.shutdown(Some(0)));
         }
+        // An activity that does not end is begun again.
+        self.script().hangs = None;
         store.change(|state, _| {
             // What was in flight died with its process.
             state.locks.clear();
@@ -210,15 +216,19 @@ impl Simulation {
         UNIX_EPOCH + Duration::from_millis(self.store().clock.now_ms())
     }
 
+    fn stopped(&self) -> Option<String> {
+        self.script().stopped(self.most_turns)
+    }
+
     fn snapshot(&mut self) -> Snapshot {
         let store = self.store();
-        let script = self.script();
+        let orchestrations = self.user.0.clone();
         Snapshot::of(
             &store,
-            self.activities.calls(),
-            self.user.0.clone(),
-            (script.turns, script.runs),
-            (script.hangs.clone(), script.turns >= self.most_turns),
+            &self.activities,
+            orchestrations,
+            &self.script(),
+            self.most_turns,
         )
     }
 }

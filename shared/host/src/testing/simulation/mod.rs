@@ -16,7 +16,7 @@ use duroxide::{Client, ClientError, OrchestrationRegistry};
 use serde::de::DeserializeOwned;
 use std::fmt;
 use std::future::Future;
-use std::panic::resume_unwind;
+use std::panic::{Location, resume_unwind};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::runtime::Handle;
@@ -37,13 +37,15 @@ const QUIET_ROUNDS: u32 = 50;
 ///
 /// Set it up with the methods that return it, then [`run`](Simulation::run) an orchestration to its end, or drive it step by step
 /// with [`start`](Simulation::start), [`advance`](Simulation::advance), [`raise`](Simulation::raise) and [`run_to_end`](Simulation::run_to_end).
+///
+/// When it is dropped, it panics if a crash, a failure or a message was planned and never happened.
 pub struct Simulation {
     tokio: Option<tokio::runtime::Runtime>,
     user: (OrchestrationRegistry, ActivityRegistry),
     activities: Arc<Activities>,
     script: Arc<Mutex<Script>>,
-    /// What is sent to the instance of `run`, and when.
-    later: Vec<(Duration, Later)>,
+    /// What is sent to the instance that is started next.
+    later: Vec<Later>,
     began_ms: u64,
     most_turns: u32,
     has_logs: bool,
@@ -51,9 +53,14 @@ pub struct Simulation {
     running: Option<Running>,
 }
 
-/// What is sent to an instance later.
-#[derive(Clone, Debug)]
-enum Later {
+/// Something that is sent to an instance, so long after its start.
+struct Later {
+    after: Duration,
+    what: What,
+    set_at: &'static Location<'static>,
+}
+
+enum What {
     Sent(Sent),
     Cancel(String),
 }
@@ -77,11 +84,31 @@ impl Drop for Simulation {
         if let Some(tokio) = self.tokio.take() {
             tokio.shutdown_background();
         }
+        self.check_plan();
     }
 }
 
 /// Inside.
 impl Simulation {
+    /// Fails the test if something was planned that never happened: a name may be misspelt, and the test shows nothing about it.
+    fn check_plan(&self) {
+        if self.running.is_none() || std::thread::panicking() {
+            return;
+        }
+        let unsent = self.later.iter().map(|later| {
+            format!(
+                "a message to the next instance that is started (set at {})",
+                later.set_at
+            )
+        });
+        let unused = [self.script().unused(), self.activities.unused(), unsent.collect()].concat();
+        assert!(
+            unused.is_empty(),
+            "this was planned in a simulation, and has not happened:\n- {}",
+            unused.join("\n- ")
+        );
+    }
+
     fn script(&self) -> MutexGuard<'_, Script> {
         self.script.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -184,7 +211,7 @@ fn options() -> RuntimeOptions {
 
 fn has_ended(state: &State, id: &str) -> bool {
     let record = state.instances.get(id);
-    record.is_some_and(|record| record.end().is_some()) || state.blocked.contains_key(id)
+    record.is_some_and(|record| record.end().is_some()) || state.is_shut(id, u64::MAX)
 }
 
 /// Whether nothing can happen any more, or too much has happened.
@@ -196,7 +223,7 @@ fn is_over(store: &MemoryStore, script: &Mutex<Script>, most_turns: u32) -> bool
 
 fn is_stopped(script: &Mutex<Script>, most_turns: u32) -> bool {
     let script = script.lock().unwrap_or_else(PoisonError::into_inner);
-    script.hangs.is_some() || script.turns >= most_turns
+    script.stopped(most_turns).is_some()
 }
 
 /// Runs all that can run without time passing.

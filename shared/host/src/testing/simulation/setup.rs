@@ -1,18 +1,23 @@
 //! Setting a simulation up: what replaces activities, what goes wrong, what is sent when.
 
-use super::{BEGINNING_MS, Later, MOST_TURNS, Simulation, from_text};
-use crate::testing::faults::{Crash, Runs};
+use super::{BEGINNING_MS, Later, MOST_TURNS, Simulation, What, from_text};
+use crate::testing::faults::{Crash, Planned, Runs};
 use crate::testing::stage::Sent;
 use duroxide::OrchestrationRegistry;
 use duroxide::runtime::registry::ActivityRegistry;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use std::panic::Location;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Set-up.
 impl Simulation {
     /// A simulation of these workflows. Nothing has happened yet, and it is 1 January 2026, 00:00 UTC.
+    ///
+    /// The first simulation of a process makes duroxide install a `tracing` subscriber for the process if there is none, whether or not the
+    /// simulation logs: duroxide has no option against it. A test that installs its own calls `try_init` and not `init`, which panics if a
+    /// simulation was first.
     ///
     /// # Panics
     /// When the machine gives no resources for a runtime of tokio.
@@ -37,22 +42,36 @@ impl Simulation {
     }
 
     /// The time at which the simulation begins.
+    ///
+    /// # Panics
+    /// When it has begun.
+    #[track_caller]
     pub fn starting_at(mut self, time: SystemTime) -> Simulation {
+        self.assert_not_begun("starting_at");
         let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
         self.began_ms = since.as_millis() as u64;
         self
     }
 
     /// Runs a closure in place of an activity, whether or not one of this name is registered.
+    ///
+    /// # Panics
+    /// When the simulation has begun.
+    #[track_caller]
     pub fn activity<F>(self, name: impl Into<String>, run: F) -> Simulation
     where
         F: FnMut(String) -> Result<String, String> + Send + 'static,
     {
+        self.assert_not_begun("activity");
         self.activities.replace(name.into(), Box::new(run));
         self
     }
 
     /// The same with an input and a result as JSON, for `schedule_activity_typed`.
+    ///
+    /// # Panics
+    /// See [`activity`](Simulation::activity).
+    #[track_caller]
     pub fn activity_typed<In, Out, F>(self, name: impl Into<String>, mut run: F) -> Simulation
     where
         In: DeserializeOwned,
@@ -66,6 +85,14 @@ impl Simulation {
         })
     }
 
+    #[track_caller]
+    fn assert_not_begun(&self, method: &str) {
+        assert!(
+            self.running.is_none(),
+            "the simulation has begun, and `{method}` would have no effect: call it before the first `start` or `run`"
+        );
+    }
+
     /// The activity takes this long, in virtual time.
     pub fn activity_takes(self, name: impl Into<String>, time: Duration) -> Simulation {
         self.activities.takes(name.into(), time);
@@ -73,26 +100,38 @@ impl Simulation {
     }
 
     /// These runs of the activity fail, without running it: `2`, `1..=3`, `4..` or `..`. Runs count from 1, over all instances.
+    /// If none of them happens, the test fails when the simulation is dropped.
+    ///
+    /// # Panics
+    /// When there is no such run: `0`, or an empty range.
+    #[track_caller]
     pub fn fail_activity(self, name: impl Into<String>, runs: impl Into<Runs>, error: impl Into<String>) -> Simulation {
-        self.activities.fail(name.into(), runs.into(), error.into());
+        let (runs, set_at) = (runs.into(), Location::caller());
+        assert!(runs.is_possible(), "runs count from 1: {runs:?} contain none");
+        self.activities.fail(name.into(), runs, error.into(), set_at);
         self
     }
 
-    /// Injects a crash. Several add up.
+    /// Injects a crash. Several add up. If it does not happen, because there is no such step, the test fails when the simulation is
+    /// dropped.
+    #[track_caller]
     pub fn crash(self, crash: Crash) -> Simulation {
         self.crashes([crash])
     }
 
     /// Injects crashes: for [`at_every_crash`](crate::testing::at_every_crash).
+    #[track_caller]
     pub fn crashes(self, crashes: impl IntoIterator<Item = Crash>) -> Simulation {
-        self.script().crashes.extend(crashes);
+        let set_at = Location::caller();
+        let planned = crashes.into_iter().map(|crash| Planned::new(crash, set_at));
+        self.script().crashes.extend(planned);
         self
     }
 
     /// A step that is lost in a crash is delivered again after this time: at once, unless set. On Lambda it is up to a
-    /// minute, when a lock has expired or maintenance has run.
+    /// minute, when a lock has expired or maintenance has run. [`at_every_crash`](crate::testing::at_every_crash) does both, unless set.
     pub fn redelivered_after(self, time: Duration) -> Simulation {
-        self.script().redelivery = time;
+        self.script().redelivery = Some(time);
         self
     }
 
@@ -118,34 +157,40 @@ impl Simulation {
         self
     }
 
-    /// Raises an event for the instance of [`run`](Simulation::run), so long after its start. duroxide drops it if nothing waits.
+    /// Raises an event for the instance that is started next, by [`run`](Simulation::run) or [`start`](Simulation::start), so long after its
+    /// start. duroxide drops it if nothing waits.
+    #[track_caller]
     pub fn raise_after(self, time: Duration, event: impl Into<String>, data: impl Into<String>) -> Simulation {
-        self.send_after(time, Later::Sent(sent(false, event, data)))
+        self.send_after(time, What::Sent(sent(false, event, data)))
     }
 
-    /// Sends a message to a queue of the instance of [`run`](Simulation::run), so long after its start.
+    /// Sends a message to a queue of the instance that is started next, so long after its start.
+    #[track_caller]
     pub fn enqueue_after(self, time: Duration, queue: impl Into<String>, message: impl Into<String>) -> Simulation {
-        self.send_after(time, Later::Sent(sent(true, queue, message)))
+        self.send_after(time, What::Sent(sent(true, queue, message)))
     }
 
-    /// Cancels the instance of [`run`](Simulation::run), so long after its start.
+    /// Cancels the instance that is started next, so long after its start.
+    #[track_caller]
     pub fn cancel_after(self, time: Duration, reason: impl Into<String>) -> Simulation {
-        self.send_after(time, Later::Cancel(reason.into()))
+        self.send_after(time, What::Cancel(reason.into()))
     }
 
-    fn send_after(mut self, time: Duration, later: Later) -> Simulation {
-        self.later.push((time, later));
+    #[track_caller]
+    fn send_after(mut self, after: Duration, what: What) -> Simulation {
+        let set_at = Location::caller();
+        self.later.push(Later { after, what, set_at });
         self
     }
 
-    /// The simulation runs at most so many turns: 10,000 unless set. It stops workflows that continue for ever.
+    /// The simulation stops when it needs more turns than this: 10,000 unless set. It stops workflows that continue for ever.
     pub fn most_turns(mut self, turns: u32) -> Simulation {
         self.most_turns = turns;
         self
     }
 
-    /// Lets duroxide and the workflows log: to your `tracing` subscriber, or to the one that duroxide installs for the process if there
-    /// is none. Otherwise a simulation is silent.
+    /// Lets duroxide and the workflows log, to the `tracing` subscriber of the process: yours if you installed it before the first
+    /// simulation of the process, else duroxide's (see [`of`](Simulation::of)). Otherwise a simulation is silent.
     pub fn with_logs(mut self) -> Simulation {
         self.has_logs = true;
         self

@@ -2,7 +2,7 @@
 //!
 //! | on | it does |
 //! |---|---|
-//! | fetching a turn | blocks an instance whose orchestration nobody registers, as the functions do |
+//! | fetching a turn | blocks an instance whose orchestration nobody registers, as the functions do; ends it if it is cancelled |
 //! | committing a turn | puts it on the virtual clock; loses it where a crash is planned; blocks it if its code has a defect; answers `utc_now` and `new_guid`; sends what waits for a subscription |
 //! | fetching an activity | blocks it if nobody registers it; loses it where a crash is planned; gives it up after too many crashes |
 //! | committing an activity | loses its result where a crash is planned |
@@ -14,15 +14,16 @@
 mod script;
 
 use super::clock::{Delay, Timers, on_virtual_time};
-use super::store::MemoryStore;
+use super::store::{Commit, MemoryStore};
 use crate::config::Limits;
-use crate::gate::{defect, killed, unknown, unknown_activity};
+use crate::gate::{cancelled, defect, is_over, killed, unknown, unknown_activity};
 use duroxide::providers::{
     DispatcherCapabilityFilter, ExecutionMetadata, OrchestrationItem, ProviderError, ScheduledActivityIdentifier,
     SessionFetchConfig, TagFilter, WorkItem,
 };
 use duroxide::runtime::registry::ActivityRegistry;
 use duroxide::{AppErrorKind, ErrorDetails, Event, EventKind, OrchestrationRegistry};
+use duroxide_cosmos::TurnDecision;
 pub(super) use script::{Script, Sent};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -42,6 +43,8 @@ pub(super) struct Stage {
     activities: ActivityRegistry,
     limits: Limits,
     script: Arc<Mutex<Script>>,
+    /// What ends the instance of the open turn if a message cancels it: committed if the turn is blocked. One turn is open at a time.
+    ending: Mutex<Option<TurnDecision>>,
 }
 
 impl Stage {
@@ -58,6 +61,7 @@ impl Stage {
             activities,
             limits: Limits::default(),
             script,
+            ending: Mutex::default(),
         }
     }
 
@@ -65,9 +69,26 @@ impl Stage {
         self.script.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Blocks the instance of a turn.
+    fn ending(&self) -> MutexGuard<'_, Option<TurnDecision>> {
+        self.ending.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Blocks the instance of a turn, or ends it if it is cancelled: the functions decide the same.
     fn block(&self, token: &str, instance: &str, reason: String) -> Result<(), ProviderError> {
+        let ending = self.ending().take();
         self.store.change(|state, now| {
+            if let Some(mut ending) = ending {
+                on_virtual_time(now, &[], &mut ending.events, &mut ending.messages);
+                let commit = Commit {
+                    execution: ending.execution,
+                    events: ending.events,
+                    work: ending.work,
+                    messages: ending.messages,
+                    metadata: ending.metadata,
+                    cancelled: ending.cancelled,
+                };
+                return state.commit_turn(now, token, commit);
+            }
             state.abandon_turn(now, token, None, true)?;
             state.blocked.insert(instance.to_owned(), reason);
             Ok(())
@@ -76,7 +97,7 @@ impl Stage {
 
     /// Why a fetched turn must not run.
     fn obstacle(&self, item: &OrchestrationItem, attempts: u32) -> Option<String> {
-        if attempts > self.limits.max_attempts {
+        if attempts > self.limits.max_attempts && !item.history.iter().any(is_over) {
             let reason = format!(
                 "its turn was begun {} times and never committed: each time a crash was injected",
                 self.limits.max_attempts
@@ -108,16 +129,13 @@ impl Stage {
         if let Some(block) = defect(events, &self.limits) {
             return Some(self.block(token, instance, block.reason));
         }
-        let turn = script.turns + 1;
-        if let Some(crash) = script.crashes.iter_mut().find(|crash| crash.hits_turn(turn)) {
-            crash.used();
-            let delay = Some(script.redelivery);
+        if let Some(delay) = script.loses_turn() {
             return Some(
                 self.store
-                    .change(|state, now| state.abandon_turn(now, token, delay, false)),
+                    .change(|state, now| state.abandon_turn(now, token, Some(delay), false)),
             );
         }
-        script.turns = turn;
+        script.turns += 1;
         None
     }
 
@@ -225,6 +243,7 @@ crate::delegate_provider! {
                 let Some((item, token, attempts)) = fetched else {
                     return Ok(None);
                 };
+                *self.ending() = cancelled(&item);
                 match self.obstacle(&item, attempts) {
                     Some(reason) => self.block(&token, &item.instance, reason)?,
                     None => return Ok(Some((item, token, attempts))),
@@ -294,7 +313,9 @@ crate::delegate_provider! {
                 };
                 if let Some(block) = unknown_activity(&self.activities, name) {
                     self.store.change(|state, _| state.block_work(&token, block.reason));
-                } else if attempts > self.limits.max_attempts {
+                    continue;
+                }
+                if attempts > self.limits.max_attempts {
                     let failed = WorkItem::ActivityFailed {
                         instance: instance.clone(),
                         execution_id: *execution_id,
@@ -306,22 +327,22 @@ crate::delegate_provider! {
                         },
                     };
                     self.store.ack_work_item(&token, Some(failed)).await?;
-                } else if self.script().deliver(&token, name) {
-                    let delay = Some(self.script().redelivery);
-                    self.store.abandon_work_item(&token, delay, false).await?;
-                } else {
-                    return Ok(Some((item, token, attempts)));
+                    continue;
+                }
+                let lost = self.script().deliver(&token, name);
+                match lost {
+                    Some(delay) => self.store.abandon_work_item(&token, Some(delay), false).await?,
+                    None => return Ok(Some((item, token, attempts))),
                 }
             }
         }
 
         async fn ack_work_item(&self, token: &str, completion: Option<WorkItem>) -> Result<(), ProviderError> {
-            let (is_lost, delay, is_repeated) = {
+            let (lost, is_repeated) = {
                 let mut script = self.script();
-                let is_lost = script.loses(token);
-                (is_lost, script.redelivery, script.twice)
+                (script.loses_result(token), script.twice)
             };
-            if is_lost {
+            if let Some(delay) = lost {
                 return self.store.abandon_work_item(token, Some(delay), false).await;
             }
             let work = self.store.state().work_of(token).map(|work| (work.number, work.item.clone()));

@@ -1,6 +1,6 @@
 //! What a simulation plans, and what has happened of it.
 
-use crate::testing::faults::{Crash, Run};
+use crate::testing::faults::{Crash, Planned, Run};
 use duroxide::providers::WorkItem;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Duration;
@@ -8,9 +8,9 @@ use std::time::Duration;
 /// What a simulation plans, and what has happened of it. It outlives the stage of one build.
 #[derive(Debug, Default)]
 pub(crate) struct Script {
-    pub crashes: Vec<Crash>,
-    /// After what time a lost step is delivered again.
-    pub redelivery: Duration,
+    pub crashes: Vec<Planned>,
+    /// After what time a lost step is delivered again, unless the crash says that.
+    pub redelivery: Option<Duration>,
     /// Whether all is delivered twice.
     pub twice: bool,
     /// What is sent to an instance that waits for it.
@@ -47,8 +47,15 @@ impl Sent {
 }
 
 impl Script {
-    /// Counts a delivery of an activity, and says whether it is lost before it runs.
-    pub fn deliver(&mut self, token: &str, name: &str) -> bool {
+    /// After what time the next turn is delivered again, if it is lost.
+    pub fn loses_turn(&mut self) -> Option<Duration> {
+        let turn = self.turns + 1;
+        let lost = self.crashes.iter_mut().find_map(|planned| planned.hits_turn(turn))?;
+        Some(self.redelivery.unwrap_or(lost))
+    }
+
+    /// Counts a delivery of an activity. Returns after what time it is delivered again, if it is lost before it runs.
+    pub fn deliver(&mut self, token: &str, name: &str) -> Option<Duration> {
         self.runs += 1;
         let of_name = self.runs_of.entry(name.to_owned()).or_default();
         *of_name += 1;
@@ -57,15 +64,48 @@ impl Script {
             number_of_name: *of_name,
             number: self.runs,
         };
-        let is_lost = self.crashes.iter().any(|crash| crash.hits_activity(&run, true));
+        let lost = self.loses(&run, true);
         self.open.insert(token.to_owned(), run);
-        is_lost
+        lost
     }
 
-    /// An activity has ended: whether its result is lost.
-    pub fn loses(&mut self, token: &str) -> bool {
-        let run = self.open.remove(token);
-        run.is_some_and(|run| self.crashes.iter().any(|crash| crash.hits_activity(&run, false)))
+    /// An activity has ended: after what time it is delivered again, if its result is lost.
+    pub fn loses_result(&mut self, token: &str) -> Option<Duration> {
+        let run = self.open.remove(token)?;
+        self.loses(&run, false)
+    }
+
+    fn loses(&mut self, run: &Run, before: bool) -> Option<Duration> {
+        let mut planned = self.crashes.iter_mut();
+        let lost = planned.find_map(|planned| planned.hits_activity(run, before))?;
+        Some(self.redelivery.unwrap_or(lost))
+    }
+
+    /// The crashes that have happened.
+    pub fn happened(&self) -> Vec<Crash> {
+        let happened = self.crashes.iter().filter(|planned| planned.has_hit);
+        happened.map(|planned| planned.crash.clone()).collect()
+    }
+
+    /// The crashes that have not happened.
+    pub fn unused(&self) -> Vec<String> {
+        self.crashes.iter().filter_map(Planned::unused).collect()
+    }
+
+    /// Why the simulation does not go on, though something could happen.
+    pub fn stopped(&self, most_turns: u32) -> Option<String> {
+        if let Some(activity) = &self.hangs {
+            return Some(format!(
+                "activity `{activity}` has not ended within 15 minutes. A function ends by then, and the activity is tried again; to test \
+                 a time limit, use `fail_activity`"
+            ));
+        }
+        (self.turns > most_turns).then(|| {
+            format!(
+                "it needs more than {most_turns} turns (`most_turns`). Does a workflow continue for ever? Then use `start` and `advance`, \
+                 and advance less"
+            )
+        })
     }
 
     pub fn guid(&mut self) -> String {

@@ -47,6 +47,14 @@ pub(crate) struct Execution {
     pub found: BTreeMap<String, KvEntry>,
 }
 
+/// What the message that starts an instance says of it.
+#[derive(Debug, Default)]
+pub(crate) struct Start {
+    pub name: String,
+    pub version: Option<String>,
+    pub parent: Option<String>,
+}
+
 /// A claim until a time.
 #[derive(Clone, Debug)]
 pub(crate) struct Lock {
@@ -121,6 +129,25 @@ impl State {
         let record = self.instances.get(instance);
         let execution = record.and_then(|record| record.executions.get(&execution.unwrap_or(record.execution)));
         execution.map(|execution| execution.events.clone()).unwrap_or_default()
+    }
+
+    /// What the queued start of an instance says of it.
+    pub fn start_of(&self, id: &str) -> Start {
+        let mut messages = self.messages.iter().filter(|message| message.instance == id);
+        let start = messages.find_map(|message| match &message.item {
+            WorkItem::StartOrchestration {
+                orchestration,
+                version,
+                parent_instance,
+                ..
+            } => Some(Start {
+                name: orchestration.clone(),
+                version: version.clone(),
+                parent: parent_instance.clone(),
+            }),
+            _ => None,
+        });
+        start.unwrap_or_default()
     }
 
     /// Appends events to an execution.

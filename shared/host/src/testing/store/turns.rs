@@ -95,6 +95,12 @@ impl State {
         self.messages.iter().filter(is_due)
     }
 
+    /// Whether an instance is blocked and gets no turn by this time. A cancellation ends a blocked one, so that gets a turn.
+    pub fn is_shut(&self, instance: &str, now: u64) -> bool {
+        let cancels = |message: &Message| matches!(message.item, WorkItem::CancelInstance { .. });
+        self.blocked.contains_key(instance) && !self.due(instance, now).any(cancels)
+    }
+
     fn is_locked(&self, instance: &str, now: u64) -> bool {
         self.locks.get(instance).is_some_and(|lock| lock.holds(now))
     }
@@ -108,7 +114,7 @@ impl State {
     /// Whether a message could still lead to a turn, now or later. One without an instance waits for a start, which is not a turn.
     pub fn has_turns(&self) -> bool {
         let leads = |message: &Message| {
-            !self.blocked.contains_key(&message.instance) && self.has_start(&message.instance, u64::MAX)
+            !self.is_shut(&message.instance, u64::MAX) && self.has_start(&message.instance, u64::MAX)
         };
         self.messages.iter().any(leads)
     }
@@ -132,7 +138,7 @@ impl State {
         let due = self.messages.iter().filter(|message| message.due <= now);
         let free = due.filter(|message| {
             let instance = message.instance.as_str();
-            let is_free = !self.blocked.contains_key(instance) && !self.is_locked(instance, now);
+            let is_free = !self.is_shut(instance, now) && !self.is_locked(instance, now);
             is_free && self.has_start(instance, now) && fits(instance)
         });
         let instance = free.min_by_key(|message| message.order)?.instance.clone();
@@ -228,6 +234,7 @@ impl State {
             ));
         }
         self.locks.remove(&instance);
+        self.blocked.remove(&instance);
         self.messages.retain(|message| message.token.as_deref() != Some(token));
         self.record(&instance, &commit)?;
         for item in commit.work {
