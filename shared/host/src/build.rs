@@ -2,7 +2,8 @@
 //!
 //! A build is its executable and what it registers. Its name is a digest of both, after the label of the deployment
 //! (`DUROXIDE_BUILD`) if there is one: people find the label in the state of a blocked instance. Reading the executable takes
-//! some milliseconds, so the name is made when the process first meets something that is blocked.
+//! some milliseconds (of a debug build, of 100 MB, 0.2 s, and ten times as long if sha2 is not optimised), so the name is made when the process first
+//! meets something that is blocked.
 
 use duroxide::runtime::registry::Registry;
 use duroxide_cosmos::Build;

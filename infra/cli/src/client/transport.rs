@@ -410,7 +410,7 @@ impl Transport {
         };
         if self.is_default {
             let advice = format!(
-                "start one with `{} up`, or give the address of a deployment with --url, DUROXIDE_LAMBDA_URL or --profile",
+                "start one with `{0} dev` in a project, or with `{0} up`, or give the address of a deployment with --url, DUROXIDE_LAMBDA_URL or --profile",
                 program()
             );
             return Failure::error(format!("no local cloud answers at {LOCAL}: {advice}"));

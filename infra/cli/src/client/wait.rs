@@ -83,19 +83,21 @@ pub(super) async fn for_end(connection: &Connection, instance: &str, timeout: Ti
     Err(changes.timed_out(timeout))
 }
 
-/// Whether an instance was paused when it was last seen.
+/// Whether an instance was paused or blocked when it was last seen.
 #[derive(Debug, Default)]
-pub(super) struct Held(bool);
+pub(super) struct Held(Option<Status>);
 
 impl Held {
-    /// What to print if the instance was paused or resumed since.
+    /// What to print if the instance was paused, resumed or blocked, or has gone on since.
     pub(super) fn changed(&mut self, now: &Instance, now_ms: u64) -> Option<String> {
-        let is_paused = now.status == Status::Paused;
-        let was_paused = std::mem::replace(&mut self.0, is_paused);
-        match (was_paused, is_paused) {
-            (false, true) => Some(waits_for(now, now_ms)),
-            (true, false) if !now.status.is_finished() => Some("resumed".to_owned()),
-            _ => None,
+        let held = Some(now.status).filter(|status| matches!(status, Status::Paused | Status::Blocked));
+        let before = std::mem::replace(&mut self.0, held);
+        match (before, held) {
+            (before, held) if before == held => None,
+            (_, Some(_)) => Some(waits_for(now, now_ms)),
+            _ if now.status.is_finished() => None,
+            (Some(Status::Paused), None) => Some("resumed".to_owned()),
+            (_, None) => Some("no longer blocked".to_owned()),
         }
     }
 }
@@ -212,6 +214,41 @@ impl<'a> Changes<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_hold_and_its_end_are_said_once() {
+        let mut held = Held::default();
+        let mut at = |status| {
+            let now = json!({
+                "instance": "a", "orchestration": "order", "status": status, "execution": 1, "events": 1,
+                "createdAt": "2026-01-01T00:00:00Z", "updatedAt": "2026-01-01T00:00:00Z",
+            });
+            held.changed(&serde_json::from_value(now).unwrap(), 0)
+        };
+        let said = [
+            Status::Running,
+            Status::Blocked,
+            Status::Blocked,
+            Status::Running,
+            Status::Paused,
+            Status::Running,
+            Status::Blocked,
+            Status::Completed,
+        ]
+        .map(|status| at(status).unwrap_or_default());
+        let expected = [
+            "",
+            "Blocked",
+            "",
+            "no longer blocked",
+            "Paused",
+            "resumed",
+            "Blocked",
+            "",
+        ];
+        assert_eq!(said, expected);
+    }
 
     #[test]
     fn a_timeout_is_a_number_of_seconds() {

@@ -45,7 +45,7 @@ async fn a_blocked_and_an_unknown_instance_are_told_apart() {
     fixture.block("b").await;
     let shown = fixture.run(&["explain", "b"]).await.exits(0).out;
     for part in [
-        "Is blocked for",
+        "Has been blocked for",
         "build `b7`",
         "Deploy a build that registers `Echo`",
         " cancel b",

@@ -124,7 +124,7 @@ pub(super) fn blocked(facts: &Facts, doc: &InstanceDoc) -> Option<Verdict> {
         false => "its next try is due".to_owned(),
     };
     let predicate = format!(
-        "is blocked for {} ({}, build {}, tried {}; {again}): {}",
+        "has been blocked for {} ({}, build {}, tried {}; {again}): {}",
         lasts(facts.now_ms, blocked.since),
         blocked.cause.name(),
         name(&blocked.build),
@@ -154,7 +154,14 @@ pub(super) fn blocked(facts: &Facts, doc: &InstanceDoc) -> Option<Verdict> {
         }
         BlockCause::Unknown => "Deploy the newer release everywhere: this one does not know the cause.".to_owned(),
     };
-    let next = vec![advice(what), command("Or end it.", &["cancel", &facts.instance])];
+    let mut next = vec![advice(what)];
+    if matches!(blocked.cause, BlockCause::Nondeterminism | BlockCause::Panic) {
+        next.push(command(
+            "Or start a new instance with its input on the deployed code; cancel this one then.",
+            &["restart", &facts.instance],
+        ));
+    }
+    next.push(command("Or end it.", &["cancel", &facts.instance]));
     let verdict = Verdict::new(Cause::Blocked(blocked.cause), predicate);
     Some(
         verdict

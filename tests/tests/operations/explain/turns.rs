@@ -184,7 +184,7 @@ async fn a_blocked_instance_has_the_cause_the_build_and_what_would_serve_it() {
     let scene = Scene::new().await;
     scene.begun("name", "Wiat", "").await;
     let words = [
-        "Is blocked for",
+        "Has been blocked for",
         "unknown-name",
         "build `one ",
         "registers orchestration `Wiat`",
