@@ -6,10 +6,12 @@
 //! | `yaml` | YAML with the tags of CloudFormation as JSON |
 //! | `tags` | the resources of each tag |
 //! | `overlay` | the project's changes |
+//! | `rules` | which functions the section `Rules` may use |
 //!
 //! It is written as JSON, which CloudFormation and `sam` read like YAML.
 
 mod overlay;
+mod rules;
 mod tags;
 #[cfg(test)]
 mod tests;
@@ -17,6 +19,7 @@ mod yaml;
 
 use crate::project::Functions;
 pub(super) use overlay::OverlayError;
+pub(super) use rules::RuleError;
 use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 pub(super) use tags::TagError;
@@ -36,6 +39,8 @@ pub(super) enum TemplateError {
     Tag(#[from] TagError),
     #[error("the overlay does not fit: {0}")]
     Overlay(#[from] OverlayError),
+    #[error(transparent)]
+    Rule(#[from] RuleError),
 }
 
 /// A template that can be deployed from a directory with the archives.
@@ -68,6 +73,7 @@ impl Template {
             .collect();
         tags::expand(&mut template, &tagged, stack)?;
         overlay::merge(&mut template, overlay)?;
+        rules::check(&template)?;
         Ok(Template(template))
     }
 

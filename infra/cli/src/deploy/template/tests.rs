@@ -186,3 +186,24 @@ Resources:
     let error = rendered(&Functions::default(), overlay).unwrap_err().to_string();
     assert!(error.contains("no resource GpuWorkerFunction"), "{error}");
 }
+
+#[test]
+fn rules_use_only_what_cloudformation_allows_there() {
+    for text in [TEMPLATE, include_str!("../../../templates/linked/network.yaml")] {
+        let template = parse(text).unwrap();
+        assert_eq!(rules::check(template.as_object().unwrap()), Ok(()));
+    }
+    let rule = |check: &str| format!("Rules: {{ Mine: {{ Assertions: [{{ Assert: {check} }}] }} }}");
+    for allowed in [
+        "!Contains [[a, b], !Ref LogLevel]",
+        "!EachMemberIn [!Ref SubnetIds, !RefAll 'AWS::EC2::Subnet::Id']",
+    ] {
+        rendered(&Functions::default(), &rule(allowed)).unwrap();
+    }
+    let refused = rendered(
+        &Functions::default(),
+        &rule("!Not [!Equals [!Join ['', !Ref SubnetIds], '']]"),
+    );
+    let refused = refused.unwrap_err().to_string();
+    assert!(refused.contains("the rule Mine uses Fn::Join;"), "{refused}");
+}
