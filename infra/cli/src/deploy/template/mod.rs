@@ -6,10 +6,12 @@
 //! | `yaml` | YAML with the tags of CloudFormation as JSON |
 //! | `tags` | the resources of each tag |
 //! | `overlay` | the project's changes |
+//! | `local` | files that an overlay must not refer to |
 //! | `rules` | which functions the section `Rules` may use |
 //!
 //! It is written as JSON, which CloudFormation and `sam` read like YAML.
 
+mod local;
 mod overlay;
 mod rules;
 mod tags;
@@ -18,6 +20,7 @@ mod tests;
 mod yaml;
 
 use crate::project::Functions;
+pub(super) use local::LocalFile;
 pub(super) use overlay::OverlayError;
 pub(super) use rules::RuleError;
 use serde_json::{Map, Value, json};
@@ -39,6 +42,8 @@ pub(super) enum TemplateError {
     Tag(#[from] TagError),
     #[error("the overlay does not fit: {0}")]
     Overlay(#[from] OverlayError),
+    #[error("the overlay does not fit: {0}")]
+    Local(#[from] LocalFile),
     #[error(transparent)]
     Rule(#[from] RuleError),
 }
@@ -72,6 +77,7 @@ impl Template {
             .map(|(tag, binary)| (tag.clone(), archive_of(binary)))
             .collect();
         tags::expand(&mut template, &tagged, stack)?;
+        local::refuse(&overlay)?;
         overlay::merge(&mut template, overlay)?;
         rules::check(&template)?;
         Ok(Template(template))

@@ -207,3 +207,30 @@ fn rules_use_only_what_cloudformation_allows_there() {
     let refused = refused.unwrap_err().to_string();
     assert!(refused.contains("the rule Mine uses Fn::Join;"), "{refused}");
 }
+
+#[test]
+fn an_overlay_refers_to_no_file_of_this_machine() {
+    let layer = |content: &str| {
+        format!(
+            "Resources: {{ Fonts: {{ Type: AWS::Serverless::LayerVersion, Properties: {{ ContentUri: {content} }} }} }}"
+        )
+    };
+    for allowed in [
+        "s3://bucket/fonts.zip",
+        "{ Bucket: bucket, Key: fonts.zip }",
+        "!Ref Fonts",
+    ] {
+        rendered(&Functions::default(), &layer(allowed)).unwrap();
+    }
+    for file in ["./fonts", "fonts.zip", "/srv/fonts.zip"] {
+        let refused = rendered(&Functions::default(), &layer(file)).unwrap_err().to_string();
+        let said = format!("ContentUri of Fonts is the file {file} of this machine");
+        assert!(
+            refused.contains(&said) && refused.contains("s3://bucket/key"),
+            "{refused}"
+        );
+    }
+    let code = "Resources: { WorkerFunction: { Properties: { CodeUri: mine.zip } } }";
+    let refused = rendered(&Functions::default(), code).unwrap_err().to_string();
+    assert!(refused.contains("[functions]"), "{refused}");
+}
