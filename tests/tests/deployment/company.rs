@@ -91,18 +91,38 @@ fn arn_of(policy: &Value) -> &str {
     policy["PolicyArn"].as_str().unwrap()
 }
 
-/// In the same account: the endpoints of the VPC.
-async fn network(stack: &Stack) -> Result<()> {
+/// What network.yaml makes in a VPC of the same account, with these parameters.
+async fn endpoints(stack: &Stack, given: &[&str]) -> Result<Value> {
     let venv = Venv::ready().await?;
     let mut python = Command::new(venv.python());
     python
         .arg(script("network.py"))
         .arg("infra/aws/network.yaml")
+        .args(given)
         .envs(stack.moto.env());
-    let made: Value = serde_json::from_slice(&run(&mut python, b"")?)?;
+    Ok(serde_json::from_slice(&run(&mut python, b"")?)?)
+}
+
+/// The endpoints of the VPC, which everything in it may use: their private names hold for all of it.
+async fn network(stack: &Stack) -> Result<()> {
+    let made = endpoints(stack, &[]).await?;
     assert_eq!(made["services"], json!(["logs", "secretsmanager", "sqs", "sts"]));
     assert_eq!(made["private"], json!([true, true, true, true]));
     assert_eq!(made["ingress"], json!([]), "nothing connects to functions");
+    let rules = made["ofEndpoints"].as_array().unwrap();
+    assert!(
+        rules
+            .iter()
+            .all(|rule| rule["FromPort"] == 443 && rule["ToPort"] == 443)
+    );
+    let of = |field: &str| -> Vec<&Value> { rules.iter().flat_map(|rule| rule[field].as_array().unwrap()).collect() };
+    let ranges: Vec<&Value> = of("IpRanges").into_iter().map(|range| &range["CidrIp"]).collect();
+    let groups: Vec<&Value> = of("UserIdGroupPairs")
+        .into_iter()
+        .map(|group| &group["GroupId"])
+        .collect();
+    assert_eq!(ranges, ["10.0.0.0/16"], "{rules:#?}");
+    assert_eq!(groups, [&made["outputs"]["SecurityGroupIds"]], "{rules:#?}");
     let subnets = made["subnets"]
         .as_array()
         .unwrap()
@@ -110,6 +130,11 @@ async fn network(stack: &Stack) -> Result<()> {
         .map(|one| one.as_str().unwrap());
     let subnets = subnets.collect::<Vec<_>>().join(",");
     assert_eq!(made["outputs"]["SubnetIds"], subnets);
+
+    // A VPC has at most one such endpoint for each service.
+    let existing = ["WithSqs=false", "WithSts=false", "WithLogs=false"];
+    let made = endpoints(stack, &existing).await?;
+    assert_eq!(made["services"], json!(["secretsmanager"]));
     Ok(())
 }
 
