@@ -108,22 +108,22 @@ async fn two_projects_of_one_account_are_deployed_upgraded_rolled_back_and_destr
     ];
     let of_orders = [
         "orders-api",
-        "orders-gpu-worker",
-        "orders-high-mem-worker",
         "orders-maintenance",
         "orders-orchestrator",
         "orders-worker",
+        "orders-worker-gpu",
+        "orders-worker-high-mem",
     ];
     assert_eq!(names(&made), [&of_invoices[..], &of_orders[..]].concat());
     let function = |name: &str| &made["functions"][name];
-    assert_eq!(function("orders-gpu-worker")["MemorySize"], 2048);
+    assert_eq!(function("orders-worker-gpu")["MemorySize"], 2048);
     let variables = |name: &str| &function(name)["Environment"]["Variables"];
     assert!(
         variables("orders-worker")["BUCKET"]
             .as_str()
             .is_some_and(|name| !name.is_empty())
     );
-    assert_eq!(variables("orders-high-mem-worker")["WORKER_TAGS"], "high-mem");
+    assert_eq!(variables("orders-worker-high-mem")["WORKER_TAGS"], "high-mem");
     let queues: Value = serde_json::from_str(variables("orders-api")["WORKER_TAG_QUEUE_URLS"].as_str().unwrap())?;
     let is_queue = |url: &Value| {
         let mut queues = made["queues"].as_array().unwrap().iter();

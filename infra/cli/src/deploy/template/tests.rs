@@ -87,12 +87,14 @@ fn each_tag_has_its_worker_queue_alarms_and_parameters() {
     let resources = &template["Resources"];
     let function = &resources["GpuWorkerFunction"]["Properties"];
     assert_eq!(function["CodeUri"], "gpu-worker.zip");
-    assert_eq!(function["FunctionName"]["Fn::Sub"], "${AWS::StackName}-gpu-worker");
+    assert_eq!(function["FunctionName"]["Fn::Sub"], "${AWS::StackName}-worker-gpu");
     assert_eq!(function["Environment"]["Variables"]["WORKER_TAGS"], "gpu");
     assert_eq!(function["MemorySize"], json!({"Ref": "GpuWorkerMemory"}));
     let other = &resources["HighMemWorkerFunction"]["Properties"];
-    assert_eq!(other["FunctionName"]["Fn::Sub"], "${AWS::StackName}-high-mem-worker");
+    assert_eq!(other["FunctionName"]["Fn::Sub"], "${AWS::StackName}-worker-high-mem");
     assert_eq!(other["Environment"]["Variables"]["WORKER_TAGS"], "high.mem");
+    let log = &resources["HighMemWorkerLog"]["Properties"]["LogGroupName"]["Fn::Sub"];
+    assert_eq!(log, "/aws/lambda/${AWS::StackName}-worker-high-mem");
     assert_eq!(
         template["Globals"]["Function"]["Environment"]["Variables"]["WORKER_TAG_QUEUE_URLS"]["Fn::Sub"],
         "{\"gpu\":\"${GpuWorkerQueue}\",\"high.mem\":\"${HighMemWorkerQueue}\"}"
@@ -206,6 +208,43 @@ fn rules_use_only_what_cloudformation_allows_there() {
     );
     let refused = refused.unwrap_err().to_string();
     assert!(refused.contains("the rule Mine uses Fn::Join;"), "{refused}");
+}
+
+/// A value of a policy as CloudFormation makes it, as long as it can become.
+fn longest(value: &Value) -> Value {
+    let text = |text: &str| {
+        text.replace("${AWS::Partition}", "aws-us-gov")
+            .replace("${AWS::Region}", "ap-southeast-2")
+            .replace("${AWS::AccountId}", "123456789012")
+            .replace("${AWS::StackName}", &"s".repeat(50))
+    };
+    match (yaml::function(value), value) {
+        (Some(("Fn::Sub", Value::String(of))), _) => json!(text(of)),
+        (Some(("Fn::GetAtt", _)), _) => {
+            json!(text("arn:${AWS::Partition}:sqs:${AWS::Region}:${AWS::AccountId}:") + &"q".repeat(80))
+        }
+        (Some(("Ref", _)), _) => {
+            let stack =
+                "arn:${AWS::Partition}:cloudformation:${AWS::Region}:${AWS::AccountId}:stack/${AWS::StackName}/";
+            json!(text(stack) + &"i".repeat(36))
+        }
+        (_, Value::Array(items)) => items.iter().map(longest).collect(),
+        (_, Value::Object(map)) => map.iter().map(|(name, it)| (name.clone(), longest(it))).collect(),
+        (_, other) => other.clone(),
+    }
+}
+
+#[test]
+fn the_policies_of_readers_have_room_for_as_many_tags_as_an_application_can_trust() {
+    // An application has twenty federated credentials, and four roles need one anyway.
+    let tags: Vec<String> = (0..16).map(|n| format!("t{n}")).collect();
+    let tags: Vec<(&str, &str)> = tags.iter().map(|tag| (tag.as_str(), "worker")).collect();
+    let template = rendered(&tagged(&tags), "").unwrap();
+    for name in ["ReaderPolicy", "ReaderQueuesPolicy"] {
+        let policy = &template["Resources"][name]["Properties"]["PolicyDocument"];
+        let size = longest(policy).to_string().len();
+        assert!(size <= 6144, "IAM allows 6,144 characters, and {name} has {size}");
+    }
 }
 
 #[test]
