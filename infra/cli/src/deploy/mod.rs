@@ -233,7 +233,7 @@ impl Deployment {
             previous: records.current()?.filter(|_| last.is_some()),
         };
         records.succeed(&record, &about)?;
-        report(&deployed, last.is_none());
+        report(&deployed, last);
         Ok(ExitCode::SUCCESS)
     }
 
@@ -267,7 +267,7 @@ impl Deployment {
         };
         let deployed = sam.deploy(&record, &Parameters::again(about.parameters)?).await?;
         records.run_now(record.number)?;
-        report(&deployed, false);
+        report(&deployed, Some(last));
         Ok(ExitCode::SUCCESS)
     }
 
@@ -354,12 +354,13 @@ impl Stack {
 }
 
 /// Prints where the API is, and what to do next.
-fn report(stack: &Stack, is_first: bool) {
+fn report(stack: &Stack, last: Option<&Stack>) {
     println!("== deployed");
     let program = program();
-    if let (true, Some(roles)) = (is_first, stack.output("RoleArns")) {
+    let roles = stack.new_roles(last);
+    if !roles.is_empty() {
         println!("The application must trust these roles, each by one federated credential (docs/deployment.md):");
-        for role in roles.split_whitespace() {
+        for role in roles {
             println!("  {role}");
         }
     }
