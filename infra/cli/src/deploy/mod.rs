@@ -13,7 +13,7 @@
 //! | `archives` | what is built |
 //! | `container` | the store |
 //! | `gate` | whether the new orchestrator can go on with what runs |
-//! | `records` | what was deployed, for a rollback |
+//! | `records`, `running` | what was deployed, for a rollback, and whether the stack runs it |
 //! | `other` | `destroy`, `outputs` and `files` |
 //!
 //! Invariant: mistakes are reported before anything is built, and nothing of the stack is changed before the container and the gate are
@@ -27,6 +27,7 @@ mod parameters;
 #[cfg(test)]
 mod parameters_tests;
 mod records;
+mod running;
 mod stack;
 mod template;
 mod tools;
@@ -41,6 +42,7 @@ use other::{Destroy, Files, Outputs};
 use parameters::{Asked, Parameters, Variables};
 use provision::Credential;
 use records::{About, Record, Records, Scratch};
+use running::Running;
 use stack::Stack;
 use std::collections::BTreeMap;
 use std::env;
@@ -217,6 +219,7 @@ impl Deployment {
             gate(api).check(&tools, Some(&binaries)).await?;
         }
         println!("== stack");
+        let before = Running::before(&tools, last, &records).await;
         if described.as_ref().is_some_and(Stack::is_failed_creation) {
             Stack::delete(&tools, &name).await?;
         }
@@ -230,7 +233,8 @@ impl Deployment {
             architecture: architecture.to_owned(),
             orchestrator: orchestrator.to_owned(),
             parameters: deployed.parameters_but_the_stores(),
-            previous: records.current()?.filter(|_| last.is_some()),
+            previous: before.deployment(),
+            followed_other: before == Running::Elsewhere,
         };
         records.succeed(&record, &about)?;
         report(&deployed, last);
@@ -248,7 +252,7 @@ impl Deployment {
             bail!("there is no stack '{name}' to roll back");
         };
         last.check_ours()?;
-        other::refuse_unknown_code(&tools, last, &records).await?;
+        Running::find(&tools, last, &records).await?.check_here()?;
         if let Some(api) = self.replays(Some(last)) {
             println!("== replay");
             let gate = Gate {
