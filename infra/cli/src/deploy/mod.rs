@@ -61,7 +61,8 @@ Environment:
   COSMOS_ENDPOINT                    the URI of the account
   COSMOS_TOKEN                       a token of Entra ID, which verifies the container; or
   COSMOS_KEY                         the account's key, which also creates it
-  COSMOS_DATABASE, COSMOS_CONTAINER  names [default: those of the last deployment, else duroxide and workflows]
+  COSMOS_DATABASE, COSMOS_CONTAINER  names [default: those of the last deployment, else duroxide and workflows];
+                                     others than the last ones need --move-store
   COSMOS_THROUGHPUT                  of a container that is created now: serverless, autoscale:4000 or manual:400
   and AWS's own variables
 
@@ -109,6 +110,9 @@ struct Deployment {
     /// Use a container that another stack of the same code uses
     #[arg(long)]
     share_container: bool,
+    /// Move the stack to another account, database or container; its instances stay in the old one, where no function serves them
+    #[arg(long, conflicts_with = "rollback")]
+    move_store: bool,
 }
 
 /// Which stack.
@@ -192,6 +196,9 @@ impl Deployment {
         }
         let last = described.as_ref().filter(|stack| stack.is_deployed());
         let parameters = asked.decide(last)?;
+        if let (Some(last), false) = (last, self.move_store) {
+            container::refuse_move(last, &parameters)?;
+        }
         if !self.share_container {
             container::refuse_shared(&tools, &name, &parameters).await?;
         }
