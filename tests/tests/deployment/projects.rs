@@ -44,11 +44,12 @@ struct Account {
 }
 
 impl Account {
-    async fn open() -> Result<Account> {
+    /// Each test has its own: what is in it is removed with it.
+    async fn open(name: &str) -> Result<Account> {
         let venv = Venv::ready().await?;
         let moto = Moto::deployable(&venv).await?;
         Ok(Account {
-            programs: Programs::on_moto("projects", &moto).await?,
+            programs: Programs::on_moto(name, &moto).await?,
             moto,
             server: CosmosServer::start(ServerOptions::default()).await?,
             python: venv.python(),
@@ -92,7 +93,7 @@ fn names(account: &Value) -> Vec<&str> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "exhaustive: sam and moto from PyPI"]
 async fn two_projects_of_one_account_are_deployed_upgraded_rolled_back_and_destroyed() -> Result<()> {
-    let account = Account::open().await?;
+    let account = Account::open("two-projects").await?;
     let orders = account.programs.project("orders", TAGGED)?;
     fs::write(orders.join("overlay.yaml"), OVERLAY)?;
     let invoices = account.programs.project("invoices", "")?;
@@ -173,7 +174,7 @@ async fn two_projects_of_one_account_are_deployed_upgraded_rolled_back_and_destr
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "exhaustive: sam and moto from PyPI"]
 async fn new_projects_of_both_kinds_are_deployed_as_they_are() -> Result<()> {
-    let account = Account::open().await?;
+    let account = Account::open("new-projects").await?;
     let binaries = Binaries::built().await?;
     for (name, options) in [("plain", &["--minimal"][..]), ("complete", &[])] {
         let (project, _) = Project::generate(&binaries, name, options).await?;
