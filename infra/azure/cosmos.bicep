@@ -136,6 +136,8 @@ resource container 'Microsoft.DocumentDB/databaseAccounts/sqlDatabases/container
 }
 
 // Cosmos DB Built-in Data Contributor: documents of this container, and its definition to read. Nothing else of the account.
+// One after the other: the account takes one change at a time.
+@batchSize(1)
 resource contributors 'Microsoft.DocumentDB/databaseAccounts/sqlRoleAssignments@2024-11-15' = [for principal in dataContributors: {
   parent: account
   name: guid(container.id, principal)
@@ -150,6 +152,11 @@ resource contributors 'Microsoft.DocumentDB/databaseAccounts/sqlRoleAssignments@
 resource privateEndpoint 'Microsoft.Network/privateEndpoints@2024-05-01' = if (privateEndpointSubnetId != '') {
   name: '${accountName}-cosmos'
   location: location
+  // The account takes one change at a time.
+  dependsOn: [
+    container
+    contributors
+  ]
   properties: {
     subnet: {
       id: privateEndpointSubnetId

@@ -25,9 +25,19 @@ pub enum ProvisionError {
     Container(#[source] cosmos::Error),
     #[error(
         "container {0} is missing, and a token of Entra ID cannot create databases or containers: deploy \
-         infra/azure/cosmos.bicep, or set COSMOS_KEY instead of COSMOS_TOKEN"
+         azure/cosmos.bicep, which `duroxide-lambda deploy files DIR` writes, or set COSMOS_KEY instead of COSMOS_TOKEN"
     )]
     MayNotCreate(String),
+    #[error(
+        "container {name} is missing, and the account does not let its key create databases or containers \
+         (disableKeyBasedMetadataWriteAccess): deploy azure/cosmos.bicep, which `duroxide-lambda deploy files DIR` writes, with \
+         databaseName and containerName and all other parameters of this account"
+    )]
+    KeyMayNotCreate {
+        name: String,
+        #[source]
+        source: cosmos::Error,
+    },
     #[error(transparent)]
     Store(#[from] cosmos::Error),
 }
@@ -80,10 +90,10 @@ impl Store {
                 return Err(ProvisionError::MayNotCreate(self.name()));
             }
             let database = self.client.ensure_database(&self.database, None).await;
-            let database = database.map_err(ProvisionError::Database)?;
+            let database = database.map_err(|error| self.not_created(error, ProvisionError::Database))?;
             lines.push(format!("database {}: {}", self.database, described(database)));
             let container = self.client.ensure_container(&self.database, &spec).await;
-            let container = container.map_err(ProvisionError::Container)?;
+            let container = container.map_err(|error| self.not_created(error, ProvisionError::Container))?;
             lines.push(format!("container {}: {}", self.name(), described(container)));
         }
         self.compare(lines).await
@@ -99,7 +109,8 @@ impl Store {
         let spec = container_spec(&self.container, Throughput::Serverless);
         let Some(found) = self.client.read_container(&self.database, &spec.name).await? else {
             lines.push(format!(
-                "container {name}: missing. Create it with infra/azure/cosmos.bicep, or with `provision ensure` and the key"
+                "container {name}: missing. Create it with azure/cosmos.bicep, which `duroxide-lambda deploy files DIR` writes, or with \
+                 COSMOS_KEY if the account allows that to its key"
             ));
             return Ok(Found {
                 as_expected: false,
@@ -120,6 +131,17 @@ impl Store {
         })
     }
 
+    /// Reading worked before, so what forbids creating is a setting of the account.
+    fn not_created(&self, error: cosmos::Error, other: fn(cosmos::Error) -> ProvisionError) -> ProvisionError {
+        match error {
+            source @ cosmos::Error::Forbidden { .. } => ProvisionError::KeyMayNotCreate {
+                name: self.name(),
+                source,
+            },
+            error => other(error),
+        }
+    }
+
     fn name(&self) -> String {
         format!("{}/{}", self.database, self.container)
     }
@@ -128,8 +150,8 @@ impl Store {
 fn what_to_do(differences: &[Difference]) -> &'static str {
     match differences.iter().all(Difference::is_changeable) {
         true => {
-            "Nothing was changed. If the differences are not intended, change the container (infra/azure/cosmos.bicep does), \
-             then run this again."
+            "Nothing was changed. If the differences are not intended, change the container (azure/cosmos.bicep of \
+             `duroxide-lambda deploy files DIR` does), then run this again."
         }
         false => {
             "Nothing was changed. A partition key and its version cannot be changed in place: choose another container name."

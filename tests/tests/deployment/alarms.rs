@@ -76,7 +76,7 @@ fn busy() -> Report {
 /// All that the functions of this stack can write, by having their metrics count everything once.
 async fn written(stack: &Stack) -> Result<BTreeSet<Series>> {
     let mut names = BTreeSet::new();
-    for function in ["orchestrator", "worker", "tagged-worker", "maintenance"] {
+    for function in ["orchestrator", "worker", "worker-tagged", "maintenance"] {
         let name = text(&stack.function(function)["FunctionName"]);
         let namespace = stack
             .variables(function)
@@ -221,8 +221,10 @@ async fn each_problem_has_an_alarm_that_says_what_to_do() -> Result<()> {
     let alarms = stack.made["alarms"].as_array().unwrap();
     let on = |name: &str, value: &str| {
         let found = alarms.iter().find(|alarm| {
-            let (_, is, _, of) = looked_at(alarm);
-            is == name && (of == value || of.starts_with(&format!("{value}-")))
+            let (_, is, dimension, of) = looked_at(alarm);
+            // CloudFormation adds to the names of queues.
+            let is_queue = dimension == "QueueName" && of.starts_with(&format!("{value}-"));
+            is == name && (of == value || is_queue)
         });
         found.unwrap_or_else(|| panic!("no alarm on {name} of {value}"))
     };
@@ -246,7 +248,7 @@ async fn each_problem_has_an_alarm_that_says_what_to_do() -> Result<()> {
     for function in [
         "flow-orchestrator",
         "flow-worker",
-        "flow-tagged-worker",
+        "flow-worker-tagged",
         "flow-maintenance",
     ] {
         for name in ["CosmosThrottled", "Errors", "Duration"] {
@@ -257,7 +259,7 @@ async fn each_problem_has_an_alarm_that_says_what_to_do() -> Result<()> {
         on(name, "flow-api");
     }
     // A store that hangs fails no invocation, and a wakeup is given up only after many deliveries.
-    for function in ["flow-orchestrator", "flow-worker", "flow-tagged-worker"] {
+    for function in ["flow-orchestrator", "flow-worker", "flow-worker-tagged"] {
         let failed = on("Failed", function);
         assert_eq!(
             (text(&failed["Statistic"]).as_str(), failed["Threshold"].as_f64()),

@@ -18,15 +18,15 @@ const SECRET: &str = "arn:aws:secretsmanager:eu-west-1:123456789012:secret:key-A
 const HOUR: Duration = Duration::from_secs(3600);
 
 /// A project, the programs, and the account of the store.
-struct Stage {
-    programs: Programs,
-    project: PathBuf,
-    server: CosmosServer,
-    key: String,
+pub struct Stage {
+    pub programs: Programs,
+    pub project: PathBuf,
+    pub server: CosmosServer,
+    pub key: String,
 }
 
 impl Stage {
-    async fn set(name: &str) -> Result<Stage> {
+    pub async fn set(name: &str) -> Result<Stage> {
         let programs = Programs::recorded(name)?;
         let project = programs.project("flow", "")?;
         let server = CosmosServer::start(ServerOptions::default()).await?;
@@ -40,7 +40,7 @@ impl Stage {
     }
 
     /// The stack that was deployed with these parameters, or none.
-    fn deployed(&self, with: Option<&[(&str, &str)]>) -> Result<()> {
+    pub fn deployed(&self, with: Option<&[(&str, &str)]>) -> Result<()> {
         match with {
             Some(with) => self.programs.describe("UPDATE_COMPLETE", with, &[]),
             None => {
@@ -52,11 +52,11 @@ impl Stage {
     }
 
     /// With the account's key.
-    async fn deploy(&self, arguments: &[&str]) -> Result<Deployed> {
+    pub async fn deploy(&self, arguments: &[&str]) -> Result<Deployed> {
         self.deploy_with(arguments, &[("COSMOS_KEY", &self.key)]).await
     }
 
-    async fn deploy_with(&self, arguments: &[&str], env: &[(&str, &str)]) -> Result<Deployed> {
+    pub async fn deploy_with(&self, arguments: &[&str], env: &[(&str, &str)]) -> Result<Deployed> {
         let endpoint = self.server.listener().endpoint();
         let mut all = vec![("COSMOS_ENDPOINT", endpoint.as_str())];
         all.extend(env);

@@ -27,7 +27,7 @@ fn given() -> crate::template::Parameters {
 #[ignore = "exhaustive: sam and moto from PyPI"]
 async fn functions_are_in_the_vpc_queues_and_secret_have_the_key_and_a_reader_changes_nothing() -> Result<()> {
     let stack = Stack::create(&given()).await?;
-    for function in ["orchestrator", "worker", "tagged-worker", "maintenance", "api"] {
+    for function in ["orchestrator", "worker", "worker-tagged", "maintenance", "api"] {
         let vpc = &stack.function(function)["VpcConfig"];
         assert_eq!(vpc["SubnetIds"], json!(["subnet-1", "subnet-2"]), "{function}");
         assert_eq!(vpc["SecurityGroupIds"], json!(["sg-1"]), "{function}");
@@ -68,11 +68,12 @@ fn reads_only(stack: &Stack) {
 
     let client = stack.made["outputs"]["ClientPolicyArn"].as_str().unwrap();
     let attached: Vec<&str> = reader["attached"].as_array().unwrap().iter().map(arn_of).collect();
-    assert_eq!(attached.len(), 2, "{attached:?}");
+    assert_eq!(attached.len(), 3, "{attached:?}");
     assert!(attached.contains(&client), "it may call the API: {attached:?}");
-    let other = attached.iter().find(|arn| **arn != client).unwrap();
+    let others = attached.iter().filter(|arn| **arn != client);
+    let statements = others.flat_map(|other| stack.made["policies"][*other]["Statement"].as_array().unwrap());
     let reads = ["Describe", "Filter", "Get", "List", "StartQuery", "StopQuery"];
-    for statement in stack.made["policies"][*other]["Statement"].as_array().unwrap() {
+    for statement in statements {
         assert_eq!(statement["Effect"], "Allow");
         let actions = match &statement["Action"] {
             Value::Array(actions) => actions.clone(),
@@ -91,18 +92,38 @@ fn arn_of(policy: &Value) -> &str {
     policy["PolicyArn"].as_str().unwrap()
 }
 
-/// In the same account: the endpoints of the VPC.
-async fn network(stack: &Stack) -> Result<()> {
+/// What network.yaml makes in a VPC of the same account, with these parameters.
+async fn endpoints(stack: &Stack, given: &[&str]) -> Result<Value> {
     let venv = Venv::ready().await?;
     let mut python = Command::new(venv.python());
     python
         .arg(script("network.py"))
         .arg("infra/aws/network.yaml")
+        .args(given)
         .envs(stack.moto.env());
-    let made: Value = serde_json::from_slice(&run(&mut python, b"")?)?;
+    Ok(serde_json::from_slice(&run(&mut python, b"")?)?)
+}
+
+/// The endpoints of the VPC, which everything in it may use: their private names hold for all of it.
+async fn network(stack: &Stack) -> Result<()> {
+    let made = endpoints(stack, &[]).await?;
     assert_eq!(made["services"], json!(["logs", "secretsmanager", "sqs", "sts"]));
     assert_eq!(made["private"], json!([true, true, true, true]));
     assert_eq!(made["ingress"], json!([]), "nothing connects to functions");
+    let rules = made["ofEndpoints"].as_array().unwrap();
+    assert!(
+        rules
+            .iter()
+            .all(|rule| rule["FromPort"] == 443 && rule["ToPort"] == 443)
+    );
+    let of = |field: &str| -> Vec<&Value> { rules.iter().flat_map(|rule| rule[field].as_array().unwrap()).collect() };
+    let ranges: Vec<&Value> = of("IpRanges").into_iter().map(|range| &range["CidrIp"]).collect();
+    let groups: Vec<&Value> = of("UserIdGroupPairs")
+        .into_iter()
+        .map(|group| &group["GroupId"])
+        .collect();
+    assert_eq!(ranges, ["10.0.0.0/16"], "{rules:#?}");
+    assert_eq!(groups, [&made["outputs"]["SecurityGroupIds"]], "{rules:#?}");
     let subnets = made["subnets"]
         .as_array()
         .unwrap()
@@ -110,6 +131,11 @@ async fn network(stack: &Stack) -> Result<()> {
         .map(|one| one.as_str().unwrap());
     let subnets = subnets.collect::<Vec<_>>().join(",");
     assert_eq!(made["outputs"]["SubnetIds"], subnets);
+
+    // A VPC has at most one such endpoint for each service.
+    let existing = ["WithSqs=false", "WithSts=false", "WithLogs=false"];
+    let made = endpoints(stack, &existing).await?;
+    assert_eq!(made["services"], json!(["secretsmanager"]));
     Ok(())
 }
 

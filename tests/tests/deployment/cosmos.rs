@@ -128,6 +128,7 @@ async fn principals_may_use_the_documents_of_the_container_only_and_the_key_can_
                 "scope": format!("{id}/dbs/duroxide/colls/workflows"),
             })
         );
+        assert_eq!(assignment["batchSize"], 1, "the account takes one change at a time");
         let name = assignment["name"].as_str().unwrap();
         let of = container["name"].as_str().unwrap();
         assert!(
@@ -192,6 +193,8 @@ async fn the_account_has_a_private_endpoint_if_a_subnet_is_given() -> Result<()>
         panic!("{all:#}");
     };
     assert_eq!(endpoint["properties"]["subnet"]["id"], subnet);
+    let container = "Microsoft.DocumentDB/databaseAccounts/sqlDatabases/containers:acct/duroxide/workflows";
+    assert_eq!(endpoint["after"], json!([container, "contributors"]));
     let connection = &endpoint["properties"]["privateLinkServiceConnections"][0]["properties"];
     let account = "Microsoft.DocumentDB/databaseAccounts:acct";
     assert_eq!(

@@ -108,7 +108,9 @@ class Bicep:
         config = dict(config)
         # It is the name of a resource, which may be that of a parameter too.
         parent = config.pop("parent", None)
-        body = self.value(config)
+        after = [self.id(one) if one in self.paths else one for one in config.pop("dependsOn", [])]
+        serial = {one["type"]: one["argument"] for one in resource["decorators"]}
+        body = {**self.value(config), **serial, **({"after": after} if after else {})}
         body["name"] = (self.paths[parent] + "/" if parent else "") + body["name"]
         return {"type": resource["type"], "apiVersion": resource["api_version"], **body}
 
@@ -198,12 +200,18 @@ class Arm:
             if not self.value(resource.get("condition", True)):
                 continue
             known = {key: value for key, value in resource.items() if key not in ("condition", "copy", "metadata", "dependsOn")}
-            # Each needs the one before it, but for the private endpoint, which needs the account.
-            before = made[:1] if resource["type"] == "Microsoft.Network/privateEndpoints" else made[-1:]
-            wanted = [f"{one['type']}:{one['name']}" for one in before]
-            assert self.value(resource.get("dependsOn", [])) == wanted, f"{resource['name']} depends on {wanted}"
+            # Each needs the one before it, but for the private endpoint, which needs the account; what else it waits for, the file says.
+            is_endpoint = resource["type"] == "Microsoft.Network/privateEndpoints"
+            wanted = [f"{one['type']}:{one['name']}" for one in (made[:1] if is_endpoint else made[-1:])]
+            needs = self.value(resource.get("dependsOn", []))
+            if is_endpoint:
+                known["after"] = needs[1:]
+                needs = needs[:1]
+            assert needs == wanted, f"{resource['name']} depends on {wanted}"
             copy = resource.get("copy")
             if copy:
+                if copy.get("mode") == "serial":
+                    known["batchSize"] = copy["batchSize"]
                 more = {"name": copy["name"], "input": known}
                 made.extend([self.copied(more, index) for index in range(self.value(copy["count"]))])
             else:

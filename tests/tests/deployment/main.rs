@@ -12,6 +12,7 @@
 //! | `provision`, `cosmos` | the container is created or verified, never altered; templates and code do not drift |
 //! | `cost` | the guide's estimate rests on what is counted |
 //! | `archives`, `command` | `cargo lambda build` makes what is deployed; `duroxide-lambda deploy` puts it all together |
+//! | `safeguards` | a stack that runs is not moved to another container by mistake, and a rollback skips no deployment |
 //! | `projects` | projects of users in one account, with tags and overlay, deployed, upgraded, rolled back and destroyed |
 //! | `company` | a VPC, keys of one's own, a permissions boundary, a role that only reads |
 //! | `supply_chain` | where dependencies may come from |
@@ -38,6 +39,7 @@ mod permissions;
 mod projects;
 mod provision;
 mod rotation;
+mod safeguards;
 mod stack;
 mod supply_chain;
 mod template;

@@ -134,7 +134,7 @@ async fn check(tag: &str, way: Way) -> Result<()> {
         ("api", Deployed::Api, None),
     ];
     if tagged {
-        functions.push(("tagged-worker", Deployed::Worker, Some("TaggedWorkerQueue")));
+        functions.push(("worker-tagged", Deployed::Worker, Some("TaggedWorkerQueue")));
     }
     let roles = stack.made["roles"].as_object().unwrap();
     assert_eq!(roles.len(), functions.len(), "one role for each function");

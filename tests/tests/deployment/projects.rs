@@ -44,11 +44,12 @@ struct Account {
 }
 
 impl Account {
-    async fn open() -> Result<Account> {
+    /// Each test has its own: what is in it is removed with it.
+    async fn open(name: &str) -> Result<Account> {
         let venv = Venv::ready().await?;
         let moto = Moto::deployable(&venv).await?;
         Ok(Account {
-            programs: Programs::on_moto("projects", &moto).await?,
+            programs: Programs::on_moto(name, &moto).await?,
             moto,
             server: CosmosServer::start(ServerOptions::default()).await?,
             python: venv.python(),
@@ -92,7 +93,7 @@ fn names(account: &Value) -> Vec<&str> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "exhaustive: sam and moto from PyPI"]
 async fn two_projects_of_one_account_are_deployed_upgraded_rolled_back_and_destroyed() -> Result<()> {
-    let account = Account::open().await?;
+    let account = Account::open("two-projects").await?;
     let orders = account.programs.project("orders", TAGGED)?;
     fs::write(orders.join("overlay.yaml"), OVERLAY)?;
     let invoices = account.programs.project("invoices", "")?;
@@ -108,22 +109,22 @@ async fn two_projects_of_one_account_are_deployed_upgraded_rolled_back_and_destr
     ];
     let of_orders = [
         "orders-api",
-        "orders-gpu-worker",
-        "orders-high-mem-worker",
         "orders-maintenance",
         "orders-orchestrator",
         "orders-worker",
+        "orders-worker-gpu",
+        "orders-worker-high-mem",
     ];
     assert_eq!(names(&made), [&of_invoices[..], &of_orders[..]].concat());
     let function = |name: &str| &made["functions"][name];
-    assert_eq!(function("orders-gpu-worker")["MemorySize"], 2048);
+    assert_eq!(function("orders-worker-gpu")["MemorySize"], 2048);
     let variables = |name: &str| &function(name)["Environment"]["Variables"];
     assert!(
         variables("orders-worker")["BUCKET"]
             .as_str()
             .is_some_and(|name| !name.is_empty())
     );
-    assert_eq!(variables("orders-high-mem-worker")["WORKER_TAGS"], "high-mem");
+    assert_eq!(variables("orders-worker-high-mem")["WORKER_TAGS"], "high-mem");
     let queues: Value = serde_json::from_str(variables("orders-api")["WORKER_TAG_QUEUE_URLS"].as_str().unwrap())?;
     let is_queue = |url: &Value| {
         let mut queues = made["queues"].as_array().unwrap().iter();
@@ -173,7 +174,7 @@ async fn two_projects_of_one_account_are_deployed_upgraded_rolled_back_and_destr
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "exhaustive: sam and moto from PyPI"]
 async fn new_projects_of_both_kinds_are_deployed_as_they_are() -> Result<()> {
-    let account = Account::open().await?;
+    let account = Account::open("new-projects").await?;
     let binaries = Binaries::built().await?;
     for (name, options) in [("plain", &["--minimal"][..]), ("complete", &[])] {
         let (project, _) = Project::generate(&binaries, name, options).await?;

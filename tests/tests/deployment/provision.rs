@@ -177,6 +177,45 @@ async fn answering(container: String) -> Result<String> {
     Ok(endpoint)
 }
 
+/// An account like that of cosmos.bicep: the key may read, but not create.
+async fn refusing_to_create() -> Result<String> {
+    let listener = TcpListener::bind("127.0.0.1:0").await?;
+    let endpoint = format!("http://{}", listener.local_addr()?);
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            let mut asked = Vec::new();
+            while !asked.windows(4).any(|end| end == b"\r\n\r\n")
+                && stream.read_buf(&mut asked).await.is_ok_and(|read| read > 0)
+            {}
+            let status = match asked.starts_with(b"POST") {
+                true => "403 Forbidden",
+                false => "404 Not Found",
+            };
+            let answer = format!("HTTP/1.1 {status}\r\nconnection: close\r\ncontent-length: 2\r\n\r\n{{}}");
+            // A client that is gone does not need its answer.
+            stream.write_all(answer.as_bytes()).await.ok();
+        }
+    });
+    Ok(endpoint)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "exhaustive: builds the binary `provision`"]
+async fn an_account_that_forbids_its_key_to_create_is_named_with_what_to_do() -> Result<()> {
+    let account = Account::open().await?;
+    let endpoint = refusing_to_create().await?;
+    let said = account.store(&["ensure", "--endpoint", &endpoint]).await?;
+    assert_eq!(said.code, Some(1), "{said:?}");
+    for part in [
+        "disableKeyBasedMetadataWriteAccess",
+        "deploy files DIR",
+        "containerName",
+    ] {
+        assert!(said.err.contains(part), "{said:?}");
+    }
+    Ok(())
+}
+
 /// An old client makes such a container. It takes partition keys of 101 bytes only, and that cannot be changed.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "exhaustive: builds the binary `provision`"]
@@ -206,7 +245,7 @@ async fn a_token_verifies_without_the_key_and_cannot_create() -> Result<()> {
     let refused = account.store_with(&["ensure"], &with_token).await?;
     assert_eq!(refused.code, Some(1), "{refused:?}");
     assert!(
-        refused.err.contains("a token of Entra ID cannot create") && refused.err.contains("infra/azure/cosmos.bicep"),
+        refused.err.contains("a token of Entra ID cannot create") && refused.err.contains("deploy files DIR"),
         "{refused:?}"
     );
     account.store(&["ensure"]).await?;

@@ -136,7 +136,7 @@ async fn a_tag_gets_a_worker_and_a_queue_that_every_role_may_send_to() -> Result
     assert_eq!(stack.queue("TaggedWorkerQueue")["VisibilityTimeout"], "5400");
     let url = stack.made["outputs"]["TaggedWorkerQueueUrl"].as_str().unwrap();
     let expected = json!({"gpu": url}).to_string();
-    for function in ["orchestrator", "worker", "tagged-worker", "maintenance", "api"] {
+    for function in ["orchestrator", "worker", "worker-tagged", "maintenance", "api"] {
         let variables = stack.variables(function);
         let value = |name: &str| {
             variables
@@ -148,7 +148,7 @@ async fn a_tag_gets_a_worker_and_a_queue_that_every_role_may_send_to() -> Result
         assert_eq!(value("COSMOS_KEY_SECRET_ARN").as_deref(), Some(secret), "{function}");
         let tags = match function {
             "worker" => Some("default"),
-            "tagged-worker" => Some("gpu"),
+            "worker-tagged" => Some("gpu"),
             _ => None,
         };
         assert_eq!(value("WORKER_TAGS").as_deref(), tags, "{function}");

@@ -136,7 +136,7 @@ impl Template {
                 assert!(!found.is_null(), "no table has {path:?}");
                 found.clone()
             }
-            // A list of parameters is one text with commas.
+            // In conditions; rules may not use it. A list of parameters is one text with commas.
             ("Fn::Join", Value::Array(parts)) if parts[1].is_object() => {
                 let separator = text(&parts[0]);
                 json!(text(&self.resolve(&parts[1], all)).replace(',', &separator))
@@ -163,6 +163,11 @@ impl Template {
         let parts = argument.as_array().unwrap();
         match function {
             "Fn::Equals" => text(&self.resolve(&parts[0], all)) == text(&self.resolve(&parts[1], all)),
+            // The first is a list of parameters, which is one text with commas.
+            "Fn::Contains" => {
+                let sought = text(&self.resolve(&parts[1], all));
+                text(&self.resolve(&parts[0], all)).split(',').any(|one| one == sought)
+            }
             "Fn::Not" => !self.holds(&parts[0], all),
             "Fn::And" => parts.iter().all(|part| self.holds(part, all)),
             "Fn::Or" => parts.iter().any(|part| self.holds(part, all)),

@@ -42,7 +42,7 @@ async fn each_function_can_read_what_it_is_given() -> Result<()> {
         ("DeadLetterDays", "9"),
     ];
     let stack = Stack::create(&parameters(&given)).await?;
-    for function in ["orchestrator", "worker", "tagged-worker", "maintenance", "api"] {
+    for function in ["orchestrator", "worker", "worker-tagged", "maintenance", "api"] {
         let variables: BTreeMap<String, String> = stack.variables(function).into_iter().collect();
         let config = Config::from_variables(|name| variables.get(name).cloned())
             .with_context(|| format!("{function}: {variables:?}"))?;
@@ -59,7 +59,7 @@ async fn each_function_can_read_what_it_is_given() -> Result<()> {
         assert_eq!((config.limits.outbox_attempts, kept), (7, 9 * 86_400), "{function}");
         match function {
             "worker" => assert_eq!(config.limits.concurrency, 4),
-            "tagged-worker" => assert_eq!(config.limits.concurrency, 1),
+            "worker-tagged" => assert_eq!(config.limits.concurrency, 1),
             "maintenance" | "api" => assert_eq!(
                 config.maintenance.retention.delete_after.map(|age| age.as_secs()),
                 Some(2_592_000)
@@ -79,7 +79,7 @@ async fn without_a_key_each_function_gets_the_application_and_no_secret() -> Res
         (secret, ProofSetting::Secret { arn: secret.to_owned() }),
     ] {
         let stack = Stack::create(&keyless(&[("WorkerTag", "gpu"), ("CosmosClientSecretArn", given)])).await?;
-        for function in ["orchestrator", "worker", "tagged-worker", "maintenance", "api"] {
+        for function in ["orchestrator", "worker", "worker-tagged", "maintenance", "api"] {
             let variables: BTreeMap<String, String> = stack.variables(function).into_iter().collect();
             let config = Config::from_variables(|name| variables.get(name).cloned())
                 .with_context(|| format!("{function}: {variables:?}"))?;

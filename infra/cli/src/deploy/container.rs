@@ -1,4 +1,4 @@
-//! The container of a deployment: created or verified, and used by one stack only.
+//! The container of a deployment: created or verified, used by one stack only, and kept by it.
 
 use super::parameters::Parameters;
 use super::stack::Stack;
@@ -26,6 +26,32 @@ pub(super) async fn ensure(
         println!("{line}");
     }
     Ok(found.as_expected)
+}
+
+/// Refuses another container than that of the last deployment: a variable that is misspelt, or left from another project, would leave all
+/// running instances unserved.
+pub(super) fn refuse_move(last: &Stack, parameters: &Parameters) -> anyhow::Result<()> {
+    let names = ["CosmosEndpoint", "CosmosDatabase", "CosmosContainer"];
+    // An unknown last value is none to move from.
+    let before = names.map(|name| last.parameter(name).filter(|value| !value.is_empty()));
+    let now = names.map(|name| parameters.get(name));
+    let is_same = |at: usize| match &before[at] {
+        Some(before) if at == 0 => account(before) == account(now[at]),
+        Some(before) => before == now[at],
+        None => true,
+    };
+    if (0..names.len()).all(is_same) {
+        return Ok(());
+    }
+    let [old_endpoint, old_database, old_container] = before.map(Option::unwrap_or_default);
+    let [endpoint, database, container] = now;
+    bail!(
+        "the stack '{}' uses the container {old_database}/{old_container} of {old_endpoint}, and this deployment would move it to \
+         {database}/{container} of {endpoint}. Its instances would stay in the old container, where no function serves them, and --rollback \
+         does not move the stack back. Check COSMOS_ENDPOINT, COSMOS_DATABASE, COSMOS_CONTAINER and [deploy.parameters]; --move-store moves \
+         the stack",
+        last.stack_name
+    )
 }
 
 /// Refuses a container that another stack of this account and region uses.
@@ -69,6 +95,7 @@ fn account(endpoint: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::json;
 
     #[test]
     fn an_account_can_be_written_in_several_ways() {
@@ -79,5 +106,50 @@ mod tests {
         ] {
             assert_eq!(account(same), "https://a.documents.azure.com");
         }
+    }
+    fn last(parameters: &[(&str, &str)]) -> Stack {
+        let each = parameters.iter();
+        let parameters: Vec<_> = each
+            .map(|(name, value)| json!({"ParameterKey": name, "ParameterValue": value}))
+            .collect();
+        serde_json::from_value(json!({"StackName": "flow", "Parameters": parameters})).unwrap()
+    }
+
+    #[test]
+    fn a_stack_is_not_moved_to_another_account_database_or_container() {
+        const ENDPOINT: &str = "https://a.documents.azure.com";
+        let now = |endpoint: &str, database: &str, container: &str| {
+            let all = [
+                ("CosmosEndpoint", endpoint),
+                ("CosmosDatabase", database),
+                ("CosmosContainer", container),
+            ];
+            Parameters::again(all.map(|(name, value)| (name.to_owned(), value.to_owned())).into()).unwrap()
+        };
+        let before = last(&[
+            ("CosmosEndpoint", "https://A.documents.azure.com:443/"),
+            ("CosmosDatabase", "duroxide"),
+            ("CosmosContainer", "workflows"),
+        ]);
+        refuse_move(&before, &now(ENDPOINT, "duroxide", "workflows")).unwrap();
+        for (endpoint, database, container) in [
+            ("https://b.documents.azure.com", "duroxide", "workflows"),
+            (ENDPOINT, "durable", "workflows"),
+            (ENDPOINT, "duroxide", "orders"),
+        ] {
+            let refused = refuse_move(&before, &now(endpoint, database, container))
+                .unwrap_err()
+                .to_string();
+            let named = format!("{database}/{container} of {endpoint}");
+            for said in [
+                "duroxide/workflows of https://A.",
+                &named,
+                "no function serves",
+                "--move-store",
+            ] {
+                assert!(refused.contains(said), "{refused}");
+            }
+        }
+        refuse_move(&last(&[("CosmosContainer", "orders")]), &now(ENDPOINT, "any", "orders")).unwrap();
     }
 }

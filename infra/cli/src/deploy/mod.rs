@@ -13,7 +13,7 @@
 //! | `archives` | what is built |
 //! | `container` | the store |
 //! | `gate` | whether the new orchestrator can go on with what runs |
-//! | `records` | what was deployed, for a rollback |
+//! | `records`, `running` | what was deployed, for a rollback, and whether the stack runs it |
 //! | `other` | `destroy`, `outputs` and `files` |
 //!
 //! Invariant: mistakes are reported before anything is built, and nothing of the stack is changed before the container and the gate are
@@ -27,6 +27,7 @@ mod parameters;
 #[cfg(test)]
 mod parameters_tests;
 mod records;
+mod running;
 mod stack;
 mod template;
 mod tools;
@@ -41,6 +42,7 @@ use other::{Destroy, Files, Outputs};
 use parameters::{Asked, Parameters, Variables};
 use provision::Credential;
 use records::{About, Record, Records, Scratch};
+use running::Running;
 use stack::Stack;
 use std::collections::BTreeMap;
 use std::env;
@@ -59,7 +61,8 @@ Environment:
   COSMOS_ENDPOINT                    the URI of the account
   COSMOS_TOKEN                       a token of Entra ID, which verifies the container; or
   COSMOS_KEY                         the account's key, which also creates it
-  COSMOS_DATABASE, COSMOS_CONTAINER  names [default: those of the last deployment, else duroxide and workflows]
+  COSMOS_DATABASE, COSMOS_CONTAINER  names [default: those of the last deployment, else duroxide and workflows];
+                                     others than the last ones need --move-store
   COSMOS_THROUGHPUT                  of a container that is created now: serverless, autoscale:4000 or manual:400
   and AWS's own variables
 
@@ -107,6 +110,9 @@ struct Deployment {
     /// Use a container that another stack of the same code uses
     #[arg(long)]
     share_container: bool,
+    /// Move the stack to another account, database or container; its instances stay in the old one, where no function serves them
+    #[arg(long, conflicts_with = "rollback")]
+    move_store: bool,
 }
 
 /// Which stack.
@@ -190,6 +196,9 @@ impl Deployment {
         }
         let last = described.as_ref().filter(|stack| stack.is_deployed());
         let parameters = asked.decide(last)?;
+        if let (Some(last), false) = (last, self.move_store) {
+            container::refuse_move(last, &parameters)?;
+        }
         if !self.share_container {
             container::refuse_shared(&tools, &name, &parameters).await?;
         }
@@ -217,6 +226,7 @@ impl Deployment {
             gate(api).check(&tools, Some(&binaries)).await?;
         }
         println!("== stack");
+        let before = Running::before(&tools, last, &records).await;
         if described.as_ref().is_some_and(Stack::is_failed_creation) {
             Stack::delete(&tools, &name).await?;
         }
@@ -230,10 +240,11 @@ impl Deployment {
             architecture: architecture.to_owned(),
             orchestrator: orchestrator.to_owned(),
             parameters: deployed.parameters_but_the_stores(),
-            previous: records.current()?.filter(|_| last.is_some()),
+            previous: before.deployment(),
+            followed_other: before == Running::Elsewhere,
         };
         records.succeed(&record, &about)?;
-        report(&deployed, last.is_none());
+        report(&deployed, last);
         Ok(ExitCode::SUCCESS)
     }
 
@@ -248,7 +259,7 @@ impl Deployment {
             bail!("there is no stack '{name}' to roll back");
         };
         last.check_ours()?;
-        other::refuse_unknown_code(&tools, last, &records).await?;
+        Running::find(&tools, last, &records).await?.check_here()?;
         if let Some(api) = self.replays(Some(last)) {
             println!("== replay");
             let gate = Gate {
@@ -267,7 +278,7 @@ impl Deployment {
         };
         let deployed = sam.deploy(&record, &Parameters::again(about.parameters)?).await?;
         records.run_now(record.number)?;
-        report(&deployed, false);
+        report(&deployed, Some(last));
         Ok(ExitCode::SUCCESS)
     }
 
@@ -354,12 +365,13 @@ impl Stack {
 }
 
 /// Prints where the API is, and what to do next.
-fn report(stack: &Stack, is_first: bool) {
+fn report(stack: &Stack, last: Option<&Stack>) {
     println!("== deployed");
     let program = program();
-    if let (true, Some(roles)) = (is_first, stack.output("RoleArns")) {
+    let roles = stack.new_roles(last);
+    if !roles.is_empty() {
         println!("The application must trust these roles, each by one federated credential (docs/deployment.md):");
-        for role in roles.split_whitespace() {
+        for role in roles {
             println!("  {role}");
         }
     }

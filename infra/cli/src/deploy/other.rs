@@ -1,15 +1,12 @@
-//! The commands beside deploying: `destroy`, `outputs` and `files`; and the check that a rollback starts from what was deployed here.
+//! The commands beside deploying: `destroy`, `outputs` and `files`.
 
 use super::records::Records;
 use super::stack::Stack;
 use super::tools::Tools;
 use super::{StackName, project};
 use anyhow::{Context as _, bail};
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use clap::Args;
 use serde_json::{Map, Value, json};
-use sha2::{Digest as _, Sha256};
 use std::fs;
 use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
 use std::path::PathBuf;
@@ -147,35 +144,4 @@ impl Files {
         }
         Ok(ExitCode::SUCCESS)
     }
-}
-
-/// Refuses a rollback of code that was not deployed from this directory: "previous" would mean something else there.
-pub(super) async fn refuse_unknown_code(tools: &Tools, stack: &Stack, records: &Records) -> anyhow::Result<()> {
-    let (Some(current), Some(function)) = (records.current()?, stack.output("OrchestratorFunctionName")) else {
-        return Ok(());
-    };
-    let record = records.record(current);
-    let archive = record.archive(&record.about()?.orchestrator);
-    let archive = fs::read(&archive).with_context(|| format!("{} cannot be read", archive.display()))?;
-    let expected = STANDARD.encode(Sha256::digest(archive));
-    let arguments = [
-        "lambda",
-        "get-function-configuration",
-        "--function-name",
-        function,
-        "--output",
-        "json",
-    ];
-    let answer = match tools.read("aws", &arguments).await? {
-        Ok(answer) => answer,
-        Err(said) => bail!("the function '{function}' cannot be described: {}", said.trim()),
-    };
-    let answer: Value = serde_json::from_str(&answer).context("the answer of `aws lambda` cannot be read")?;
-    if answer["CodeSha256"] != expected.as_str() {
-        bail!(
-            "the stack does not run deployment {current} of this directory: it was deployed from elsewhere since. Roll back there, or check out \
-             the earlier commit and deploy it"
-        );
-    }
-    Ok(())
 }

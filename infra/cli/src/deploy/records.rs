@@ -46,8 +46,11 @@ pub(super) struct About {
     pub(super) orchestrator: String,
     /// All parameters but those of the store.
     pub(super) parameters: BTreeMap<String, String>,
-    /// The deployment that ran before it.
+    /// The deployment that ran before it, if it was made from here.
     pub(super) previous: Option<u64>,
+    /// Whether the stack then ran something that was not deployed from here.
+    #[serde(default)]
+    pub(super) followed_other: bool,
 }
 
 impl Records {
@@ -135,6 +138,12 @@ impl Records {
         };
         let about = self.record(current).about()?;
         let Some(previous) = about.previous else {
+            if about.followed_other {
+                bail!(
+                    "there is nothing to go back to: before deployment {current}, the stack ran other code than the last deployment of this \
+                     directory, because it was deployed from elsewhere or a deployment was interrupted; {elsewhere}"
+                );
+            }
             bail!("deployment {current} is the first that was made from here: {elsewhere}");
         };
         let record = self.record(previous);
@@ -233,6 +242,7 @@ mod tests {
             orchestrator: "orchestrator".to_owned(),
             parameters: BTreeMap::new(),
             previous,
+            followed_other: false,
         }
     }
 
@@ -262,6 +272,18 @@ mod tests {
         // What is deployed after a rollback comes after what ran then.
         assert_eq!(deployed(&records), 5);
         assert_eq!(records.previous().unwrap().0.number, 1);
+        // Another machine deployed in between: its deployment must not be skipped.
+        let record = records.begin().unwrap();
+        let after_other = About {
+            followed_other: true,
+            ..about(None)
+        };
+        records.succeed(&record, &after_other).unwrap();
+        let refused = records.previous().unwrap_err().to_string();
+        assert!(
+            refused.contains("from elsewhere") && refused.contains("earlier commit"),
+            "{refused}"
+        );
         records.none_runs().unwrap();
         records.none_runs().unwrap();
         assert_eq!(records.current().unwrap(), None);

@@ -118,6 +118,15 @@ impl Stack {
         let found = self.outputs.iter().find(|it| it.output_key == name);
         found.map(|it| it.output_value.as_str())
     }
+
+    /// The roles that the application must trust now and did not have to trust before: those of a first deployment, and of new tags. A
+    /// stack with a key or a secret has none.
+    pub(super) fn new_roles(&self, before: Option<&Stack>) -> Vec<&str> {
+        let known = before.and_then(|stack| stack.output("RoleArns")).unwrap_or_default();
+        let now = self.output("RoleArns").unwrap_or_default();
+        let is_new = |role: &&str| known.split_whitespace().all(|known| known != *role);
+        now.split_whitespace().filter(is_new).collect()
+    }
 }
 
 fn parse<T: serde::de::DeserializeOwned>(answer: &str) -> anyhow::Result<T> {
@@ -154,5 +163,30 @@ mod tests {
             );
         }
         of("REVIEW_IN_PROGRESS", Vec::new()).check_ours().unwrap();
+    }
+    #[test]
+    fn roles_that_the_application_does_not_trust_yet_are_new() {
+        let of = |roles: Option<&str>| Stack {
+            outputs: roles
+                .map(|roles| Output {
+                    output_key: "RoleArns".to_owned(),
+                    output_value: roles.to_owned(),
+                    description: String::new(),
+                })
+                .into_iter()
+                .collect(),
+            ..Stack::default()
+        };
+        let now = of(Some("arn:orchestrator arn:worker arn:gpu"));
+        let all = ["arn:orchestrator", "arn:worker", "arn:gpu"];
+        assert_eq!(now.new_roles(None), all);
+        // It used a key before.
+        assert_eq!(now.new_roles(Some(&of(None))), all);
+        assert_eq!(
+            now.new_roles(Some(&of(Some("arn:worker arn:orchestrator")))),
+            ["arn:gpu"]
+        );
+        assert!(now.new_roles(Some(&now)).is_empty());
+        assert!(of(None).new_roles(Some(&now)).is_empty());
     }
 }

@@ -6,17 +6,23 @@
 //! | `yaml` | YAML with the tags of CloudFormation as JSON |
 //! | `tags` | the resources of each tag |
 //! | `overlay` | the project's changes |
+//! | `local` | files that an overlay must not refer to |
+//! | `rules` | which functions the section `Rules` may use |
 //!
 //! It is written as JSON, which CloudFormation and `sam` read like YAML.
 
+mod local;
 mod overlay;
+mod rules;
 mod tags;
 #[cfg(test)]
 mod tests;
 mod yaml;
 
 use crate::project::Functions;
+pub(super) use local::LocalFile;
 pub(super) use overlay::OverlayError;
+pub(super) use rules::RuleError;
 use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 pub(super) use tags::TagError;
@@ -36,6 +42,10 @@ pub(super) enum TemplateError {
     Tag(#[from] TagError),
     #[error("the overlay does not fit: {0}")]
     Overlay(#[from] OverlayError),
+    #[error("the overlay does not fit: {0}")]
+    Local(#[from] LocalFile),
+    #[error(transparent)]
+    Rule(#[from] RuleError),
 }
 
 /// A template that can be deployed from a directory with the archives.
@@ -67,7 +77,9 @@ impl Template {
             .map(|(tag, binary)| (tag.clone(), archive_of(binary)))
             .collect();
         tags::expand(&mut template, &tagged, stack)?;
+        local::refuse(&overlay)?;
         overlay::merge(&mut template, overlay)?;
+        rules::check(&template)?;
         Ok(Template(template))
     }
 

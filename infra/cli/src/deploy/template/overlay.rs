@@ -102,11 +102,19 @@ fn merge_map(into: &mut Map<String, Value>, from: Map<String, Value>) {
 }
 
 fn merge_value(there: &mut Value, given: Value) {
-    let replaces = function(there).is_some() || function(&given).is_some();
+    let replaces = function(there).is_some() || is_function_in_place_of(there, &given);
     match (there, given) {
         (Value::Object(there), Value::Object(given)) if !replaces => merge_map(there, given),
         (Value::Array(there), Value::Array(given)) => there.extend(given),
         (there, given) => *there = given,
+    }
+}
+
+/// Whether what is given is a function. `Condition` alone may also be the key of a resource or an output, which it must not replace.
+fn is_function_in_place_of(there: &Value, given: &Value) -> bool {
+    match function(given) {
+        Some(("Condition", _)) => !there.is_object(),
+        other => other.is_some(),
     }
 }
 
@@ -162,6 +170,21 @@ mod tests {
             "Outputs": {"Bucket": {"Value": {"Ref": "Bucket"}}},
         });
         assert_eq!(Value::Object(merged), expected);
+    }
+
+    #[test]
+    fn a_condition_is_added_to_a_resource_and_replaces_another_condition() {
+        let mut merged = template();
+        merged.insert("Conditions".to_owned(), json!({"Big": {"Condition": "InVpc"}}));
+        let overlay = json!({
+            "Resources": {"WorkerFunction": {"Condition": "Mine"}},
+            "Conditions": {"Mine": {"Fn::Not": [{"Condition": "Big"}]}, "Big": {"Condition": "Mine"}},
+        });
+        merge(&mut merged, overlay.clone()).unwrap();
+        let mut expected = template()["Resources"]["WorkerFunction"].clone();
+        expected["Condition"] = json!("Mine");
+        assert_eq!(merged["Resources"]["WorkerFunction"], expected);
+        assert_eq!(merged["Conditions"], overlay["Conditions"]);
     }
 
     #[test]

@@ -25,7 +25,7 @@ pub(in crate::deploy) enum TagError {
     Default,
     #[error("the tag '{0}' differs from another tag or name of the template by punctuation only: rename it")]
     Collides(String),
-    #[error("the function {stack}-{tag}-worker would have more than 64 characters: choose a shorter stack or tag")]
+    #[error("the function {stack}-worker-{tag} would have more than 64 characters: choose a shorter stack or tag")]
     Long { stack: String, tag: String },
 }
 
@@ -34,7 +34,7 @@ struct Tag<'a> {
     tag: &'a str,
     /// `HighMemWorker` for `high-mem`.
     prefix: String,
-    /// `high-mem-worker`.
+    /// `worker-high-mem`: after the stack's name, it is no function of another stack like `greeter-high-mem`.
     function: String,
     archive: String,
 }
@@ -84,7 +84,7 @@ fn named<'a>(tags: &'a BTreeMap<String, String>, stack: &str) -> Result<Vec<Tag<
             if tag == "default" {
                 return Err(TagError::Default);
             }
-            let function = format!("{}-worker", tag.replace('.', "-"));
+            let function = format!("worker-{}", tag.replace('.', "-"));
             if stack.len() + 1 + function.len() > LONGEST_NAME {
                 let (stack, tag) = (stack.to_owned(), tag.clone());
                 return Err(TagError::Long { stack, tag });
@@ -119,7 +119,7 @@ impl Tag<'_> {
     fn text(&self, text: &str) -> String {
         text.replace(PREFIX, &self.prefix)
             .replace("TaggedNotifier", &format!("{}Notifier", self.prefix))
-            .replace("tagged-worker", &self.function)
+            .replace("worker-tagged", &self.function)
             .replace("${WorkerTag}", self.tag)
     }
 

@@ -87,12 +87,14 @@ fn each_tag_has_its_worker_queue_alarms_and_parameters() {
     let resources = &template["Resources"];
     let function = &resources["GpuWorkerFunction"]["Properties"];
     assert_eq!(function["CodeUri"], "gpu-worker.zip");
-    assert_eq!(function["FunctionName"]["Fn::Sub"], "${AWS::StackName}-gpu-worker");
+    assert_eq!(function["FunctionName"]["Fn::Sub"], "${AWS::StackName}-worker-gpu");
     assert_eq!(function["Environment"]["Variables"]["WORKER_TAGS"], "gpu");
     assert_eq!(function["MemorySize"], json!({"Ref": "GpuWorkerMemory"}));
     let other = &resources["HighMemWorkerFunction"]["Properties"];
-    assert_eq!(other["FunctionName"]["Fn::Sub"], "${AWS::StackName}-high-mem-worker");
+    assert_eq!(other["FunctionName"]["Fn::Sub"], "${AWS::StackName}-worker-high-mem");
     assert_eq!(other["Environment"]["Variables"]["WORKER_TAGS"], "high.mem");
+    let log = &resources["HighMemWorkerLog"]["Properties"]["LogGroupName"]["Fn::Sub"];
+    assert_eq!(log, "/aws/lambda/${AWS::StackName}-worker-high-mem");
     assert_eq!(
         template["Globals"]["Function"]["Environment"]["Variables"]["WORKER_TAG_QUEUE_URLS"]["Fn::Sub"],
         "{\"gpu\":\"${GpuWorkerQueue}\",\"high.mem\":\"${HighMemWorkerQueue}\"}"
@@ -185,4 +187,89 @@ Resources:
     );
     let error = rendered(&Functions::default(), overlay).unwrap_err().to_string();
     assert!(error.contains("no resource GpuWorkerFunction"), "{error}");
+}
+
+#[test]
+fn rules_use_only_what_cloudformation_allows_there() {
+    for text in [TEMPLATE, include_str!("../../../templates/linked/network.yaml")] {
+        let template = parse(text).unwrap();
+        assert_eq!(rules::check(template.as_object().unwrap()), Ok(()));
+    }
+    let rule = |check: &str| format!("Rules: {{ Mine: {{ Assertions: [{{ Assert: {check} }}] }} }}");
+    for allowed in [
+        "!Contains [[a, b], !Ref LogLevel]",
+        "!EachMemberIn [!Ref SubnetIds, !RefAll 'AWS::EC2::Subnet::Id']",
+    ] {
+        rendered(&Functions::default(), &rule(allowed)).unwrap();
+    }
+    let refused = rendered(
+        &Functions::default(),
+        &rule("!Not [!Equals [!Join ['', !Ref SubnetIds], '']]"),
+    );
+    let refused = refused.unwrap_err().to_string();
+    assert!(refused.contains("the rule Mine uses Fn::Join;"), "{refused}");
+}
+
+/// A value of a policy as CloudFormation makes it, as long as it can become.
+fn longest(value: &Value) -> Value {
+    let text = |text: &str| {
+        text.replace("${AWS::Partition}", "aws-us-gov")
+            .replace("${AWS::Region}", "ap-southeast-2")
+            .replace("${AWS::AccountId}", "123456789012")
+            .replace("${AWS::StackName}", &"s".repeat(50))
+    };
+    match (yaml::function(value), value) {
+        (Some(("Fn::Sub", Value::String(of))), _) => json!(text(of)),
+        (Some(("Fn::GetAtt", _)), _) => {
+            json!(text("arn:${AWS::Partition}:sqs:${AWS::Region}:${AWS::AccountId}:") + &"q".repeat(80))
+        }
+        (Some(("Ref", _)), _) => {
+            let stack =
+                "arn:${AWS::Partition}:cloudformation:${AWS::Region}:${AWS::AccountId}:stack/${AWS::StackName}/";
+            json!(text(stack) + &"i".repeat(36))
+        }
+        (_, Value::Array(items)) => items.iter().map(longest).collect(),
+        (_, Value::Object(map)) => map.iter().map(|(name, it)| (name.clone(), longest(it))).collect(),
+        (_, other) => other.clone(),
+    }
+}
+
+#[test]
+fn the_policies_of_readers_have_room_for_as_many_tags_as_an_application_can_trust() {
+    // An application has twenty federated credentials, and four roles need one anyway.
+    let tags: Vec<String> = (0..16).map(|n| format!("t{n}")).collect();
+    let tags: Vec<(&str, &str)> = tags.iter().map(|tag| (tag.as_str(), "worker")).collect();
+    let template = rendered(&tagged(&tags), "").unwrap();
+    for name in ["ReaderPolicy", "ReaderQueuesPolicy"] {
+        let policy = &template["Resources"][name]["Properties"]["PolicyDocument"];
+        let size = longest(policy).to_string().len();
+        assert!(size <= 6144, "IAM allows 6,144 characters, and {name} has {size}");
+    }
+}
+
+#[test]
+fn an_overlay_refers_to_no_file_of_this_machine() {
+    let layer = |content: &str| {
+        format!(
+            "Resources: {{ Fonts: {{ Type: AWS::Serverless::LayerVersion, Properties: {{ ContentUri: {content} }} }} }}"
+        )
+    };
+    for allowed in [
+        "s3://bucket/fonts.zip",
+        "{ Bucket: bucket, Key: fonts.zip }",
+        "!Ref Fonts",
+    ] {
+        rendered(&Functions::default(), &layer(allowed)).unwrap();
+    }
+    for file in ["./fonts", "fonts.zip", "/srv/fonts.zip"] {
+        let refused = rendered(&Functions::default(), &layer(file)).unwrap_err().to_string();
+        let said = format!("ContentUri of Fonts is the file {file} of this machine");
+        assert!(
+            refused.contains(&said) && refused.contains("s3://bucket/key"),
+            "{refused}"
+        );
+    }
+    let code = "Resources: { WorkerFunction: { Properties: { CodeUri: mine.zip } } }";
+    let refused = rendered(&Functions::default(), code).unwrap_err().to_string();
+    assert!(refused.contains("[functions]"), "{refused}");
 }

@@ -6,10 +6,13 @@ use saphyr::{LoadableYamlNode as _, Scalar, Tag, Yaml};
 use serde_json::{Map, Value, json};
 
 /// The functions of CloudFormation that have a short form.
-const FUNCTIONS: [&str; 19] = [
+const FUNCTIONS: [&str; 25] = [
     "And",
     "Base64",
     "Cidr",
+    "Contains",
+    "EachMemberEquals",
+    "EachMemberIn",
     "Equals",
     "FindInMap",
     "ForEach",
@@ -21,11 +24,14 @@ const FUNCTIONS: [&str; 19] = [
     "Length",
     "Not",
     "Or",
+    "RefAll",
     "Select",
     "Split",
     "Sub",
     "ToJsonString",
     "Transform",
+    "ValueOf",
+    "ValueOfAll",
 ];
 
 /// Why a text is not a template or an overlay.
