@@ -203,6 +203,11 @@ impl Deployment {
             container::refuse_shared(&tools, &name, &parameters).await?;
         }
         let binaries = Binaries::find(&tools, &project.functions).await?;
+        // Before the build, which takes minutes: a wrong key is found at once.
+        println!("== container");
+        if !container::ensure(&parameters, credential, throughput).await? {
+            return Ok(ExitCode::from(DIFFERENT));
+        }
         let records = Records::of(&project.root, &name);
         let record = records.begin()?;
         let architecture = parameters.get("Architecture");
@@ -210,10 +215,6 @@ impl Deployment {
         println!("== archives");
         binaries.build(&tools, architecture, record.folder()).await?;
         fs::write(record.template(), template.text()).context("the template cannot be written")?;
-        println!("== container");
-        if !container::ensure(&parameters, credential, throughput).await? {
-            return Ok(ExitCode::from(DIFFERENT));
-        }
         let orchestrator = project.functions.orchestrator.as_str();
         let gate = |api| Gate {
             record: &record,
