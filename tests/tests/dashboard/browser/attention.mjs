@@ -20,7 +20,7 @@ export default async function scenario(stage) {
   await page.getByRole('link', { name: 'All instances that need attention, with reasons' }).click();
   await arrive(page, 'Instances');
   const row = (id) => results.getByRole('row').filter({ has: page.getByRole('link', { name: id, exact: true }) });
-  await row('import-1').getByText(/Is blocked/).first().waitFor();
+  await row('import-1').getByText(/Has been blocked/).first().waitFor();
   await row('mail-1').getByText('dead letter', { exact: true }).waitFor();
   const child = results.getByRole('row').filter({ hasText: 'blocked activity' });
   await child.getByText(/which no deployed worker has been able to run/).waitFor();
