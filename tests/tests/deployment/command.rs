@@ -210,7 +210,7 @@ async fn a_stack_can_be_deployed_without_a_key_and_move_between_the_ways() -> Re
         Some(3),
         "a token creates nothing: {missing:?}"
     );
-    assert_eq!(missing.calls.len(), 1, "{missing:?}");
+    assert!(missing.calls.is_empty(), "nothing was built: {missing:?}");
     assert!(stage.deploy(&[]).await?.is_done());
 
     let with_key = [("COSMOS_KEY", stage.key.as_str())];
@@ -365,7 +365,7 @@ exec sleep 600"#;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "exhaustive: builds the command line"]
-async fn the_command_stops_before_deploying_when_the_container_differs() -> Result<()> {
+async fn the_command_stops_before_building_when_the_container_differs() -> Result<()> {
     let stage = Stage::set("differs").await?;
     let key = StaticKey::new(Key::from_base64(&stage.key)?);
     let client = CosmosClient::new(ClientConfig::new(&stage.server.listener().endpoint(), key)?);
@@ -376,10 +376,7 @@ async fn the_command_stops_before_deploying_when_the_container_differs() -> Resu
     let refused = stage.deploy(&[]).await?;
     assert_eq!(refused.output.status.code(), Some(3), "{refused:?}");
     assert!(refused.said().contains("defaultTtl is not set"), "{refused:?}");
-    assert!(
-        refused.calls.len() == 1 && refused.calls[0].contains("--arm64"),
-        "{refused:?}"
-    );
+    assert!(refused.calls.is_empty(), "nothing was built: {refused:?}");
     Ok(())
 }
 
